@@ -1,0 +1,10 @@
+"""Commands: a declarative table and one family of handlers a file."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+
+def load_all() -> None:
+    """Import every module of this package, so that each command has declared itself."""
+    for module in iter_modules(__path__):
+        import_module(f"{__name__}.{module.name}")

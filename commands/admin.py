@@ -1,0 +1,131 @@
+"""The server as a whole: its time, its role, its end, and LOLWUT."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ..protocol import replies
+from ..protocol.errors import SYNTAX, ReplyError
+from .arguments import parse_integer
+from .syntax import server as syntax
+from .table import command
+
+if TYPE_CHECKING:
+    from .client import Client
+
+_ART: Final = r"""
+   _ .-.  .-.   .-.    .-.     .-.
+  (_)   `-'   `-'   `--'  `---'   `-~ ~ ~
+  a rillet: small, but it streams
+
+"""
+
+
+# TIME
+@command(
+    "TIME",
+    arity=1,
+    flags="fast loading stale",
+    tips=("nondeterministic_output",),
+    since="2.6.0",
+    group="server",
+    complexity="O(1)",
+    summary="Returns the server's time.",
+    arguments=syntax.TIME,
+)
+def time(client: Client, args: list[bytes]) -> bytes:
+    """``[unix seconds, microseconds of that second]``, both as bulk strings."""
+    del args
+    seconds, microseconds = divmod(int(client.server.clock.unix_seconds() * 1_000_000), 1_000_000)
+    return replies.bulk_array([b"%d" % seconds, b"%d" % microseconds])
+
+
+# LASTSAVE
+@command(
+    "LASTSAVE",
+    arity=1,
+    flags="fast loading stale",
+    categories="admin dangerous",
+    tips=("nondeterministic_output",),
+    since="1.0.0",
+    group="server",
+    complexity="O(1)",
+    summary="Returns the time of the last successful save, or of the start.",
+    arguments=syntax.LASTSAVE,
+)
+def lastsave(client: Client, args: list[bytes]) -> bytes:
+    """Unix seconds."""
+    del args
+    return replies.integer(client.server.last_save)
+
+
+# ROLE
+@command(
+    "ROLE",
+    arity=1,
+    flags="fast loading noscript stale",
+    categories="admin dangerous",
+    since="2.8.12",
+    group="server",
+    complexity="O(1)",
+    summary="Returns the server's place in replication.",
+    arguments=syntax.ROLE,
+)
+def role(client: Client, args: list[bytes]) -> bytes:
+    """``["master", replication offset, [replicas]]``."""
+    del args
+    return replies.array([replies.bulk(client.server.role.encode()), replies.ZERO, replies.EMPTY_ARRAY])
+
+
+# SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]
+@command(
+    "SHUTDOWN",
+    arity=-1,
+    flags="admin noscript loading stale no_multi allow_busy",
+    since="1.0.0",
+    group="server",
+    complexity=(
+        "O(N) when saving, where N is the total number of keys in all databases when saving data, otherwise O(1)"
+    ),
+    summary="Stops the server; what the append-only file is to hold is written first.",
+    history=syntax.SHUTDOWN_HISTORY,
+    arguments=syntax.SHUTDOWN,
+)
+def shutdown(client: Client, args: list[bytes]) -> bytes | None:
+    """No reply: the connection closes. SAVE is met by an append-only file, and refused without one."""
+    options = [word.upper() for word in args[1:]]
+    if not {b"NOSAVE", b"SAVE", b"NOW", b"FORCE", b"ABORT"}.issuperset(options):
+        raise ReplyError(SYNTAX)
+    if b"ABORT" in options:
+        if len(options) > 1:
+            raise ReplyError(SYNTAX)
+        # Nothing has to be waited for here, so there is never one to abort.
+        raise ReplyError(b"ERR No shutdown in progress.")
+    if b"NOSAVE" in options and b"SAVE" in options:
+        raise ReplyError(SYNTAX)
+    server = client.server
+    if b"SAVE" in options and b"FORCE" not in options and server.persistence.aof is None:
+        raise ReplyError(
+            b"ERR SHUTDOWN SAVE is not supported by this version of Rillet without appendonly yes: it writes no RDB file"
+        )
+    server.stop()
+    client.close()
+    return None
+
+
+# LOLWUT [VERSION version]
+@command(
+    "LOLWUT",
+    arity=-1,
+    flags="readonly fast",
+    since="5.0.0",
+    group="server",
+    summary="Draws something, and names the Redis version.",
+    arguments=syntax.LOLWUT,
+)
+def lolwut(client: Client, args: list[bytes]) -> bytes:
+    """Text whose last line is ``Redis ver. <version>``."""
+    if len(args) > 2 and args[1].upper() == b"VERSION":
+        parse_integer(args[2])
+    text = f"{_ART.lstrip(chr(10))}Redis ver. {client.server.version}\n"
+    return replies.verbatim(text.encode(), client.resp)

@@ -1,0 +1,214 @@
+"""What a command sees of the client that sent it. The transport stays in ``server/connection``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..protocol.errors import WRONG_TYPE, ReplyError
+from ..storage.stream import Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..server.app import Server
+    from ..storage.keyspace import Database
+    from .table import Command
+    from .tracking import Tracking
+
+
+@dataclass(slots=True)
+class Transaction:
+    """A MULTI that is open: the queued commands, and whether one was refused (then EXEC answers EXECABORT)."""
+
+    commands: list[tuple[Command, list[bytes]]] = field(default_factory=list)
+    aborted: bool = False
+    size: int = 0  # bytes of the queued arguments
+
+
+@dataclass(slots=True)
+class WatchedKey:
+    """A key under WATCH: its version when it was watched, and whether it was past its time already then."""
+
+    database: Database
+    key: bytes
+    version: int
+    was_due: bool
+
+
+class Client:
+    """One connected (or internal) client: identity, protocol, selected database and modes.
+
+    The server subclasses it to give it a transport. Handlers read it, change it through its methods, and answer
+    by returning bytes; ``send`` is only for what is not the reply (push messages, replies of unblocked clients).
+
+    Attributes:
+        resp: 2 or 3.
+        trusted: True for the AOF loader and a master link: rules for replayed commands apply (XADD LIMIT without ~).
+        in_exec: True while EXEC runs its commands: nothing may block.
+        plain: True when the dispatcher's fast loop may serve it; kept by ``update_plain``.
+        reply_mode: ``on``, ``off``, ``skip-next`` (set by CLIENT REPLY SKIP, for the next command), ``skip``.
+    """
+
+    __slots__ = (
+        "address",
+        "argv_bytes",
+        "authenticated",
+        "blocked",
+        "channels",
+        "close_asap",
+        "created",
+        "db",
+        "deferred",
+        "fd",
+        "id",
+        "in_exec",
+        "last_command",
+        "last_interaction",
+        "lib_name",
+        "lib_ver",
+        "local_address",
+        "monitor",
+        "name",
+        "net_in",
+        "net_out",
+        "no_evict",
+        "no_touch",
+        "patterns",
+        "plain",
+        "postponed",
+        "reply_mode",
+        "resp",
+        "server",
+        "shard_channels",
+        "total_commands",
+        "tracking",
+        "transaction",
+        "trusted",
+        "unix_socket",
+        "user",
+        "watched",
+    )
+
+    def __init__(self, server: Server, client_id: int = 0) -> None:
+        self.server = server
+        self.id = client_id
+        self.db: Database = server.keyspace.databases[0]
+        self.resp = 2
+        self.user = b"default"
+        self.authenticated = not server.config.requirepass
+        self.name = b""
+        self.lib_name = b""
+        self.lib_ver = b""
+        self.address = b"?:0"
+        self.local_address = b"?:0"
+        self.fd = -1
+        self.unix_socket = False
+        self.created = self.last_interaction = server.clock.now
+        self.last_command = "NULL"
+        self.total_commands = 0
+        self.net_in = 0
+        self.net_out = 0
+        self.argv_bytes = 0
+        self.transaction: Transaction | None = None
+        self.watched: list[WatchedKey] = []
+        self.channels: set[bytes] = set()
+        self.patterns: set[bytes] = set()
+        self.shard_channels: set[bytes] = set()
+        self.tracking: Tracking | None = None
+        self.blocked: object | None = None  # server/blocking.Waiter while blocked
+        self.monitor = False
+        self.reply_mode = "on"
+        self.no_evict = False
+        self.no_touch = False
+        self.trusted = False
+        self.in_exec = False
+        self.close_asap = False
+        self.postponed = False  # by CLIENT PAUSE
+        self.deferred: list[bytes] = []  # push messages to follow the reply of the command it runs just now
+        self.plain = False
+        self.update_plain()
+
+    # Modes
+
+    @property
+    def subscriptions(self) -> int:
+        """Channels and patterns together (shard channels are counted apart)."""
+        return len(self.channels) + len(self.patterns)
+
+    @property
+    def is_subscriber(self) -> bool:
+        """Whether it has any subscription at all."""
+        return bool(self.channels or self.patterns or self.shard_channels)
+
+    def update_plain(self) -> None:
+        """Recompute ``plain`` after any mode changed."""
+        self.plain = (
+            self.authenticated
+            and self.transaction is None
+            and self.reply_mode == "on"
+            and self.tracking is None
+            and not self.is_subscriber
+            and not self.monitor
+            and self.blocked is None
+            and not self.close_asap
+            and not self.postponed
+            and not self.deferred
+            and not self.no_touch
+        )
+
+    # Data, with the checks every command shares
+
+    def read_stream(self, key: bytes) -> Stream | None:
+        """The stream at a key for a read command, None if missing; WRONGTYPE for another type."""
+        value = self.db.read(key)
+        if value is None or type(value) is Stream:
+            return value
+        raise ReplyError(WRONG_TYPE)
+
+    def write_stream(self, key: bytes) -> Stream | None:
+        """The stream at a key for a write command, None if missing; WRONGTYPE for another type."""
+        value = self.db.write(key)
+        if value is None or type(value) is Stream:
+            return value
+        raise ReplyError(WRONG_TYPE)
+
+    # Effects
+
+    def propagate(self, argv: Sequence[bytes]) -> None:
+        """Say what must be replayed: one command for the AOF and the replicas, in the selected database."""
+        propagation = self.server.propagation
+        if propagation.active:
+            propagation.add(self.db.index, argv)
+
+    # The reply path
+
+    def send(self, data: bytes) -> None:
+        """Write bytes that are not the reply of the command being run. Internal clients drop them."""
+
+    def send_reply(self, reply: bytes) -> None:
+        """Send the reply of a command that was blocked, minding CLIENT REPLY."""
+
+    def resume(self) -> None:
+        """Go on with the input that arrived while the client was blocked or paused."""
+
+    def close(self, *, after_reply: bool = True) -> None:
+        """Close the connection, by default after what was written has gone out."""
+
+    def block(
+        self, keys: Sequence[bytes], timeout: int, argv: list[bytes], *, on_missing: bool = False
+    ) -> None:
+        """Wait until one of the keys is signalled, then run ``argv`` again; see ``server/blocking``.
+
+        Args:
+            keys: keys of the selected database.
+            timeout: milliseconds, 0 for ever. Then the client is answered a null array.
+            argv: the command to run on wake-up (``$`` already replaced by a concrete ID).
+            on_missing: the client also cares for the keys going away (XREADGROUP).
+        """
+        self.server.blocking.block(self, keys, timeout, argv, on_missing=on_missing)
+
+    @property
+    def may_block(self) -> bool:
+        """False inside EXEC and for internal clients: a blocking command then answers as if timed out."""
+        return not self.in_exec and not self.trusted

@@ -1,0 +1,358 @@
+"""INFO: one function a section; each yields its fields in Redis' order."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from typing import TYPE_CHECKING, Final
+
+from ..protocol import replies
+from .memory import (
+    STARTUP_BYTES,
+    aof_buffer_bytes,
+    dataset_bytes,
+    human_bytes,
+    overhead_bytes,
+    resident_bytes,
+    system_bytes,
+)
+from .syntax import server as syntax
+from .table import command
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ..server.app import Server
+    from .client import Client
+
+
+def _server(server: Server) -> Iterator[tuple[str, object]]:
+    uptime = (server.clock.now - server.started) // 1000
+    config = server.config
+    yield "redis_version", server.version
+    yield "redis_git_sha1", "00000000"
+    yield "redis_git_dirty", 0
+    yield "redis_build_id", "0"
+    yield "redis_mode", "standalone"
+    yield "os", f"{platform.system()} {platform.release()} {platform.machine()}"
+    yield "arch_bits", 64
+    yield "monotonic_clock", "POSIX clock_gettime"
+    yield "multiplexing_api", type(server.loop).__module__.split(".", 1)[0]
+    yield "atomicvar_api", "none"
+    yield "gcc_version", "0.0.0"
+    yield "process_id", os.getpid()
+    yield "process_supervised", "no"
+    yield "run_id", server.run_id
+    yield "tcp_port", config.port
+    yield "server_time_usec", int(server.clock.unix_seconds() * 1_000_000)
+    yield "uptime_in_seconds", uptime
+    yield "uptime_in_days", uptime // 86400
+    yield "hz", config.hz
+    yield "configured_hz", config.hz
+    yield "lru_clock", (server.clock.now // 1000) & 0xFFFFFF
+    yield "executable", sys.argv[0]
+    yield "config_file", config.config_file
+    yield "io_threads_active", 0
+    if config.port:
+        yield "listener0", f"name=tcp,{''.join(f'bind={host},' for host in config.bind)}port={config.port}"
+    if config.unixsocket:
+        yield "listener1", f"name=unix,bind={config.unixsocket}"
+    yield "rillet_version", server.rillet_version
+
+
+def _clients(server: Server) -> Iterator[tuple[str, object]]:
+    clients = server.clients.values()
+    yield "connected_clients", len(clients)
+    yield "cluster_connections", 0
+    yield "maxclients", server.config.maxclients
+    yield "client_recent_max_input_buffer", 0
+    yield "client_recent_max_output_buffer", 0
+    yield "blocked_clients", len(server.blocking.waiters)
+    yield "tracking_clients", sum(client.tracking is not None for client in clients)
+    yield "pubsub_clients", sum(client.is_subscriber for client in clients)
+    yield "watching_clients", sum(bool(client.watched) for client in clients)
+    yield "clients_in_timeout_table", server.blocking.with_deadline()
+    yield "total_watched_keys", sum(len(db.watched) for db in server.keyspace.databases)
+    yield "total_blocking_keys", server.blocking.keys()
+    yield "total_blocking_keys_on_nokey", server.blocking.keys_on_missing()
+
+
+def _memory(server: Server) -> Iterator[tuple[str, object]]:
+    data, overhead, resident = dataset_bytes(server), overhead_bytes(server), resident_bytes()
+    used = overhead + data
+    peak = server.stats.note_memory(used)
+    limit, total = server.config.maxmemory, system_bytes()
+    yield "used_memory", used
+    yield "used_memory_human", human_bytes(used)
+    yield "used_memory_rss", resident
+    yield "used_memory_rss_human", human_bytes(resident)
+    yield "used_memory_peak", peak
+    yield "used_memory_peak_human", human_bytes(peak)
+    yield "used_memory_peak_perc", f"{used * 100 / max(peak, 1):.2f}%"
+    yield "used_memory_overhead", overhead
+    yield "used_memory_startup", STARTUP_BYTES
+    yield "used_memory_dataset", data
+    yield "used_memory_dataset_perc", f"{data * 100 / max(used - STARTUP_BYTES, 1):.2f}%"
+    yield "allocator_allocated", used
+    yield "allocator_active", used
+    yield "allocator_resident", resident
+    yield "total_system_memory", total
+    yield "total_system_memory_human", human_bytes(total)
+    yield "used_memory_lua", 0
+    yield "used_memory_scripts", 0
+    yield "number_of_cached_scripts", 0
+    yield "number_of_functions", 0
+    yield "number_of_libraries", 0
+    yield "maxmemory", limit
+    yield "maxmemory_human", human_bytes(limit)
+    yield "maxmemory_policy", server.config.maxmemory_policy
+    yield "mem_fragmentation_ratio", f"{resident / max(used, 1):.2f}"
+    yield "mem_fragmentation_bytes", resident - used
+    yield "mem_not_counted_for_evict", 0
+    yield "mem_replication_backlog", 0
+    yield "mem_total_replication_buffers", 0
+    yield "mem_clients_slaves", 0
+    yield "mem_clients_normal", 0
+    yield "mem_cluster_links", 0
+    yield "mem_aof_buffer", aof_buffer_bytes(server)
+    yield "mem_allocator", f"python-{platform.python_version()}"
+    yield "active_defrag_running", 0
+    yield "lazyfree_pending_objects", 0
+    yield "lazyfreed_objects", 0
+
+
+def _persistence(server: Server) -> Iterator[tuple[str, object]]:
+    persistence = server.persistence
+    aof = persistence.aof
+    yield "loading", int(server.loading)
+    yield "async_loading", 0
+    yield "current_cow_peak", 0
+    yield "current_cow_size", 0
+    yield "current_cow_size_age", 0
+    yield "current_fork_perc", "0.00"
+    yield "current_save_keys_processed", 0
+    yield "current_save_keys_total", 0
+    yield "rdb_changes_since_last_save", server.keyspace.dirty
+    yield "rdb_bgsave_in_progress", 0
+    yield "rdb_last_save_time", server.last_save
+    yield "rdb_last_bgsave_status", "ok"
+    yield "rdb_last_bgsave_time_sec", -1
+    yield "rdb_current_bgsave_time_sec", -1
+    yield "rdb_saves", 0
+    yield "rdb_last_cow_size", 0
+    yield "rdb_last_load_keys_expired", 0
+    yield "rdb_last_load_keys_loaded", 0
+    yield "aof_enabled", int(aof is not None)
+    yield "aof_rewrite_in_progress", 0
+    yield "aof_rewrite_scheduled", 0
+    yield "aof_last_rewrite_time_sec", -1
+    yield "aof_current_rewrite_time_sec", -1
+    yield "aof_last_bgrewrite_status", "ok"
+    yield "aof_rewrites", 0
+    yield "aof_rewrites_consecutive_failures", 0
+    yield "aof_last_write_status", "ok" if server.disk_error is None else "err"
+    yield "aof_last_cow_size", 0
+    yield "module_fork_in_progress", 0
+    yield "module_fork_last_cow_size", 0
+    if aof is not None:
+        yield "aof_current_size", aof.size
+        yield "aof_base_size", aof.base_size
+        yield "aof_pending_rewrite", 0
+        yield "aof_buffer_length", aof.pending
+        yield "aof_pending_bio_fsync", int(persistence.is_syncing)
+        yield "aof_delayed_fsync", persistence.delayed_syncs
+    if server.loading:
+        total, loaded = persistence.total_bytes, persistence.loaded_bytes
+        yield "loading_start_time", persistence.loading_started // 1000
+        yield "loading_total_bytes", total
+        yield "loading_rdb_used_mem", 0
+        yield "loading_loaded_bytes", loaded
+        yield "loading_loaded_perc", f"{loaded * 100 / max(total, 1):.2f}"
+        elapsed = (server.clock.tick() - persistence.loading_started) / 1000
+        yield "loading_eta_seconds", int(elapsed * (total - loaded) / max(loaded, 1))
+
+
+def _stats(server: Server) -> Iterator[tuple[str, object]]:
+    stats, keyspace = server.stats, server.keyspace
+    operations, net_in, net_out = stats.per_second()
+    yield "total_connections_received", stats.connections_received
+    yield "total_commands_processed", stats.commands_processed
+    yield "instantaneous_ops_per_sec", operations
+    yield "total_net_input_bytes", stats.net_input
+    yield "total_net_output_bytes", stats.net_output
+    yield "total_net_repl_input_bytes", 0
+    yield "total_net_repl_output_bytes", 0
+    yield "instantaneous_input_kbps", f"{net_in / 1024:.2f}"
+    yield "instantaneous_output_kbps", f"{net_out / 1024:.2f}"
+    yield "instantaneous_input_repl_kbps", "0.00"
+    yield "instantaneous_output_repl_kbps", "0.00"
+    yield "rejected_connections", stats.connections_rejected
+    yield "sync_full", 0
+    yield "sync_partial_ok", 0
+    yield "sync_partial_err", 0
+    yield "expired_subkeys", 0
+    yield "expired_keys", keyspace.expired
+    yield "expired_stale_perc", "0.00"
+    yield "expired_time_cap_reached_count", 0
+    yield "expire_cycle_cpu_milliseconds", 0
+    yield "evicted_keys", 0
+    yield "evicted_clients", 0
+    yield "evicted_scripts", 0
+    yield "total_eviction_exceeded_time", 0
+    yield "current_eviction_exceeded_time", 0
+    yield "keyspace_hits", keyspace.hits
+    yield "keyspace_misses", keyspace.misses
+    yield "pubsub_channels", len(server.pubsub.channels)
+    yield "pubsub_patterns", len(server.pubsub.patterns)
+    yield "pubsubshard_channels", len(server.pubsub.shard_channels)
+    yield "latest_fork_usec", 0
+    yield "total_forks", 0
+    yield "migrate_cached_sockets", 0
+    yield "slave_expires_tracked_keys", 0
+    yield "active_defrag_hits", 0
+    yield "active_defrag_misses", 0
+    yield "active_defrag_key_hits", 0
+    yield "active_defrag_key_misses", 0
+    yield "total_active_defrag_time", 0
+    yield "current_active_defrag_time", 0
+    yield "tracking_total_keys", server.tracking.total_keys
+    yield "tracking_total_items", server.tracking.total_items
+    yield "tracking_total_prefixes", server.tracking.total_prefixes
+    yield "unexpected_error_replies", stats.unexpected_errors
+    yield "total_error_replies", stats.total_errors
+    yield "dump_payload_sanitizations", 0
+    yield "total_reads_processed", stats.reads_processed
+    yield "total_writes_processed", stats.writes_processed
+    yield "io_threaded_reads_processed", 0
+    yield "io_threaded_writes_processed", 0
+    yield "client_query_buffer_limit_disconnections", 0
+    yield "client_output_buffer_limit_disconnections", 0
+    yield "reply_buffer_shrinks", 0
+    yield "reply_buffer_expands", 0
+    yield "eventloop_cycles", 0
+    yield "acl_access_denied_auth", stats.auth_denied
+    yield "acl_access_denied_cmd", 0
+    yield "acl_access_denied_key", 0
+    yield "acl_access_denied_channel", 0
+
+
+def _replication(server: Server) -> Iterator[tuple[str, object]]:
+    yield "role", server.role
+    yield "connected_slaves", 0
+    yield "master_failover_state", "no-failover"
+    yield "master_replid", server.replication_id
+    yield "master_replid2", "0" * 40
+    yield "master_repl_offset", 0
+    yield "second_repl_offset", -1
+    yield "repl_backlog_active", 0
+    yield "repl_backlog_size", server.config.repl_backlog_size
+    yield "repl_backlog_first_byte_offset", 0
+    yield "repl_backlog_histlen", 0
+
+
+def _cpu(server: Server) -> Iterator[tuple[str, object]]:
+    del server
+    times = os.times()
+    yield "used_cpu_sys", f"{times.system:.6f}"
+    yield "used_cpu_user", f"{times.user:.6f}"
+    yield "used_cpu_sys_children", f"{times.children_system:.6f}"
+    yield "used_cpu_user_children", f"{times.children_user:.6f}"
+
+
+def _modules(server: Server) -> Iterator[tuple[str, object]]:
+    del server
+    yield from ()
+
+
+def _commandstats(server: Server) -> Iterator[tuple[str, object]]:
+    for name, entry in server.dispatcher.entries.items():
+        if entry.calls or entry.rejected or entry.failed:
+            microseconds = entry.nanoseconds // 1000
+            each = entry.nanoseconds / 1000 / max(entry.calls, 1)
+            figures = f"calls={entry.calls},usec={microseconds},usec_per_call={each:.2f}"
+            yield f"cmdstat_{name}", f"{figures},rejected_calls={entry.rejected},failed_calls={entry.failed}"
+
+
+def _errorstats(server: Server) -> Iterator[tuple[str, object]]:
+    for code, count in sorted(server.stats.errors.items()):
+        yield f"errorstat_{code.decode('latin-1')}", f"count={count}"
+
+
+def _latencystats(server: Server) -> Iterator[tuple[str, object]]:
+    for name, entry in server.dispatcher.entries.items():
+        if entry.calls:
+            figures = ",".join(f"p{each:g}={entry.percentile(each):.3f}" for each in (50, 99, 99.9))
+            yield f"latency_percentiles_usec_{name}", figures
+
+
+def _cluster(server: Server) -> Iterator[tuple[str, object]]:
+    del server
+    yield "cluster_enabled", 0
+
+
+def _keyspace(server: Server) -> Iterator[tuple[str, object]]:
+    for db in server.keyspace.databases:
+        if db.entries:
+            left = [when - server.keyspace.now for when in db.expires.values()]
+            average = max(sum(left) // len(left), 0) if left else 0
+            yield f"db{db.index}", f"keys={len(db.entries)},expires={len(left)},avg_ttl={average},subexpiry=0"
+
+
+_SECTIONS: Final[dict[str, tuple[str, Callable[[Server], Iterator[tuple[str, object]]]]]] = {
+    "server": ("Server", _server),
+    "clients": ("Clients", _clients),
+    "memory": ("Memory", _memory),
+    "persistence": ("Persistence", _persistence),
+    "stats": ("Stats", _stats),
+    "replication": ("Replication", _replication),
+    "cpu": ("CPU", _cpu),
+    "modules": ("Modules", _modules),
+    "commandstats": ("Commandstats", _commandstats),
+    "errorstats": ("Errorstats", _errorstats),
+    "latencystats": ("Latencystats", _latencystats),
+    "cluster": ("Cluster", _cluster),
+    "keyspace": ("Keyspace", _keyspace),
+}
+_ONLY_WITH_ALL: Final = {"commandstats", "latencystats"}
+
+
+def _wanted(names: list[str]) -> list[str]:
+    chosen: set[str] = set()
+    for name in names or ["default"]:
+        if name in {"all", "everything"}:
+            chosen.update(_SECTIONS)
+        elif name == "default":
+            chosen.update(section for section in _SECTIONS if section not in _ONLY_WITH_ALL)
+        else:
+            chosen.add(name)
+    return [section for section in _SECTIONS if section in chosen]
+
+
+def info_text(server: Server, names: list[str]) -> bytes:
+    """The text of some sections (lower-case names; ``default``, ``all``, ``everything``); empty for unknown ones."""
+    blocks = []
+    for section in _wanted(names):
+        title, fields = _SECTIONS[section]
+        blocks.append(f"# {title}\r\n" + "".join(f"{name}:{value}\r\n" for name, value in fields(server)))
+    return "\r\n".join(blocks).encode("utf-8", "surrogateescape")
+
+
+# INFO [section [section ...]]
+@command(
+    "INFO",
+    arity=-1,
+    flags="loading stale",
+    categories="dangerous",
+    tips=("nondeterministic_output", "request_policy:all_shards", "response_policy:special"),
+    since="1.0.0",
+    group="server",
+    complexity="O(1)",
+    summary="Returns information and statistics about the server.",
+    history=syntax.INFO_HISTORY,
+    arguments=syntax.INFO,
+)
+def info(client: Client, args: list[bytes]) -> bytes:
+    """Sections as text: ``# Title``, lines ``name:value``, an empty line between sections."""
+    names = [word.lower().decode("latin-1") for word in args[1:]]
+    return replies.verbatim(info_text(client.server, names), client.resp)

@@ -1,0 +1,14 @@
+"""What a connection may be called: the rule of client names and library attributes."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+NAME_ERROR: Final = b"ERR Client names cannot contain spaces, newlines or special characters."
+_WORD: Final = re.compile(rb"[!-~]*\Z")
+
+
+def is_printable_word(text: bytes) -> bool:
+    """Whether ``text`` could stand in a CLIENT LIST line: printable ASCII without a space; empty is fine."""
+    return _WORD.match(text) is not None

@@ -1,0 +1,97 @@
+"""What is delivered and not yet acknowledged: XPENDING."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..protocol import replies
+from ..protocol.errors import SYNTAX, ReplyError
+from .arguments import parse_integer
+from .group_effects import no_such_group
+from .stream_ids import parse_interval
+from .syntax import streams as syntax
+from .table import command, key
+
+if TYPE_CHECKING:
+    from ..storage.group import Group
+    from .client import Client
+
+
+# XPENDING key group [[IDLE min-idle-time] start end count [consumer]]
+@command(
+    "XPENDING",
+    arity=-3,
+    flags="readonly",
+    categories="stream",
+    keys=(key(1, "RO access"),),
+    tips=("nondeterministic_output",),
+    since="5.0.0",
+    group="stream",
+    complexity="O(N) with N being the number of entries answered; the summary O(C) with C being the number of consumers.",
+    summary="Tells which entries of a consumer group are pending, with whom and for how long.",
+    history=syntax.XPENDING_HISTORY,
+    arguments=syntax.XPENDING,
+)
+def xpending(client: Client, args: list[bytes]) -> bytes:
+    """The summary, or a range of pending entries. Words after the consumer are ignored, as Redis does."""
+    words = len(args)
+    if words != 3 and not 6 <= words <= 9:
+        raise ReplyError(SYNTAX)
+    start = end = count = min_idle = 0
+    name: bytes | None = None
+    if words > 3:
+        at = 3
+        if args[3].upper() == b"IDLE":
+            min_idle = parse_integer(args[4])
+            if words < 8:
+                raise ReplyError(SYNTAX)
+            at = 5
+        count = max(parse_integer(args[at + 2]), 0)
+        start, end = parse_interval(args[at], args[at + 1])
+        if words > at + 3:
+            name = args[at + 3]
+    stream = client.read_stream(args[1])
+    group = None if stream is None else stream.groups.get(args[2])
+    if group is None:
+        raise no_such_group(args[1], args[2])
+    if words == 3:
+        return _summary(group, client.resp)
+    consumer = None
+    if name is not None:
+        consumer = group.consumers.get(name)
+        if consumer is None:
+            return replies.EMPTY_ARRAY
+    now = client.server.keyspace.now
+    if min_idle:
+        ids = group.idle_ids(now - min_idle, start, end, count, consumer)
+    else:
+        ids = group.pending_ids(start, end, count, consumer)
+    pel = group.pel
+    items = [replies.array_header(len(ids))]
+    for text in ids:
+        block = pel[text]
+        owner = block.consumer.name
+        items.append(
+            b"*4\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n:%d\r\n:%d\r\n"
+            % (len(text), text, len(owner), owner, max(now - block.ms, 0), block.count)
+        )
+    return b"".join(items)
+
+
+def _summary(group: Group, resp: int) -> bytes:
+    """``[total, smallest id, greatest id, [[consumer, "count"], …]]``; the counts are bulk strings."""
+    first, last = group.first_pending(), group.last_pending()
+    if first is None or last is None:
+        null = replies.null(resp)
+        return b"*4\r\n:0\r\n%b%b%b" % (null, null, replies.null_array(resp))
+    owners = [
+        b"*2\r\n%b%b" % (replies.bulk(name), replies.bulk(b"%d" % consumer.pending))
+        for name, consumer in sorted(group.consumers.items())
+        if consumer.pending
+    ]
+    return b"*4\r\n:%d\r\n%b%b%b" % (
+        len(group.pel),
+        replies.bulk(first),
+        replies.bulk(last),
+        replies.array(owners),
+    )

@@ -1,0 +1,32 @@
+"""Secrets in commands: what SLOWLOG and MONITOR show instead of passwords."""
+
+from __future__ import annotations
+
+from typing import Final
+
+HIDDEN: Final = b"(redacted)"
+_SECRETS: Final = frozenset((b"requirepass", b"masterauth", b"masteruser", b"tls-key-file-pass"))
+
+
+def redacted(argv: list[bytes]) -> list[bytes]:
+    """The words of a command with its passwords hidden (AUTH, HELLO AUTH, CONFIG SET of a secret, ACL SETUSER)."""
+    name = argv[0].upper()
+    if name == b"AUTH":
+        return _hidden_from(argv, 1)
+    if name == b"HELLO":
+        for index in range(2, len(argv)):
+            if argv[index].upper() == b"AUTH":
+                return argv[: index + 1] + _hidden_from(argv[index + 1 : index + 3], 0) + argv[index + 3 :]
+    elif name == b"CONFIG" and len(argv) > 3 and argv[1].upper() == b"SET":
+        shown = list(argv)
+        for index in range(2, len(argv) - 1, 2):
+            if argv[index].lower() in _SECRETS:
+                shown[index + 1] = HIDDEN
+        return shown
+    elif name == b"ACL" and len(argv) > 2 and argv[1].upper() == b"SETUSER":
+        return _hidden_from(argv, 2)
+    return argv
+
+
+def _hidden_from(argv: list[bytes], start: int) -> list[bytes]:
+    return argv[:start] + [HIDDEN] * (len(argv) - start)

@@ -1,0 +1,276 @@
+"""Looking into a stream: XINFO."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from ..protocol import replies
+from ..protocol.errors import NO_SUCH_KEY, ReplyError, wrong_subcommand_arguments
+from ..storage import stream_id
+from ..storage.blocks import NEVER
+from ..storage.stream_id import MAX_ID
+from .arguments import parse_integer
+from .groups import no_consumer_group
+from .syntax import streams as syntax
+from .table import command, container, key
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..storage.blocks import Consumer
+    from ..storage.group import Group
+    from ..storage.stream import Stream
+    from .client import Client
+
+_FULL_COUNT: Final = 10
+_HELP: Final = (
+    b"XINFO <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    b"CONSUMERS <key> <groupname>",
+    b"    Show consumers of <groupname>.",
+    b"GROUPS <key>",
+    b"    Show the stream consumer groups.",
+    b"STREAM <key> [FULL [COUNT <count>]",
+    b"    Show information about the stream.",
+    b"HELP",
+    b"    Print this help.",
+)
+
+container("XINFO", since="5.0.0", group="stream", summary="Commands that look into streams.")
+
+
+def _existing(client: Client, args: list[bytes]) -> Stream:
+    stream = client.read_stream(args[2])
+    if stream is None:
+        raise ReplyError(NO_SUCH_KEY)
+    return stream
+
+
+def _id(number: int) -> bytes:
+    return replies.bulk(stream_id.encode(number))
+
+
+def _known(number: int | None, resp: int) -> bytes:
+    """A number, or null for one that cannot be known."""
+    return replies.null(resp) if number is None else replies.integer(number)
+
+
+# XINFO STREAM key [FULL [COUNT count]]
+@command(
+    "XINFO|STREAM",
+    arity=-3,
+    flags="readonly",
+    categories="stream",
+    keys=(key(2, "RO access"),),
+    since="5.0.0",
+    group="stream",
+    complexity="O(1); FULL is O(N) with N being the number of entries answered.",
+    summary="Tells the state of a stream.",
+    history=syntax.XINFO_STREAM_HISTORY,
+    arguments=syntax.XINFO_STREAM,
+)
+def xinfo_stream(client: Client, args: list[bytes]) -> bytes:
+    """Counters and the outermost entries; with FULL the entries, groups, consumers and what is pending."""
+    stream = _existing(client, args)
+    resp = client.resp
+    if len(args) == 3:
+        _, first = stream.range(0, MAX_ID, 1)
+        _, last = stream.range_reverse(0, MAX_ID, 1)
+        return replies.map_of(
+            [
+                *_counters(stream),
+                (b"groups", replies.integer(len(stream.groups))),
+                (b"first-entry", first or replies.null(resp)),
+                (b"last-entry", last or replies.null(resp)),
+            ],
+            resp,
+        )
+    if len(args) > 6 or args[3].upper() != b"FULL":
+        raise wrong_subcommand_arguments(args)
+    count: int | None = _FULL_COUNT
+    if len(args) > 4:
+        if len(args) != 6 or args[4].upper() != b"COUNT":
+            raise wrong_subcommand_arguments(args)
+        count = parse_integer(args[5])
+        if count < 0:
+            count = _FULL_COUNT
+        elif count == 0:
+            count = None
+    number, entries = stream.range(0, MAX_ID, count)
+    groups = [_full_group(stream, name, group, count, resp) for name, group in sorted(stream.groups.items())]
+    return replies.map_of(
+        [
+            *_counters(stream),
+            (b"entries", replies.array_header(number) + entries),
+            (b"groups", replies.array(groups)),
+        ],
+        resp,
+    )
+
+
+def _counters(stream: Stream) -> list[tuple[bytes, bytes]]:
+    return [
+        (b"length", replies.integer(stream.length)),
+        (b"radix-tree-keys", replies.integer(stream.nodes)),
+        (b"radix-tree-nodes", replies.integer(_radix_tree_nodes(stream))),
+        (b"last-generated-id", _id(stream.last_id)),
+        (b"max-deleted-entry-id", _id(stream.max_deleted_id)),
+        (b"entries-added", replies.integer(stream.entries_added)),
+        (b"recorded-first-entry-id", _id(stream.first_id)),
+    ]
+
+
+def _radix_tree_nodes(stream: Stream) -> int:
+    """How many nodes Redis' radix tree has for the first IDs of its macro nodes."""
+    if not stream.nodes:
+        return 1
+    keys = [node.first_id.to_bytes(16, "big") for node in stream._nodes.known]  # noqa: SLF001 - it has no other reader
+    return _tree_size(keys, 0)
+
+
+def _tree_size(keys: Sequence[bytes], depth: int) -> int:
+    """Nodes of a compressed trie for distinct 16-byte keys, ascending, that agree in their first ``depth`` bytes."""
+    if len(keys) == 1:
+        return 1 if depth == 16 else 2
+    common = depth
+    while keys[0][common] == keys[-1][common]:
+        common += 1
+    branches = [list(some) for _, some in groupby(keys, key=lambda key: key[common])]
+    return (common > depth) + 1 + sum(_tree_size(some, common + 1) for some in branches)
+
+
+def _full_group(stream: Stream, name: bytes, group: Group, count: int | None, resp: int) -> bytes:
+    pending = []
+    for text in group.pending_ids(count=count):
+        block = group.pel[text]
+        pending.append(
+            b"*4\r\n%b%b:%d\r\n:%d\r\n"
+            % (replies.bulk(text), replies.bulk(block.consumer.name), block.ms, block.count)
+        )
+    consumers = [
+        _full_consumer(group, consumer, count, resp) for _, consumer in sorted(group.consumers.items())
+    ]
+    return replies.map_of(
+        [
+            (b"name", replies.bulk(name)),
+            (b"last-delivered-id", _id(group.last_id)),
+            (b"entries-read", _known(group.entries_read, resp)),
+            (b"lag", _known(group.lag(stream), resp)),
+            (b"pel-count", replies.integer(len(group.pel))),
+            (b"pending", replies.array(pending)),
+            (b"consumers", replies.array(consumers)),
+        ],
+        resp,
+    )
+
+
+def _full_consumer(group: Group, consumer: Consumer, count: int | None, resp: int) -> bytes:
+    pending = []
+    for text in group.pending_ids(count=count, consumer=consumer):
+        block = group.pel[text]
+        pending.append(b"*3\r\n%b:%d\r\n:%d\r\n" % (replies.bulk(text), block.ms, block.count))
+    return replies.map_of(
+        [
+            (b"name", replies.bulk(consumer.name)),
+            (b"seen-time", b":%d\r\n" % consumer.seen_ms),
+            (b"active-time", b":%d\r\n" % consumer.active_ms),
+            (b"pel-count", replies.integer(consumer.pending)),
+            (b"pending", replies.array(pending)),
+        ],
+        resp,
+    )
+
+
+# XINFO GROUPS key
+@command(
+    "XINFO|GROUPS",
+    arity=3,
+    flags="readonly",
+    categories="stream",
+    keys=(key(2, "RO access"),),
+    since="5.0.0",
+    group="stream",
+    complexity="O(1)",
+    summary="Lists the consumer groups of a stream.",
+    history=syntax.XINFO_GROUPS_HISTORY,
+    arguments=syntax.XINFO_GROUPS,
+)
+def xinfo_groups(client: Client, args: list[bytes]) -> bytes:
+    """One map for each group, by name."""
+    stream = _existing(client, args)
+    resp = client.resp
+    return replies.array(
+        [
+            replies.map_of(
+                [
+                    (b"name", replies.bulk(name)),
+                    (b"consumers", replies.integer(len(group.consumers))),
+                    (b"pending", replies.integer(len(group.pel))),
+                    (b"last-delivered-id", _id(group.last_id)),
+                    (b"entries-read", _known(group.entries_read, resp)),
+                    (b"lag", _known(group.lag(stream), resp)),
+                ],
+                resp,
+            )
+            for name, group in sorted(stream.groups.items())
+        ]
+    )
+
+
+# XINFO CONSUMERS key group
+@command(
+    "XINFO|CONSUMERS",
+    arity=4,
+    flags="readonly",
+    categories="stream",
+    keys=(key(2, "RO access"),),
+    tips=("nondeterministic_output",),
+    since="5.0.0",
+    group="stream",
+    complexity="O(1)",
+    summary="Lists the consumers of a consumer group.",
+    history=syntax.XINFO_CONSUMERS_HISTORY,
+    arguments=syntax.XINFO_CONSUMERS,
+)
+def xinfo_consumers(client: Client, args: list[bytes]) -> bytes:
+    """One map for each consumer, by name; idle and inactive are ages in milliseconds."""
+    stream = _existing(client, args)
+    group = stream.groups.get(args[3])
+    if group is None:
+        raise no_consumer_group(args[2], args[3])
+    now = client.server.keyspace.now
+    return replies.array(
+        [
+            replies.map_of(
+                [
+                    (b"name", replies.bulk(name)),
+                    (b"pending", replies.integer(consumer.pending)),
+                    (b"idle", b":%d\r\n" % max(now - consumer.seen_ms, 0)),
+                    (
+                        b"inactive",
+                        b":%d\r\n"
+                        % (NEVER if consumer.active_ms == NEVER else max(now - consumer.active_ms, 0)),
+                    ),
+                ],
+                client.resp,
+            )
+            for name, consumer in sorted(group.consumers.items())
+        ]
+    )
+
+
+# XINFO HELP
+@command(
+    "XINFO|HELP",
+    arity=2,
+    flags="loading stale",
+    categories="stream",
+    since="5.0.0",
+    group="stream",
+    complexity="O(1)",
+    summary="Tells the subcommands of XINFO.",
+    arguments=syntax.XINFO_HELP,
+)
+def xinfo_help(_client: Client, _args: list[bytes]) -> bytes:
+    """Answer the help lines."""
+    return replies.simple_array(_HELP)

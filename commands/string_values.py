@@ -1,0 +1,46 @@
+"""What the string commands share: reading, storing and measuring string values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ..protocol.errors import WRONG_TYPE, ReplyError
+from ..storage import events
+
+if TYPE_CHECKING:
+    from .client import Client
+
+TOO_LONG: Final = b"ERR string exceeds maximum allowed size (proto-max-bulk-len)"
+
+
+def read_string(client: Client, key: bytes) -> bytes | None:
+    """The string at a key for a command that only reads, None if missing; WRONGTYPE for another type."""
+    value = client.db.read(key)
+    if value is None or type(value) is bytes:
+        return value
+    raise ReplyError(WRONG_TYPE)
+
+
+def write_string(client: Client, key: bytes) -> bytes | None:
+    """The string at a key for a command that may change it, None if missing; WRONGTYPE for another type."""
+    value = client.db.write(key)
+    if value is None or type(value) is bytes:
+        return value
+    raise ReplyError(WRONG_TYPE)
+
+
+def check_length(client: Client, length: int) -> None:
+    """Refuse to make a string longer than proto-max-bulk-len."""
+    if length > client.server.config.proto_max_bulk_len:
+        raise ReplyError(TOO_LONG)
+
+
+def store(client: Client, key: bytes, value: bytes, event: bytes, *, keep_ttl: bool = False) -> None:
+    """Set a key to a string, tell watchers and subscribers (``event`` is of class ``$``), count one change."""
+    db = client.db
+    keyspace = db.keyspace
+    db.put(key, value, keep_ttl=keep_ttl)
+    db.modified(key)
+    keyspace.dirty += 1
+    if keyspace.notify_mask & events.STRING:
+        keyspace.notify(events.STRING, event, key, db)

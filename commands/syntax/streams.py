@@ -1,0 +1,121 @@
+"""The syntax of the stream commands, as of Redis 8.0."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import KEY, MANY_KEYS, NONE, block, integer, many, oneof, optional, string, switch, token, unix_time
+
+if TYPE_CHECKING:
+    from . import History, Tree
+
+_COUNT = optional(integer("count", "COUNT"))
+_IDS = many(string("id"))
+_GROUP = string("group")
+_CONSUMER = string("consumer")
+_MIN_IDLE = string("min-idle-time")
+_STRATEGY = oneof("strategy", token("MAXLEN"), token("MINID", since="6.2.0"))
+_OPERATOR = optional(oneof("operator", token("=", name="equal"), token("~", name="approximately")))
+_TRIM = block(
+    "trim", _STRATEGY, _OPERATOR, string("threshold"), optional(integer("count", "LIMIT", since="6.2.0"))
+)
+_STREAMS = block("streams", MANY_KEYS, _IDS, after="STREAMS")
+_BLOCK = optional(integer("milliseconds", "BLOCK"))
+_ID_OR_LAST = oneof("id-selector", string("id"), token("$", name="new-id"))
+_ENTRIES_READ = optional(integer("entriesread", "ENTRIESREAD", display="entries-read"))
+
+XADD: Tree = (
+    KEY,
+    switch("NOMKSTREAM", since="6.2.0"),
+    optional(_TRIM),
+    oneof("id-selector", token("*", name="auto-id"), string("id")),
+    many(block("data", string("field"), string("value"))),
+)
+XADD_HISTORY: History = (
+    ("6.2.0", "Added NOMKSTREAM, trimming by MINID, and LIMIT."),
+    ("7.0.0", "Added IDs with a given time and a generated sequence: <ms>-*."),
+)
+XLEN: Tree = (KEY,)
+XRANGE: Tree = (KEY, string("start"), string("end"), _COUNT)
+XRANGE_HISTORY: History = (("6.2.0", "Added exclusive bounds."),)
+XREVRANGE: Tree = (KEY, string("end"), string("start"), _COUNT)
+XREVRANGE_HISTORY: History = XRANGE_HISTORY
+XDEL: Tree = (KEY, _IDS)
+XTRIM: Tree = (KEY, _TRIM)
+XTRIM_HISTORY: History = (("6.2.0", "Added trimming by MINID, and LIMIT."),)
+XREAD: Tree = (_COUNT, _BLOCK, _STREAMS)
+XREADGROUP: Tree = (
+    block("group-block", _GROUP, _CONSUMER, after="GROUP"),
+    _COUNT,
+    _BLOCK,
+    switch("NOACK"),
+    _STREAMS,
+)
+XACK: Tree = (KEY, _GROUP, _IDS)
+XPENDING: Tree = (
+    KEY,
+    _GROUP,
+    optional(
+        block(
+            "filters",
+            optional(integer("min-idle-time", "IDLE", since="6.2.0")),
+            string("start"),
+            string("end"),
+            integer("count"),
+            optional(_CONSUMER),
+        )
+    ),
+)
+XPENDING_HISTORY: History = (("6.2.0", "Added IDLE, and exclusive bounds."),)
+XCLAIM: Tree = (
+    KEY,
+    _GROUP,
+    _CONSUMER,
+    _MIN_IDLE,
+    _IDS,
+    optional(integer("ms", "IDLE")),
+    optional(unix_time("unix-time-milliseconds", "TIME")),
+    optional(integer("count", "RETRYCOUNT")),
+    switch("FORCE"),
+    switch("JUSTID"),
+    optional(string("lastid", "LASTID")),
+)
+XAUTOCLAIM: Tree = (KEY, _GROUP, _CONSUMER, _MIN_IDLE, string("start"), _COUNT, switch("JUSTID"))
+XAUTOCLAIM_HISTORY: History = (
+    ("7.0.0", "Added a third element: the IDs that were in the PEL but no longer in the stream."),
+)
+XSETID: Tree = (
+    KEY,
+    string("last-id"),
+    optional(integer("entries-added", "ENTRIESADDED", since="7.0.0")),
+    optional(string("max-deleted-id", "MAXDELETEDID", since="7.0.0")),
+)
+XSETID_HISTORY: History = (("7.0.0", "Added ENTRIESADDED and MAXDELETEDID."),)
+
+XINFO: Tree = NONE
+XINFO_CONSUMERS: Tree = (KEY, _GROUP)
+XINFO_CONSUMERS_HISTORY: History = (
+    ("7.2.0", "Added the field inactive; idle counts from the last attempt instead of the last success."),
+)
+XINFO_GROUPS: Tree = (KEY,)
+XINFO_GROUPS_HISTORY: History = (("7.0.0", "Added the fields entries-read and lag."),)
+XINFO_STREAM: Tree = (KEY, optional(block("full-block", token("FULL"), _COUNT)))
+XINFO_STREAM_HISTORY: History = (
+    ("6.0.0", "Added FULL."),
+    (
+        "7.0.0",
+        "Added the fields max-deleted-entry-id, entries-added, recorded-first-entry-id, entries-read and lag.",
+    ),
+    ("7.2.0", "Added the field active-time; seen-time is the last attempt instead of the last success."),
+)
+XINFO_HELP: Tree = NONE
+
+XGROUP: Tree = NONE
+XGROUP_CREATE: Tree = (KEY, _GROUP, _ID_OR_LAST, switch("MKSTREAM"), _ENTRIES_READ)
+XGROUP_CREATE_HISTORY: History = (("7.0.0", "Added ENTRIESREAD."),)
+XGROUP_CREATECONSUMER: Tree = (KEY, _GROUP, _CONSUMER)
+XGROUP_DELCONSUMER: Tree = (KEY, _GROUP, _CONSUMER)
+XGROUP_DESTROY: Tree = (KEY, _GROUP)
+XGROUP_SETID: Tree = (KEY, _GROUP, _ID_OR_LAST, _ENTRIES_READ)
+XGROUP_SETID_HISTORY: History = (("7.0.0", "Added ENTRIESREAD."),)
+XGROUP_HELP: Tree = NONE

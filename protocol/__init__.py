@@ -1,0 +1,1 @@
+"""RESP without I/O: requests in, replies out."""

@@ -1,0 +1,60 @@
+"""Inline requests: a line typed by hand, split into words the way a shell would."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+# Possessive quantifiers keep a hostile line linear. Words end at fewer characters than what may stand between
+# them: \v and \f separate words only where no word has begun, as in Redis.
+_WORD: Final = re.compile(
+    rb"""
+    [ \t\n\r\v\f]*+
+    (?P<bare>[^ \t\n\r"']*+)
+    (?:
+        "(?P<double>(?:[^"\\]++|\\.)*+)"
+      | '(?P<single>(?:[^'\\]++|\\'?+)*+)'
+    )?
+    (?=[ \t\n\r\v\f]|\Z)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_NEEDS_CARE: Final = re.compile(rb"[\"'\v\f]").search
+_ESCAPE: Final = re.compile(rb"\\(?:x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+_ESCAPED: Final = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}
+
+
+def split_inline(line: bytes) -> list[bytes] | None:
+    r"""Split an inline request into its words, so that people can talk to the server through a plain socket.
+
+    Args:
+        line: The request without its line end.
+
+    Returns:
+        The words, none for a blank line; or None where a quote is not closed or a closing quote is not followed
+        by white space. Double quotes know `\n \r \t \b \a \\ \" \xHH`, single quotes only `\'`.
+    """
+    if _NEEDS_CARE(line) is None:
+        return line.split()
+    words = []
+    end = len(line.rstrip(b" \t\n\r\v\f"))
+    at = 0
+    while at < end:
+        found = _WORD.match(line, at)
+        if found is None:
+            return None
+        at = found.end()
+        bare, double, single = found.groups()
+        if double is not None:
+            bare += _ESCAPE.sub(_unescape, double)
+        elif single is not None:
+            bare += single.replace(b"\\'", b"'")
+        words.append(bare)
+    return words
+
+
+def _unescape(found: re.Match[bytes]) -> bytes:
+    digits, character = found.groups()
+    if digits is not None:
+        return bytes((int(digits, 16),))
+    return _ESCAPED.get(character, character)

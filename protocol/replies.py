@@ -1,0 +1,132 @@
+"""Replies as bytes, for RESP2 and RESP3.
+
+Every encoder returns finished bytes; aggregates take parts that are already encoded. Where the two protocols
+differ the function takes ``resp`` (2 or 3). Handlers join these; nothing else in Rillet writes RESP.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+OK: Final = b"+OK\r\n"
+QUEUED: Final = b"+QUEUED\r\n"
+PONG: Final = b"+PONG\r\n"
+ZERO: Final = b":0\r\n"
+ONE: Final = b":1\r\n"
+EMPTY_ARRAY: Final = b"*0\r\n"
+EMPTY_BULK: Final = b"$0\r\n\r\n"
+NULL_RESP2: Final = b"$-1\r\n"
+NULL_ARRAY_RESP2: Final = b"*-1\r\n"
+NULL_RESP3: Final = b"_\r\n"
+
+# Replies are mostly small counts; a table spares the formatting.
+_SMALL_INTEGERS: Final = tuple(b":%d\r\n" % n for n in range(1024))
+_SMALL_ARRAYS: Final = tuple(b"*%d\r\n" % n for n in range(1025))
+
+
+def null(resp: int) -> bytes:
+    """The null of single values: ``$-1`` or ``_``."""
+    return NULL_RESP3 if resp == 3 else NULL_RESP2
+
+
+def null_array(resp: int) -> bytes:
+    """The null of aggregates: ``*-1`` or ``_``."""
+    return NULL_RESP3 if resp == 3 else NULL_ARRAY_RESP2
+
+
+def integer(n: int) -> bytes:
+    """``:n``."""
+    return _SMALL_INTEGERS[n] if 0 <= n < 1024 else b":%d\r\n" % n
+
+
+def simple(text: bytes) -> bytes:
+    """``+text``; the text must hold no CR or LF."""
+    return b"+%b\r\n" % text
+
+
+def bulk(data: bytes) -> bytes:
+    """``$len`` and the bytes."""
+    return b"$%d\r\n%b\r\n" % (len(data), data)
+
+
+def array_header(n: int) -> bytes:
+    """``*n``: the caller sends n encoded items after it."""
+    return _SMALL_ARRAYS[n] if n <= 1024 else b"*%d\r\n" % n
+
+
+def array(items: Sequence[bytes]) -> bytes:
+    """An array of items that are already encoded."""
+    return array_header(len(items)) + b"".join(items)
+
+
+def bulk_array(items: Iterable[bytes]) -> bytes:
+    """An array of bulk strings."""
+    return array([bulk(item) for item in items])
+
+
+def simple_array(lines: Iterable[bytes]) -> bytes:
+    """An array of simple strings: the shape of HELP replies."""
+    return array([simple(line) for line in lines])
+
+
+def set_header(n: int, resp: int) -> bytes:
+    """``~n``, in RESP2 ``*n``."""
+    return b"~%d\r\n" % n if resp == 3 else array_header(n)
+
+
+def set_of(items: Sequence[bytes], resp: int) -> bytes:
+    """A set of items that are already encoded; an array in RESP2."""
+    return set_header(len(items), resp) + b"".join(items)
+
+
+def map_header(n: int, resp: int) -> bytes:
+    """``%n`` for n pairs; in RESP2 a flat array ``*2n``."""
+    return b"%%%d\r\n" % n if resp == 3 else array_header(2 * n)
+
+
+def map_of(pairs: Sequence[tuple[bytes, bytes]], resp: int) -> bytes:
+    """A map whose keys are plain text (encoded here as bulk strings) and whose values are already encoded."""
+    return map_header(len(pairs), resp) + b"".join([bulk(key) + value for key, value in pairs])
+
+
+def push_header(n: int, resp: int) -> bytes:
+    """``>n`` of an out-of-band message; in RESP2 ``*n``."""
+    return b">%d\r\n" % n if resp == 3 else array_header(n)
+
+
+def double(value: float, resp: int) -> bytes:
+    """``,1.5``; in RESP2 a bulk string of the shortest text that reads back as the same number."""
+    text = format_double(value)
+    return b",%b\r\n" % text if resp == 3 else bulk(text)
+
+
+def format_double(value: float) -> bytes:
+    """A double in Redis' spelling: ``inf``, ``-inf``, ``nan``, integers without a fraction."""
+    if math.isinf(value):
+        return b"inf" if value > 0 else b"-inf"
+    if math.isnan(value):
+        return b"nan"
+    if value == int(value) and abs(value) < 1e17:
+        return b"%d" % int(value)
+    return repr(value).encode()
+
+
+def boolean(value: bool, resp: int) -> bytes:
+    """``#t`` or ``#f``; in RESP2 ``:1`` or ``:0``."""
+    if resp == 3:
+        return b"#t\r\n" if value else b"#f\r\n"
+    return ONE if value else ZERO
+
+
+def verbatim(text: bytes, resp: int) -> bytes:
+    """Text meant for people (INFO, CLIENT LIST …): ``=len`` with the marker ``txt:``; in RESP2 a bulk string."""
+    return b"=%d\r\ntxt:%b\r\n" % (len(text) + 4, text) if resp == 3 else bulk(text)
+
+
+def command(argv: Sequence[bytes]) -> bytes:
+    """A command in request form, as it stands in the AOF and goes to replicas."""
+    return array_header(len(argv)) + b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in argv])

@@ -1,0 +1,392 @@
+"""Requests: bytes from a socket in, complete commands out, exactly as Redis would read them."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from operator import itemgetter
+from typing import Any, Final
+
+from hiredis import Reader, pack_command
+
+from . import limits
+from .inline import split_inline
+
+_MORE: Final = object()  # a default of hiredis could be mistaken for a value: `*-1` is None, `#f` is False
+
+_STAR: Final = 42
+_DOLLAR: Final = 36
+_NEWLINE: Final = 10
+_CARRIAGE_RETURN: Final = 13
+
+# One short command is recognised by its lines: the `*n` header tells how many there are, and each `$` header
+# must be the one its argument would have.
+_SHORT: Final = 1024
+_LINES: Final = {b"*%d\r\n" % count: 2 * count + 1 for count in range(1, 100)}
+_HEADER: Final = [b"$%d" % length for length in range(_SHORT + 1)].__getitem__
+_LENGTH: Final = {_HEADER(length): length for length in range(_SHORT + 1)}
+
+_LONGEST_BATCH: Final = 1024 * 1024
+# hiredis allocates what these headers claim, so it never gets to see a big claim.
+_CLAIMS: Final = tuple(
+    (ord(mark), re.compile(rb"\%b\d{5}" % mark).search) for mark in (b"*", b">", b"~", b"|")
+)
+
+_INTEGER: Final = re.compile(rb"-?[1-9][0-9]{0,18}|0").fullmatch
+_FIRST: Final = itemgetter(0)
+# In any case, as in Redis: what a browser lured into talking to the port would send first.
+_CROSS_PROTOCOL: Final = frozenset(
+    "".join(letters).encode()
+    for word in ("post", "host:")
+    for letters in product(*((letter, letter.upper()) for letter in word))
+)
+
+
+class RequestParser:
+    """Turns the bytes of one connection into commands; two ways inside, one behaviour.
+
+    What Redis' own clients send is recognised quickly and compared with its one canonical encoding; everything
+    else (inline commands, requests in pieces, errors) goes through a strict incremental parser, the specification.
+
+    The caller does, after each `feed`: execute the returned commands in order; then, if `error` is not None,
+    send `error` and close once it is flushed; when `error` is `b""` close at once, without a reply, dropping also
+    replies not yet sent. An error is final: nothing is returned afterwards.
+    While `authenticated` is False at most one command is returned at a time, because it may be the AUTH that
+    lifts the limits for the next: after executing it call `feed(b"")` until it returns no command.
+
+    Attributes:
+        error: None, or the encoded error reply that ends the connection.
+        authenticated: False puts the limits of a client that has yet to AUTH into force.
+        max_bulk_length: The longest argument, in bytes (`proto-max-bulk-len`).
+        max_query_buffer: Unparsed bytes that may be held (`client-query-buffer-limit`); a caller that queues
+            arguments for EXEC lowers it by what it has queued.
+    """
+
+    __slots__ = (
+        "_arguments",
+        "_at",
+        "_authenticated",
+        "_buffer",
+        "_held",
+        "_length",
+        "_max_bulk_length",
+        "_max_query_buffer",
+        "_missing",
+        "_quick",
+        "_reader",
+        "_scanned",
+        "error",
+    )
+
+    def __init__(
+        self,
+        *,
+        authenticated: bool = True,
+        max_bulk_length: int = limits.MAX_BULK_LENGTH,
+        max_query_buffer: int = limits.MAX_QUERY_BUFFER,
+    ) -> None:
+        self.error: bytes | None = None
+        self._authenticated = authenticated
+        self._max_bulk_length = max_bulk_length
+        self._max_query_buffer = max_query_buffer
+        self._reader = _new_reader()
+        self._buffer = bytearray()
+        self._at = 0  # what of the buffer is parsed
+        self._scanned = 0  # up to where the buffer is known to hold no line end
+        self._arguments: list[bytes] = []
+        self._held = 0  # bytes in those arguments
+        self._missing = 0  # arguments still to come; 0 between requests
+        self._length = -1  # of the argument being received; -1 before its header
+        self._quick = 0  # the longest data that may be recognised quickly; 0 when none may
+        self._settle()
+
+    @property
+    def authenticated(self) -> bool:
+        """False while the client has yet to authenticate."""
+        return self._authenticated
+
+    @authenticated.setter
+    def authenticated(self, value: bool) -> None:
+        self._authenticated = value
+        self._settle()
+
+    @property
+    def max_bulk_length(self) -> int:
+        """The longest argument, in bytes."""
+        return self._max_bulk_length
+
+    @max_bulk_length.setter
+    def max_bulk_length(self, value: int) -> None:
+        self._max_bulk_length = value
+        self._settle()
+
+    @property
+    def max_query_buffer(self) -> int:
+        """How many unparsed bytes may be held."""
+        return self._max_query_buffer
+
+    @max_query_buffer.setter
+    def max_query_buffer(self, value: int) -> None:
+        self._max_query_buffer = value
+        self._settle()
+
+    @property
+    def buffered(self) -> int:
+        """Bytes held of requests not yet returned."""
+        return len(self._buffer) - self._at + self._held
+
+    def feed(self, data: bytes) -> list[list[bytes]]:
+        """Take what was received and give the commands that are complete now (see the class for what to do next).
+
+        Args:
+            data: Bytes as they came, cut anywhere; may be empty.
+
+        Returns:
+            Commands in order, each a non-empty list of bytes, name first as the client spelled it.
+        """
+        if 9 < len(data) <= self._quick:
+            if len(data) <= _SHORT and (lines := _LINES.get(data[:4]) or _LINES.get(data[:5])):
+                parts = data.split(b"\r\n", lines)
+                if len(parts) > lines and not parts[lines]:
+                    command = parts[2:lines:2]
+                    if (
+                        parts[1] == _HEADER(len(command[0]))
+                        # One argument needs no lists to compare: PING costs half.
+                        and (lines == 3 or list(map(_HEADER, map(len, command))) == parts[1:lines:2])
+                        and command[0] not in _CROSS_PROTOCOL
+                    ):
+                        return [command]
+            commands, data = self._take_batch(data)
+            return commands + self._parse(data) if data else commands
+        return self._resume(data)
+
+    def _take_batch(self, data: bytes) -> tuple[list[list[bytes]], bytes]:
+        """Let hiredis read canonical commands from the start of data; also give the rest, for the strict parser.
+
+        hiredis reads replies: it takes more types than a request may have, and checks less. Encoding again what
+        it gave and comparing is the one check that leaves nothing to argue about.
+        """
+        if data[0] != _STAR or any(mark in data and claims(data) for mark, claims in _CLAIMS):
+            return [], data
+        reader = self._reader
+        batch: list[Any]
+        try:
+            reader.feed(data)
+            batch = list(iter(reader.gets, _MORE))
+            encoded = b"".join(map(pack_command, map(tuple, batch)))
+        except Exception:  # noqa: BLE001 - whatever it stumbled over, the strict parser knows what to say
+            self._reader = _new_reader()
+            return [], data
+        if encoded != data:
+            self._reader = _new_reader()
+            if not data.startswith(encoded):
+                return [], data
+        if not (all(batch) and _CROSS_PROTOCOL.isdisjoint(map(_FIRST, batch))):
+            return [], data
+        return batch, data[len(encoded) :]
+
+    def _resume(self, data: bytes) -> list[list[bytes]]:
+        """Finish the request that is under way with the strict parser and hand what follows it to the quick way."""
+        if self.error is not None:
+            return []
+        if not self._authenticated or not (self._buffer or self._missing):
+            return self._parse(data)
+        self._buffer += data
+        command = self._next()
+        if command is None:
+            self._settle()
+            return []
+        with memoryview(self._buffer) as view:
+            rest = bytes(view[self._at :])
+        self._buffer = bytearray()
+        self._at = self._scanned = 0
+        self._settle()
+        commands = [command]
+        if 9 < len(rest) <= self._quick:
+            batch, rest = self._take_batch(rest)
+            commands += batch
+        return commands + self._parse(rest) if rest else commands
+
+    def _parse(self, data: bytes) -> list[list[bytes]]:
+        """Parse with the strict parser alone."""
+        if self.error is not None:
+            return []
+        self._buffer += data
+        commands = []
+        while (command := self._next()) is not None:
+            commands.append(command)
+            if not self._authenticated:
+                break
+        self._settle()
+        return commands
+
+    def _settle(self) -> None:
+        """Forget parsed bytes, and decide whether the next data may be recognised quickly."""
+        if self._at:
+            del self._buffer[: self._at]
+            self._scanned = max(0, self._scanned - self._at)
+            self._at = 0
+        if self._authenticated and self.error is None and not self._buffer and not self._missing:
+            self._quick = min(_LONGEST_BATCH, self._max_bulk_length, self._max_query_buffer)
+        else:
+            self._quick = 0
+
+    def _next(self) -> list[bytes] | None:
+        """Parse up to the end of the next command; None when more bytes are needed or `error` was set."""
+        buffer = self._buffer
+        while not self._missing:
+            if self._at == len(buffer):
+                return None
+            if buffer[self._at] == _STAR:
+                if not self._read_count():
+                    return None
+            elif (words := self._read_inline()) is None:
+                return None
+            elif words:
+                return self._checked(words)
+        while self._missing:
+            if self._length < 0 and not self._read_length():
+                return None
+            length = self._length
+            end = self._at + length
+            received = len(buffer) - self._at
+            if min(received, length + 2) > self._query_limit():
+                self._fail(b"")
+                return None
+            if received < length + 2:
+                return None
+            # The two bytes after an argument are skipped unseen, as Redis does.
+            self._arguments.append(
+                bytes(buffer[self._at : end]) if length < _SHORT else _cut(buffer, self._at, end)
+            )
+            self._at = end + 2
+            self._held += length
+            self._length = -1
+            self._missing -= 1
+        command = self._arguments
+        self._arguments = []
+        self._held = 0
+        return self._checked(command)
+
+    def _checked(self, command: list[bytes]) -> list[bytes] | None:
+        if command[0] in _CROSS_PROTOCOL:
+            self._fail(b"")
+            return None
+        return command
+
+    def _read_count(self) -> bool:
+        """Parse a `*` header; False when it is incomplete or wrong."""
+        end = self._header_end(b"too big mbulk count string")
+        if end < 0:
+            return False
+        count = _integer(self._buffer[self._at + 1 : end])
+        if count is None or count > limits.MAX_ARGUMENTS:
+            self._fail_with(b"invalid multibulk length")
+            return False
+        if count > limits.UNAUTHENTICATED_MAX_ARGUMENTS and not self._authenticated:
+            self._fail_with(b"unauthenticated multibulk length")
+            return False
+        self._at = end + 2
+        self._missing = max(0, count)
+        return True
+
+    def _read_length(self) -> bool:
+        """Parse a `$` header; False when it is incomplete or wrong."""
+        buffer = self._buffer
+        at = self._at
+        end = buffer.find(b"\r", at, at + 6)
+        if 0 < end < len(buffer) - 1:  # a short cut past the general way
+            known = _LENGTH.get(bytes(buffer[at:end]))
+            if known is not None and known <= self._max_bulk_length:
+                self._at = end + 2
+                self._length = known
+                return True
+        end = self._header_end(b"too big bulk count string")
+        if end < 0:
+            return False
+        mark = buffer[at]
+        if mark != _DOLLAR:
+            shown = b" " if mark in {_NEWLINE, _CARRIAGE_RETURN} else bytes((mark,))
+            self._fail_with(b"expected '$', got '%b'" % shown)
+            return False
+        length = _integer(buffer[at + 1 : end])
+        if length is None or not 0 <= length <= self._max_bulk_length:
+            self._fail_with(b"invalid bulk length")
+            return False
+        if length > limits.UNAUTHENTICATED_MAX_BULK_LENGTH and not self._authenticated:
+            self._fail_with(b"unauthenticated bulk length")
+            return False
+        self._at = end + 2
+        self._length = length
+        return True
+
+    def _read_inline(self) -> list[bytes] | None:
+        """Parse an inline request: its words, none for a blank line; None when it is incomplete or wrong."""
+        at = self._at
+        end = self._line_end(b"\n", b"too big inline request")
+        if end < 0:
+            return None
+        self._at = end + 1
+        line = bytes(self._buffer[at:end])
+        words = split_inline(line.removesuffix(b"\r"))
+        if words is None:
+            self._fail_with(b"unbalanced quotes in request")
+        return words
+
+    def _header_end(self, too_big: bytes) -> int:
+        """Find the CR of a header once the byte after it, whatever that is, is there too; or -1."""
+        end = self._line_end(b"\r", too_big)
+        if end + 1 == len(self._buffer):
+            self._scanned = end
+            return -1
+        return end
+
+    def _line_end(self, terminator: bytes, too_big: bytes) -> int:
+        """Find the terminator of the line at hand; -1 when it is not there, or too far (an error)."""
+        buffer = self._buffer
+        stop = self._at + limits.MAX_LINE + 1
+        end = buffer.find(terminator, max(self._at, self._scanned), stop)
+        if end >= 0:
+            if buffer.find(0, self._at, end) < 0:
+                return end
+            # Redis searches up to a NUL: this line never ends, it only grows too big.
+            self._scanned = stop
+        else:
+            self._scanned = max(self._scanned, min(len(buffer), stop))
+        if len(buffer) >= stop:
+            self._fail_with(too_big)
+        elif len(buffer) - self._at > self._query_limit():
+            self._fail(b"")
+        return -1
+
+    def _query_limit(self) -> int:
+        if self._authenticated:
+            return self._max_query_buffer
+        return min(self._max_query_buffer, limits.UNAUTHENTICATED_MAX_QUERY_BUFFER)
+
+    def _fail_with(self, text: bytes) -> None:
+        self._fail(b"-ERR Protocol error: %b\r\n" % text)
+
+    def _fail(self, error: bytes) -> None:
+        self.error = error
+        self._buffer.clear()
+        self._arguments = []
+        self._at = self._scanned = self._held = self._missing = 0
+
+
+def _new_reader() -> Reader:
+    return Reader(notEnoughData=_MORE)
+
+
+def _cut(buffer: bytearray, start: int, end: int) -> bytes:
+    """Copy a long piece once, not twice."""
+    with memoryview(buffer) as view:
+        return bytes(view[start:end])
+
+
+def _integer(text: bytearray) -> int | None:
+    """Read a number in the one spelling Redis takes: no sign but `-`, no leading zero, 64 bits."""
+    if _INTEGER(text) is None:
+        return None
+    value = int(text)
+    return value if -(1 << 63) <= value < 1 << 63 else None

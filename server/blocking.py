@@ -1,0 +1,222 @@
+"""Blocked clients: block, signal, serve, time out.
+
+The contract. A handler that finds nothing calls ``client.block(keys, timeout, argv)`` and returns None. While it
+waits the client keeps its parsed command; later input of its connection waits too. When a command changes a key in
+a way that may matter, storage puts the key into ``keyspace.ready``. After that command (or the whole EXEC) is
+finished and propagated the dispatcher calls ``serve``: for each ready key, in order, each client that waits on it,
+first come first served, runs its whole command again. Either it has a reply now, or it blocks again at the tail
+with its first deadline. Each served client is an execution unit of its own.
+
+A client that goes away is forgotten at once (``forget``) and so consumes nothing afterwards. Deadlines follow the
+server's clock, so a virtual clock moves them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING
+
+from ..protocol import replies
+from ..storage.stream import Stream
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Sequence
+
+    from ..commands.client import Client
+    from ..storage.keyspace import Database
+    from .app import Server
+    from .dispatcher import Entry
+
+
+@dataclass(slots=True, eq=False)
+class Waiter:
+    """One blocked client: what it waits for, until when, and what it will run."""
+
+    client: Client
+    db: Database
+    keys: tuple[bytes, ...]
+    deadline: int | None  # milliseconds of the server's clock; None: for ever
+    entry: Entry
+    argv: list[bytes]
+    on_missing: bool  # cares for the key going away or changing its type
+    on_timeout: bytes | None = None  # the reply when the time is up; None: a null array
+
+
+class Blocking:
+    """All blocked clients of a server."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        # (database, key) to its waiters in the order they blocked; a dict keeps that order and forgets in O(1).
+        self.waiting: dict[tuple[Database, bytes], dict[Client, Waiter]] = {}
+        self.waiters: dict[Client, Waiter] = {}
+        self._deadlines: list[tuple[int, int, Waiter]] = []
+        self._order = count()
+        self._timer: asyncio.TimerHandle | None = None
+        self._resumed: Waiter | None = None  # the waiter whose command runs again just now
+
+    @property
+    def resuming(self) -> bool:
+        """Whether the command that runs just now was blocked before."""
+        return self._resumed is not None
+
+    # Block
+
+    def block(
+        self,
+        client: Client,
+        keys: Sequence[bytes],
+        timeout: int,
+        argv: list[bytes],
+        *,
+        on_missing: bool,
+        on_timeout: bytes | None = None,
+    ) -> None:
+        """Let a client wait; see ``Client.block``. Without keys it waits for its time alone (WAIT)."""
+        again = self._resumed
+        if again is not None and again.client is client:
+            deadline = again.deadline
+            entry = again.entry
+        else:
+            deadline = self.server.clock.tick() + timeout if timeout else None
+            entry = self.server.dispatcher.current
+        waiter = Waiter(
+            client, client.db, tuple(dict.fromkeys(keys)), deadline, entry, argv, on_missing, on_timeout
+        )
+        self.waiters[client] = waiter
+        client.blocked = waiter
+        client.update_plain()
+        awaited = client.db.awaited
+        for key in waiter.keys:
+            self.waiting.setdefault((client.db, key), {})[client] = waiter
+            awaited[key] = awaited.get(key, 0) + 1
+        if deadline is not None:
+            heapq.heappush(self._deadlines, (deadline, next(self._order), waiter))
+            if self._deadlines[0][2] is waiter:
+                self._arm()
+
+    def _release(self, waiter: Waiter) -> None:
+        client = waiter.client
+        del self.waiters[client]
+        client.blocked = None
+        client.update_plain()
+        awaited = waiter.db.awaited
+        for key in waiter.keys:
+            there = self.waiting[waiter.db, key]
+            del there[client]
+            if not there:
+                del self.waiting[waiter.db, key]
+            if awaited[key] == 1:
+                del awaited[key]
+            else:
+                awaited[key] -= 1
+
+    # Serve
+
+    def serve(self) -> None:
+        """Run the commands of clients whose keys were signalled; until no key is ready any more."""
+        keyspace = self.server.keyspace
+        while keyspace.ready:
+            ready = keyspace.ready
+            keyspace.ready = {}
+            for db, key in ready:
+                for waiter in list(self.waiting.get((db, key), {}).values()):
+                    if self.waiters.get(waiter.client) is waiter and self._concerns(waiter, db, key):
+                        self._run_again(waiter)
+
+    @staticmethod
+    def _concerns(waiter: Waiter, db: Database, key: bytes) -> bool:
+        """XREAD waits for a stream and nothing else; XREADGROUP also wants to know of any other fate of the key."""
+        return waiter.on_missing or type(db.peek(key)) is Stream
+
+    def _run_again(self, waiter: Waiter) -> None:
+        server = self.server
+        self._release(waiter)
+        self._resumed = waiter
+        try:
+            reply = server.dispatcher.call(waiter.client, waiter.entry, waiter.argv)
+        finally:
+            self._resumed = None
+        if server.propagation.effects:
+            server.propagation.flush()
+        if reply is not None:
+            self._answer(waiter.client, reply)
+
+    def _answer(self, client: Client, reply: bytes) -> None:
+        client.send_reply(reply)
+        client.resume()
+
+    # Time out, unblock, forget
+
+    def unblock(self, client: Client, error: bytes | None = None) -> bool:
+        """CLIENT UNBLOCK: answer as if timed out, or with an error (encoded). False if it was not blocked."""
+        waiter = self.waiters.get(client)
+        if waiter is None:
+            return False
+        self._release(waiter)
+        entry = waiter.entry
+        entry.calls += 1
+        if error is not None:
+            entry.failed += 1
+            self.server.stats.count_error(error[1:])
+        if error is not None:
+            self._answer(client, error)
+        else:
+            self._answer(
+                client, replies.null_array(client.resp) if waiter.on_timeout is None else waiter.on_timeout
+            )
+        return True
+
+    def unblock_all(self, error: bytes) -> None:
+        """Release everybody with an error (the instance stops or becomes a replica)."""
+        for client in list(self.waiters):
+            self.unblock(client, error)
+
+    def forget(self, client: Client) -> None:
+        """The client's connection is gone."""
+        waiter = self.waiters.get(client)
+        if waiter is not None:
+            self._release(waiter)
+
+    def expire(self) -> None:
+        """Answer everybody whose time is up by the server's clock, and arm the timer for the next."""
+        now = self.server.clock.tick()
+        while self._deadlines and (self._is_stale(self._deadlines[0][2]) or self._deadlines[0][0] <= now):
+            waiter = heapq.heappop(self._deadlines)[2]
+            if not self._is_stale(waiter):
+                self.unblock(waiter.client)
+        self._arm()
+
+    def _is_stale(self, waiter: Waiter) -> bool:
+        return self.waiters.get(waiter.client) is not waiter
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._deadlines:
+            wait = max(self._deadlines[0][0] - self.server.clock.now, 1)
+            self._timer = self.server.loop.call_later(wait / 1000, self.expire)
+
+    def stop(self) -> None:
+        """Cancel the timer: the server is shutting down."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # Figures
+
+    def keys(self) -> int:
+        """INFO total_blocking_keys."""
+        return len(self.waiting)
+
+    def with_deadline(self) -> int:
+        """INFO clients_in_timeout_table."""
+        return sum(waiter.deadline is not None for waiter in self.waiters.values())
+
+    def keys_on_missing(self) -> int:
+        """INFO total_blocking_keys_on_nokey."""
+        return sum(any(waiter.on_missing for waiter in there.values()) for there in self.waiting.values())

@@ -1,0 +1,64 @@
+"""The clock is an object: read once per batch, so that one batch and one EXEC see one time.
+
+Nothing else in Rillet asks the system for the wall time. A virtual clock only goes when it is told to.
+"""
+
+from __future__ import annotations
+
+import time
+
+
+class Clock:
+    """Wall time in milliseconds since the epoch, as of the last ``tick``, plus whatever it was advanced by.
+
+    ``now`` is the cached time that commands see; ``offset`` (milliseconds) is what ``advance`` added to the
+    system's time. A frozen clock stands still between calls of ``advance``.
+    """
+
+    __slots__ = ("_frozen_at", "now", "offset")
+
+    def __init__(self) -> None:
+        self.offset = 0
+        self._frozen_at: int | None = None
+        self.now = 0
+        self.tick()
+
+    def tick(self) -> int:
+        """Read the time anew and return it."""
+        if self._frozen_at is not None:
+            self.now = self._frozen_at
+        else:
+            self.now = time.time_ns() // 1_000_000 + self.offset
+        return self.now
+
+    def advance(self, milliseconds: int) -> int:
+        """Move the time by so many milliseconds (negative: back) and return the new time."""
+        if self._frozen_at is not None:
+            self._frozen_at += milliseconds
+        else:
+            self.offset += milliseconds
+        return self.tick()
+
+    def freeze(self, at: int | None = None) -> int:
+        """Let the time stand still, at ``at`` milliseconds or where it is."""
+        self._frozen_at = self.tick() if at is None else at
+        return self.tick()
+
+    def resume(self) -> int:
+        """Let a frozen clock go on from where it stands."""
+        if self._frozen_at is not None:
+            self.offset = self._frozen_at - time.time_ns() // 1_000_000
+            self._frozen_at = None
+        return self.tick()
+
+    def reset(self) -> int:
+        """Go back to the system's time."""
+        self._frozen_at = None
+        self.offset = 0
+        return self.tick()
+
+    def unix_seconds(self) -> float:
+        """The time with microseconds, read now: for TIME and MONITOR."""
+        if self._frozen_at is not None:
+            return self._frozen_at / 1000
+        return time.time() + self.offset / 1000

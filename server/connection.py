@@ -1,0 +1,305 @@
+"""One TCP or unix-socket client: bytes in, bytes out, flow control both ways."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING, Final, cast
+
+from ..commands.client import Client
+from ..commands.transactions import unwatch_all
+from ..protocol.requests import RequestParser
+
+if TYPE_CHECKING:
+    from .app import Server
+
+MAX_CLIENTS: Final = b"-ERR max number of clients reached\r\n"
+PROTECTED: Final = (
+    b"-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the "
+    b"default user. In this mode connections are only accepted from the loopback interface. If you want to connect "
+    b"from external computers, set a password (requirepass), or bind only the addresses you need and switch "
+    b"protected mode off with CONFIG SET protected-mode no from the loopback interface.\r\n"
+)
+
+
+class Connection(Client, asyncio.Protocol):
+    """A client with a transport.
+
+    Input is parsed as it arrives. While the client is blocked, postponed or does not read its replies, parsed
+    commands wait in ``backlog``. Replies of a batch leave in one write; with an AOF they wait in the server's
+    outbox until the effects of the same loop tick are written (``server/persistence``).
+    """
+
+    __slots__ = (
+        "backlog",
+        "congested",
+        "one_at_a_time",
+        "outbox",
+        "parser",
+        "resuming",
+        "running",
+        "transport",
+        "waiting_bytes",
+    )
+
+    def __init__(self, server: Server, *, unix_socket: bool = False) -> None:
+        super().__init__(server, server.next_client_id())
+        self.unix_socket = unix_socket
+        self.parser = RequestParser(authenticated=self.authenticated)
+        self.transport: asyncio.Transport | None = None
+        self.backlog: list[list[bytes]] = []
+        self.waiting_bytes = 0
+        self.outbox: list[bytes] = []
+        self.running = False
+        self.congested = False
+        self.resuming = False
+        self.one_at_a_time = not self.authenticated
+
+    # asyncio.Protocol: the life of the connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Accept the client, or tell it why not."""
+        self.transport = cast("asyncio.Transport", transport)
+        server = self.server
+        server.stats.connections_received += 1
+        self._take_addresses()
+        if len(server.clients) >= server.config.maxclients:
+            server.stats.connections_rejected += 1
+            self._turn_away(MAX_CLIENTS)
+        elif (
+            server.is_protected()
+            and not self.unix_socket
+            and not self.address.startswith((b"127.", b"[::1]"))
+        ):
+            server.stats.connections_rejected += 1
+            self._turn_away(PROTECTED)
+        else:
+            server.clients[self.id] = self
+            self.parser.max_bulk_length = server.config.proto_max_bulk_len
+            self.parser.max_query_buffer = server.config.client_query_buffer_limit
+            server.stats.peak_clients = max(server.stats.peak_clients, len(server.clients))
+
+    def _turn_away(self, text: bytes) -> None:
+        assert self.transport is not None
+        self.close_asap = True
+        self.update_plain()
+        self.transport.write(text)
+        self.transport.close()
+
+    def _take_addresses(self) -> None:
+        assert self.transport is not None
+        sock = self.transport.get_extra_info("socket")
+        if sock is not None:
+            self.fd = sock.fileno()
+        if self.unix_socket:
+            path = str(self.server.config.unixsocket).encode()
+            self.address = self.local_address = path + b":0"
+            return
+        self.address = _address(self.transport.get_extra_info("peername"))
+        self.local_address = _address(self.transport.get_extra_info("sockname"))
+        if sock is not None and self.server.config.tcp_keepalive:
+            _keep_alive(sock, self.server.config.tcp_keepalive)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the client everywhere, at once: a dead client must not be served another entry."""
+        del exc
+        self.close_asap = True
+        self.update_plain()
+        self.backlog.clear()
+        server = self.server
+        if server.clients.pop(self.id, None) is None:
+            return
+        server.blocking.forget(self)
+        server.forget(self)
+        unwatch_all(self)
+
+    def eof_received(self) -> None:
+        """A half-closed client is gone too, as in Redis; asyncio closes after what was written has left."""
+
+    # Input
+
+    def data_received(self, data: bytes) -> None:
+        """Parse and run what arrived, or keep it while the client has to wait."""
+        if self.close_asap:
+            return
+        self.net_in += len(data)
+        stats = self.server.stats
+        stats.net_input += len(data)
+        stats.reads_processed += 1
+        batch = self.parser.feed(data)
+        if self.backlog or self.blocked is not None or self.postponed or self.congested or self.resuming:
+            self.backlog.extend(batch)
+            self.waiting_bytes += len(data)
+            if self.waiting_bytes > self.server.config.client_query_buffer_limit:
+                self.close(after_reply=False)
+            elif not self.resuming and not self.backlog and self.parser.error is not None:
+                self._give_up()
+            return
+        if batch:
+            self._run(batch)
+            if self.one_at_a_time:
+                self._run_unauthenticated()
+        if self.parser.error is not None and not self.backlog and self.blocked is None:
+            self._give_up()
+
+    def _run_unauthenticated(self) -> None:
+        """Before AUTH the parser gives one command at a time: it may be the one that lifts the limits."""
+        while not self.close_asap and self.blocked is None and not self.postponed:
+            self.one_at_a_time = not self.authenticated
+            batch = self.parser.feed(b"")
+            if not batch:
+                return
+            self._run(batch)
+
+    def _run(self, batch: list[list[bytes]]) -> None:
+        server = self.server
+        now = server.clock.tick()
+        server.keyspace.now = now
+        self.last_interaction = now
+        server.current_client = self
+        self.running = True
+        out, taken = server.dispatcher.run(self, batch)
+        self.running = False
+        server.current_client = None
+        server.stats.commands_processed += taken
+        self.total_commands += taken
+        if taken < len(batch):
+            self.backlog = batch[taken:]
+        else:
+            self.waiting_bytes = 0
+        if out:
+            self.write(out[0] if len(out) == 1 else b"".join(out))
+        elif self.server.persistence.has_unwritten():
+            self.server.persistence.schedule_flush()
+        if server.tracking.broadcasts:
+            server.tracking.send_broadcasts()
+        if self.close_asap:
+            self._close_when_written()
+
+    def resume(self) -> None:
+        """Go on with the backlog in the next turn of the loop: whoever released us is still at work."""
+        if not self.resuming and not self.close_asap:
+            self.resuming = True
+            self.server.loop.call_soon(self._resume)
+
+    def _resume(self) -> None:
+        self.resuming = False
+        if self.close_asap or self.blocked is not None or self.postponed or self.congested:
+            return
+        batch, self.backlog = self.backlog, []
+        if batch:
+            self._run(batch)
+        if (
+            self.parser.error is not None
+            and not self.backlog
+            and self.blocked is None
+            and not self.close_asap
+        ):
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """After a protocol error: say it, then close. Some offences are not answered."""
+        assert self.parser.error is not None
+        if self.parser.error:
+            self.server.log.verbose(
+                f"Protocol error from client {self.address.decode()}: {self.parser.error!r}"
+            )
+            self.write(self.parser.error)
+        self.close(after_reply=bool(self.parser.error))
+
+    # Output
+
+    def send(self, data: bytes) -> None:
+        """Write a push message; while the client runs a command it follows that command's reply."""
+        if self.running:
+            self.deferred.append(data)
+            self.plain = False  # so that the dispatcher looks
+        else:
+            self.write(data)
+            self._check_output_limit()
+
+    def send_reply(self, reply: bytes) -> None:
+        """Write the reply of a command that was blocked."""
+        if self.reply_mode == "on":
+            self.write(reply)
+
+    def write(self, data: bytes) -> None:
+        """Write at once, or with the AOF's next flush."""
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            return
+        size = len(data)
+        self.net_out += size
+        stats = self.server.stats
+        stats.net_output += size
+        stats.writes_processed += 1
+        if self.server.holds_replies:
+            self.server.persistence.hold(self, data)
+        else:
+            transport.write(data)
+
+    def _check_output_limit(self) -> None:
+        limit = self.server.output_limit(self)
+        transport = self.transport
+        if limit and transport is not None and transport.get_write_buffer_size() > limit:
+            self.server.log.warning(
+                f"Client id={self.id} addr={self.address.decode()} closed for overcoming of output buffer limits."
+            )
+            self.close(after_reply=False)
+
+    def pause_writing(self) -> None:
+        """The client does not read: run nothing more for it."""
+        self.congested = True
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        self.congested = False
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
+        self.resume()
+
+    # The end
+
+    def close(self, *, after_reply: bool = True) -> None:
+        """Close; by default after everything written so far has left."""
+        self.close_asap = True
+        self.update_plain()
+        transport = self.transport
+        if transport is None:
+            return
+        if not after_reply:
+            transport.abort()
+        elif not self.running:
+            self._close_when_written()
+
+    def _close_when_written(self) -> None:
+        if self.transport is None:
+            return
+        if self.server.persistence.is_held(self):
+            self.server.persistence.close_after_flush(self)
+        else:
+            self.transport.close()
+
+    def update_plain(self) -> None:
+        """Keep the parser's idea of authentication in step with the client's modes."""
+        super().update_plain()
+        parser: RequestParser | None = getattr(self, "parser", None)
+        if parser is not None:
+            parser.authenticated = self.authenticated
+
+
+def _address(name: object) -> bytes:
+    if isinstance(name, tuple) and len(name) >= 2:
+        host, port = str(name[0]), name[1]
+        return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").encode()
+    return b"?:0"
+
+
+def _keep_alive(sock: socket.socket, seconds: int) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_KEEPIDLE"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, seconds)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(seconds // 3, 1))
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)

@@ -1,0 +1,361 @@
+"""From parsed commands to replies: lookup, the order of checks, the call, statistics, propagation.
+
+``run`` serves a batch. A *plain* client (authenticated, no transaction, no special mode) of a server in no special
+state goes straight from lookup and arity to the call; everybody else passes through ``check``, which holds Redis'
+order of checks. Both end in ``call``.
+"""
+
+from __future__ import annotations
+
+import traceback
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Final
+
+from ..commands.monitor import monitor_line
+from ..commands.table import REGISTRY, keys_of, subcommands_of
+from ..protocol import replies
+from ..protocol.errors import ReplyError, wrong_arity
+
+if TYPE_CHECKING:
+    from ..commands.client import Client
+    from ..commands.table import Command, Handler
+    from .app import Server
+
+INTERNAL_ERROR: Final = b"-ERR internal error\r\n"
+NOAUTH: Final = b"NOAUTH Authentication required."
+LOADING: Final = b"LOADING Redis is loading the dataset in memory"
+NO_MULTI: Final = b"ERR Command not allowed inside a transaction"
+DEBUG_REFUSED: Final = (
+    b'ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a '
+    b"local connection, otherwise you need to set this option in the configuration file, and then restart the server."
+)
+# Never queued inside MULTI.
+_IMMEDIATE: Final = frozenset(("exec", "discard", "multi", "watch", "quit", "reset"))
+# What a RESP2 client may send while it is subscribed.
+_SUBSCRIBER: Final = frozenset(
+    (
+        "subscribe",
+        "unsubscribe",
+        "psubscribe",
+        "punsubscribe",
+        "ssubscribe",
+        "sunsubscribe",
+        "ping",
+        "quit",
+        "reset",
+    )
+)
+_ARGUMENTS_SHOWN: Final = 128
+
+
+class Entry:
+    """A command as one server runs it: the declaration, unpacked for speed, and its statistics."""
+
+    __slots__ = (
+        "calls",
+        "command",
+        "failed",
+        "feeds_monitor",
+        "handler",
+        "histogram",
+        "maximum",
+        "minimum",
+        "name",
+        "nanoseconds",
+        "readonly",
+        "rejected",
+        "slowlogged",
+        "write",
+    )
+
+    def __init__(self, command: Command, handler: Handler) -> None:
+        self.command = command
+        self.name = command.name
+        self.handler = handler
+        self.minimum = abs(command.arity)
+        self.maximum = command.arity if command.arity > 0 else 1 << 62
+        self.write = "write" in command.flags
+        self.readonly = "readonly" in command.flags
+        # EXEC is skipped by the flag only because Redis feeds it by hand, after the commands it ran; so do we.
+        self.feeds_monitor = command.name == "exec" or not command.flags & {"skip_monitor", "admin"}
+        self.slowlogged = "skip_slowlog" not in command.flags
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the statistics."""
+        self.calls = 0
+        self.nanoseconds = 0
+        self.rejected = 0
+        self.failed = 0
+        self.histogram = [0] * 65  # calls by the bit length of their nanoseconds
+
+    def percentile(self, percent: float) -> float:
+        """Microseconds within which so many percent of the calls were done, to the precision of the histogram."""
+        wanted = self.calls * percent / 100
+        seen = 0
+        for bits, calls in enumerate(self.histogram):
+            seen += calls
+            if calls and seen >= wanted:
+                return float(1 << bits) / 1000
+        return 0.0
+
+
+class Dispatcher:
+    """Runs the commands of all clients of one server.
+
+    Attributes:
+        table: raw command name to entry; holds the upper-case and lower-case spelling of each command that is
+            not a container. Any other spelling goes through ``find``.
+        entries: every command and subcommand that has a handler, by full name.
+        current: the entry that is being run.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.entries: dict[str, Entry] = {
+            name: Entry(command, command.handler)
+            for name, command in REGISTRY.items()
+            if command.handler is not None
+        }
+        self.table: dict[bytes, Entry] = {}
+        for name, entry in self.entries.items():
+            # COMMAND runs without a subcommand too, and still has to be looked up with it.
+            if "|" not in name and not subcommands_of(name):
+                self.table[name.encode()] = entry
+                self.table[name.upper().encode()] = entry
+        self.current = self.entries["ping"]
+
+    # Lookup
+
+    def find(self, argv: list[bytes]) -> Entry:
+        """The entry of a command as it was sent.
+
+        Raises:
+            ReplyError: unknown command or subcommand, or a container without subcommand.
+        """
+        name = argv[0].lower().decode("latin-1")
+        command = REGISTRY.get(name)
+        if command is None or "|" in name:
+            raise ReplyError(_unknown(argv))
+        if len(argv) > 1:
+            entry = self.entries.get(f"{name}|{argv[1].lower().decode('latin-1')}")
+            if entry is not None:
+                return entry
+        entry = self.entries.get(name)
+        if entry is not None:
+            return entry
+        if len(argv) == 1:
+            raise wrong_arity(name)
+        raise ReplyError(
+            b"ERR unknown subcommand '%b'. Try %b HELP." % (argv[1][:128], name.upper().encode())
+        )
+
+    # The batch
+
+    def run(self, client: Client, batch: list[list[bytes]]) -> tuple[list[bytes], int]:
+        """Run the commands of one client until done or until it has to wait.
+
+        Returns:
+            The replies, in order, and how many commands were taken.
+        """
+        server = self.server
+        table = self.table
+        propagation = server.propagation
+        keyspace = server.keyspace
+        call = self.call
+        out: list[bytes] = []
+        taken = 0
+        for argv in batch:
+            taken += 1
+            entry = table.get(argv[0])
+            if (
+                entry is not None
+                and client.plain
+                and not server.careful
+                and entry.minimum <= len(argv) <= entry.maximum
+            ):
+                reply = call(client, entry, argv)
+            else:
+                reply = self.process(client, argv)
+            if propagation.effects:
+                propagation.flush()
+            if keyspace.ready:
+                if reply is not None:
+                    # The reply leaves before those of clients that it wakes, its own later ones included.
+                    out.append(reply)
+                    reply = None
+                server.blocking.serve()
+            if reply is not None:
+                out.append(reply)
+            if not client.plain:
+                if client.postponed:
+                    taken -= 1
+                    break
+                if client.tracking is not None:
+                    server.tracking.finish(client, argv)
+                if client.deferred:
+                    # Push messages to the client that runs the command follow its reply.
+                    out.extend(client.deferred)
+                    client.deferred.clear()
+                    client.update_plain()
+                if client.blocked is not None or client.close_asap:
+                    break
+        return out, taken
+
+    def process(self, client: Client, argv: list[bytes]) -> bytes | None:
+        """Run one command with all checks: the careful way, and the specification of the fast one."""
+        server = self.server
+        transaction = client.transaction
+        try:
+            entry = self._subcommand_or_find(argv)
+        except ReplyError as error:
+            return self._refuse(client, None, error.text)
+        refusal = self.check(client, entry, argv)
+        if refusal is not None:
+            return self._refuse(client, entry, refusal)
+        if server.is_paused_for(entry, client):
+            server.postpone(client, argv)
+            return None
+        if transaction is not None and entry.name not in _IMMEDIATE:
+            transaction.commands.append((entry.command, argv))
+            transaction.size += sum(map(len, argv))
+            reply: bytes | None = replies.QUEUED
+        else:
+            reply = self.call(client, entry, argv)
+        return self._mind_reply_mode(client, reply)
+
+    def _subcommand_or_find(self, argv: list[bytes]) -> Entry:
+        return self.table.get(argv[0]) or self.find(argv)
+
+    def check(self, client: Client, entry: Entry, argv: list[bytes]) -> bytes | None:
+        """Redis' order of checks before a command runs; the text of the refusal, or None."""
+        server = self.server
+        command = entry.command
+        flags = command.flags
+        if not entry.minimum <= len(argv) <= entry.maximum:
+            return wrong_arity(entry.name).text
+        if "protected" in flags and not _may_debug(server.config.enable_debug_command, client):
+            return DEBUG_REFUSED
+        if not client.authenticated and "no_auth" not in flags:
+            return NOAUTH
+        if client.transaction is not None and "no_multi" in flags:
+            return NO_MULTI
+        if (entry.write or entry.name == "ping") and server.disk_error is not None and not client.trusted:
+            return server.disk_error
+        if client.resp == 2 and client.is_subscriber and entry.name not in _SUBSCRIBER:
+            return (
+                b"ERR Can't execute '%b': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in "
+                b"this context" % entry.name.encode()
+            )
+        if client.monitor and (entry.readonly or entry.write):
+            return b"ERR Replica can't interact with the keyspace"
+        if server.loading and "loading" not in flags:
+            return LOADING
+        return None
+
+    def _refuse(self, client: Client, entry: Entry | None, text: bytes) -> bytes | None:
+        if entry is not None:
+            entry.rejected += 1
+        error = ReplyError(text)
+        if client.transaction is not None:
+            client.transaction.aborted = True
+            if entry is not None and entry.name == "exec":
+                # EXEC itself was refused: the transaction is over.
+                self.entries["discard"].handler(client, [b"DISCARD"])
+                error = ReplyError(
+                    b"EXECABORT Transaction discarded because of: " + text.removeprefix(b"ERR ")
+                )
+        self.server.stats.count_error(error.text)
+        return self._mind_reply_mode(client, error.encoded)
+
+    @staticmethod
+    def _mind_reply_mode(client: Client, reply: bytes | None) -> bytes | None:
+        mode = client.reply_mode
+        if mode == "on":
+            return reply
+        if mode == "skip-next":
+            client.reply_mode = "skip"
+        elif mode == "skip":
+            client.reply_mode = "on"
+            client.update_plain()
+        return None
+
+    # The call
+
+    def call(self, client: Client, entry: Entry, argv: list[bytes]) -> bytes | None:
+        """Run a command that passed its checks; always answers, whatever the handler does.
+
+        Also used by EXEC for each queued command and by ``Blocking`` to run a command again.
+        """
+        server = self.server
+        outer = self.current
+        self.current = entry
+        if not client.in_exec:
+            client.last_command = entry.name
+        started = perf_counter_ns()
+        try:
+            reply = entry.handler(client, argv)
+        except ReplyError as error:
+            entry.failed += 1
+            server.stats.count_error(error.text)
+            reply = error.encoded
+        except Exception:  # noqa: BLE001 - whatever it is, it ends here
+            # A bug of ours: the client is told, the log has the traceback, every connection lives on.
+            entry.failed += 1
+            server.stats.count_error(b"ERR")
+            server.stats.unexpected_errors += 1
+            server.log.warning(f"Internal error in '{entry.name}':\n{traceback.format_exc()}")
+            reply = INTERNAL_ERROR
+        self.current = outer
+        elapsed = perf_counter_ns() - started
+        if server.observed and not server.blocking.resuming:
+            # A command that blocks is seen when it blocks, in its own words, and not again when it is served.
+            self._observe(client, entry, argv)
+        if reply is None and client.blocked is not None:
+            return None  # counted when it completes
+        entry.calls += 1
+        entry.nanoseconds += elapsed
+        entry.histogram[elapsed.bit_length()] += 1
+        if elapsed >= server.slow_nanoseconds:
+            self._note_slow(client, entry, argv, elapsed)
+        return reply
+
+    def _observe(self, client: Client, entry: Entry, argv: list[bytes]) -> None:
+        """What only somebody who watches needs: MONITOR and client tracking."""
+        server = self.server
+        if server.monitors and entry.feeds_monitor and not client.trusted:
+            line = monitor_line(server.clock.unix_seconds(), client, argv)
+            for monitor in list(server.monitors):
+                if monitor.reply_mode == "on":
+                    monitor.send(line)
+        if client.tracking is not None and entry.readonly:
+            keys = [argv[reference.index] for reference in keys_of(entry.command, argv)]
+            if keys:
+                server.tracking.remember(client, keys)
+
+    def _note_slow(self, client: Client, entry: Entry, argv: list[bytes], nanoseconds: int) -> None:
+        """SLOWLOG and LATENCY, for a command over the lower of their thresholds (``Server.slow_nanoseconds``)."""
+        server = self.server
+        microseconds = nanoseconds // 1000
+        threshold = server.config.slowlog_log_slower_than
+        if 0 <= threshold <= microseconds and entry.slowlogged:
+            server.slowlog.add(client, argv, microseconds)
+        latency = server.config.latency_monitor_threshold
+        if latency and microseconds >= latency * 1000:
+            event = "fast-command" if "fast" in entry.command.flags else "command"
+            server.latency.add(event, microseconds // 1000)
+
+
+def _may_debug(setting: str, client: Client) -> bool:
+    return setting == "yes" or (
+        setting == "local" and (client.unix_socket or client.address.startswith((b"127.", b"[::1]", b"?")))
+    )
+
+
+def _unknown(argv: list[bytes]) -> bytes:
+    shown = b""
+    for word in argv[1:]:
+        if len(shown) >= _ARGUMENTS_SHOWN:
+            break
+        shown += b"'%b' " % word[: _ARGUMENTS_SHOWN - len(shown)]
+    return b"ERR unknown command '%b', with args beginning with: %b" % (argv[0][:128], shown)

@@ -1,0 +1,75 @@
+"""The log, in the shape of Redis' own lines: ``pid:role dd Mon yyyy hh:mm:ss.mmm * text``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .clock import Clock
+
+_LEVELS: Final = {"debug": 0, "verbose": 1, "notice": 2, "warning": 3, "nothing": 4}
+_MARKS: Final = ".-*#"
+
+
+class Log:
+    """Writes lines unbuffered to standard output, or to a file.
+
+    The file is opened for each line, as Redis does, so that it can be rotated.
+
+    Args:
+        clock: where the time of a line comes from.
+        level: ``debug verbose notice warning nothing``.
+        path: the log file; empty for standard output.
+        quiet: drop everything (servers inside a test process).
+    """
+
+    def __init__(self, clock: Clock, level: str = "notice", path: str = "", *, quiet: bool = False) -> None:
+        self._clock = clock
+        self.level = level
+        self.path = path
+        self.quiet = quiet
+        self.role = "M"
+        self.listener: Callable[[str], object] | None = None  # gets every line, quiet or not
+
+    def debug(self, text: str) -> None:
+        """Things only a developer of the server wants to see."""
+        self._write(0, text)
+
+    def verbose(self, text: str) -> None:
+        """Many rarely useful things."""
+        self._write(1, text)
+
+    def notice(self, text: str) -> None:
+        """What an operator wants to see."""
+        self._write(2, text)
+
+    def warning(self, text: str) -> None:
+        """What an operator must see."""
+        self._write(3, text)
+
+    def _write(self, level: int, text: str) -> None:
+        if level < _LEVELS[self.level] or (self.quiet and self.listener is None):
+            return
+        when = datetime.fromtimestamp(self._clock.unix_seconds()).astimezone()
+        stamp = f"{when:%d %b %Y %H:%M:%S}.{when.microsecond // 1000:03d}"
+        line = f"{os.getpid()}:{self.role} {stamp} {_MARKS[level]} {text}\n"
+        if self.listener is not None:
+            self.listener(line)
+        if self.quiet:
+            return
+        if self.path:
+            with Path(self.path).open("a", encoding="utf-8", errors="surrogateescape") as file:
+                file.write(line)
+        else:
+            self._emit(sys.stdout, line)
+
+    @staticmethod
+    def _emit(stream: TextIO, line: str) -> None:
+        stream.write(line)
+        stream.flush()

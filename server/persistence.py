@@ -1,0 +1,324 @@
+"""The append-only file at work: load at start, write before the replies leave, fsync by policy.
+
+With an AOF the replies of one turn of the event loop are *held*: first everything the turn changed is written with
+one system call, then the replies go out. Under ``appendfsync always`` they also wait for the fsync, which runs in a
+thread and serves all replies that came together (group commit). Under ``everysec`` the fsync runs in a thread once a
+second; a crash of the machine can lose that second, a crash of the process nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+from ..commands.client import Client
+from ..protocol.errors import ReplyError
+from ..storage.aof import AppendOnlyFile
+from ..storage.aof_loader import AofLoader
+from ..storage.manifest import AofError
+
+if TYPE_CHECKING:
+    from .app import Server
+    from .connection import Connection
+
+_LOAD_SLICE = 0.02  # seconds of loading between two looks at the clients
+
+
+class Persistence:
+    """Drives the AOF of one server.
+
+    Attributes:
+        aof: the open file, None while appendonly is off.
+        loading: True while a file is being replayed; clients are told LOADING.
+        loaded_bytes, total_bytes: progress of the load.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.aof: AppendOnlyFile | None = None
+        self.loading = False
+        self.loading_started = 0
+        self.loaded_bytes = 0
+        self.total_bytes = 0
+        self.last_sync = 0.0
+        self.delayed_syncs = 0
+        self._held: dict[Connection, None] = {}
+        self._closing: set[Connection] = set()
+        self._flush_scheduled = False
+        self._syncing: asyncio.Future[None] | None = None
+
+    @property
+    def is_syncing(self) -> bool:
+        """Whether an fsync is under way."""
+        return self._syncing is not None
+
+    # Start
+
+    async def start(self) -> None:
+        """Load what is there and open the AOF, if appendonly is on."""
+        if self.server.config.appendonly:
+            await self.load()
+            self.open()
+
+    def open(self) -> None:
+        """Open the AOF for appending and begin to feed it."""
+        config = self.server.config
+        self.aof = AppendOnlyFile.open(
+            config.dir,
+            config.appenddirname,
+            config.appendfilename,
+            timestamps=config.aof_timestamp_enabled,
+        )
+        self.server.propagation.connect(self._append)
+        self.server.holds_replies = True
+
+    async def load(self) -> None:
+        """Replay the AOF; other clients are answered LOADING meanwhile.
+
+        Raises:
+            AofError: the file cannot be loaded; the text says why and where.
+        """
+        loader = self._loader()
+        client = Client(self.server)
+        client.trusted = True
+        client.authenticated = True
+        loop = self.server.loop
+        self._begin_loading(loader)
+        try:
+            until = loop.time() + _LOAD_SLICE
+            for batch in loader.batches():
+                self._replay(loader, client, batch)
+                self.loaded_bytes = loader.loaded_bytes
+                if loop.time() > until:
+                    await asyncio.sleep(0)
+                    until = loop.time() + _LOAD_SLICE
+                    self.server.keyspace.now = self.server.clock.tick()
+        finally:
+            self._end_loading()
+        self.server.log.notice(f"DB loaded from append only file: {loader.total_bytes} bytes")
+
+    def reload(self) -> None:
+        """DEBUG LOADAOF: write what is pending, forget the data, replay the files; all in one go."""
+        if self.aof is not None:
+            self.aof.write()
+            self.server.propagation.active = False
+        for db in self.server.keyspace.databases:
+            db.clear()
+        loader = self._loader()
+        client = Client(self.server)
+        client.trusted = True
+        client.authenticated = True
+        self._begin_loading(loader)
+        try:
+            for batch in loader.batches():
+                self._replay(loader, client, batch)
+        except AofError as error:
+            raise ReplyError(b"ERR Error trying to load the AOF files, check server logs") from error
+        finally:
+            self._end_loading()
+            self.server.propagation.active = bool(self.server.propagation.sinks)
+
+    def _loader(self) -> AofLoader:
+        config = self.server.config
+        return AofLoader(
+            config.dir,
+            config.appenddirname,
+            config.appendfilename,
+            truncate=config.aof_load_truncated,
+            log=self.server.log.warning,
+        )
+
+    def _begin_loading(self, loader: AofLoader) -> None:
+        server = self.server
+        self.loading = server.loading = True
+        self.loading_started = server.clock.tick()
+        server.keyspace.now = server.clock.now
+        self.loaded_bytes, self.total_bytes = 0, loader.total_bytes
+        server.keyspace.expiring = False
+        server.update_careful()
+
+    def _end_loading(self) -> None:
+        server = self.server
+        self.loading = server.loading = False
+        server.keyspace.expiring = True
+        server.keyspace.dirty = 0
+        server.propagation.effects.clear()
+        server.update_careful()
+
+    def _replay(self, loader: AofLoader, client: Client, batch: list[list[bytes]]) -> None:
+        """Run commands from the file. Only whole transactions arrive here, so MULTI and EXEC need no state."""
+        find = self.server.dispatcher.find
+        table = self.server.dispatcher.table
+        for argv in batch:
+            name = argv[0].upper()
+            if name in {b"MULTI", b"EXEC"}:
+                continue
+            try:
+                entry = table.get(name) or find(argv)
+            except ReplyError as error:
+                raise loader.unknown_command(argv[0]) from error
+            try:
+                entry.handler(client, argv)
+            except ReplyError as error:
+                self.server.log.warning(
+                    f"AOF: '{entry.name}' answered an error while being replayed: {error.text.decode('latin-1')}"
+                )
+
+    # Write
+
+    def _append(self, data: bytes) -> None:
+        assert self.aof is not None
+        if self.server.config.aof_timestamp_enabled:
+            self.aof.annotate(self.server.clock.now)
+        self.aof.append(data)
+
+    def hold(self, connection: Connection, data: bytes) -> None:
+        """Keep a reply until the effects of this turn are written."""
+        connection.outbox.append(data)
+        self._held[connection] = None
+        if not self._flush_scheduled:
+            self.schedule_flush()
+
+    def is_held(self, connection: Connection) -> bool:
+        """Whether replies of this connection wait."""
+        return connection in self._held or bool(connection.outbox)
+
+    def close_after_flush(self, connection: Connection) -> None:
+        """Close a connection once its held replies have left."""
+        self._closing.add(connection)
+
+    def schedule_flush(self) -> None:
+        """Flush at the end of this turn of the loop."""
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            self.server.loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Write what the turn changed, then let the replies go (under ``always`` after an fsync)."""
+        self._flush_scheduled = False
+        aof = self.aof
+        if aof is None:
+            self._release(list(self._held))
+            return
+        if self._syncing is not None:
+            return  # the fsync under way ends in another flush
+        self._write(aof)
+        if self.server.config.appendfsync == "always" and aof.unsynced:
+            held = list(self._held)
+            self._held.clear()
+            self._syncing = asyncio.ensure_future(self._commit(aof, held), loop=self.server.loop)
+        else:
+            self._release(list(self._held))
+
+    async def _commit(self, aof: AppendOnlyFile, held: list[Connection]) -> None:
+        """Group commit: one fsync for all the replies that wait."""
+        boundary = [(connection, len(connection.outbox)) for connection in held]
+        try:
+            await self.server.loop.run_in_executor(None, aof.sync)
+        except OSError as error:
+            self.server.log.warning(
+                f"Can't persist AOF for fsync error when the AOF fsync policy is 'always': {error}. Exiting..."
+            )
+            os._exit(1)
+        self._syncing = None
+        self.last_sync = self.server.loop.time()
+        for connection, count in boundary:
+            ready, connection.outbox = connection.outbox[:count], connection.outbox[count:]
+            self._write_out(connection, ready)
+        if self._held or aof.unsynced:
+            self.schedule_flush()
+
+    def _release(self, held: list[Connection]) -> None:
+        self._held.clear()
+        for connection in held:
+            ready, connection.outbox = connection.outbox, []
+            self._write_out(connection, ready)
+
+    def _write_out(self, connection: Connection, ready: list[bytes]) -> None:
+        transport = connection.transport
+        if transport is not None and not transport.is_closing() and ready:
+            transport.write(ready[0] if len(ready) == 1 else b"".join(ready))
+        if connection in self._closing and not connection.outbox:
+            self._closing.discard(connection)
+            if transport is not None:
+                transport.close()
+
+    def _write(self, aof: AppendOnlyFile) -> None:
+        before = self.server.disk_error
+        aof.write()
+        if aof.last_error is None:
+            if before is not None:
+                self.server.log.warning("AOF write error looks solved. The server can write again.")
+                self.server.disk_error = None
+                self.server.update_careful()
+            return
+        if self.server.config.appendfsync == "always":
+            self.server.log.warning(
+                f"Can't recover from AOF write error when the AOF fsync policy is 'always': {aof.last_error}. Exiting..."
+            )
+            os._exit(1)
+        if before is None:
+            self.server.log.warning(f"Error writing to the AOF file: {aof.last_error}")
+        self.server.disk_error = (
+            b"MISCONF Errors writing to the AOF file: %b" % str(aof.last_error.strerror).encode()
+        )
+        self.server.update_careful()
+
+    def has_unwritten(self) -> bool:
+        """Whether effects wait to be written."""
+        return self.aof is not None and self.aof.pending > 0
+
+    def switch_off(self) -> None:
+        """CONFIG SET appendonly no: finish the file and stop feeding it."""
+        aof = self.aof
+        assert aof is not None
+        aof.write()
+        aof.sync()
+        self.server.propagation.disconnect(self._append)
+        self.server.holds_replies = False
+        self._release(list(self._held))
+        aof.close()
+        self.aof = None
+
+    # Every second, and at the end
+
+    def cron(self) -> None:
+        """Called about ten times a second: the everysec fsync, and another try after a write error."""
+        aof = self.aof
+        if aof is None:
+            return
+        if aof.last_error is not None:
+            self._write(aof)
+        now = self.server.loop.time()
+        if self.server.config.appendfsync != "everysec" or not aof.unsynced or now - self.last_sync < 1:
+            return
+        if self._syncing is not None:
+            self.delayed_syncs += 1
+            return
+        self._syncing = asyncio.ensure_future(self._sync_in_background(aof), loop=self.server.loop)
+
+    async def _sync_in_background(self, aof: AppendOnlyFile) -> None:
+        try:
+            await self.server.loop.run_in_executor(None, aof.sync)
+        except OSError as error:
+            self.server.log.warning(f"Error syncing the AOF file: {error}")
+        finally:
+            self._syncing = None
+        self.last_sync = self.server.loop.time()
+
+    async def stop(self) -> None:
+        """Write and fsync everything, let the last replies go, close the file."""
+        if self.aof is None:
+            return
+        if self._syncing is not None:
+            await self._syncing
+        self.aof.write()
+        if self.server.config.appendfsync != "no":
+            self.server.log.notice("Calling fsync() on the AOF file.")
+            self.aof.sync()
+        self._release(list(self._held))
+        self.server.propagation.disconnect(self._append)
+        self.server.holds_replies = False
+        self.aof.close()
+        self.aof = None

@@ -1,0 +1,68 @@
+"""Counters of INFO stats, commandstats and errorstats."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .dispatcher import Entry
+
+
+class Stats:
+    """What INFO counts since the start or the last CONFIG RESETSTAT; the per-command figures stand in ``entries``."""
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self.entries = entries
+        self.errors: dict[bytes, int] = {}
+        self._samples: deque[tuple[int, int, int, int]] = deque(maxlen=16)
+        self.reset()
+
+    def reset(self) -> None:
+        """CONFIG RESETSTAT: everything back to zero."""
+        self.connections_received = 0
+        self.connections_rejected = 0
+        self.net_input = 0
+        self.net_output = 0
+        self.reads_processed = 0
+        self.writes_processed = 0
+        self.total_errors = 0
+        self.unexpected_errors = 0
+        self.auth_denied = 0
+        self.peak_clients = 0
+        self.commands_processed = 0
+        self.peak_memory = 0
+        self.errors.clear()
+        self._samples.clear()
+        for entry in self.entries:
+            entry.reset()
+
+    def note_memory(self, used: int) -> int:
+        """Remember the highest figure of used memory that was seen, and return it."""
+        self.peak_memory = max(self.peak_memory, used)
+        return self.peak_memory
+
+    def count_error(self, text: bytes) -> None:
+        """Count an error reply by its code; Redis caps the number of distinct codes, so do we."""
+        self.total_errors += 1
+        code = text.split(b" ", 1)[0]
+        if code in self.errors or len(self.errors) < 128:
+            self.errors[code] = self.errors.get(code, 0) + 1
+        else:
+            self.errors[b"ERRORSTATS_OVERFLOW"] = self.errors.get(b"ERRORSTATS_OVERFLOW", 0) + 1
+
+    def sample(self, monotonic_ms: int) -> None:
+        """Take a sample for the instantaneous figures; called by the cron about ten times a second."""
+        self._samples.append((monotonic_ms, self.commands_processed, self.net_input, self.net_output))
+
+    def per_second(self) -> tuple[int, float, float]:
+        """Commands, input and output bytes per second over the last samples (INFO instantaneous_*)."""
+        if len(self._samples) < 2:
+            return 0, 0.0, 0.0
+        first, last = self._samples[0], self._samples[-1]
+        seconds = max(last[0] - first[0], 1) / 1000
+        return (
+            int((last[1] - first[1]) / seconds),
+            (last[2] - first[2]) / seconds,
+            (last[3] - first[3]) / seconds,
+        )

@@ -1,0 +1,175 @@
+"""Cutting a piece of an append-only file into commands, and telling why no further one could be cut.
+
+Pieces that look as every writer writes them go through hiredis; all else (and the last bytes of a file) is read
+by hand, as leniently as Redis reads it and with the exact place of each command.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from itertools import chain
+
+import hiredis
+
+from .manifest import leading_number
+
+# What one call of C's fgets takes with the 1024 byte buffer of Redis.
+LINE_LIMIT = 1023
+_ARGUMENT_COUNT_LIMIT = 2**31 - 1
+_BEGIN_AND_END = frozenset((b"MULTI", b"EXEC"))
+_MULTI, _EXEC = b"\r\n$5\r\nMULTI\r\n", b"\r\n$4\r\nEXEC\r\n"
+# Fed behind a piece: it comes out as a command of its own exactly if the piece ended at the end of a command.
+_MARK = b"\0end of the piece"
+_MARK_RECORD = b"*1\r\n$%d\r\n%s\r\n" % (len(_MARK), _MARK)
+
+
+class End(enum.Enum):
+    """Why scanning stopped: at the end of a line or command, within one, or before bytes that are no command."""
+
+    WHOLE = enum.auto()
+    SHORT = enum.auto()
+    BAD = enum.auto()
+
+
+@dataclass(slots=True)
+class Scan:
+    """What a piece held.
+
+    `commands` never end within a transaction: the bytes of one that is still open (`in_transaction`) count as
+    not consumed. `consumed` bytes reach to the end of the last command given; `needs` is how many bytes, from
+    there on, the next command is known to have at least.
+    """
+
+    commands: list[list[bytes]]
+    consumed: int
+    end: End
+    in_transaction: bool = False
+    needs: int = 0
+
+
+class _ShortError(Exception):
+    """The bytes end within a command; `args[0]` is where it would end at the earliest."""
+
+
+class _BadError(Exception):
+    """These bytes are no command."""
+
+
+def scan_quickly(data: bytes) -> Scan | None:
+    """Cut all but the last command (or transaction) off the data; None where that needs a closer look."""
+    cut = _last_boundary(data)
+    if not cut:
+        return None
+    reader = hiredis.Reader()
+    commands = []
+    try:
+        reader.feed(data, 0, cut)
+        reader.feed(_MARK_RECORD)
+        while (command := reader.gets()) is not False:
+            commands.append(command)
+    except (hiredis.HiredisError, MemoryError):
+        return None
+    if not commands or commands.pop() != [_MARK] or not commands:
+        return None
+    # hiredis also reads numbers, simple strings, nested lists and more, which Redis refuses in this file.
+    if set(map(type, commands)) != {list} or not all(commands):
+        return None
+    if set(map(type, chain.from_iterable(commands))) != {bytes}:
+        return None
+    if data.count(b"\r\n$", 0, cut) != sum(map(len, commands)):
+        return None
+    if _ends_in_transaction(commands):
+        return None
+    return Scan(commands, cut, End.SHORT)
+
+
+def scan_by_hand(data: bytes) -> Scan:
+    """Cut every whole command off the data, and tell what follows them."""
+    commands: list[list[bytes]] = []
+    at = consumed = needs = 0
+    begun: tuple[int, int] | None = None  # how many commands and bytes stood before the open MULTI
+    end = End.WHOLE
+    try:
+        while at < len(data):
+            if data[at] == 0x23:  # '#'
+                at = _behind_annotation(data, at)
+                continue
+            command, at = _command(data, at)
+            word = command[0].upper()
+            if word == b"MULTI" and begun is None:
+                begun = len(commands), consumed
+            elif word == b"EXEC":
+                begun = None
+            commands.append(command)
+            consumed = at
+    except _ShortError as short:
+        end, needs = End.SHORT, short.args[0]
+    except _BadError:
+        end = End.BAD
+    if begun is not None:
+        del commands[begun[0] :]
+        consumed = begun[1]
+    return Scan(commands, consumed, end, begun is not None, max(needs - consumed, 0))
+
+
+def _last_boundary(data: bytes) -> int:
+    """Guess where the last command starts, or the last transaction; 0 where there is nothing before it."""
+    cut = max(data.rfind(b"\r\n*") + 2, 0)
+    multi = data.rfind(_MULTI, 0, cut)
+    if multi < 0 or data.find(_EXEC, multi, cut) >= 0:
+        return cut if cut > 2 else 0
+    return multi - 2 if data[multi - 2 : multi] == b"*1" else 0
+
+
+def _ends_in_transaction(commands: list[list[bytes]]) -> bool:
+    words = [command[0].upper() for command in commands]
+    last = next((word for word in reversed(words) if word in _BEGIN_AND_END), None)
+    return last == b"MULTI"
+
+
+def _line(data: bytes, at: int) -> tuple[bytes, int]:
+    """Give the line at a place and the place behind it; behind the unfinished last line is -1."""
+    end = data.find(b"\n", at, at + LINE_LIMIT)
+    if end >= 0:
+        return data[at:end], end + 1
+    if len(data) - at >= LINE_LIMIT:
+        return data[at : at + LINE_LIMIT], at + LINE_LIMIT
+    return data[at:], -1
+
+
+def _behind_annotation(data: bytes, at: int) -> int:
+    # Redis takes an unfinished one for whole, then appends to it, and can not read the line that results.
+    _, at = _line(data, at)
+    if at < 0:
+        raise _ShortError(len(data) + 1)
+    return at
+
+
+def _command(data: bytes, at: int) -> tuple[list[bytes], int]:
+    line, at = _line(data, at)
+    if line[:1] != b"*":
+        raise _BadError
+    if line == b"*" and at < 0:
+        raise _ShortError(len(data) + 1)
+    count = leading_number(line[1:])
+    if not 1 <= count <= _ARGUMENT_COUNT_LIMIT:
+        raise _BadError
+    command = []
+    for _ in range(count):
+        if at < 0 or at == len(data):
+            raise _ShortError(len(data) + 1)
+        line, at = _line(data, at)
+        if line[:1] != b"$":
+            raise _BadError
+        length = leading_number(line[1:])
+        if length < 0:
+            raise _BadError
+        # The two bytes behind a value are taken unseen, as Redis takes them.
+        if at < 0:
+            raise _ShortError(len(data) + 1)
+        if at + length + 2 > len(data):
+            raise _ShortError(at + length + 2)
+        command.append(data[at : at + length])
+        at += length + 2
+    return command, at

@@ -1,0 +1,56 @@
+"""The few operating-system calls of the append-only file, in one replaceable object."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Log = Callable[[str], None]
+
+# Windows turns line ends in files opened without it.
+BINARY: int = getattr(os, "O_BINARY", 0)
+# macOS and Windows have no fdatasync.
+_fdatasync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
+
+
+def silent(_text: str) -> None:
+    """A log that keeps nothing."""
+
+
+@dataclass(slots=True)
+class FileOperations:
+    """The calls that reach a disk, so that a test can make any one of them fail.
+
+    Each has the shape of its `os` namesake and raises `OSError`.
+    """
+
+    open: Callable[[Path, int, int], int] = os.open
+    close: Callable[[int], None] = os.close
+    read: Callable[[int, int], bytes] = os.read
+    write: Callable[[int, bytes], int] = os.write
+    fsync: Callable[[int], None] = os.fsync
+    fdatasync: Callable[[int], None] = _fdatasync
+    truncate: Callable[[int | Path, int], None] = os.truncate
+    rename: Callable[[Path, Path], None] = os.replace
+    unlink: Callable[[Path], None] = os.unlink
+    make_folder: Callable[[Path], None] = os.mkdir
+
+    def write_all(self, fd: int, data: bytes) -> None:
+        """Write every byte, however many calls it takes."""
+        while data:
+            data = data[self.write(fd, data) :]
+
+    def sync_folder(self, folder: Path) -> None:
+        """Make names created, renamed or removed in a folder last; Windows has no such call and no need."""
+        if os.name == "nt":
+            return
+        fd = self.open(folder, os.O_RDONLY, 0)
+        try:
+            self.fsync(fd)
+        finally:
+            self.close(fd)

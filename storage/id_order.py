@@ -1,0 +1,154 @@
+"""The keys of a PEL in ID order, at the cost of next to nothing while deliveries come in order.
+
+The texts stand in chunks, ascending. A removal does not touch them: what is no longer in the PEL is skipped, and
+dropped when a walk passes it or when removals have paid for a sweep.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, Final
+
+from .stream_id import MAX_ID, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+CHUNK: Final = 512  # ids per chunk, about
+# A whole chunk is looked through for every so many removals per listed id: at most half as many dead as live.
+_PACE: Final = 2
+
+
+def _first(chunk: list[bytes]) -> int:
+    return parse(chunk[0])
+
+
+class IdOrder:
+    """An index over a dict whose keys are canonical ID texts.
+
+    The owner adds ids to both and removes them from the dict alone, telling the number of removals (``removed``).
+
+    Attributes:
+        highest: the greatest ID that was ever listed (an int; -1: none). Greater ones are in no chunk.
+    """
+
+    __slots__ = ("_chunks", "_members", "_owed", "_sweep_at", "highest")
+
+    def __init__(self, members: Mapping[bytes, object]) -> None:
+        self._members = members
+        self._chunks: list[list[bytes]] = []  # each ascending and not empty, one after the other
+        self._owed = 0  # ids the sweep may look at
+        self._sweep_at = 0
+        self.highest = -1
+
+    def append(self, ids: list[bytes], last: int) -> None:
+        """List ids that ascend and are all greater than ``highest``; ``last`` is the last of them."""
+        chunks = self._chunks
+        if chunks and len(chunks[-1]) + len(ids) <= CHUNK:
+            chunks[-1] += ids
+        elif len(ids) <= CHUNK:
+            chunks.append(ids[:])
+        else:
+            chunks.extend(ids[at : at + CHUNK] for at in range(0, len(ids), CHUNK))
+        self.highest = last
+
+    def insert(self, text: bytes, number: int) -> None:
+        """List one id wherever it belongs; it may be listed already."""
+        if number > self.highest:
+            self.append([text], number)
+            return
+        chunks = self._chunks
+        if not chunks:
+            chunks.append([text])
+            return
+        which = max(bisect_right(chunks, number, key=_first) - 1, 0)
+        chunk = chunks[which]
+        at = bisect_left(chunk, number, key=parse)
+        if at < len(chunk) and chunk[at] == text:
+            return
+        chunk.insert(at, text)
+        if len(chunk) > 2 * CHUNK:
+            chunks.insert(which + 1, chunk[CHUNK:])
+            del chunk[CHUNK:]
+
+    def removed(self, count: int) -> None:
+        """So many keys have left the dict: sweep some chunks in return."""
+        self._owed += count * _PACE
+        if self._owed < CHUNK:
+            return
+        chunks, members = self._chunks, self._members
+        while self._owed > 0 and chunks:
+            at = self._sweep_at = self._sweep_at if self._sweep_at < len(chunks) else 0
+            chunk = chunks[at]
+            self._owed -= len(chunk)
+            chunk[:] = [text for text in chunk if text in members]
+            if at and len(chunks[at - 1]) + len(chunk) <= CHUNK:
+                chunks[at - 1] += chunk
+                del chunks[at]
+            elif not chunk:
+                del chunks[at]
+            else:
+                self._sweep_at += 1
+        self._owed = min(self._owed, 0)
+
+    def runs(self, start: int = 0, piece: int = CHUNK) -> Iterator[list[bytes]]:
+        """The ids from ``start`` on, in lists that are not empty. Nothing may be added before the walk is over.
+
+        ``piece`` is how many are looked at first; a walk that may end soon asks for few.
+        """
+        chunks, members = self._chunks, self._members
+        at = offset = 0
+        if start:
+            at = max(bisect_right(chunks, start, key=_first) - 1, 0)
+            if at < len(chunks):
+                offset = bisect_left(chunks[at], start, key=parse)
+        while at < len(chunks):
+            chunk = chunks[at]
+            part = chunk[offset : offset + piece]
+            living = [text for text in part if text in members]
+            if len(living) * 2 < len(part):
+                chunk[offset : offset + piece] = living
+                if not chunk:
+                    del chunks[at]
+                    continue
+                offset += len(living)
+            else:
+                offset += len(part)
+            if offset >= len(chunk):
+                at += 1
+                offset = 0
+            piece = min(piece * 4, CHUNK)
+            if living:
+                yield living
+
+    def take(self, start: int = 0, end: int = MAX_ID, count: int | None = None) -> list[bytes]:
+        """Up to ``count`` ids from ``start`` to ``end``, both included."""
+        found: list[bytes] = []
+        if start > end or count == 0:
+            return found
+        for run in self.runs(start, CHUNK if count is None else max(count, 16)):
+            found += run
+            if count is not None and len(found) >= count:
+                del found[count:]
+                break
+            if end < MAX_ID and parse(run[-1]) > end:
+                break
+        if end < MAX_ID and found and parse(found[-1]) > end:
+            del found[bisect_right(found, end, key=parse) :]
+        return found
+
+    def first(self) -> bytes | None:
+        """The smallest id."""
+        return next((run[0] for run in self.runs(piece=16)), None)
+
+    def last(self) -> bytes | None:
+        """The greatest id."""
+        chunks, members = self._chunks, self._members
+        while chunks:
+            chunk = chunks[-1]
+            while chunk and chunk[-1] not in members:
+                chunk.pop()
+            if chunk:
+                return chunk[-1]
+            chunks.pop()
+        return None

@@ -1,0 +1,346 @@
+"""The keyspace: numbered databases of keys, with expiry, WATCH versions and the hooks others listen on.
+
+Pure data: it knows no clients. Whoever drives it sets ``Keyspace.now`` once per batch of commands and fills the
+hooks; then every lookup expires lazily, every change is signalled, and the driver learns from ``ready`` which keys
+may release somebody who waits.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, TypeAlias
+
+from . import events
+from .scan import ScanOrder
+from .stream import Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+Value: TypeAlias = bytes | Stream
+
+
+def type_name(value: Value | None) -> bytes:
+    """What TYPE answers."""
+    if value is None:
+        return b"none"
+    return b"string" if type(value) is bytes else b"stream"
+
+
+class Keyspace:
+    """All databases, and what is common to them.
+
+    Attributes:
+        now: milliseconds since the epoch; the one time that everything in the current batch sees.
+        dirty: number of changes since the last save (INFO rdb_changes_since_last_save).
+        ready: keys that were signalled to waiting clients, in the order of the first signal.
+        notify_mask: bits of ``events``; 0 when notifications are off.
+        expiring: False while a file is loaded: nothing expires then.
+        touching: False while a client under CLIENT NO-TOUCH runs a command: lookups leave ``accessed`` alone.
+        hits, misses, expired: INFO keyspace_hits, keyspace_misses, expired_keys.
+        on_event: told of (database index, event, key), for keyspace notifications.
+        on_expired: told of every key that is dropped because of its time, to propagate it.
+        on_modified: told of every modified key, for client tracking; None while nobody tracks.
+        on_flushed: told once after each FLUSHDB or FLUSHALL, for client tracking.
+    """
+
+    __slots__ = (
+        "databases",
+        "dirty",
+        "expired",
+        "expiring",
+        "hits",
+        "misses",
+        "notify_mask",
+        "now",
+        "on_event",
+        "on_expired",
+        "on_flushed",
+        "on_modified",
+        "ready",
+        "touching",
+    )
+
+    def __init__(self, databases: int = 16) -> None:
+        self.now = 0
+        self.dirty = 0
+        self.hits = 0
+        self.misses = 0
+        self.expired = 0
+        self.expiring = True
+        self.touching = True
+        self.notify_mask = 0
+        self.ready: dict[tuple[Database, bytes], None] = {}
+        self.on_event: Callable[[int, bytes, bytes], None] | None = None
+        self.on_expired: Callable[[Database, bytes], None] | None = None
+        self.on_flushed: Callable[[], None] | None = None
+        self.on_modified: Callable[[Database, bytes], None] | None = None
+        self.databases = [Database(self, index) for index in range(databases)]
+
+    def notify(self, event_class: int, event: bytes, key: bytes, database: Database) -> None:
+        """Tell subscribers of an event, if its class is switched on."""
+        if self.notify_mask & event_class and self.on_event is not None:
+            self.on_event(database.index, event, key)
+
+    def flush(self, databases: Iterable[Database]) -> int:
+        """Take all keys out of some databases; returns how many there were."""
+        count = sum([database.clear() for database in databases])
+        if self.on_flushed is not None:
+            self.on_flushed()
+        return count
+
+    @staticmethod
+    def swap(first: Database, second: Database) -> None:
+        """Let two databases exchange their keys. Their clients, watchers and waiters stay and find other keys."""
+        if first is second:
+            return
+        first.note_exchange(second)
+        second.note_exchange(first)
+        first.entries, second.entries = second.entries, first.entries
+        first.expires, second.expires = second.expires, first.expires
+        first.accessed, second.accessed = second.accessed, first.accessed
+        first.due, second.due = second.due, first.due
+        first.scan_order, second.scan_order = second.scan_order, first.scan_order
+
+
+class Database:
+    """One numbered database.
+
+    Attributes:
+        entries: key to value. A string is ``bytes``, a stream ``Stream``. May hold keys that are past their time
+            but not yet noticed; go through ``read``/``write`` to see what a client sees.
+        expires: key to absolute expiry in milliseconds; only keys that are in ``entries``.
+        watched: WATCHed keys only: [number of watchers, version]; the version grows at each modification.
+        awaited: keys that blocked clients wait on, to the number of waiters.
+        accessed: key to the time of its last access in milliseconds (OBJECT IDLETIME).
+        due: a heap of (when, key) that may hold outdated pairs: ``expires`` decides.
+        scan_order: the order of keys for SCAN; None until somebody asks for it.
+    """
+
+    __slots__ = (
+        "accessed",
+        "awaited",
+        "due",
+        "entries",
+        "expires",
+        "index",
+        "keyspace",
+        "scan_order",
+        "watched",
+    )
+
+    def __init__(self, keyspace: Keyspace, index: int) -> None:
+        self.keyspace = keyspace
+        self.index = index
+        self.entries: dict[bytes, Value] = {}
+        self.expires: dict[bytes, int] = {}
+        self.watched: dict[bytes, list[int]] = {}
+        self.awaited: dict[bytes, int] = {}
+        self.accessed: dict[bytes, int] = {}
+        self.due: list[tuple[int, bytes]] = []
+        self.scan_order: ScanOrder | None = None
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    # Lookups
+
+    def read(self, key: bytes) -> Value | None:
+        """The value for a command that only reads; counts a hit or a miss."""
+        keyspace = self.keyspace
+        if self.expires and key in self.expires:
+            self.expire_if_due(key)
+        value = self.entries.get(key)
+        if value is None:
+            keyspace.misses += 1
+            if keyspace.notify_mask & events.MISS:
+                keyspace.notify(events.MISS, b"keymiss", key, self)
+            return None
+        keyspace.hits += 1
+        if keyspace.touching:
+            self.accessed[key] = keyspace.now
+        return value
+
+    def look(self, key: bytes, *, notify: bool = True) -> Value | None:
+        """The value for a command that only looks at the key (TYPE, TTL, EXISTS …): as ``read``, but no access."""
+        keyspace = self.keyspace
+        value = self.peek(key)
+        if value is None:
+            keyspace.misses += 1
+            if notify:
+                keyspace.notify(events.MISS, b"keymiss", key, self)
+            return None
+        keyspace.hits += 1
+        return value
+
+    def write(self, key: bytes) -> Value | None:
+        """The value for a command that may change it."""
+        keyspace = self.keyspace
+        if self.expires and key in self.expires:
+            self.expire_if_due(key)
+        value = self.entries.get(key)
+        if value is not None and keyspace.touching:
+            self.accessed[key] = keyspace.now
+        return value
+
+    def peek(self, key: bytes) -> Value | None:
+        """The value, without counting or touching anything but expiry (SCAN, blocked clients …)."""
+        if self.expires and key in self.expires:
+            self.expire_if_due(key)
+        return self.entries.get(key)
+
+    def is_due(self, key: bytes) -> bool:
+        """Whether the key is past its time and would be dropped at the next look."""
+        due = self.expires.get(key)
+        return due is not None and due < self.keyspace.now and self.keyspace.expiring
+
+    def expire_if_due(self, key: bytes) -> bool:
+        """Drop the key if it is past its time; True if it was."""
+        if not self.is_due(key):
+            return False
+        self.remove(key)
+        keyspace = self.keyspace
+        keyspace.expired += 1
+        if keyspace.on_expired is not None:
+            keyspace.on_expired(self, key)
+        keyspace.notify(events.EXPIRED, b"expired", key, self)
+        self.modified(key)
+        return True
+
+    def visible_keys(self) -> Iterator[bytes]:
+        """The keys a client can see, those past their time left out (and left in place)."""
+        if not self.expires:
+            return iter(list(self.entries))
+        return iter([key for key in self.entries if not self.is_due(key)])
+
+    def order(self) -> ScanOrder:
+        """The order for SCAN; made at the first call and kept from then on."""
+        if self.scan_order is None:
+            self.scan_order = ScanOrder(self.entries)
+        return self.scan_order
+
+    # Changes. None of these tells watchers or subscribers of a modification (only `new` is sent): a command calls
+    # modified() and notify() in the order Redis does.
+
+    def add(self, key: bytes, value: Value) -> None:
+        """Put a key that does not exist yet; wakes clients that wait for it and sends the event `new`."""
+        self.entries[key] = value
+        keyspace = self.keyspace
+        self.accessed[key] = keyspace.now
+        if self.scan_order is not None:
+            self.scan_order.add(key)
+        if self.awaited:
+            self.signal_ready(key)
+        if keyspace.notify_mask & events.NEW:
+            keyspace.notify(events.NEW, b"new", key, self)
+
+    def put(self, key: bytes, value: Value, *, keep_ttl: bool = False) -> None:
+        """Set a key to a value, whether or not it exists; the expiry goes unless it is kept.
+
+        A key past its time is expired first, as by a lookup.
+        """
+        expires = self.expires
+        if expires and key in expires and not self.expire_if_due(key) and not keep_ttl:
+            del expires[key]
+        if key not in self.entries:
+            self.add(key, value)
+            return
+        if self.awaited and type(value) is not type(self.entries[key]):
+            self.signal_ready(key)
+        self.entries[key] = value
+        self.accessed[key] = self.keyspace.now
+
+    def replace(self, key: bytes, value: Value) -> None:
+        """Take away whatever is at a key, its expiry too, and add it anew, as RENAME and COPY do."""
+        if key not in self.entries:
+            self.add(key, value)
+            return
+        # SCAN shall not lose sight of a key that was never away for anybody.
+        order, self.scan_order = self.scan_order, None
+        self.remove(key)
+        self.add(key, value)
+        self.scan_order = order
+
+    def remove(self, key: bytes) -> Value | None:
+        """Take a key away and return its value, or None if there was none. Clients waiting for it are signalled."""
+        value = self.entries.pop(key, None)
+        if value is None:
+            return None
+        if self.expires:
+            self.expires.pop(key, None)
+        self.accessed.pop(key, None)
+        if self.scan_order is not None:
+            self.scan_order.remove(key)
+        if self.awaited:
+            self.signal_ready(key)
+        return value
+
+    def clear(self) -> int:
+        """Take all keys away; returns how many there were. Watched and awaited keys that existed are signalled."""
+        gone = self.entries
+        for key, watchers in self.watched.items():
+            if key in gone:
+                watchers[1] += 1
+        for key in self.awaited:
+            if key in gone:
+                self.signal_ready(key)
+        self.entries = {}
+        self.expires = {}
+        self.due = []
+        self.accessed = {}
+        self.scan_order = None
+        return len(gone)
+
+    def note_exchange(self, other: Database) -> None:
+        """Signal those who watch or wait for a key here, before the keys of another database take its place."""
+        for key, watchers in self.watched.items():
+            if key in other.entries and not other.is_due(key):
+                watchers[1] += (
+                    2  # even for those who watch a key that was past its time, whose removal is no change
+                )
+            elif key in self.entries:
+                watchers[1] += 1
+        for key in self.awaited:
+            if key in self.entries or key in other.entries:
+                self.signal_ready(key)
+
+    # Expiry
+
+    def set_expiry(self, key: bytes, when: int) -> None:
+        """Let an existing key expire at ``when`` (milliseconds since the epoch)."""
+        self.expires[key] = when
+        heapq.heappush(self.due, (when, key))
+        if len(self.due) > 64 + 4 * len(self.expires):
+            self.due = [(when, key) for key, when in self.expires.items()]
+            heapq.heapify(self.due)
+
+    def clear_expiry(self, key: bytes) -> bool:
+        """Let a key live for ever; False if it did already."""
+        return self.expires.pop(key, None) is not None
+
+    def expire_all_due(self, limit: int) -> int:
+        """Drop keys that are past their time (the active cycle); looks at up to ``limit`` and returns how many."""
+        keyspace = self.keyspace
+        if not keyspace.expiring:
+            return 0
+        looked_at = 0
+        while self.due and self.due[0][0] < keyspace.now and looked_at < limit:
+            when, key = heapq.heappop(self.due)
+            looked_at += 1
+            if self.expires.get(key) == when:
+                self.expire_if_due(key)
+        return looked_at
+
+    # Signals
+
+    def modified(self, key: bytes) -> None:
+        """The key changed in the sense of WATCH and client tracking."""
+        if self.watched and key in self.watched:
+            self.watched[key][1] += 1
+        if self.keyspace.on_modified is not None:
+            self.keyspace.on_modified(self, key)
+
+    def signal_ready(self, key: bytes) -> None:
+        """Whoever waits for this key shall look again once the current command is finished."""
+        if self.awaited and key in self.awaited:
+            self.keyspace.ready[(self, key)] = None

@@ -1,0 +1,233 @@
+"""The macro nodes that Redis would keep a stream in: counters only, for what shows of them.
+
+Approximate trimming removes whole nodes only, and XINFO STREAM tells their number, so the borders are visible.
+Where a border falls depends on the exact size of Redis' packed form (listpack). That is worth computing only when
+somebody looks: entries stay *pending* until then and are accounted for a chunk at a time, in the order in which they
+were added and under the limits that held then.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Final
+
+import hiredis
+
+from .stream_id import MAX_U64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .chunk import Chunk
+
+_INTEGER: Final = re.compile(rb"(?:0|-?[1-9][0-9]{0,18})\Z")
+_NODE_BYTES_CAP: Final = 1 << 30
+_EMPTY_NODE_BYTES: Final = 7
+# The flags of an entry, and the terminator of the master entry: small integers.
+_SMALL_INTEGER_BYTES: Final = 2
+
+
+class Node:
+    """One macro node.
+
+    Attributes:
+        first_id, last_id: its first and last entry, deleted ones included.
+        live, deleted: numbers of entries.
+        size: bytes in Redis, without the two counters above, which are of varying width themselves.
+        fields: the field names of its first entry; entries with the same ones are stored without them.
+        count_size: bytes of the element count that closes such an entry.
+    """
+
+    __slots__ = ("count_size", "deleted", "fields", "first_id", "last_id", "live", "size")
+
+    def __init__(self, stream_id: int, fields: list[bytes], before: Node | None) -> None:
+        self.first_id = stream_id
+        self.last_id = stream_id
+        self.live = 0
+        self.deleted = 0
+        # Streams repeat themselves: equal names need not be kept twice.
+        self.fields: list[bytes] = before.fields if before is not None and before.fields == fields else fields
+        self.count_size = integer_size(len(fields) + 3)
+        self.size = (
+            _EMPTY_NODE_BYTES
+            + integer_size(len(fields))
+            + sum(map(element_size, fields))
+            + _SMALL_INTEGER_BYTES
+        )
+
+    def has_room(self, payload: int, max_bytes: int, max_entries: int) -> bool:
+        """Whether Redis would put an entry with so many bytes of fields and values here."""
+        live, deleted = self.live, self.deleted
+        counters = 4 if live < 128 and deleted < 128 else integer_size(live) + integer_size(deleted)
+        return live + deleted < max_entries and self.size + counters + payload < max_bytes
+
+    def id_size(self, ms: int, seq: int) -> int:
+        """Bytes of an entry's flags and of its ID, which is kept relative to the node's first."""
+        ms -= self.first_id >> 64
+        seq -= self.first_id & MAX_U64
+        if 0 <= seq <= 127 and 0 <= ms < 32768:
+            return 6 if ms <= 127 else 7 if ms <= 4095 else 8
+        return _SMALL_INTEGER_BYTES + integer_size(_signed(ms)) + integer_size(_signed(seq))
+
+    def copy(self) -> Node:
+        """An independent node."""
+        twin = Node.__new__(Node)
+        twin.first_id = self.first_id
+        twin.last_id = self.last_id
+        twin.live = self.live
+        twin.deleted = self.deleted
+        twin.fields = self.fields
+        twin.count_size = self.count_size
+        twin.size = self.size
+        return twin
+
+
+class Nodes:
+    """The nodes of one stream, as far as they are known.
+
+    Invariants: ``known`` is in ID order and covers exactly the entries (deleted ones too) up to the ID
+    ``accounted``; no entry above it was ever deleted, for deleting settles first. Only the last known node can still
+    gain entries, so its counters may change only when nothing is pending.
+    """
+
+    __slots__ = ("accounted", "known", "max_bytes", "max_entries")
+
+    def __init__(self, max_bytes: int, max_entries: int) -> None:
+        self.max_bytes = max_bytes
+        self.max_entries = max_entries
+        self.accounted = -1
+        self.known: list[Node] = []
+
+    def clear(self, last_id: int) -> None:
+        """Everything up to ``last_id`` was removed with its nodes."""
+        self.known = []
+        self.accounted = last_id
+
+    def settle(self, chunks: list[Chunk], stream_id: int) -> None:
+        """Account until the node that holds an entry can no longer gain any (or nothing is pending)."""
+        known = self.known
+        if known and known[-1].first_id > stream_id:
+            return
+        for chunk in self._pending(chunks):
+            self._account(chunk)
+            if known[-1].first_id > stream_id:
+                return
+
+    def settle_first(self, chunks: list[Chunk]) -> None:
+        """Account until the first node can no longer gain entries (or nothing is pending)."""
+        known = self.known
+        if len(known) > 1:
+            return
+        for chunk in self._pending(chunks):
+            self._account(chunk)
+            if len(known) > 1:
+                return
+
+    def settle_all(self, chunks: list[Chunk]) -> None:
+        """Account for everything."""
+        for chunk in self._pending(chunks):
+            self._account(chunk)
+
+    def remove(self, stream_id: int) -> None:
+        """One live entry, settled before, was deleted; a node without live entries goes."""
+        index = bisect_right(self.known, stream_id, key=_first_id) - 1
+        node = self.known[index]
+        node.live -= 1
+        node.deleted += 1
+        if not node.live:
+            del self.known[index]
+
+    def copy(self) -> Nodes:
+        """Independent counters."""
+        twin = Nodes(self.max_bytes, self.max_entries)
+        twin.accounted = self.accounted
+        twin.known = [node.copy() for node in self.known]
+        return twin
+
+    def _pending(self, chunks: list[Chunk]) -> Iterator[Chunk]:
+        """The chunks that hold pending entries."""
+        start = bisect_right(chunks, self.accounted, key=_last_id_of_chunk)
+        for index in range(start, len(chunks)):
+            yield chunks[index]
+
+    def _account(self, chunk: Chunk) -> None:
+        """Place the pending entries of a chunk."""
+        start = chunk.position(self.accounted + 1)
+        stop = len(chunk)
+        reader = hiredis.Reader()
+        reader.feed(bytes(chunk.data[chunk.offsets[start] :]))
+        max_bytes = self.max_bytes
+        if not 0 < max_bytes <= _NODE_BYTES_CAP:
+            max_bytes = _NODE_BYTES_CAP
+        max_entries = self.max_entries or 1 << 62
+        known = self.known
+        node = known[-1] if known else None
+        for ms, seq in zip(chunk.ms[start:stop], chunk.seq[start:stop], strict=True):
+            words: list[bytes] = reader.gets()[1]
+            fields = words[::2]
+            if node is None or not node.has_room(sum(map(len, words)), max_bytes, max_entries):
+                node = Node(ms << 64 | seq, fields, node)
+                known.append(node)
+            size = node.id_size(ms, seq)
+            if fields == node.fields:
+                size += node.count_size
+                words = words[1::2]
+            else:
+                size += integer_size(len(fields)) + integer_size(len(words) + 4)
+            for word in words:
+                length = len(word)
+                # What may be an integer begins with a digit or "-" and comes before ":"; most text does not.
+                size += length + 2 if length < 64 and word >= b":" else element_size(word)
+            node.size += size
+            node.live += 1
+            node.last_id = ms << 64 | seq
+        self.accounted = chunk.id_at(stop - 1)
+
+
+def integer_size(value: int) -> int:
+    """Bytes of an integer in a listpack, with the byte for walking backwards."""
+    if 0 <= value <= 127:
+        return 2
+    if -4096 <= value <= 4095:
+        return 3
+    if -32768 <= value <= 32767:
+        return 4
+    if -8388608 <= value <= 8388607:
+        return 5
+    if -2147483648 <= value <= 2147483647:
+        return 6
+    return 10
+
+
+def element_size(word: bytes) -> int:
+    """Bytes of a string in a listpack; what looks like an integer is kept as one."""
+    size = len(word)
+    if size < 21 and _INTEGER.match(word):
+        value = int(word)
+        if -(1 << 63) <= value < 1 << 63:
+            return integer_size(value)
+    if size < 64:
+        return size + 2
+    size += 2 if size < 4096 else 5
+    if size <= 127:
+        return size + 1
+    if size < 16383:
+        return size + 2
+    if size < 2097151:
+        return size + 3
+    return size + (4 if size < 268435455 else 5)
+
+
+def _signed(difference: int) -> int:
+    """A difference of two unsigned 64-bit numbers as C keeps it: modulo 2^64, signed."""
+    difference &= MAX_U64
+    return difference - (1 << 64) if difference >> 63 else difference
+
+
+def _first_id(node: Node) -> int:
+    return node.first_id
+
+
+def _last_id_of_chunk(chunk: Chunk) -> int:
+    return chunk.id_at(-1)

@@ -1,0 +1,496 @@
+"""A stream: its entries in chunks, its counters, its consumer groups.
+
+IDs are integers here, ``ms << 64 | seq``; entries go out as encoded RESP (see ``chunk``).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from .chunk import MAX_BYTES, MAX_ENTRIES, Chunk
+from .nodes import Nodes
+from .stream_id import MAX_ID, MAX_U64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .group import Group
+
+NODE_MAX_BYTES: Final = 4096
+NODE_MAX_ENTRIES: Final = 100
+# Formatting a number costs more than the rest of an ID.
+_SEQ_ENDS: Final = tuple(b"%d\r\n" % seq for seq in range(256))
+
+
+class Stream:
+    """One stream value.
+
+    Attributes:
+        length: number of entries.
+        last_id: the last generated ID; new ones must be greater, whether or not that entry still exists.
+        first_id: the first entry's ID, 0 if there is none.
+        max_deleted_id: the greatest ID that ``delete`` ever removed (trimming does not count), 0 if none.
+        entries_added: all entries ever added.
+        groups: by name, in order of creation.
+    """
+
+    __slots__ = (
+        "_chunks",
+        "_cursor",
+        "_firsts",
+        "_nodes",
+        "_prefix",
+        "_prefix_end",
+        "_prefix_ms",
+        "_prefix_start",
+        "_tail",
+        "entries_added",
+        "first_id",
+        "groups",
+        "last_id",
+        "length",
+        "max_deleted_id",
+    )
+
+    def __init__(self) -> None:
+        self.length = 0
+        self.last_id = 0
+        self.first_id = 0
+        self.max_deleted_id = 0
+        self.entries_added = 0
+        self.groups: dict[bytes, Group] = {}
+        self._chunks: list[Chunk] = []
+        # A lower bound for the IDs in each chunk, greater than all IDs before it.
+        self._firsts: list[int] = []
+        # The last chunk while it may grow; its data is a bytearray.
+        self._tail: Chunk | None = None
+        self._nodes = Nodes(NODE_MAX_BYTES, NODE_MAX_ENTRIES)
+        # Where the last take_after ended: (ID, chunk index, position of the next entry).
+        self._cursor = (-1, 0, 0)
+        # "$15\r\n1700000000000-", right for this ms and sequences of one length: start <= seq < end.
+        self._prefix = b""
+        self._prefix_ms = -1
+        self._prefix_start = 0
+        self._prefix_end = 0
+
+    # Adding
+
+    def append(
+        self,
+        stream_id: int,
+        fields: bytes,
+        node_max_bytes: int = NODE_MAX_BYTES,
+        node_max_entries: int = NODE_MAX_ENTRIES,
+    ) -> bytes:
+        r"""Add an entry.
+
+        Args:
+            stream_id: greater than ``last_id``; the caller has made sure.
+            fields: the encoded array of fields and values, ``*<2k>\r\n$…``.
+            node_max_bytes: stream-node-max-bytes as it is now.
+            node_max_entries: stream-node-max-entries as it is now.
+
+        Returns:
+            The ID as an encoded bulk string: ``$3\r\n1-0\r\n``.
+        """
+        nodes = self._nodes
+        if node_max_bytes != nodes.max_bytes or node_max_entries != nodes.max_entries:
+            nodes.settle_all(self._chunks)
+            nodes.max_bytes = node_max_bytes
+            nodes.max_entries = node_max_entries
+        ms = stream_id >> 64
+        seq = stream_id & MAX_U64
+        if ms != self._prefix_ms or not self._prefix_start <= seq < self._prefix_end:
+            self._remember_prefix(ms, seq)
+        bulk = self._prefix + (_SEQ_ENDS[seq] if seq < 256 else b"%d\r\n" % seq)
+        chunk = self._tail
+        if chunk is None or len(chunk.heads) >= MAX_ENTRIES or len(chunk.data) >= MAX_BYTES:
+            chunk = self._grow(stream_id)
+        data = chunk.data
+        end = len(data) + 4 + len(bulk) + len(fields)
+        chunk.offsets.append(end)  # first, for it refuses more than 4 GiB
+        data += b"*2\r\n" + bulk + fields
+        chunk.heads.append(4 + len(bulk))
+        chunk.ms.append(ms)
+        chunk.seq.append(seq)
+        if not self.length:
+            self.first_id = stream_id
+            nodes.accounted = -1  # XSETID may have gone back meanwhile
+        self.length += 1
+        self.entries_added += 1
+        self.last_id = stream_id
+        return bulk
+
+    def _grow(self, stream_id: int) -> Chunk:
+        """Close the tail and begin a new one."""
+        if self._tail is not None:
+            self._tail.close()
+        self._tail = chunk = Chunk()
+        self._chunks.append(chunk)
+        self._firsts.append(stream_id)
+        return chunk
+
+    def _remember_prefix(self, ms: int, seq: int) -> None:
+        digits = len(str(seq))
+        self._prefix = b"$%d\r\n%d-" % (len(str(ms)) + 1 + digits, ms)
+        self._prefix_ms = ms
+        self._prefix_start = 10 ** (digits - 1) if digits > 1 else 0
+        self._prefix_end = 10**digits
+
+    # Reading
+
+    def contains(self, stream_id: int) -> bool:
+        """Whether there is an entry with that ID."""
+        index = bisect_right(self._firsts, stream_id) - 1
+        return index >= 0 and self._chunks[index].find(stream_id) >= 0
+
+    def entry(self, stream_id: int) -> bytes | None:
+        """One whole encoded entry, None if there is none with that ID."""
+        index = bisect_right(self._firsts, stream_id) - 1
+        if index < 0:
+            return None
+        chunk = self._chunks[index]
+        position = chunk.find(stream_id)
+        return chunk.entry(position) if position >= 0 else None
+
+    def range(self, start: int, end: int, count: int | None = None) -> tuple[int, bytes]:
+        """The entries from start to end, both included: how many, and their encoded forms one after the other.
+
+        Args:
+            start: the smallest ID.
+            end: the greatest ID.
+            count: at most so many; None for all.
+        """
+        if start > end or not self.length or count == 0:
+            return 0, b""
+        chunks = self._chunks
+        index, position = self._seek(start)
+        left = self.length if count is None else count
+        open_end = end >= self.last_id
+        parts: list[bytes | bytearray] = []
+        number = 0
+        while index < len(chunks) and left:
+            chunk = chunks[index]
+            size = len(chunk.ms)
+            stop = size if open_end else chunk.position(end + 1)
+            if stop - position > left:
+                stop = position + left
+            if stop > position:
+                offsets = chunk.offsets
+                parts.append(chunk.data[offsets[position] : offsets[stop]])
+                left -= stop - position
+                number += stop - position
+            if stop < size:
+                break
+            index += 1
+            position = 0
+        return number, bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
+
+    def range_reverse(self, start: int, end: int, count: int | None = None) -> tuple[int, bytes]:
+        """As ``range`` (start is still the smaller ID), but the greatest ID comes first."""
+        if start > end or not self.length or count == 0:
+            return 0, b""
+        chunks = self._chunks
+        index, stop = self._seek(end + 1)
+        if index == len(chunks) or not stop:
+            index -= 1
+            stop = len(chunks[index]) if index >= 0 else 0
+        left = self.length if count is None else count
+        open_start = start <= self.first_id
+        parts: list[bytes | bytearray] = []
+        number = 0
+        while index >= 0 and left:
+            chunk = chunks[index]
+            begin = 0 if open_start else chunk.position(start)
+            lowest = max(begin, stop - left)
+            if stop > lowest:
+                data = chunk.data
+                borders = chunk.offsets[lowest : stop + 1]
+                borders.reverse()
+                parts += [data[a:b] for b, a in pairwise(borders)]
+                left -= stop - lowest
+                number += stop - lowest
+            if begin:
+                break
+            index -= 1
+            stop = len(chunks[index]) if index >= 0 else 0
+        return number, b"".join(parts)
+
+    def take_after(self, stream_id: int, count: int | None = None) -> tuple[list[bytes], bytes, int]:
+        """The entries whose IDs are greater, for delivery.
+
+        Returns:
+            Their ID texts, their encoded forms one after the other, and the last one's ID (``stream_id`` if there
+            are none).
+        """
+        if stream_id >= self.last_id or not self.length or count == 0:
+            return [], b"", stream_id
+        cursor = self._cursor
+        index, position = cursor[1:] if cursor[0] == stream_id else self._seek(stream_id + 1)
+        chunks = self._chunks
+        left = self.length if count is None else count
+        texts: list[bytes] = []
+        parts: list[bytes] = []
+        last = stream_id
+        while index < len(chunks):
+            chunk = chunks[index]
+            stop = len(chunk.ms)
+            if stop - position > left:
+                stop = position + left
+            if stop > position:
+                offsets = chunk.offsets
+                raw = bytes(chunk.data[offsets[position] : offsets[stop]])
+                found = chunk.texts(position, stop, raw)
+                last = chunk.ms[stop - 1] << 64 | chunk.seq[stop - 1]
+                left -= stop - position
+                if not left:
+                    self._cursor = (last, index, stop)
+                    return (texts + found, b"".join([*parts, raw]), last) if parts else (found, raw, last)
+                texts += found
+                parts.append(raw)
+            index += 1
+            position = 0
+        # The next entry will be appended to the last chunk, or begin a new one.
+        self._cursor = (last, len(chunks) - 1, len(chunks[-1]))
+        return texts, parts[0] if len(parts) == 1 else b"".join(parts), last
+
+    @property
+    def last_entry_id(self) -> int:
+        """The greatest ID of an entry that is there, 0 if there is none (``last_id`` also remembers deleted ones)."""
+        return self._chunks[-1].id_at(-1) if self._chunks else 0
+
+    def iter_entries(self) -> Iterator[tuple[int, bytes, bytes]]:
+        r"""Every entry in order, for rewriting: ID, ID text, and the field part ``*<2k>\r\n$…``."""
+        for chunk in self._chunks:
+            offsets, heads, ms, seq = chunk.offsets, chunk.heads, chunk.ms, chunk.seq
+            base = offsets[0]
+            raw = bytes(chunk.data[base:])
+            for position, text in enumerate(chunk.texts(0, len(chunk), raw)):
+                begin = offsets[position] + heads[position] - base
+                yield ms[position] << 64 | seq[position], text, raw[begin : offsets[position + 1] - base]
+
+    @property
+    def payload_bytes(self) -> int:
+        """About the bytes that the entries take, for MEMORY USAGE; the groups are not counted."""
+        return sum([len(chunk.data) + 21 * len(chunk) + 400 for chunk in self._chunks])
+
+    def _seek(self, stream_id: int) -> tuple[int, int]:
+        """Chunk index and position of the first entry whose ID is not smaller; past all: (number of chunks, 0)."""
+        index = bisect_right(self._firsts, stream_id) - 1
+        if index < 0:
+            return 0, 0
+        chunk = self._chunks[index]
+        position = chunk.position(stream_id)
+        return (index, position) if position < len(chunk.ms) else (index + 1, 0)
+
+    # Removing
+
+    def delete(self, stream_id: int) -> bool:
+        """Remove one entry and remember its ID in ``max_deleted_id``; False if there is none."""
+        index = bisect_right(self._firsts, stream_id) - 1
+        if index < 0:
+            return False
+        chunk = self._chunks[index]
+        position = chunk.find(stream_id)
+        if position < 0:
+            return False
+        self._nodes.settle(self._chunks, stream_id)
+        self._nodes.remove(stream_id)
+        chunk.cut(position, position + 1)
+        if not len(chunk):
+            self._drop_chunks(index, index + 1)
+        self._cursor = (-1, 0, 0)
+        self.length -= 1
+        self.max_deleted_id = max(self.max_deleted_id, stream_id)
+        if stream_id == self.first_id:
+            self._find_first()
+        return True
+
+    def trim_to_length(self, threshold: int, *, approximate: bool = False, limit: int = 0) -> int:
+        """MAXLEN: remove the oldest entries until at most ``threshold`` are left.
+
+        Args:
+            threshold: 0 or more.
+            approximate: remove only whole nodes (``~``).
+            limit: approximate only: remove no node that would bring the number above it; 0 for no limit.
+
+        Returns:
+            How many entries were removed.
+        """
+        excess = self.length - threshold
+        if excess <= 0:
+            return 0
+        if not threshold and not limit:
+            return self._remove_everything()
+        known = self._nodes.known
+        if approximate and known and known[0].live > excess:
+            return 0  # and it can only grow: no need to look for its end
+        removed = whole = 0
+        while removed < excess:
+            if len(known) - whole < 2:
+                whole = self._forget_nodes(whole)
+                self._nodes.settle_first(self._chunks)
+            node = known[whole]
+            if limit and removed + node.live > limit:
+                break
+            if removed + node.live <= excess:
+                removed += node.live
+                whole += 1
+            elif approximate:
+                break
+            else:
+                node.live -= excess - removed
+                node.deleted += excess - removed
+                removed = excess
+        self._forget_nodes(whole)
+        self._cut_left(removed)
+        return removed
+
+    def trim_before(self, threshold: int, *, approximate: bool = False, limit: int = 0) -> int:
+        """MINID: remove the entries whose IDs are smaller than ``threshold``.
+
+        ``approximate``, ``limit`` and the result are those of ``trim_to_length``.
+        """
+        if self.first_physical_id >= threshold:
+            return 0
+        if threshold > self.last_id and not limit:
+            return self._remove_everything()
+        excess = self._rank(threshold)
+        known = self._nodes.known
+        removed = whole = 0
+        while True:
+            if len(known) - whole < 2:
+                whole = self._forget_nodes(whole)
+                self._nodes.settle_first(self._chunks)
+            if whole == len(known):
+                break
+            node = known[whole]
+            if limit and removed + node.live > limit:
+                break
+            if node.last_id < threshold:
+                removed += node.live
+                whole += 1
+            elif approximate:
+                break
+            else:
+                node.live -= excess - removed
+                node.deleted += excess - removed
+                removed = excess
+                break
+        self._forget_nodes(whole)
+        self._cut_left(removed)
+        return removed
+
+    def _forget_nodes(self, whole: int) -> int:
+        """The first nodes go; answers the index of the first one left: 0."""
+        if whole:
+            del self._nodes.known[:whole]
+        return 0
+
+    def _remove_everything(self) -> int:
+        removed = self.length
+        self._nodes.clear(self.last_id)
+        self._cut_left(removed)
+        return removed
+
+    def _rank(self, stream_id: int) -> int:
+        """How many entries have smaller IDs."""
+        index, position = self._seek(stream_id)
+        return sum(map(len, self._chunks[:index])) + position
+
+    def _cut_left(self, number: int) -> None:
+        """Drop the oldest entries."""
+        if not number:
+            return
+        chunks = self._chunks
+        left = number
+        whole = 0
+        while whole < len(chunks) and left >= len(chunks[whole]):
+            left -= len(chunks[whole])
+            whole += 1
+        self._drop_chunks(0, whole)
+        if left:
+            chunks[0].cut(0, left)
+        self._cursor = (-1, 0, 0)
+        self.length -= number
+        self._find_first()
+
+    def _drop_chunks(self, start: int, stop: int) -> None:
+        if stop == len(self._chunks):
+            self._tail = None
+        del self._chunks[start:stop]
+        del self._firsts[start:stop]
+
+    def _find_first(self) -> None:
+        self.first_id = self._chunks[0].id_at(0) if self._chunks else 0
+
+    # Redis' macro nodes
+
+    @property
+    def nodes(self) -> int:
+        """How many macro nodes Redis would have (XINFO's radix-tree-keys)."""
+        self._nodes.settle_all(self._chunks)
+        return len(self._nodes.known)
+
+    @property
+    def first_physical_id(self) -> int:
+        """The ID of the first entry in the first macro node, a deleted one included; MAX_ID if there is no node."""
+        if self._nodes.known:
+            return self._nodes.known[0].first_id
+        return self.first_id if self.length else MAX_ID
+
+    # What groups ask to count their lag
+
+    def has_tombstone_from(self, stream_id: int) -> bool:
+        """Whether an entry at or after that ID may have been deleted, so that counting by subtraction is wrong."""
+        return self.length > 0 and 0 < self.max_deleted_id >= stream_id
+
+    def entries_read_estimate(self, stream_id: int) -> int | None:
+        """How many entries were ever added up to that ID, None if that cannot be known."""
+        added = self.entries_added
+        if not added:
+            return 0
+        if not self.length and stream_id <= self.last_id:
+            return added
+        deleted = self.max_deleted_id
+        if stream_id and stream_id < deleted:
+            return None
+        if stream_id >= self.last_id:
+            return added if stream_id == self.last_id else None
+        first = self.first_id
+        if not deleted or deleted < first:
+            if stream_id < first:
+                return added - self.length
+            if stream_id == first:
+                return added - self.length + 1
+        return None
+
+    def lag(self, last_id: int, entries_read: int | None) -> int | None:
+        """How many entries a group at ``last_id`` has still to read, None if that cannot be known."""
+        if not self.entries_added or not self.length:
+            return 0
+        if last_id < self.first_id and self.max_deleted_id < self.first_id:
+            return self.length
+        if entries_read is not None and not self.has_tombstone_from(last_id):
+            return self.entries_added - entries_read
+        estimate = self.entries_read_estimate(last_id)
+        return None if estimate is None else self.entries_added - estimate
+
+    # Copying
+
+    def copy(self) -> Stream:
+        """An independent stream with the same entries, groups and pending entries (COPY)."""
+        twin = Stream()
+        twin.length = self.length
+        twin.last_id = self.last_id
+        twin.first_id = self.first_id
+        twin.max_deleted_id = self.max_deleted_id
+        twin.entries_added = self.entries_added
+        twin.groups = {name: group.copy() for name, group in self.groups.items()}
+        twin._chunks = [chunk.copy() for chunk in self._chunks]
+        twin._firsts = self._firsts.copy()
+        twin._tail = None if self._tail is None else twin._chunks[-1]
+        twin._nodes = self._nodes.copy()
+        return twin

@@ -1,0 +1,142 @@
+"""Stream IDs: inside Rillet one integer ``ms << 64 | seq``, outside ``<ms>-<seq>``.
+
+The integer orders as IDs do, and adding one is the next possible ID (a full sequence carries into the
+milliseconds).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+MAX_U64: Final = (1 << 64) - 1
+MAX_ID: Final = (1 << 128) - 1
+
+# What clients nearly always send; up to 19 digits cannot exceed 64 bits.
+_USUAL: Final = re.compile(rb"([0-9]{1,19})(?:-([0-9]{1,19}))?\Z")
+# What C's strtoull reads: white space, a sign, digits.
+_LENIENT: Final = re.compile(rb"[ \t\n\v\f\r]*([+-]?)([0-9]+)\Z")
+_NEGATIVE: Final = re.compile(rb"-[1-9][0-9]*\Z")
+_INT64_LIMIT: Final = 1 << 63
+_LONGEST: Final = 127
+
+
+class InvalidID(ValueError):  # noqa: N818 - reads as what it says: the word is an invalid ID
+    """The word is not a stream ID where one is needed."""
+
+
+class IntervalError(ValueError):
+    """An exclusive bound leaves nothing on its side; ``text`` is the error reply."""
+
+    def __init__(self, text: bytes) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+def encode(stream_id: int) -> bytes:
+    """The canonical text, without padding: ``b"5-0"``."""
+    return b"%d-%d" % (stream_id >> 64, stream_id & MAX_U64)
+
+
+def parse(word: bytes, missing_seq: int = 0) -> int:
+    """Read an ID in its strict form: digits only, no ``-``, ``+``, ``$`` or ``*``.
+
+    Args:
+        word: ``ms`` or ``ms-seq``, at most 127 bytes; each number as leniently as strtoull reads it.
+        missing_seq: the sequence of a word that gives none.
+
+    Raises:
+        InvalidID: the word is no ID.
+    """
+    usual = _USUAL.match(word)
+    if usual is not None:
+        ms, seq = usual.groups()
+        return int(ms) << 64 | (missing_seq if seq is None else int(seq))
+    if len(word) > _LONGEST:
+        raise InvalidID
+    ms, dash, seq = _until_nul(word).partition(b"-")
+    return _parse_number(ms) << 64 | (_parse_number(seq) if dash else missing_seq)
+
+
+def parse_auto_seq(word: bytes) -> int | None:
+    """The milliseconds of ``ms-*``, None if the word is not of that form.
+
+    Raises:
+        InvalidID: the part before ``-*`` is no number.
+    """
+    if len(word) > _LONGEST:
+        raise InvalidID
+    ms, dash, seq = _until_nul(word).partition(b"-")
+    return _parse_number(ms) if dash and seq == b"*" else None
+
+
+def parse_bound(word: bytes, missing_seq: int = 0) -> int:
+    """Read an ID where ``-`` (the smallest) and ``+`` (the greatest) are allowed as well.
+
+    Raises:
+        InvalidID: the word is no ID.
+    """
+    if word[:1] in {b"-", b"+"} and _until_nul(word) in {b"-", b"+"} and len(word) <= _LONGEST:
+        return 0 if word[0] == 45 else MAX_ID
+    return parse(word, missing_seq)
+
+
+def parse_interval_start(word: bytes) -> int:
+    """The first ID of an interval; ``(id`` begins right after that ID.
+
+    Raises:
+        InvalidID: the word is no ID.
+        IntervalError: nothing follows the greatest ID.
+    """
+    if len(word) > 1 and word[0] == 40:
+        start = parse(word[1:]) + 1
+        if start > MAX_ID:
+            raise IntervalError(b"ERR invalid start ID for the interval")
+        return start
+    return parse_bound(word)
+
+
+def parse_interval_end(word: bytes) -> int:
+    """The last ID of an interval; ``(id`` ends right before that ID.
+
+    Raises:
+        InvalidID: the word is no ID.
+        IntervalError: nothing precedes 0-0.
+    """
+    if len(word) > 1 and word[0] == 40:
+        end = parse(word[1:], MAX_U64) - 1
+        if end < 0:
+            raise IntervalError(b"ERR invalid end ID for the interval")
+        return end
+    return parse_bound(word, MAX_U64)
+
+
+def parse_interval(start: bytes, end: bytes) -> tuple[int, int]:
+    """Both ends of an interval, inclusive; the start is judged first.
+
+    Raises:
+        InvalidID: a word is no ID.
+        IntervalError: an exclusive bound leaves nothing.
+    """
+    return parse_interval_start(start), parse_interval_end(end)
+
+
+def _until_nul(word: bytes) -> bytes:
+    """The word as C sees it."""
+    return word.partition(b"\0")[0]
+
+
+def _parse_number(text: bytes) -> int:
+    match = _LENIENT.match(text)
+    if match is None:
+        raise InvalidID
+    sign, digits = match.groups()
+    value = int(digits)
+    if value > MAX_U64:
+        raise InvalidID
+    if sign != b"-":
+        return value
+    # A tidy negative number is refused; an untidy one reaches strtoull, which wraps it around.
+    if value <= _INT64_LIMIT and _NEGATIVE.match(text):
+        raise InvalidID
+    return -value & MAX_U64

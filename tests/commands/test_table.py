@@ -1,0 +1,318 @@
+"""The command table against what COMMAND of a real Redis 7.0 (and of Valkey, for newer commands) says."""
+
+from __future__ import annotations
+
+import pytest
+
+from rillet.commands import load_all
+from rillet.commands.syntax import (
+    cluster,
+    connection,
+    keys,
+    pubsub,
+    scripting,
+    server,
+    streams,
+    strings,
+    transactions,
+)
+from rillet.commands.table import REGISTRY, keys_of, legacy_positions
+from rillet.commands.usage import help_lines, usage_line
+
+load_all()
+SYNTAX = (streams, keys, strings, connection, transactions, pubsub, server, cluster, scripting)
+
+TO_ALL_NODES = ["request_policy:all_nodes", "response_policy:all_succeeded"]
+# (command, field) where Redis 8 is not like 7.0: what it says, with the release that changed it.
+CHANGED_SINCE_70 = {
+    # 7.2: an answer that waits is a blocking command's.
+    ("wait", "flags"): ["blocking"],
+    ("wait", "categories"): ["@blocking", "@connection", "@slow"],
+    # 7.2: routing tips were completed.
+    ("acl|deluser", "tips"): TO_ALL_NODES,
+    ("acl|save", "tips"): TO_ALL_NODES,
+    ("acl|setuser", "tips"): TO_ALL_NODES,
+    ("client|setname", "tips"): TO_ALL_NODES,
+    ("config|resetstat", "tips"): TO_ALL_NODES,
+    ("config|rewrite", "tips"): TO_ALL_NODES,
+    ("latency|reset", "tips"): ["request_policy:all_nodes", "response_policy:agg_sum"],
+    ("randomkey", "tips"): [
+        "request_policy:all_shards",
+        "response_policy:special",
+        "nondeterministic_output",
+    ],
+    ("scan", "tips"): ["nondeterministic_output", "request_policy:special", "response_policy:special"],
+    # 7.2: a command without arguments is looked up too.
+    ("command|getkeys", "arity"): -3,
+    ("command|getkeysandflags", "arity"): -3,
+    # 7.2: corrected, and QUIT was deprecated.
+    ("client|pause", "since"): "3.0.0",
+    ("quit", "deprecated"): ("7.2.0", "just closing the connection"),
+}
+# Not in 7.0; Valkey has them, where it differs Redis' own declaration is told here.
+NEWER_THAN_70 = {
+    "client|no-touch": {"flags": ["loading", "noscript", "stale"]},
+    "client|setinfo": {"flags": ["loading", "noscript", "stale"]},
+    "cluster|myshardid": {"flags": ["stale"]},
+    "waitaof": {},
+}
+# Versions that COMMAND DOCS names in a command's history and 7.0 could not know (or told twice).
+HISTORY_SINCE_70 = {
+    "acl|log": {"7.2.0"},
+    "client|kill": {"7.4.0"},
+    "client|list": {"7.2.0", "7.4.0", "8.0.0"},
+    "xinfo|consumers": {"7.2.0"},
+    "xinfo|stream": {"7.2.0"},
+}
+
+
+def text(value):
+    if isinstance(value, bytes):
+        return value.decode()
+    return [text(item) for item in value] if isinstance(value, list) else value
+
+
+def key_spec(raw):
+    pairs = dict(zip(raw[::2], raw[1::2], strict=True))
+    parts = [pairs.get("notes"), sorted(pairs["flags"])]
+    for name in ("begin_search", "find_keys"):
+        _, kind, _, spec = pairs[name]
+        parts.append((kind, dict(zip(spec[::2], spec[1::2], strict=True))))
+    return parts
+
+
+def infos(process):
+    """Full name to the fields of COMMAND, for commands and subcommands."""
+    found = {}
+
+    def add(item):
+        found[item[0]] = {
+            "arity": item[1],
+            "flags": sorted(item[2]),
+            "positions": tuple(item[3:6]),
+            "categories": sorted(item[6]),
+            "tips": item[7],
+            "keys": [key_spec(spec) for spec in item[8]],
+        }
+        for sub in item[9]:
+            add(sub)
+
+    with process.wire() as wire:
+        for item in text(wire.call("COMMAND").plain()):
+            add(item)
+    return found
+
+
+def docs(process):
+    """Full name to the fields of COMMAND DOCS that are facts."""
+    found = {}
+
+    def add(name, raw):
+        pairs = dict(zip(raw[::2], raw[1::2], strict=True))
+        found[name] = {
+            "since": pairs["since"],
+            "group": pairs["group"],
+            "doc_flags": sorted(pairs.get("doc_flags", [])),
+            "deprecated": (pairs.get("deprecated_since"), pairs.get("replaced_by")),
+            "history": {version for version, _ in pairs.get("history", [])},
+        }
+        subcommands = pairs.get("subcommands", [])
+        for sub, inner in zip(subcommands[::2], subcommands[1::2], strict=True):
+            add(sub, inner)
+
+    with process.wire() as wire:
+        raw = text(wire.call("COMMAND", "DOCS").plain())
+    for name, inner in zip(raw[::2], raw[1::2], strict=True):
+        add(name, inner)
+    return found
+
+
+def test_every_command_is_declared_as_in_redis_7_but_for_the_changes_since(rillet_process, redis7, valkey):
+    ours, theirs, newer = infos(rillet_process), infos(redis7), infos(valkey)
+    assert set(ours) == set(REGISTRY)
+    different = {}
+    for name, fields in ours.items():
+        reference = dict(theirs[name]) if name in theirs else newer[name] | NEWER_THAN_70[name]
+        reference |= {field: value for (known, field), value in CHANGED_SINCE_70.items() if known == name}
+        for field, value in fields.items():
+            if value != reference[field]:
+                different[name, field] = (value, reference[field])
+    assert not different
+
+
+def test_the_list_of_changes_since_redis_7_holds_nothing_that_is_none(redis7):
+    theirs, told = infos(redis7), docs(redis7)
+    for (name, field), value in CHANGED_SINCE_70.items():
+        assert (theirs[name] | told[name])[field] != value, (name, field)
+    assert not NEWER_THAN_70.keys() & theirs.keys()
+
+
+def test_every_command_is_documented_as_in_redis_7_but_for_the_changes_since(rillet_process, redis7, valkey):
+    ours, theirs, newer = docs(rillet_process), docs(redis7), docs(valkey)
+    different = {}
+    for name, fields in ours.items():
+        reference = theirs.get(name) or newer[name]
+        reference |= {field: value for (known, field), value in CHANGED_SINCE_70.items() if known == name}
+        reference["history"] = reference["history"] | HISTORY_SINCE_70.get(name, set())
+        if name == "quit":
+            reference["doc_flags"] = ["deprecated"]
+        for field, value in fields.items():
+            if value != reference[field]:
+                different[name, field] = (value, reference[field])
+    assert not different
+
+
+def constant_of(name):
+    """The syntax constant of a command, e.g. XGROUP_CREATE; None for containers that have none."""
+    word = name.upper().replace("|", "_").replace("-", "_")
+    found = [getattr(module, word) for module in SYNTAX if hasattr(module, word)]
+    return found[0] if found else None
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_every_command_has_its_syntax_tree_attached(name):
+    entry = REGISTRY[name]
+    expected = constant_of(name)
+    if entry.handler is None:
+        assert not entry.arguments
+    else:
+        assert expected is not None
+        assert entry.arguments == expected
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_every_command_has_a_summary_and_a_version(name):
+    entry = REGISTRY[name]
+    assert entry.summary.endswith(".")
+    assert all(part.isdigit() for part in entry.since.split("."))
+    assert usage_line(entry).startswith(name.upper().replace("|", " "))
+
+
+@pytest.mark.parametrize("name", [name for name, entry in REGISTRY.items() if entry.handler is None])
+def test_every_container_can_print_help(name):
+    assert f"{name}|help" in REGISTRY
+    assert help_lines(name)[-2:] == [b"HELP", b"    Print this help."]
+
+
+def test_command_info_tells_all_about_xclaim(rillet_process):
+    with rillet_process.wire() as wire:
+        reply = wire.call("COMMAND", "INFO", "xclaim")
+    assert str(reply) == (
+        '*[*[$"xclaim" :-6 *[+write +fast] :1 :1 :1 *[+@write +@stream +@fast] *[$"nondeterministic_output"] '
+        '*[*[$"flags" *[+RW +update] $"begin_search" *[$"type" $"index" $"spec" *[$"index" :1]] '
+        '$"find_keys" *[$"type" $"range" $"spec" *[$"lastkey" :0 $"keystep" :1 $"limit" :0]]]] *[]]]'
+    )
+
+
+def test_command_info_speaks_resp3(rillet_process):
+    with rillet_process.wire(3) as wire:
+        reply = wire.call("COMMAND", "INFO", "xclaim", "nothing")
+    assert str(reply) == (
+        '*[*[$"xclaim" :-6 ~[+write +fast] :1 :1 :1 ~[+@write +@stream +@fast] ~[$"nondeterministic_output"] '
+        '~[%[$"flags" ~[+RW +update] $"begin_search" %[$"type" $"index" $"spec" %[$"index" :1]] '
+        '$"find_keys" %[$"type" $"range" $"spec" %[$"lastkey" :0 $"keystep" :1 $"limit" :0]]]] *[]] null_]'
+    )
+
+
+def test_command_docs_tells_the_six_options_of_xclaim_after_its_ids(rillet_process):
+    with rillet_process.wire(3) as wire:
+        [(name, told)] = wire.call("COMMAND", "DOCS", "xclaim").plain()
+    arguments = [dict(argument) for argument in dict(told)[b"arguments"]]
+    assert name == b"xclaim"
+    assert [argument[b"name"] for argument in arguments[:5]] == [
+        b"key",
+        b"group",
+        b"consumer",
+        b"min-idle-time",
+        b"id",
+    ]
+    assert arguments[4][b"flags"] == [b"multiple"]
+    options = arguments[5:]
+    assert [option[b"token"] for option in options] == [
+        b"IDLE",
+        b"TIME",
+        b"RETRYCOUNT",
+        b"FORCE",
+        b"JUSTID",
+        b"LASTID",
+    ]
+    assert all(b"optional" in option[b"flags"] for option in options)
+    assert [option[b"type"] for option in options] == [
+        b"integer",
+        b"unix-time",
+        b"integer",
+        b"pure-token",
+        b"pure-token",
+        b"string",
+    ]
+
+
+def positions(*words):
+    argv = [word.encode() for word in words]
+    entry = REGISTRY[words[0]] if words[0] in REGISTRY and REGISTRY[words[0]].handler else None
+    entry = entry or REGISTRY[f"{words[0]}|{words[1]}"]
+    return [reference.index for reference in keys_of(entry, argv)]
+
+
+def test_key_specs_find_the_keys_of_an_invocation():
+    assert positions("xclaim", "s", "g", "c", "0", "1-0") == [1]
+    assert positions("del", "a", "b", "c") == [1, 2, 3]
+    assert positions("mset", "a", "1", "b", "2") == [1, 3]
+    assert positions("xgroup", "create", "s", "g", "0") == [2]
+    assert positions("eval", "script", "2", "a", "b", "c") == [3, 4]
+    assert positions("eval", "script", "4", "a", "b", "c") == []
+    assert positions("xread", "count", "1", "streams", "a", "b", "1", "2") == [4, 5]
+    assert positions("xreadgroup", "group", "streams", "c", "streams", "a", "0") == [5]
+    assert positions("ping", "x") == []
+
+
+def test_two_specs_of_neighbouring_words_make_one_run_of_legacy_positions():
+    assert legacy_positions(REGISTRY["rename"]) == (1, 2, 1)
+    assert legacy_positions(REGISTRY["del"]) == (1, -1, 1)
+    assert legacy_positions(REGISTRY["mset"]) == (1, -1, 2)
+    assert legacy_positions(REGISTRY["xread"]) == (0, 0, 0)
+    assert legacy_positions(REGISTRY["eval"]) == (0, 0, 0)
+
+
+GETKEYS = [
+    ("GETKEYS", "foo"),
+    ("GETKEYS", "get"),
+    ("GETKEYS", "ping"),
+    ("GETKEYS", "xgroup"),
+    ("GETKEYS", "xgroup", "nothing"),
+    ("GETKEYS", "get", "a"),
+    ("GETKEYS", "get", "a", "b"),
+    ("GETKEYS", "xreadgroup", "group", "g", "c", "streams", "a", "b", "1", "2"),
+    ("GETKEYS", "xreadgroup", "group", "g", "c", "streams", "a", "b", "1"),
+    ("GETKEYS", "xreadgroup", "group", "g", "c", "a", "b", "1", "2"),
+    ("GETKEYS", "eval", "script", "1", "a", "b"),
+    ("GETKEYS", "eval", "script", "0", "a"),
+    ("GETKEYS", "eval", "script", "9", "a"),
+    ("GETKEYS", "eval", "script", "x", "a"),
+    ("GETKEYSANDFLAGS", "set", "a", "b"),
+    ("GETKEYSANDFLAGS", "set", "a", "b", "get"),
+    ("GETKEYSANDFLAGS", "rename", "a", "b"),
+    ("GETKEYSANDFLAGS", "xclaim", "s", "g", "c", "0", "1-0"),
+    ("LIST", "FILTERBY", "MODULE", "x"),
+    ("LIST", "FILTERBY", "ACLCAT", "nothing"),
+    ("LIST", "FILTERBY", "x", "y"),
+    ("LIST", "FILTERBY"),
+    ("INFO", "nothing"),
+    ("INFO", "get|x", "config|get|x"),
+    ("DOCS", "nothing"),
+    ("NOTHING",),
+]
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+@pytest.mark.parametrize("words", GETKEYS, ids=" ".join)
+def test_command_answers_as_a_real_server(rillet_process, valkey, words, protocol):
+    with rillet_process.wire(protocol) as ours, valkey.wire(protocol) as theirs:
+        assert ours.call("COMMAND", *words).encode() == theirs.call("COMMAND", *words).encode()
+
+
+@pytest.mark.parametrize("words", [("ACLCAT", "stream"), ("ACLCAT", "transaction"), ("PATTERN", "xgr*")])
+def test_command_list_filters_as_a_real_server(rillet_process, redis7, words):
+    with rillet_process.wire() as ours, redis7.wire() as theirs:
+        filtered = ("COMMAND", "LIST", "FILTERBY", *words)
+        assert sorted(ours.call(*filtered).plain()) == sorted(theirs.call(*filtered).plain())

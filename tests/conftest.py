@@ -1,0 +1,78 @@
+"""Fixtures shared by all tests: one running server of each kind per session (and per xdist worker)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+from support import servers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from support.servers import ServerProcess
+
+
+# Two cores that other things use too: how long an example takes says nothing.
+settings.register_profile("rillet", deadline=None)
+settings.load_profile("rillet")
+
+
+@pytest.fixture(scope="session")
+def running() -> Iterator[Callable[[str], ServerProcess]]:
+    """`running(kind)` starts that kind at its first use; a missing binary fails each test that asks."""
+    started: dict[str, ServerProcess] = {}
+
+    def get(kind: str) -> ServerProcess:
+        servers.require_binary(kind)
+        if kind not in started:
+            started[kind] = servers.start_server(kind)
+        return started[kind]
+
+    yield get
+    for server in started.values():
+        server.discard()
+
+
+@pytest.fixture
+def rillet_process(running: Callable[[str], ServerProcess]) -> ServerProcess:
+    return running("rillet")
+
+
+@pytest.fixture
+def redis7(running: Callable[[str], ServerProcess]) -> ServerProcess:
+    return running("redis7")
+
+
+@pytest.fixture
+def valkey(running: Callable[[str], ServerProcess]) -> ServerProcess:
+    return running("valkey")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """An xdist worker tells its controller which peers it missed."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["missing_peers"] = dict(servers.missing)
+
+
+class MissingPeersOfWorkers:
+    """Collects what the xdist workers missed."""
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: object) -> None:
+        for kind, count in getattr(node, "workeroutput", {}).get("missing_peers", {}).items():
+            servers.missing[kind] = servers.missing.get(kind, 0) + count
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(MissingPeersOfWorkers())
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for kind, count in sorted(servers.missing.items()):
+        terminalreporter.write_line(
+            f"PEER MISSING: {kind} ({count} tests failed for it): {servers.HOW_TO_GET[kind]}",
+            red=True,
+            bold=True,
+        )

@@ -1,0 +1,281 @@
+"""THE list of version differences: where real servers differ, what each says, and which one is right.
+
+A line of a script names its excuse after `##`. The comparison fails unless the line is in need of it, and
+unless the servers say what is stated here. `says` holds whole replies in the notation of `str(Node)`
+(support/wire.py) where one text holds for both protocols; `right` is whose reply Rillet must give:
+"redis7", "valkey", or "8.0" (then `says["8.0"]`). A line may add `8.0:<path>=<value>`: Redis 8.0 answers as
+the right server does, except for the value there.
+
+The rules are those of Redis 8.0; valkey stands for what is true since 7.2.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from support.masks import change_at
+from support.wire import Node
+
+
+@dataclass(frozen=True)
+class Excuse:
+    """One difference: the rule that explains it, whose reply is right, who says what."""
+
+    rule: str
+    right: str
+    says: dict[str, str] = field(default_factory=dict)
+    protocols: tuple[int, ...] = (2, 3)
+
+
+INVALID_ID = "-ERR Invalid stream ID specified as stream command argument"
+NO_KEY = "-NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option"
+NO_SETINFO = "-ERR unknown subcommand 'SETINFO'. Try CLIENT HELP."
+
+EXCUSES: dict[str, Excuse] = {
+    # Consumers.
+    "consumers-since-7.2": Excuse(
+        "1 (7.2): the consumer exists after a read or claim of nothing; XINFO CONSUMERS tells `inactive`",
+        "valkey",
+    ),
+    "full-since-7.2": Excuse("1 (7.2): XINFO STREAM FULL tells `active-time`", "valkey"),
+    "consumers-of-empty-reads": Excuse(
+        "1 (7.2): XREADGROUP makes its consumer though it reads nothing", "valkey"
+    ),
+    "consumers-of-empty-claims": Excuse(
+        "1 (7.2): XCLAIM makes its consumer though it claims nothing", "valkey"
+    ),
+    # Counters.
+    "lag-fixes": Excuse(
+        "15: lag rules 2 and 3 and the first_id clause, 7.4.x and 8.0 (#13338, #13473, #13958)", "valkey"
+    ),
+    # Ids.
+    "partial-id-exhausted": Excuse(
+        "6.1: `ms-*` with its sequence exhausted is an id that is too small",
+        "valkey",
+        {
+            "redis7": "-ERR Elements are too large to be stored",
+            "valkey": "-ERR The ID specified in XADD is equal or smaller than the target stream top item",
+        },
+    ),
+    "xsetid-below-max-deleted": Excuse(
+        "12.3: an empty stream's last id may not fall below its max-deleted-entry-id",
+        "valkey",
+        {
+            "redis7": "+OK",
+            "valkey": "-ERR The ID specified in XSETID is smaller than current max_deleted_entry_id",
+        },
+    ),
+    # XREAD.
+    "unbalanced-xread": Excuse(
+        "10.1: the text names the command and, since 7.4, `+`",
+        "8.0",
+        {
+            "redis7": "-ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.",
+            "valkey": "-ERR Unbalanced 'xread' list of streams: for each stream key an ID or '$' must be specified.",
+            "8.0": "-ERR Unbalanced 'xread' list of streams: for each stream key an ID, '+', or '$' must be specified.",
+        },
+    ),
+    "unbalanced-xreadgroup": Excuse(
+        "10.1: the text names the command",
+        "valkey",
+        {
+            "redis7": "-ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.",
+            "valkey": "-ERR Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '>' must be specified.",
+        },
+    ),
+    "plus-in-xreadgroup": Excuse(
+        "10.1: `+` is refused as `$` is, with its own text", "valkey", {"redis7": INVALID_ID}
+    ),
+    "xread-plus": Excuse("10.2: `+` is the last entry (7.4)", "valkey", {"redis7": INVALID_ID}),
+    "xread-plus-after-delete": Excuse(
+        "10.2: `+` is the last existing entry, where valkey takes the last generated id",
+        "8.0",
+        {
+            "redis7": INVALID_ID,
+            "8.0": '*[*[$"s" *[*[$"1-0" *[$"f" $"v"]]]]]',
+            "8.0 resp3": '%[$"s" *[*[$"1-0" *[$"f" $"v"]]]]',
+        },
+    ),
+    "block-overflow": Excuse(
+        "10.1: a timeout that overflows the clock is an error; 7.0 waited",
+        "valkey",
+        {"redis7": "silent b''", "valkey": r"silent b'-ERR timeout is out of range\r\n'"},
+    ),
+    # Blocking.
+    "unblocked-by-del": Excuse(
+        "1 (7.2), 14: a blocked command is executed again, so it fails as it would now",
+        "valkey",
+        {"redis7": "-UNBLOCKED the stream key no longer exists", "valkey": NO_KEY},
+    ),
+    "unblocked-by-set": Excuse(
+        "1 (7.2), 14: a blocked command is executed again, so it fails as it would now",
+        "valkey",
+        {
+            "redis7": "-UNBLOCKED the stream key no longer exists",
+            "valkey": "-WRONGTYPE Operation against a key holding the wrong kind of value",
+        },
+    ),
+    "unblocked-by-destroy": Excuse(
+        "1 (7.2), 14: a blocked command is executed again, so it fails as it would now",
+        "valkey",
+        {
+            "redis7": "-NOGROUP the consumer group this client was blocked on no longer exists",
+            "valkey": NO_KEY,
+        },
+    ),
+    "reexecuted-read": Excuse("1 (7.2), 14: a blocked read is executed again, all its keys", "valkey"),
+    "nothing-left-to-read": Excuse("6.4, 14: a reader woken for nothing blocks again", "valkey"),
+    "push-to-oneself": Excuse(
+        "since 7.2 a push caused by one's own command comes behind its reply", "valkey"
+    ),
+    # Help and texts.
+    "help-since-7.2": Excuse("18: the help's last line is `Print this help.`", "valkey"),
+    "acl-texts": Excuse("server 3.6: since 7.2 the refusal names the user", "valkey"),
+    "hello": Excuse("server 4.1: Redis' name; no module is told", "redis7"),
+    "hello-noauth": Excuse("server 4.1: the text says <proto>", "valkey"),
+    "no-unauthenticated-errors": Excuse(
+        "server 3: unknown command and arity are told before the missing authentication",
+        "redis7",
+        {"valkey": "-NOAUTH Authentication required."},
+    ),
+    # Client.
+    "client-setinfo": Excuse("server 5: CLIENT SETINFO (7.2)", "valkey", {"redis7": NO_SETINFO}),
+    "client-no-touch": Excuse(
+        "server 5: CLIENT NO-TOUCH (7.2)",
+        "valkey",
+        {"redis7": "-ERR unknown subcommand 'NO-TOUCH'. Try CLIENT HELP.", "valkey": "+OK"},
+    ),
+    "client-list-id": Excuse(
+        "server 5: the text for a bad client id in LIST",
+        "redis7",
+        {"redis7": "-ERR Invalid client ID", "valkey": "-ERR syntax error"},
+    ),
+    "client-kill-id": Excuse(
+        "server 5: the text for a bad client id in KILL",
+        "redis7",
+        {"redis7": "-ERR client-id should be greater than 0", "valkey": "-ERR syntax error"},
+    ),
+    # What Valkey changed for itself.
+    "valkey-no-multi": Excuse(
+        "server 9: MULTI and WATCH inside MULTI are errors that spoil nothing", "redis7"
+    ),
+    "valkey-flags": Excuse("server 6: flags that only Valkey has", "redis7"),
+    "valkey-subcommands": Excuse(
+        "server 6: in RESP3 an empty list of subcommands is a set in Redis", "redis7", protocols=(3,)
+    ),
+    "valkey-readonly": Excuse(
+        "server 11: READONLY and READWRITE need a cluster",
+        "redis7",
+        {"redis7": "-ERR This instance has cluster support disabled", "valkey": "+OK"},
+    ),
+    "valkey-lua-module": Excuse("server 11: Valkey's Lua is a module", "redis7", {"redis7": "*[]"}),
+    "valkey-embstr": Excuse(
+        "strings above 44 bytes are raw in Redis", "redis7", {"redis7": '$"raw"', "valkey": '$"embstr"'}
+    ),
+    "valkey-expired-event": Excuse(
+        "EXPIRE with a past time tells `del` in Redis, `expired` in Valkey", "redis7"
+    ),
+    "valkey-quotes": Excuse(
+        "server 2.1: a closing quote must be followed by whitespace",
+        "redis7",
+        {"redis7": "-ERR Protocol error: unbalanced quotes in request", "valkey": '$"abcd"'},
+    ),
+    "valkey-crlf": Excuse("server 2.1: the CRLF behind a bulk is skipped unseen", "redis7"),
+    # Keys.
+    "scan-unknown-type": Excuse(
+        "server 10: SCAN refuses a type it does not know",
+        "valkey",
+        {"redis7": '*[$"0" *[]]', "valkey": "-ERR unknown type name 'foo'"},
+    ),
+    "getkeys-arity": Excuse(
+        "server 6: COMMAND GETKEYS takes a command of one word",
+        "valkey",
+        {"redis7": "-ERR wrong number of arguments for 'command|getkeys' command"},
+    ),
+}
+
+
+# Differences in generated runs: transformations of what valkey says into what Redis 8.0 says.
+
+
+def fields_of(node: Node) -> dict[bytes, Node]:
+    """A map, or a flat array of names and values, as a dict."""
+    children = node.children or ()
+    return {name.value: value for name, value in zip(children[::2], children[1::2], strict=True)}
+
+
+def id_of(node: Node) -> tuple[int, int]:
+    ms, _, seq = node.value.partition(b"-")
+    return int(ms), int(seq)
+
+
+def lag_in_redis_8(stream: dict[bytes, Node], group: dict[bytes, Node]) -> int | None:
+    """The lag as section 15 defines it; valkey 9.1 and redis 7.0 lack rules 2 and 3."""
+    length, added = int(stream[b"length"].value), int(stream[b"entries-added"].value)
+    last, first = id_of(stream[b"last-generated-id"]), id_of(stream[b"recorded-first-entry-id"])
+    max_deleted, delivered = id_of(stream[b"max-deleted-entry-id"]), id_of(group[b"last-delivered-id"])
+    if added == 0 or length == 0:
+        return 0
+    if delivered < first and max_deleted < first:
+        return length
+    tombstones_ahead = max_deleted != (0, 0) and max_deleted >= delivered
+    if not group[b"entries-read"].is_null and not tombstones_ahead:
+        return added - int(group[b"entries-read"].value)
+    if delivered != (0, 0) and delivered < max_deleted:
+        return None
+    if delivered == last:
+        return 0
+    if delivered < last and max_deleted < first and delivered == first:
+        return length - 1
+    return None
+
+
+def full_in_redis_8(full: Node) -> Node:
+    """An XINFO STREAM FULL reply with the lags of Redis 8.0."""
+    if full.kind == "-":
+        return full
+    stream = fields_of(full)
+
+    def with_lag(group: Node) -> Node:
+        lag = lag_in_redis_8(stream, fields_of(group))
+        null = Node("_", b"") if full.kind == "%" else Node("$", b"-1")
+        return change_at(group, "lag", lambda _: null if lag is None else Node(":", b"%d" % lag))
+
+    return change_at(full, "groups.*", with_lag)
+
+
+# Differences of what is appended to the AOF.
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What valkey appends for a line of a script, and what Redis 8.0 does."""
+
+    rule: str
+    valkey: tuple[bytes, ...]
+    redis_8: tuple[bytes, ...]
+
+
+# (script, line) -> effects.
+EFFECTS: dict[tuple[str, str], Effects] = {}
+
+READ_CLAIM = re.compile(rb"XCLAIM (\S+) (\S+) \S+ 0 (\S+) TIME \S+ RETRYCOUNT 1 FORCE JUSTID LASTID \3")
+
+
+def without_setid_of_reads(effects: list[bytes]) -> list[bytes]:
+    """7.0 form of effects: streams.md 1 (7.4): only since then XREADGROUP's XCLAIMs are followed by XGROUP SETID.
+
+    The counter of the other XGROUP SETIDs is 7.0's own as well (lag fixes), so it is not compared.
+    """
+    out: list[bytes] = []
+    for effect in effects:
+        claim = READ_CLAIM.fullmatch(out[-1]) if out else None
+        if claim and effect.startswith(b"XGROUP SETID %s %s %s ENTRIESREAD " % claim.groups()):
+            continue
+        if effect.startswith(b"XGROUP SETID ") and b" ENTRIESREAD " in effect:
+            effect = effect.rpartition(b" ")[0]
+        out.append(effect)
+    if len(out) == 3 and out[0] == b"MULTI" and out[2] == b"EXEC":
+        return out[1:2]
+    return out

@@ -1,0 +1,280 @@
+"""What commands leave in the append-only file, against real servers; and AOF folders that change hands."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+from differential.commands import (
+    NODE_ENTRIES,
+    STREAMS,
+    Command,
+    fuzz_settings,
+    masks_of,
+    runs,
+    with_explicit_consumers,
+)
+from differential.excused import EFFECTS, full_in_redis_8, without_setid_of_reads
+from differential.test_scripts import CASES
+from hypothesis import Phase, given
+from hypothesis import strategies as st
+from support.aof import FOLDER, AofTail, Words, aof_files, flags_for, read_commands
+from support.masks import Masks
+from support.script import Player
+from support.servers import ServerProcess, require_binary, start_server
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.script import Case
+    from support.wire import Node, Wire
+
+# Times of this century, in milliseconds; what a command says itself (TIME 5) is compared as it is.
+NOW = re.compile(rb"1[5-9]\d{11}")
+# Scripts whose commands say something about the data.
+SCRIPTS = [case for case in CASES if case.file not in {"connection", "introspection", "protocol", "pubsub"}]
+
+
+class Logged:
+    """A server with an AOF, and what it has appended."""
+
+    def __init__(self, kind: str) -> None:
+        self.server = start_server(kind, *flags_for(kind), "--stream-node-max-entries", NODE_ENTRIES)
+        self.tail = AofTail(self.server)
+
+    def effects(self, masks: Masks) -> list[bytes]:
+        """The commands appended since the last look, times and automatic ids masked; SELECT left out."""
+        return [
+            b" ".join(mask_word(word, masks) for word in words)
+            for words in self.tail.take()
+            if words[0] != b"SELECT"
+        ]
+
+
+def mask_word(word: bytes, masks: Masks) -> bytes:
+    if word in masks.seen and len(word) > 10:
+        return b"<id:%d>" % masks.seen[word]
+    return b"<ms>" if NOW.fullmatch(word) else word
+
+
+@pytest.fixture(scope="session")
+def logged():
+    """`logged(kind)`: a server of that kind with an AOF, for the whole session."""
+    started = {}
+
+    def get(kind: str) -> Logged:
+        require_binary(kind)
+        if kind not in started:
+            started[kind] = Logged(kind)
+        return started[kind]
+
+    yield get
+    for one in started.values():
+        one.server.discard()
+
+
+def play_script(logged: Logged, case: Case) -> list[tuple[str, list[bytes]]]:
+    """Each step of a case with what it appended."""
+    player = Player(logged.server.port, case.protocols[0])
+    logged.tail.take()
+    out = []
+    try:
+        for step in case.steps:
+            list(player.play([step]))
+            out.append((f"line {step.line}: {step.text}", logged.effects(player.masks)))
+    finally:
+        player.close()
+    return out
+
+
+def compare(steps: list[tuple[str, list[bytes], list[bytes]]], kind: str) -> None:
+    wrong = [
+        f"{text}\n"
+        + "".join(f"      {kind:7} {effect!r}\n" for effect in real)
+        + "".join(f"      rillet  {effect!r}\n" for effect in mine)
+        for text, mine, real in steps
+        if mine != real
+    ]
+    if wrong:
+        pytest.fail("".join(wrong), pytrace=False)
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=f"{case.file}-{case.title}") for case in SCRIPTS])
+def test_a_script_is_propagated_as_by_valkey(logged, case):
+    real, mine = (play_script(logged(kind), case) for kind in ("valkey", "rillet"))
+    steps = []
+    for (text, mine_effects), (_, real_effects) in zip(mine, real, strict=True):
+        excuse = EFFECTS.get((case.file, text.partition(": ")[2]))
+        expected = real_effects
+        if excuse is not None:
+            assert list(excuse.valkey) == real_effects, (
+                f"{text}: valkey no longer writes what the excuse states"
+            )
+            expected = list(excuse.redis_8)
+        steps.append((text, mine_effects, expected))
+    compare(steps, "valkey")
+
+
+def play_run(logged: Logged, run: list[Command]) -> list[list[bytes]]:
+    with logged.server.wire() as wire:
+        wire.call("FLUSHALL")
+        logged.tail.take()
+        masks = Masks()
+        out = []
+        for command in run:
+            wire.call(*command)
+            out.append(logged.effects(masks))
+        return out
+
+
+@fuzz_settings(60)
+@given(run=runs(30))
+def test_a_run_is_propagated_as_by_valkey(logged, run):
+    real, mine = (play_run(logged(kind), run) for kind in ("valkey", "rillet"))
+    compare(list(zip(map(" ".join, run), mine, real, strict=True)), "valkey")
+
+
+@fuzz_settings(40)
+@given(run=runs(30).map(with_explicit_consumers))
+def test_a_run_is_propagated_as_by_redis_but_for_setid(logged, run):
+    real, mine = (
+        [without_setid_of_reads(effects) for effects in play_run(logged(kind), run)]
+        for kind in ("redis7", "rillet")
+    )
+    compare(list(zip(map(" ".join, run), mine, real, strict=True)), "redis7")
+
+
+# Folders that change hands.
+
+
+def play_databases(wire: Wire, generated: list[list[Command]]) -> None:
+    """Each run in a database of its own."""
+    for number, run in enumerate(generated):
+        wire.call("SELECT", number)
+        for command in run:
+            wire.call(*command)
+
+
+def looks(wire: Wire, databases: int) -> dict[str, Node]:
+    """Everything to be seen of the streams; delivery times are in the AOF, so they are not masked."""
+    out = {}
+    masks = Masks()
+    for number in range(databases):
+        wire.call("SELECT", number)
+        for key in STREAMS:
+            full: Command = ["XINFO", "STREAM", key, "FULL", "COUNT", "0"]
+            seen_by_the_loader = [mask for mask in masks_of(full) if mask.endswith("-time")]
+            commands: list[Command] = [full, ["XRANGE", key, "-", "+"], ["TYPE", key], ["PEXPIRETIME", key]]
+            commands += [["XPENDING", key, group] for group in ("g", "h")]
+            commands += [["XPENDING", key, group, "-", "+", "100"] for group in ("g", "h")]
+            for command in commands:
+                reply = wire.call(*command)
+                chosen = seen_by_the_loader if command is full else masks_of(command)
+                out[f"{number}: {' '.join(command)}"] = masks.apply(reply, chosen)
+    return out
+
+
+def load(kind: str, folder: Path) -> ServerProcess:
+    """A fresh server of a kind that starts on a copy of an AOF folder."""
+    require_binary(kind)
+    import tempfile
+    from pathlib import Path as RealPath
+
+    directory = RealPath(tempfile.mkdtemp(prefix=f"rillet-load-{kind}-"))
+    shutil.copytree(folder, directory / FOLDER)
+    server = start_server(kind, *flags_for(kind), "--stream-node-max-entries", NODE_ENTRIES, folder=directory)
+    server._own_folder = True
+    return server
+
+
+def agree(kind: str, real: dict[str, Node], mine: dict[str, Node]) -> None:
+    for look, wanted in real.items():
+        is_full = " FULL" in look
+        if is_full and kind == "redis7":
+            continue  # 7.0 knows neither active-time nor the newer lags
+        expected = full_in_redis_8(wanted) if is_full else wanted
+        assert str(mine[look]) == str(expected), f"{look} as loaded by {kind}"
+
+
+@fuzz_settings(3, phases=[Phase.explicit, Phase.generate])
+@given(generated=st.lists(runs(20), min_size=8, max_size=16))
+def test_every_server_reads_what_rillet_wrote(generated):
+    with ExitStack() as stack:
+        writer = stack.enter_context(
+            start_server("rillet", *flags_for("rillet"), "--stream-node-max-entries", NODE_ENTRIES)
+        )
+        with writer.wire() as wire:
+            play_databases(wire, generated)
+            written = looks(wire, len(generated))
+        writer.stop()
+        seen = {}
+        for kind in ("rillet", "redis7", "valkey"):
+            reader = stack.enter_context(load(kind, writer.dir / FOLDER))
+            with reader.wire() as wire:
+                seen[kind] = looks(wire, len(generated))
+    for kind in ("redis7", "valkey"):
+        agree(kind, seen[kind], seen["rillet"])
+    # What was there before the restart is there again: entries, owners, counters.
+    for look, before in written.items():
+        if "XRANGE" in look or "TYPE" in look or ("XPENDING" in look and "100" not in look):
+            assert str(seen["rillet"][look]) == str(before), look
+
+
+@fuzz_settings(2, phases=[Phase.explicit, Phase.generate])
+@given(generated=st.lists(runs(20), min_size=8, max_size=16))
+@pytest.mark.parametrize("kind", ["redis7", "valkey"])
+def test_rillet_reads_what_a_real_server_wrote(kind, generated):
+    with ExitStack() as stack:
+        writer = stack.enter_context(
+            start_server(kind, *flags_for(kind), "--stream-node-max-entries", NODE_ENTRIES)
+        )
+        with writer.wire() as wire:
+            play_databases(wire, generated)
+        writer.stop()
+        seen = {}
+        for reader_kind in ("rillet", kind):
+            reader = stack.enter_context(load(reader_kind, writer.dir / FOLDER))
+            with reader.wire() as wire:
+                seen[reader_kind] = looks(wire, len(generated))
+    agree(kind, seen[kind], seen["rillet"])
+
+
+def test_a_rewritten_file_holds_what_a_real_server_writes(logged):
+    # The rewrite form of streams (streams.md 16), group by group, byte by byte.
+    run = [
+        *"XADD s 1-0 f v|XADD s 2-0 f v|XADD s 3-0 f v|XDEL s 2-0|XGROUP CREATE s g 0".split("|"),
+        *"XGROUP CREATE s h $ ENTRIESREAD 3|XGROUP CREATECONSUMER s g idle".split("|"),
+        *"XREADGROUP GROUP g a COUNT 1 STREAMS s >|XCLAIM s g b 0 3-0 FORCE TIME 5 JUSTID".split("|"),
+        *"XGROUP CREATE empty g $ MKSTREAM|SET k v|PEXPIREAT s 33177117420123".split("|"),
+    ]
+    bases = {}
+    for kind in ("redis7", "valkey", "rillet"):
+        one = logged(kind)
+        with one.server.wire() as wire:
+            wire.call("FLUSHALL")
+            for line in run:
+                wire.call(*line.split())
+            wire.call("BGREWRITEAOF")
+            while (
+                b"aof_rewrite_in_progress:1" in wire.call("INFO", "persistence").value
+                or b"aof_rewrite_scheduled:1" in wire.call("INFO", "persistence").value
+            ):
+                pass
+            bases[kind] = sorted(by_key(read_commands(aof_files(one.tail.folder)[0].read_bytes())))
+            one.tail.offset = 0
+            wire.call("FLUSHALL")
+            one.tail.take()
+    assert bases["redis7"] == bases["valkey"]
+    assert bases["rillet"] == bases["redis7"]
+
+
+def by_key(commands: list[Words]) -> list[list[bytes]]:
+    """The commands of each key in their order (the order of keys is a server's own)."""
+    keys: dict[bytes, list[bytes]] = {}
+    for words in commands:
+        key = words[2] if words[0] == b"XGROUP" else words[1]
+        keys.setdefault(key, []).append(b" ".join(mask_word(word, Masks()) for word in words))
+    return list(keys.values())

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rillet.protocol.inline import split_inline
+
+WORDS = [
+    (b"", []),
+    (b" \t\r\n\v\f ", []),
+    (b"PING", [b"PING"]),
+    (b"  SET  a\tb  ", [b"SET", b"a", b"b"]),
+    (b"a\rb", [b"a", b"b"]),
+    (b"a\r", [b"a"]),
+    (b"a\\nb \\", [b"a\\nb", b"\\"]),
+    (b"a\x0bb", [b"a\x0bb"]),
+    (b"a \x0bb", [b"a", b"b"]),
+    (b"ECHO\x0cb", [b"ECHO\x0cb"]),
+    (b"a\xa0b \xff", [b"a\xa0b", b"\xff"]),
+    (b"\"\" ''", [b"", b""]),
+    (b"\"a b\" 'c d'", [b"a b", b"c d"]),
+    (b'a"b c"', [b"ab c"]),
+    (b"a'b c'", [b"ab c"]),
+    (b'"a"\x0bb', [b"a", b"b"]),
+    (b'"\\n\\r\\t\\b\\a\\\\\\""', [b'\n\r\t\b\a\\"']),
+    (b'"\\x4f\\x00\\xfF"', [b"O\x00\xff"]),
+    (b'"\\xZZ\\x4\\q"', [b"xZZx4q"]),
+    (b'"a\'b"', [b"a'b"]),
+    (b"'a\"b'", [b'a"b']),
+    (b"'a\\'b'", [b"a'b"]),
+    (b"'a\\nb'", [b"a\\nb"]),
+    (b"'a\rb' \"c\rd\"", [b"a\rb", b"c\rd"]),
+]
+
+UNBALANCED = [
+    b'"',
+    b"'",
+    b'"a',
+    b"'a",
+    b'a"',
+    b'"a"b',
+    b"'a'b",
+    b'a"b"c',
+    b'"a""b"',
+    b"'a'\"b\"",
+    b'"a\\"',
+    b'"a\\',
+    b"'a\\'",
+    b"'a\\\\'",
+    b"'a\\",
+    b'ok "a"\xa0',
+]
+
+pieces = st.lists(
+    st.sampled_from([b"a", b"x4f", b" ", b"\t", b"\v", b'"', b"'", b"\\", b"\\x41", b"\\n", b"\xff", b"\r"])
+)
+
+
+@pytest.mark.parametrize(("line", "words"), WORDS)
+def test_a_line_is_split_like_a_shell_would(line, words):
+    assert split_inline(line) == words
+
+
+@pytest.mark.parametrize("line", UNBALANCED)
+def test_a_quote_left_open_or_followed_by_text_is_refused(line):
+    assert split_inline(line) is None
+
+
+@given(st.lists(st.binary()))
+def test_words_quoted_with_hex_escapes_come_back_whole(words):
+    line = b" ".join(b'"' + b"".join(b"\\x%02x" % byte for byte in word) + b'"' for word in words)
+    assert split_inline(line) == words
+
+
+@given(st.one_of(st.binary(), pieces.map(b"".join)))
+def test_any_line_splits_as_one_character_after_the_other_would(line):
+    line = line.replace(b"\0", b"")
+    assert split_inline(line) == one_by_one(line)
+
+
+def test_a_long_hostile_line_is_read_in_one_pass():
+    assert split_inline(b"'" + b"\\" * 64_000) is None
+    assert split_inline(b'"' + b'\\"' * 32_000) is None
+    assert split_inline(b'""a' * 20_000) is None
+
+
+def one_by_one(line):
+    """The rules again, slowly: a state, a character, a decision."""
+    space = b" \t\n\r\v\f"
+    words, at = [], 0
+    while True:
+        while at < len(line) and line[at] in space:
+            at += 1
+        if at == len(line):
+            return words
+        word, quote = bytearray(), 0
+        while True:
+            here = line[at] if at < len(line) else None
+            after = line[at + 1 : at + 2]
+            if here is None:
+                if quote:
+                    return None
+                break
+            if quote and here == quote:
+                if after and after not in space:
+                    return None
+                at += 1
+                break
+            if not quote and here in b" \t\n\r":
+                break
+            if not quote and here in b"\"'":
+                quote = here
+            elif quote == ord('"') and here == ord("\\") and after:
+                digits = line[at + 2 : at + 4]
+                if (
+                    after == b"x"
+                    and len(digits) == 2
+                    and all(digit in b"0123456789abcdefABCDEF" for digit in digits)
+                ):
+                    word.append(int(digits, 16))
+                    at += 3
+                else:
+                    word += {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}.get(
+                        after, after
+                    )
+                    at += 1
+            elif quote == ord("'") and here == ord("\\") and after == b"'":
+                word += b"'"
+                at += 1
+            else:
+                word.append(here)
+            at += 1
+        words.append(bytes(word))

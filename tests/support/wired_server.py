@@ -1,0 +1,153 @@
+"""A FakeServer with the real registries of publish/subscribe and tracking, and clients that keep what they are sent.
+
+server = WiredServer()
+alice, bob = server.connect(resp=3), server.connect()
+assert talk(alice, "SUBSCRIBE", "news") == b">3..."     # what alice gets for her command, pushes behind it
+talk(bob, "PUBLISH", "news", "x")
+assert alice.take() == b">3\r\n$7\r\nmessage..."        # what she got since
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from support.fake_server import FakeServer, run
+
+from rillet.commands import client_list, clients, connection, monitor, transactions  # noqa: F401 - they declare commands
+from rillet.commands.client import Client
+from rillet.commands.pubsub import PubSub
+from rillet.commands.table import REGISTRY, Command
+from rillet.commands.tracking import TrackingTable
+from rillet.protocol.errors import ReplyError
+from rillet.protocol.replies import QUEUED
+
+NEVER_QUEUED = {b"EXEC", b"DISCARD", b"MULTI", b"WATCH", b"QUIT", b"RESET"}
+
+
+class Recorder(Client):
+    """A client whose pushes are kept; those to the client whose command runs wait for its reply."""
+
+    def __init__(self, server: Any, client_id: int) -> None:
+        super().__init__(server, client_id)
+        self.received = b""
+        self.closed: str | None = None
+
+    def send(self, data: bytes) -> None:
+        if self.server.current_client is self:
+            self.deferred.append(data)
+        else:
+            self.received += data
+
+    def close(self, *, after_reply: bool = True) -> None:
+        self.closed = "after the reply" if after_reply else "at once"
+
+    def take(self) -> bytes:
+        """What was sent since the last time."""
+        received, self.received = self.received, b""
+        return received
+
+
+class FakeDispatcher:
+    """Runs the commands of EXEC; `ran` keeps their names."""
+
+    def __init__(self) -> None:
+        self.entries = dict(REGISTRY)
+        self.ran: list[str] = []
+
+    def call(self, client: Client, entry: Command, argv: list[bytes]) -> bytes | None:
+        self.ran.append(entry.name)
+        try:
+            assert entry.handler is not None
+            return entry.handler(client, argv)
+        except ReplyError as error:
+            return error.encoded
+
+
+class WiredServer(FakeServer):
+    """What the handlers of connections, tracking, publish/subscribe and transactions see of a server."""
+
+    def __init__(self, now: int = 1_700_000_000_000, **config: Any) -> None:
+        super().__init__(now, tracking_table_max_keys=1_000_000, **config)
+        self.version = "8.0.0"
+        self.role = "master"
+        self.stats = SimpleNamespace(auth_denied=0)
+        self.current_client: Client | None = None
+        self.observed = 0
+        self.pauses: list[tuple[int, bool] | None] = []
+        me: Any = self
+        self.pubsub = PubSub(me)
+        self.tracking = TrackingTable(me)
+        self.dispatcher = FakeDispatcher()
+        self.keyspace.on_event = self.pubsub.publish_event
+
+    def connect(self, resp: int = 2) -> Recorder:
+        client = Recorder(self, len(self.clients) + 1)
+        client.resp = resp
+        self.clients[client.id] = client
+        return client
+
+    def disconnect(self, client: Client) -> None:
+        """As the server does when a connection is lost."""
+        del self.clients[client.id]
+        self.pubsub.remove(client)
+        self.tracking.remove(client)
+        self.monitors.discard(client)
+
+    def update_observed(self) -> None:
+        self.observed += 1
+
+    def pause(self, until: int, writes_only: bool) -> None:
+        self.pauses.append((until, writes_only))
+
+    def unpause(self) -> None:
+        self.pauses.append(None)
+
+
+def talk(client: Recorder, *words: bytes | str | int) -> bytes:
+    """Run one command as the dispatcher would; returns its reply and the pushes that follow it."""
+    argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+    server: Any = client.server
+    server.current_client = client
+    if client.transaction is not None and argv[0].upper() not in NEVER_QUEUED:
+        name = argv[0].lower().decode()
+        entry = REGISTRY[name]
+        if entry.handler is None:
+            entry = REGISTRY[f"{name}|{argv[1].lower().decode()}"]
+        client.transaction.commands.append((entry, argv))
+        client.transaction.size += sum(map(len, argv))
+        reply: bytes | None = QUEUED
+    else:
+        reply = run(client, *argv)
+    return finish(client, argv, reply or b"")
+
+
+def finish(client: Recorder, argv: list[bytes], reply: bytes) -> bytes:
+    """What follows a command: the client's own pushes, then what was collected for broadcasts."""
+    server: Any = client.server
+    if client.tracking is not None:
+        server.tracking.finish(client, argv)
+    reply += b"".join(client.deferred)
+    client.deferred.clear()
+    server.tracking.send_broadcasts()
+    reply += b"".join(client.deferred)
+    client.deferred.clear()
+    server.current_client = None
+    return reply
+
+
+def read(client: Recorder, *keys: bytes) -> bytes:
+    """The client runs a read-only command that looks at the keys."""
+    server: Any = client.server
+    server.current_client = client
+    server.tracking.remember(client, keys)
+    return finish(client, [b"GET"], b"")
+
+
+def write(client: Recorder, *keys: bytes) -> bytes:
+    """The client runs a command that changes the keys; returns its pushes."""
+    server: Any = client.server
+    server.current_client = client
+    for key in keys:
+        client.db.modified(key)
+    return finish(client, [b"SET"], b"")

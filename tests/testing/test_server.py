@@ -1,0 +1,215 @@
+"""`rillet.testing`: servers in people's tests."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import redis
+
+import rillet.testing
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as sock:
+        return sock.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture(params=[False, True], ids=["thread", "process"])
+def server(request):
+    with rillet.testing.Server(process=request.param, appendonly=True) as server:
+        yield server
+
+
+def test_a_server_answers_and_is_gone_after_the_block(server):
+    with server.client() as client:
+        assert client.ping()
+    port = server.port
+    server.stop()
+    assert not is_listening(port)
+    assert not server.running
+
+
+def test_several_servers_live_side_by_side_and_share_nothing():
+    with rillet.testing.Server() as one, rillet.testing.Server() as two:
+        assert one.port != two.port
+        with one.client() as client, two.client() as other:
+            client.set("k", "one")
+            assert other.get("k") is None
+
+
+def test_the_temporary_folder_is_removed(server):
+    folder = Path(server.client().config_get("dir")["dir"])
+    assert (folder / "appendonlydir").is_dir()
+    server.stop()
+    assert not folder.exists()
+
+
+def test_a_folder_that_was_given_is_kept(tmp_path):
+    with rillet.testing.Server(dir=tmp_path, appendonly=True) as server, server.client() as client:
+        client.xadd("s", {"a": "b"})
+    assert (tmp_path / "appendonlydir" / "appendonly.aof.1.incr.aof").stat().st_size > 0
+
+
+def test_directives_become_flags():
+    with rillet.testing.Server(notify_keyspace_events="KEA", stream_node_max_entries=10) as server:
+        config = server.client().config_get("*")
+    assert config["notify-keyspace-events"] == "AKE"
+    assert config["stream-node-max-entries"] == "10"
+
+
+def test_a_password_is_part_of_the_url():
+    with rillet.testing.Server(requirepass="secret") as server, server.client() as client:
+        assert client.ping()
+        with pytest.raises(redis.AuthenticationError):
+            redis.Redis(port=server.port, password="wrong").ping()
+        server.reset()
+        assert client.ping()
+
+
+def test_a_restart_keeps_the_port_and_what_the_aof_holds(server):
+    port = server.port
+    with server.client() as client:
+        client.xadd("s", {"a": "b"}, id="1-0")
+    server.restart()
+    assert server.port == port
+    with server.client() as client:
+        assert client.xlen("s") == 1
+
+
+def test_a_server_that_cannot_start_says_why():
+    with (
+        rillet.testing.Server() as server,
+        pytest.raises(rillet.testing.StartError, match="Failed listening"),
+    ):
+        rillet.testing.Server(port=server.port).start()
+
+
+def test_a_server_process_that_cannot_start_says_why():
+    other = rillet.testing.Server(process=True, nonsense="1")
+    with pytest.raises(rillet.testing.StartError, match="Bad directive"):
+        other.start()
+    other.stop()
+
+
+def test_shutdown_by_a_client_does_not_confuse_stop(server):
+    with server.client() as client:
+        client.shutdown(nosave=True)
+    server.stop()
+    assert not server.running
+
+
+def test_reset_makes_it_as_good_as_new(server):
+    with server.client() as client:
+        client.set("k", "v")
+        client.config_set("stream-node-max-entries", 7)
+        server.clock.freeze(at=1_000)
+        server.reset()
+        assert client.dbsize() == 0
+        assert client.config_get("stream-node-max-entries")["stream-node-max-entries"] == "100"
+        assert abs(client.time()[0] - time.time()) < 60
+
+
+# The clock
+
+
+def test_the_hour_of_the_documented_example_passes_in_a_moment(server):
+    with server.client() as client:
+        client.xadd("s", {"a": "b"}, id="1-0")
+        client.xgroup_create("s", "g", "0")
+        client.xreadgroup("g", "Bob", {"s": ">"})
+        assert client.xclaim("s", "g", "Alice", 3_600_000, ["1-0"]) == []
+        server.clock.advance(hours=1)
+        assert client.xclaim("s", "g", "Alice", 3_600_000, ["1-0"]) == [(b"1-0", {b"a": b"b"})]
+
+
+def test_keys_expire_when_the_clock_is_moved(server):
+    with server.client() as client, server.client() as listener:
+        client.config_set("notify-keyspace-events", "Ex")
+        events = listener.pubsub(ignore_subscribe_messages=True)
+        events.subscribe("__keyevent@0__:expired")
+        events.get_message(timeout=5)
+        client.set("k", "v", ex=3600)
+        server.clock.advance(minutes=59)
+        assert client.exists("k")
+        server.clock.advance(minutes=2)
+        message = events.get_message(timeout=5)
+        assert message["data"] == b"k"  # without anybody asking for the key
+        events.close()
+
+
+def test_a_blocked_reader_times_out_by_the_servers_clock(server):
+    with server.client(socket_timeout=None) as client, server.client() as other:
+        replies = []
+        thread = threading.Thread(target=lambda: replies.append(client.xread({"s": "$"}, block=3_600_000)))
+        thread.start()
+        while other.info("clients")["blocked_clients"] == 0:
+            time.sleep(0.01)
+        server.clock.advance(hours=2)
+        thread.join(30)
+    assert replies in ([[]], [{}])
+
+
+def test_auto_ids_and_time_follow_the_clock(server):
+    with server.client() as client:
+        server.clock.freeze(at=1_526_569_495_631)
+        assert client.xadd("s", {"a": "b"}) == b"1526569495631-0"
+        assert client.xadd("s", {"a": "b"}) == b"1526569495631-1"
+        server.clock.advance(seconds=1.5)
+        assert client.xadd("s", {"a": "b"}) == b"1526569497131-0"
+        assert client.time() == (1_526_569_497, 131_000)
+        assert server.clock.now == 1_526_569_497_131
+        server.clock.resume()
+        assert server.clock.now >= 1_526_569_497_131
+
+
+def test_a_restart_in_a_thread_keeps_the_clock():
+    with rillet.testing.Server(appendonly=True) as server:
+        server.clock.freeze(at=5_000)
+        server.restart()
+        assert server.clock.now == 5_000
+
+
+# asyncio
+
+
+async def test_the_asynchronous_twin():
+    async with rillet.testing.AsyncServer() as server, server.client() as client:
+        await client.xadd("s", {"a": "b"}, id="1-0")
+        waiting = asyncio.ensure_future(client.xread({"s": "1-0"}, block=5000))
+        async with server.client() as other:
+            while (await other.info("clients"))["blocked_clients"] == 0:
+                await asyncio.sleep(0.01)
+            await other.xadd("s", {"c": "d"}, id="2-0")
+        assert await waiting
+
+
+# The fixtures
+
+
+def test_the_fixture_gives_a_client_on_an_empty_server(rillet, rillet_server):
+    assert rillet.dbsize() == 0
+    rillet.set("left", "over")
+    assert rillet_server.running
+
+
+def test_the_next_test_finds_nothing_left_over(rillet):
+    assert rillet.dbsize() == 0
+
+
+async def test_the_asynchronous_fixture(rillet_async):
+    assert await rillet_async.dbsize() == 0
+    await rillet_async.set("left", "over")
+
+
+def test_importing_the_plugin_loads_nothing_of_the_server():
+    import subprocess
+    import sys
+
+    code = "import sys, rillet.pytest_plugin as p; print([m for m in sys.modules if m.startswith(('rillet.', 'redis', 'uvloop', 'hiredis'))])"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert loaded.strip() == "['rillet.pytest_plugin']"
