@@ -21,11 +21,11 @@ def test_the_table_lists_commands_by_group_and_escapes_bars():
 
 
 def test_only_the_part_between_the_markers_is_replaced():
-    text = f"before\n{matrix.BEGIN}\nold\n{matrix.END}\nafter\n"
+    text = f"before\n{matrix.BEGIN}\nstale text\n{matrix.END}\nafter\n"
     replaced = matrix.with_matrix(text)
     assert replaced.startswith(f"before\n{matrix.BEGIN}\n\n### Streams\n")
     assert replaced.endswith(f"{matrix.END}\nafter\n")
-    assert "old" not in replaced
+    assert "stale text" not in replaced
     assert matrix.with_matrix(replaced) == replaced
 
 

@@ -1,0 +1,71 @@
+"""The README claims only what runs: its redis-cli session, its Python, its commands."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.servers import start_server
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+
+
+def story() -> list[tuple[str, str]]:
+    text = re.search(r"<!-- story -->\n```\n(.*?)```\n<!-- /story -->", README, re.DOTALL)
+    steps = re.split(r"^> ", text[1], flags=re.MULTILINE)[1:]
+    return [tuple(step.split("\n", 1)) for step in steps]
+
+
+@pytest.fixture
+def server():
+    server = start_server("rillet", "--appendonly", "yes")
+    yield server
+    server.discard()
+
+
+def redis_cli(port: int, line: str) -> str:
+    """What an interactive redis-cli prints for one line."""
+    done = subprocess.run(
+        ["redis-cli", "--no-raw", "-p", str(port)],
+        input=line + "\n",
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_the_story_of_bob_and_alice_goes_as_told(server):
+    for line, expected in story():
+        assert redis_cli(server.port, line) == expected, line
+    pending = "XPENDING mystream mygroup - + 10"
+    before = redis_cli(server.port, pending).splitlines()
+    server.restart()
+    after = redis_cli(server.port, pending).splitlines()
+    for lines in (before, after):
+        assert lines[0] == '1) 1) "1526569498055-0"'
+        assert lines[1].strip() == '2) "Alice"'
+        assert lines[3].strip() == "4) (integer) 2"
+
+
+def test_the_python_example_runs():
+    example = next(
+        block for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "import rillet" in block
+    )
+    exec(compile(example, "README.md", "exec"), {})
+
+
+def test_what_the_readme_says_is_not_there_is_not_there(server):
+    for line in (
+        "SAVE",
+        "BGSAVE",
+        "BGREWRITEAOF",
+        "DUMP k",
+        "EVAL 'return 1' 0",
+        "ACL SETUSER bob on",
+        "LPUSH l a",
+    ):
+        assert redis_cli(server.port, line).startswith("(error)"), line
