@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from .app import Server
 
 MAX_CLIENTS: Final = b"-ERR max number of clients reached\r\n"
+# A batch longer than this is run in slices; after each of them more than so many bytes of replies are written.
+_SLICE: Final = 128
+_ENOUGH: Final = 1024 * 1024
 PROTECTED: Final = (
     b"-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the "
     b"default user. In this mode connections are only accepted from the loopback interface. If you want to connect "
@@ -101,7 +104,7 @@ class Connection(Client, asyncio.Protocol):
             _keep_alive(sock, self.server.config.tcp_keepalive)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the client everywhere, at once: a dead client must not be served another entry."""
+        """Forget the client everywhere: a dead client must not be served another entry."""
         del exc
         self.close_asap = True
         self.update_plain()
@@ -113,8 +116,10 @@ class Connection(Client, asyncio.Protocol):
         server.forget(self)
         unwatch_all(self)
 
-    def eof_received(self) -> None:
-        """A half-closed client is gone too, as in Redis; asyncio closes after what was written has left."""
+    def eof_received(self) -> bool:
+        """A half-closed client is gone too, as in Redis, once it has the replies to what it sent."""
+        self.close()
+        return True  # not asyncio closes but we do: replies may wait for the AOF
 
     # Input
 
@@ -132,19 +137,17 @@ class Connection(Client, asyncio.Protocol):
             self.waiting_bytes += len(data)
             if self.waiting_bytes > self.server.config.client_query_buffer_limit:
                 self.close(after_reply=False)
-            elif not self.resuming and not self.backlog and self.parser.error is not None:
-                self._give_up()
             return
         if batch:
             self._run(batch)
             if self.one_at_a_time:
                 self._run_unauthenticated()
-        if self.parser.error is not None and not self.backlog and self.blocked is None:
-            self._give_up()
+        if self.parser.error is not None:
+            self._give_up_when_done()
 
     def _run_unauthenticated(self) -> None:
         """Before AUTH the parser gives one command at a time: it may be the one that lifts the limits."""
-        while not self.close_asap and self.blocked is None and not self.postponed:
+        while self.one_at_a_time and not self._must_wait():
             self.one_at_a_time = not self.authenticated
             batch = self.parser.feed(b"")
             if not batch:
@@ -158,9 +161,14 @@ class Connection(Client, asyncio.Protocol):
         self.last_interaction = now
         server.current_client = self
         self.running = True
-        out, taken = server.dispatcher.run(self, batch)
-        self.running = False
-        server.current_client = None
+        try:
+            if len(batch) <= _SLICE:
+                out, taken = server.dispatcher.run(self, batch)
+            else:
+                out, taken = self._run_in_slices(batch)
+        finally:
+            self.running = False
+            server.current_client = None
         server.stats.commands_processed += taken
         self.total_commands += taken
         if taken < len(batch):
@@ -176,6 +184,28 @@ class Connection(Client, asyncio.Protocol):
         if self.close_asap:
             self._close_when_written()
 
+    def _run_in_slices(self, batch: list[list[bytes]]) -> tuple[list[bytes], int]:
+        """A long batch is looked at now and then: a client that does not read must not pile up its replies here."""
+        run = self.server.dispatcher.run
+        out: list[bytes] = []
+        taken = 0
+        while taken < len(batch) and not self._must_wait():
+            wanted = batch[taken : taken + _SLICE]
+            more, done = run(self, wanted)
+            out += more
+            taken += done
+            if sum(map(len, out)) > _ENOUGH:
+                self.write(b"".join(out))
+                self.resume()
+                return [], taken
+            if done < len(wanted):
+                break
+        return out, taken
+
+    def _must_wait(self) -> bool:
+        """Whether no further command may run now."""
+        return self.close_asap or self.blocked is not None or self.postponed or self.congested
+
     def resume(self) -> None:
         """Go on with the backlog in the next turn of the loop: whoever released us is still at work."""
         if not self.resuming and not self.close_asap:
@@ -184,22 +214,21 @@ class Connection(Client, asyncio.Protocol):
 
     def _resume(self) -> None:
         self.resuming = False
-        if self.close_asap or self.blocked is not None or self.postponed or self.congested:
+        if self._must_wait():
             return
         batch, self.backlog = self.backlog, []
         if batch:
             self._run(batch)
-        if (
-            self.parser.error is not None
-            and not self.backlog
-            and self.blocked is None
-            and not self.close_asap
-        ):
-            self._give_up()
+        if self.one_at_a_time:
+            self._run_unauthenticated()
+        if self.parser.error is not None:
+            self._give_up_when_done()
 
-    def _give_up(self) -> None:
-        """After a protocol error: say it, then close. Some offences are not answered."""
+    def _give_up_when_done(self) -> None:
+        """After a protocol error and all that came before it: say it, then close. Some offences are not answered."""
         assert self.parser.error is not None
+        if self.backlog or self._must_wait():
+            return
         if self.parser.error:
             self.server.log.verbose(
                 f"Protocol error from client {self.address.decode()}: {self.parser.error!r}"
@@ -265,6 +294,8 @@ class Connection(Client, asyncio.Protocol):
     def close(self, *, after_reply: bool = True) -> None:
         """Close; by default after everything written so far has left."""
         self.close_asap = True
+        # At once: until the transport tells us that it is closed others may run, and would serve a client that is gone.
+        self.server.blocking.forget(self)
         self.update_plain()
         transport = self.transport
         if transport is None:
@@ -288,6 +319,8 @@ class Connection(Client, asyncio.Protocol):
         parser: RequestParser | None = getattr(self, "parser", None)
         if parser is not None:
             parser.authenticated = self.authenticated
+            if not self.authenticated:  # RESET
+                self.one_at_a_time = True
 
 
 def _address(name: object) -> bytes:

@@ -220,6 +220,10 @@ class Dispatcher:
             transaction.commands.append((entry.command, argv))
             transaction.size += sum(map(len, argv))
             reply: bytes | None = replies.QUEUED
+        elif client.no_touch:
+            server.keyspace.touching = False
+            reply = self.call(client, entry, argv)
+            server.keyspace.touching = True
         else:
             reply = self.call(client, entry, argv)
         return self._mind_reply_mode(client, reply)
@@ -357,5 +361,10 @@ def _unknown(argv: list[bytes]) -> bytes:
     for word in argv[1:]:
         if len(shown) >= _ARGUMENTS_SHOWN:
             break
-        shown += b"'%b' " % word[: _ARGUMENTS_SHOWN - len(shown)]
-    return b"ERR unknown command '%b', with args beginning with: %b" % (argv[0][:128], shown)
+        shown += b"'%b' " % _as_text(word)[: _ARGUMENTS_SHOWN - len(shown)]
+    return b"ERR unknown command '%b', with args beginning with: %b" % (_as_text(argv[0])[:128], shown)
+
+
+def _as_text(word: bytes) -> bytes:
+    """Redis prints these words as C strings: up to the first NUL."""
+    return word.split(b"\0", 1)[0]

@@ -201,19 +201,20 @@ class Persistence:
         if aof is None:
             self._release(list(self._held))
             return
-        if self._syncing is not None:
+        always = self.server.config.appendfsync == "always"
+        if always and self._syncing is not None:
             return  # the fsync under way ends in another flush
         self._write(aof)
-        if self.server.config.appendfsync == "always" and aof.unsynced:
-            held = list(self._held)
+        if always and aof.unsynced:
+            # Counted now: what is answered from here on is not written yet.
+            boundary = [(connection, len(connection.outbox)) for connection in self._held]
             self._held.clear()
-            self._syncing = asyncio.ensure_future(self._commit(aof, held), loop=self.server.loop)
+            self._syncing = asyncio.ensure_future(self._commit(aof, boundary), loop=self.server.loop)
         else:
             self._release(list(self._held))
 
-    async def _commit(self, aof: AppendOnlyFile, held: list[Connection]) -> None:
-        """Group commit: one fsync for all the replies that wait."""
-        boundary = [(connection, len(connection.outbox)) for connection in held]
+    async def _commit(self, aof: AppendOnlyFile, boundary: list[tuple[Connection, int]]) -> None:
+        """Group commit: one fsync for all the replies that wait, so many of each connection."""
         try:
             await self.server.loop.run_in_executor(None, aof.sync)
         except OSError as error:
@@ -226,7 +227,11 @@ class Persistence:
         for connection, count in boundary:
             ready, connection.outbox = connection.outbox[:count], connection.outbox[count:]
             self._write_out(connection, ready)
-        if self._held or aof.unsynced:
+        self._flush_what_waited(aof)
+
+    def _flush_what_waited(self, aof: AppendOnlyFile) -> None:
+        """After an fsync: go on with what came meanwhile."""
+        if self._held or aof.pending or (aof.unsynced and self.server.config.appendfsync == "always"):
             self.schedule_flush()
 
     def _release(self, held: list[Connection]) -> None:
@@ -273,13 +278,9 @@ class Persistence:
         """CONFIG SET appendonly no: finish the file and stop feeding it."""
         aof = self.aof
         assert aof is not None
-        aof.write()
-        aof.sync()
-        self.server.propagation.disconnect(self._append)
-        self.server.holds_replies = False
-        self._release(list(self._held))
-        aof.close()
-        self.aof = None
+        self._finish(aof)
+        self.server.disk_error = None
+        self.server.update_careful()
 
     # Every second, and at the end
 
@@ -306,19 +307,28 @@ class Persistence:
         finally:
             self._syncing = None
         self.last_sync = self.server.loop.time()
+        self._flush_what_waited(aof)
 
     async def stop(self) -> None:
         """Write and fsync everything, let the last replies go, close the file."""
+        while self._syncing is not None:
+            await self._syncing
         if self.aof is None:
             return
-        if self._syncing is not None:
-            await self._syncing
-        self.aof.write()
-        if self.server.config.appendfsync != "no":
-            self.server.log.notice("Calling fsync() on the AOF file.")
-            self.aof.sync()
-        self._release(list(self._held))
+        self.server.log.notice("Calling fsync() on the AOF file.")
+        if not self._finish(self.aof):
+            self.server.exit_status = 1
+
+    def _finish(self, aof: AppendOnlyFile) -> bool:
+        """Write and fsync the rest, close the file, let every reply go; False if the disk refuses."""
+        try:
+            aof.close()
+        except OSError as error:
+            self.server.log.warning(f"Error writing to the AOF file: {error}; its last records are lost.")
         self.server.propagation.disconnect(self._append)
         self.server.holds_replies = False
-        self.aof.close()
         self.aof = None
+        # Those that wait for an fsync under way too: later replies are not held and must not overtake them.
+        waiting = [client for client in self.server.clients.values() if isinstance(client, _connection())]
+        self._release([client for client in waiting if client.outbox])
+        return aof.last_error is None

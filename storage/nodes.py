@@ -99,10 +99,9 @@ class Nodes:
         self.accounted = -1
         self.known: list[Node] = []
 
-    def clear(self, last_id: int) -> None:
-        """Everything up to ``last_id`` was removed with its nodes."""
+    def clear(self) -> None:
+        """All nodes were removed, and all entries with them."""
         self.known = []
-        self.accounted = last_id
 
     def settle(self, chunks: list[Chunk], stream_id: int) -> None:
         """Account until the node that holds an entry can no longer gain any (or nothing is pending)."""

@@ -391,7 +391,7 @@ class Stream:
 
     def _remove_everything(self) -> int:
         removed = self.length
-        self._nodes.clear(self.last_id)
+        self._nodes.clear()
         self._cut_left(removed)
         return removed
 

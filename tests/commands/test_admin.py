@@ -158,9 +158,10 @@ WAITAOF 0 0 x
 WAITAOF 0 0 -1
 WAITAOF x 0 0
 WAITAOF 0 x 0
+WAIT 1 9223372036854775807
 """.strip().splitlines(),
 )
-def test_waitaof_without_an_aof_answers_as_valkey(rillet_process, valkey, line):
+def test_waiting_without_an_aof_answers_as_valkey(rillet_process, valkey, line):
     with rillet_process.wire() as ours, valkey.wire() as theirs:
         assert ours.call(*line.split()).encode() == theirs.call(*line.split()).encode()
 

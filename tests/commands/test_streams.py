@@ -4,6 +4,7 @@ import pytest
 from support.fake_server import FakeServer, make_client, ready_keys, reply, run, wait_for
 
 import rillet.commands.streams
+from rillet.commands.stream_trimming import parse_add_or_trim
 from rillet.commands.table import REGISTRY
 from rillet.storage.stream import Stream
 
@@ -394,6 +395,16 @@ def test_approximate_trimming_is_limited_to_a_hundred_nodes_unless_told_otherwis
     assert do(client, "XTRIM s MAXLEN ~ 0") == b":100\r\n"
     assert do(client, "XTRIM s MAXLEN ~ 0 LIMIT 0") == b":50\r\n"
     assert propagated(client) == ["XTRIM s MAXLEN = 50", "XTRIM s MAXLEN = 0 LIMIT 0"]
+
+
+@pytest.mark.parametrize(
+    ("entries", "limit"), [(0, 10_000), (1, 100), (10_000, 1_000_000), (10_001, 1_000_000)]
+)
+def test_the_default_limit_stays_within_bounds(entries, limit):
+    client = make_client(server=FakeServer(stream_node_max_entries=entries))
+    assert parse_add_or_trim(client, words("XTRIM s MAXLEN ~ 5"), adding=False).limit == limit
+    assert parse_add_or_trim(client, words("XTRIM s MAXLEN = 5"), adding=False).limit == 0
+    assert parse_add_or_trim(client, words("XTRIM s MAXLEN ~ 5 LIMIT 7"), adding=False).limit == 7
 
 
 @pytest.mark.parametrize(

@@ -257,8 +257,16 @@ class Effects:
     redis_8: tuple[bytes, ...]
 
 
-# (script, line) -> effects.
-EFFECTS: dict[tuple[str, str], Effects] = {}
+NESTED = "server 9: MULTI and WATCH inside MULTI are errors that spoil nothing; in Valkey they do"
+PAST = "a SET with a past time is written as it is in Redis, the deletion when the key is met"
+
+# By the name that a line of a script gives as `aof:<name>`.
+EFFECTS: dict[str, Effects] = {
+    "multi-in-multi": Effects(NESTED, (), (b"SET a 6",)),
+    "watch-in-multi": Effects(NESTED, (), (b"SET a 1",)),
+    "set-in-the-past": Effects(PAST, (b"DEL k",), (b"SET k v PXAT 1", b"DEL k")),
+    "set-in-the-past-again": Effects(PAST, (), (b"SET k v PXAT 1000", b"DEL k")),
+}
 
 READ_CLAIM = re.compile(rb"XCLAIM (\S+) (\S+) \S+ 0 (\S+) TIME \S+ RETRYCOUNT 1 FORCE JUSTID LASTID \3")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from differential.excused import EXCUSES
+from differential.excused import EFFECTS, EXCUSES
 from support.script import NO_REPLY, Answer, Case, parse_script, play_case
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ def test_rillet_answers_byte_for_byte(case, protocol, answers):
 def test_every_excuse_is_used():
     used = {step.excuse for case in CASES for step in case.steps if step.excuse}
     assert used == set(EXCUSES)
+    assert {step.effects for case in CASES for step in case.steps if step.effects} == set(EFFECTS)
 
 
 def test_the_scripts_hold_at_least_600_stream_commands():

@@ -22,7 +22,7 @@ def test_an_undisturbed_walk_meets_every_key_once():
     keys = [b"%d" % number for number in range(25)]
     pages = walk(ScanOrder(keys), 10)
     assert [len(page) for page in pages] == [10, 10, 5]
-    assert sorted(sum(pages, [])) == sorted(keys)
+    assert sorted(key for page in pages for key in page) == sorted(keys)
 
 
 def test_a_walk_over_nothing_is_over_at_once():

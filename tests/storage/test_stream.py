@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from rillet.storage.chunk import MAX_BYTES, MAX_ENTRIES
+from rillet.storage.nodes import Node, element_size
 from rillet.storage.stream import Stream
 from rillet.storage.stream_id import MAX_ID, MAX_U64, encode
 
@@ -36,13 +37,18 @@ def ids_of(stream: Stream) -> list[int]:
 class StreamAgainstAList(RuleBasedStateMachine):
     """A stream must do what a plain sorted list of entries does, however its chunks are cut."""
 
-    @initialize(ms=st.sampled_from([1, 999_999_999, 1_700_000_000_000, MAX_U64 - 10**6]))
+    @initialize(ms=st.sampled_from([1, 999_999, 999_999_999, 1_700_000_000_000, MAX_U64 - 10**6]))
     def begin(self, ms):
         self.stream = Stream()
         self.model: dict[int, bytes] = {}
         self.ms, self.seq = ms, 0
         self.added = 0
         self.max_deleted = 0
+        # Rules are few in a short run: begin with chunks of every kind, the nodes known in part.
+        self.append(number=200, later=0, seq=0, size=1)
+        self.append(number=5, later=1, seq=98, size=MAX_BYTES // 3)
+        self.append(number=150, later=1, seq=0, size=30)
+        self.trim_approximately(keep=300, limit=0)
 
     def pick(self, data) -> int:
         ids = list(self.model)
@@ -154,7 +160,7 @@ class StreamAgainstAList(RuleBasedStateMachine):
 
 TestStreamAgainstAList = StreamAgainstAList.TestCase
 TestStreamAgainstAList.settings = settings(
-    max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=100, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 
@@ -202,6 +208,36 @@ def test_an_emptied_stream_may_go_on_with_smaller_ids_after_its_last_id_was_lowe
     assert stream.first_physical_id == 6
     assert stream.trim_to_length(0, approximate=True, limit=10) == 1
     assert stream.nodes == 0
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [make_id(1, 1), make_id(1, 2), make_id(1, 3)],
+        [make_id(1, 9), make_id(1, 10), make_id(1, 11)],
+        [make_id(9_999_999, 8), make_id(9_999_999, 9)],  # 9 characters
+        [make_id(9_999_999, 9), make_id(9_999_999, 10)],  # 9 and 10
+        [make_id(99_999_999, 8), make_id(99_999_999, 9)],  # 10
+        [make_id(1, 10**10), make_id(2), make_id(3)],
+        [make_id(MAX_U64, MAX_U64 - 1), make_id(MAX_U64, MAX_U64)],
+    ],
+)
+def test_delivered_entries_come_with_the_texts_of_their_ids(ids):
+    stream = stream_of(*ids)
+    assert stream.take_after(0) == (list(map(encode, ids)), b"".join(map(entry, ids)), ids[-1])
+    assert stream.take_after(ids[0]) == (list(map(encode, ids[1:])), b"".join(map(entry, ids[1:])), ids[-1])
+
+
+def test_a_reader_that_comes_back_is_not_misled_by_what_was_removed_meanwhile():
+    stream = stream_of(*range(1, 400))
+    stream.take_after(0, 5)
+    stream.delete(2)
+    assert stream.take_after(5, 1)[2] == 6
+    stream.trim_to_length(395)
+    assert stream.take_after(6, 1)[2] == 7
+    stream.take_after(0)
+    stream.append(400, FIELDS)
+    assert stream.take_after(399)[2] == 400
 
 
 # Counters that groups ask for
@@ -295,6 +331,12 @@ def test_a_limit_smaller_than_a_node_removes_nothing():
     assert stream.trim_before(30, approximate=True, limit=9) == 0
 
 
+def test_a_limit_stops_approximate_trimming_by_id_even_if_all_entries_are_below():
+    stream = stream_of(*range(1, 41), max_entries=10)
+    assert stream.trim_before(MAX_ID, approximate=True, limit=25) == 20
+    assert stream.trim_to_length(0, approximate=True, limit=10) == 10
+
+
 def test_a_node_is_removed_by_id_only_when_its_last_entry_is_below():
     stream = stream_of(*range(1, 41), max_entries=10)
     assert stream.trim_before(20, approximate=True) == 10
@@ -345,6 +387,70 @@ def test_a_node_ends_where_the_next_payload_would_not_fit(limit, nodes):
     for stream_id in (1, 2, 3):
         stream.append(stream_id, FIELDS, limit, 0)
     assert stream.nodes == nodes
+
+
+@pytest.mark.parametrize(
+    ("word", "size"),
+    [
+        *[(b"%d" % number, 2) for number in (0, 127)],
+        *[(b"%d" % number, 3) for number in (-1, 128, 4095, -4096)],
+        *[(b"%d" % number, 4) for number in (4096, -4097, 32767, -32768)],
+        *[(b"%d" % number, 5) for number in (32768, -32769, 8388607, -8388608)],
+        *[(b"%d" % number, 6) for number in (8388608, -8388609, 2147483647, -2147483648)],
+        *[(b"%d" % number, 10) for number in (2147483648, -2147483649, 2**63 - 1, -(2**63))],
+        (b"%d" % 2**63, 21),
+        (b"-0", 4),
+        (b"01", 4),
+        (b"", 2),
+        *[(b"x" * length, length + 2) for length in (1, 63)],
+        *[(b"x" * length, length + 3) for length in (64, 125)],
+        *[(b"x" * length, length + 4) for length in (126, 4095)],
+        *[(b"x" * length, length + 7) for length in (4096, 16377)],
+        *[(b"x" * length, length + 8) for length in (16378, 2097145)],
+        *[(b"x" * length, length + 9) for length in (2097146, 3000000)],
+    ],
+)
+def test_words_take_the_room_of_a_listpack(word, size):
+    assert element_size(word) == size
+
+
+@pytest.mark.parametrize(
+    ("live", "deleted", "counters"), [(127, 127, 4), (128, 127, 5), (127, 128, 5), (128, 128, 6)]
+)
+def test_counters_of_a_node_take_room_too(live, deleted, counters):
+    node = Node(1, [b"f"], None)
+    node.live, node.deleted = live, deleted
+    room = node.size + counters + 10
+    assert node.has_room(10, room + 1, 1000)
+    assert not node.has_room(10, room, 1000)
+    assert not node.has_room(10, room + 1, live + deleted)
+
+
+@pytest.mark.parametrize(
+    ("later", "seq", "size"),
+    [
+        (127, 0, 6),
+        (128, 0, 7),
+        (4096, 0, 8),
+        (32768, 0, 9),
+        (0, 127, 6),
+        (0, 128, 7),
+        (1, -1, 7),
+        (1, -(1 << 40), 14),
+        (-1 & MAX_U64, 0, 7),  # as far as 64 bits reach, it is one step back
+    ],
+)
+def test_ids_take_the_room_of_their_distance(later, seq, size):
+    node = Node(make_id(0, 1 << 41), [b"f"], None)
+    assert node.id_size(later, (1 << 41) + seq) == size
+
+
+def test_a_node_that_still_grows_is_settled_before_its_only_entry_is_deleted():
+    stream = stream_of(*range(1, 383), max_entries=MAX_ENTRIES - 1)
+    stream._nodes.settle_first(stream._chunks)
+    assert stream._nodes.known[-1].live == 1
+    stream.delete(MAX_ENTRIES)
+    assert stream.nodes == 4
 
 
 def test_the_encoded_entries_are_what_a_client_parses():

@@ -15,6 +15,7 @@ r"""Scripts: commands for a server, one a line, as `tests/differential/scripts/*
     XADD s * f v   ## id                         after ##: masks (support/masks.py) and `excuse:<name>`
                                                  (differential/excused.py)
     XINFO GROUPS s ## excuse:lag 8.0:0.lag=:3    ... where Redis 8.0 says 3 at that path
+    EXEC           ## aof:multi-in-multi         what it leaves in the AOF differs (excused.py)
     # a comment
 
 A mask without a path names the whole reply. Every case runs in RESP2 and in RESP3.
@@ -62,6 +63,7 @@ class Step:
     masks: tuple[str, ...] = ()
     excuse: str | None = None
     instead: tuple[tuple[str, str], ...] = ()
+    effects: str | None = None
 
 
 @dataclass
@@ -128,10 +130,12 @@ def parse_step(number: int, text: str) -> Step:
     """One line of a case."""
     command, _, notes = text.partition(" ## ")
     command = command.strip()
-    masks, excuse, instead = [], None, []
+    masks, excuse, instead, effects = [], None, [], None
     for note in notes.split():
         if note.startswith("excuse:"):
             excuse = note.removeprefix("excuse:")
+        elif note.startswith("aof:"):
+            effects = note.removeprefix("aof:")
         elif note.startswith("8.0:"):
             path, _, value = note.removeprefix("8.0:").partition("=")
             instead.append((path, value))
@@ -143,7 +147,7 @@ def parse_step(number: int, text: str) -> Step:
         connection, verb, rest = match["name"], match["verb"].strip(), match["rest"] or ""
     else:
         connection, verb, rest = "A", ":", command
-    return Step(number, command, connection, verb, rest, tuple(masks), excuse, tuple(instead))
+    return Step(number, command, connection, verb, rest, tuple(masks), excuse, tuple(instead), effects)
 
 
 def parse_script(path: Path) -> list[Case]:

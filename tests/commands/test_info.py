@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import pytest
+from support.servers import start_server
+
+# What 7.0 tells and Rillet has nothing to tell of: Lua's memory, the allocator's ratios, threads.
+NOT_TOLD = {
+    "allocator_frag_bytes",
+    "allocator_frag_ratio",
+    "allocator_rss_bytes",
+    "allocator_rss_ratio",
+    "rss_overhead_bytes",
+    "rss_overhead_ratio",
+    "used_cpu_sys_main_thread",
+    "used_cpu_user_main_thread",
+    "used_memory_functions",
+    "used_memory_lua_human",
+    "used_memory_scripts_eval",
+    "used_memory_scripts_human",
+    "used_memory_vm_eval",
+    "used_memory_vm_functions",
+    "used_memory_vm_total",
+    "used_memory_vm_total_human",
+}
+
+
+@pytest.fixture(scope="module")
+def server():
+    with start_server("rillet") as process:
+        yield process
+
+
+def sections(wire, *names):
+    """Title to its fields, in order."""
+    found = {}
+    for block in wire.call("INFO", *names).value.decode().split("\r\n\r\n"):
+        if block:
+            title, *lines = block.split("\r\n")
+            found[title.removeprefix("# ")] = dict(line.split(":", 1) for line in lines if line)
+    return found
+
+
+@pytest.mark.parametrize("names", [(), ("default",), ("everything",)])
+def test_it_has_the_sections_and_fields_of_redis(server, redis7, names):
+    with server.wire() as ours, redis7.wire() as theirs:
+        for wire in (ours, theirs):
+            wire.call("SET", "info:k", "v")
+            wire.call("NOTHING")
+        told, known = sections(ours, *names), sections(theirs, *names)
+    assert [title for title in told if title in known] == list(known)
+    for title, fields in known.items():
+        if title in {"Commandstats", "Latencystats", "Errorstats", "Keyspace"}:
+            continue
+        assert set(fields) - set(told[title]) <= NOT_TOLD, title
+        # What both tell stands in the same order.
+        assert [name for name in told[title] if name in fields] == [
+            name for name in fields if name in told[title]
+        ]
+
+
+def test_only_the_sections_asked_for_are_told(server):
+    with server.wire() as wire:
+        assert list(sections(wire, "SERVER", "nothing", "cpu")) == ["Server", "CPU"]
+        assert wire.call("INFO", "nothing").value == b""
+        assert list(sections(wire, "clients", "default"))[0] == "Server"
+
+
+def test_it_is_text_in_resp3(server):
+    with server.wire(3) as wire:
+        reply = wire.call("INFO", "server")
+    assert reply.kind == "="
+    assert reply.value.startswith(b"txt:# Server\r\nredis_version:8.0.0\r\n")
+
+
+def test_command_statistics_are_counted(server):
+    with server.wire() as wire:
+        wire.call("CONFIG", "RESETSTAT")
+        for _ in range(3):
+            wire.call("XADD", "info:s", "*", "a", "b")
+        wire.call("XADD", "info:s", "0-1", "a", "b")
+        wire.call("XADD", "info:s")
+        wire.call("XGROUP", "CREATE", "info:s", "g", "0")
+        wire.call("XREADGROUP", "GROUP", "nothing", "c", "STREAMS", "info:s", ">")
+        told = sections(wire, "all")
+    xadd = dict(pair.split("=") for pair in told["Commandstats"]["cmdstat_xadd"].split(","))
+    assert (xadd["calls"], xadd["rejected_calls"], xadd["failed_calls"]) == ("4", "1", "1")
+    assert told["Commandstats"]["cmdstat_xgroup|create"].startswith("calls=1,usec=")
+    assert told["Errorstats"] == {"errorstat_ERR": "count=2", "errorstat_NOGROUP": "count=1"}
+    assert told["Stats"]["total_error_replies"] == "3"
+    assert told["Latencystats"]["latency_percentiles_usec_xadd"].startswith("p50=")
+
+
+def test_the_keyspace_is_told_per_database(server):
+    with server.wire() as wire:
+        wire.call("FLUSHALL")
+        assert sections(wire, "keyspace") == {"Keyspace": {}}
+        wire.call("SET", "a", "1")
+        wire.call("SET", "b", "1", "EX", "1000")
+        wire.call("SELECT", 5)
+        wire.call("SET", "c", "1")
+        told = sections(wire, "keyspace")["Keyspace"]
+    assert list(told) == ["db0", "db5"]
+    assert told["db5"] == "keys=1,expires=0,avg_ttl=0,subexpiry=0"
+    figures = dict(pair.split("=") for pair in told["db0"].split(","))
+    assert (figures["keys"], figures["expires"]) == ("2", "1")
+    assert 900_000 < int(figures["avg_ttl"]) <= 1_000_000
+
+
+def test_the_listener_is_told_with_its_addresses(server):
+    with server.wire() as wire:
+        told = sections(wire, "server")["Server"]
+    assert told["listener0"] == f"name=tcp,bind=127.0.0.1,port={server.port}"
+    assert told["tcp_port"] == str(server.port)
+    assert int(told["process_id"]) == server.pid
+
+
+def test_the_aof_is_told_when_it_is_on():
+    with start_server("rillet", "--appendonly", "yes") as server, server.wire() as wire:
+        before = sections(wire, "persistence")["Persistence"]
+        wire.call("SET", "k", "v")
+        after = sections(wire, "persistence")["Persistence"]
+    assert before["aof_enabled"] == after["aof_enabled"] == "1"
+    assert int(after["aof_current_size"]) > int(before["aof_current_size"])
+    assert after["rdb_changes_since_last_save"] == "1"
+    assert after["loading"] == "0"
