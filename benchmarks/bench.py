@@ -48,7 +48,9 @@ def main() -> int:
 
 def measure(chosen: list[Workload], modes: list[Mode], rounds: int, seconds: float) -> int:
     """Run workloads and print a line for each; answers how many are below their floor."""
-    print("| workload | load | Rillet req/s | Redis req/s | ratio | Rillet CPU µs | Redis CPU µs | ratio | floor |")
+    print(
+        "| workload | load | Rillet req/s | Redis req/s | ratio | Rillet CPU µs | Redis CPU µs | ratio | floor |"
+    )
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     below = 0
     with ExitStack() as stack:
@@ -111,12 +113,12 @@ def _matches(name: str, words: list[str]) -> bool:
 
 
 def _head(options: argparse.Namespace) -> str:
-    version = subprocess.run([str(binary("redis-server")), "--version"], capture_output=True, text=True, check=True)
+    version = subprocess.run(
+        [str(binary("redis-server")), "--version"], capture_output=True, text=True, check=True
+    )
     number = version.stdout.split("v=", 1)[-1].split(" ", 1)[0]
     python = sys.version.split(" ", 1)[0]
-    return (
-        f"Python {python}, redis-server {number}, {cores()}; {options.rounds} rounds of {options.seconds:g} s, medians.\n"
-    )
+    return f"Python {python}, redis-server {number}, {cores()}; {options.rounds} rounds of {options.seconds:g} s, medians.\n"
 
 
 if __name__ == "__main__":

@@ -34,7 +34,9 @@ def measure_big_groups(programs: tuple[str, ...], entries: int) -> int:
     for at, (name, most) in enumerate((("bytes per entry", 3.5), ("bytes per pending entry", 1.5))):
         ours, theirs = memory[0][at], memory[1][at]
         below += ours > theirs * most
-        print(f"| {name} | {ours:.0f} | {theirs:.0f} | {ours / theirs:.2f} | {most:g}{' ✗' * (ours > theirs * most)} |")
+        print(
+            f"| {name} | {ours:.0f} | {theirs:.0f} | {ours / theirs:.2f} | {most:g}{' ✗' * (ours > theirs * most)} |"
+        )
     print(f"\n| idle searches, {entries:,} pending | Rillet CPU µs | Redis CPU µs | ratio | floor |")
     print("| --- | ---: | ---: | ---: | ---: |")
     for at, (name, words) in enumerate(_SEARCHES):

@@ -1,7 +1,8 @@
-"""The servers under test: started on loopback, pinned to one core, measured through /proc."""
+"""The servers under test: started on loopback, pinned to one core, their processor time and memory measured."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
@@ -64,6 +65,10 @@ class Server:
 
     def cpu_seconds(self) -> float:
         """Processor time used so far, all threads, user and system."""
+        if sys.platform == "linux":
+            # The clock of another process (clock_getcpuclockid): nanoseconds, where /proc/<pid>/stat counts 10 ms.
+            with contextlib.suppress(OSError):
+                return time.clock_gettime(~self.pid << 3 | 2)
         fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / _TICK
 
@@ -128,4 +133,6 @@ class Connection:
 
 def encode(*words: object) -> bytes:
     """A request."""
-    return bytes(hiredis.pack_command(tuple(word if isinstance(word, bytes) else str(word) for word in words)))
+    return bytes(
+        hiredis.pack_command(tuple(word if isinstance(word, bytes) else str(word) for word in words))
+    )

@@ -117,9 +117,7 @@ def benchmark(
             for line in before:
                 server.control.call(*line)
             part = _redis_benchmark(server, mode, min(at_most, requests - total.requests), words)
-            total = Sample(
-                total.requests + part.requests, total.seconds + part.seconds, total.cpu + part.cpu
-            )
+            total = Sample(total.requests + part.requests, total.seconds + part.seconds, total.cpu + part.cpu)
         return total
 
     return run
@@ -132,7 +130,19 @@ def _redis_benchmark(server: Server, mode: Mode, requests: int, words: tuple[str
     program = binary("redis-benchmark")
     assert program is not None
     requests = max(requests // mode.pipeline, 1) * mode.pipeline
-    flags = ["-h", "127.0.0.1", "-p", server.port, "-c", mode.clients, "-P", mode.pipeline, "-n", requests, "--csv"]
+    flags = [
+        "-h",
+        "127.0.0.1",
+        "-p",
+        server.port,
+        "-c",
+        mode.clients,
+        "-P",
+        mode.pipeline,
+        "-n",
+        requests,
+        "--csv",
+    ]
     before = server.cpu_seconds()
     done = subprocess.run(
         [program, *map(str, flags), *words],
@@ -244,7 +254,9 @@ WORKLOADS: Final = (
     Workload("SET", nothing, benchmark("SET", "key", "value:0123456789"), _floors(0.9, 0.8, 0.0)),
     Workload("XADD", nothing, _ADD, _floors(0.9, 0.8, 0.45)),
     Workload("XRANGE COUNT 100", filled, benchmark("XRANGE", "s", "-", "+", "COUNT", "100"), _floors(0.9, 2)),
-    Workload("XRANGE COUNT 1000", filled, benchmark("XRANGE", "s", "-", "+", "COUNT", "1000"), _floors(0.9, 4)),
+    Workload(
+        "XRANGE COUNT 1000", filled, benchmark("XRANGE", "s", "-", "+", "COUNT", "1000"), _floors(0.9, 4)
+    ),
     Workload("XREADGROUP COUNT 1", filled, _read_group(1), _floors(0.9, 0.8, 0.0)),
     Workload("XREADGROUP COUNT 10", filled, _read_group(10), _floors(0.9, 1.1)),
     Workload("XREADGROUP COUNT 100", filled, _read_group(100), _floors(0.9, 1.5)),

@@ -49,8 +49,11 @@ def no_consumer_group(key_name: bytes, group: bytes) -> ReplyError:
     return ReplyError(b"NOGROUP No such consumer group '%b' for key name '%b'" % (group, key_name))
 
 
-def _options(args: list[bytes]) -> tuple[bool, int | None]:
-    """[MKSTREAM] [ENTRIESREAD n] at the end of CREATE and SETID (which knows no MKSTREAM)."""
+def _options(args: list[bytes], most: int) -> tuple[bool, int | None]:
+    """[MKSTREAM] [ENTRIESREAD n] at the end of CREATE and SETID (which knows no MKSTREAM).
+
+    More than ``most`` words (one option too often) are refused, too, but bad values before that.
+    """
     make_stream = False
     entries_read: int | None = None
     at = 5
@@ -67,6 +70,8 @@ def _options(args: list[bytes]) -> tuple[bool, int | None]:
         else:
             raise wrong_subcommand_arguments(args)
         at += 1
+    if len(args) > most:
+        raise wrong_subcommand_arguments(args)
     return make_stream, entries_read
 
 
@@ -108,7 +113,7 @@ def _changed(client: Client, args: list[bytes], event: bytes) -> None:
 )
 def xgroup_create(client: Client, args: list[bytes]) -> bytes:
     """Create a group; BUSYGROUP if the name is taken. ``$`` is the last generated ID."""
-    make_stream, entries_read = _options(args)
+    make_stream, entries_read = _options(args, 8)
     stream = client.write_stream(args[2])
     if stream is None and not make_stream:
         raise ReplyError(KEY_NEEDED)
@@ -141,7 +146,7 @@ def xgroup_create(client: Client, args: list[bytes]) -> bytes:
 )
 def xgroup_setid(client: Client, args: list[bytes]) -> bytes:
     """Move a group; pending entries stay. Without ENTRIESREAD the counter becomes unknown."""
-    _, entries_read = _options(args)
+    _, entries_read = _options(args, 7)
     stream = _existing(client, args)
     group = _group(stream, args)
     group.last_id = stream.last_id if args[4] == b"$" else parse_bound(args[4])

@@ -100,10 +100,10 @@ def _memory(server: Server) -> Iterator[tuple[str, object]]:
     yield "total_system_memory", total
     yield "total_system_memory_human", human_bytes(total)
     yield "used_memory_lua", 0
-    yield "used_memory_scripts", 0
     yield "number_of_cached_scripts", 0
     yield "number_of_functions", 0
     yield "number_of_libraries", 0
+    yield "used_memory_scripts", 0
     yield "maxmemory", limit
     yield "maxmemory_human", human_bytes(limit)
     yield "maxmemory_policy", server.config.maxmemory_policy

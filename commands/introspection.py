@@ -48,6 +48,7 @@ def _text(word: str) -> bytes:
 
 def _info(entry: Command, resp: int) -> bytes:
     first, last, step = legacy_positions(entry)
+    subcommands = [_info(sub, resp) for sub in subcommands_of(entry.name)]
     return replies.array_header(_INFO_FIELDS) + b"".join(
         (
             _text(entry.name),
@@ -59,7 +60,8 @@ def _info(entry: Command, resp: int) -> bytes:
             _simple_set([f"@{name}" for name in entry.categories], resp),
             replies.set_of([_text(tip) for tip in entry.tips], resp),
             replies.set_of([_key_spec(spec, resp) for spec in entry.key_specs], resp),
-            replies.array([_info(sub, resp) for sub in subcommands_of(entry.name)]),
+            # Redis' own inconsistency: an array of them, and a set of none.
+            replies.array(subcommands) if subcommands else replies.set_of([], resp),
         )
     )
 

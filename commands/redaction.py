@@ -14,7 +14,7 @@ def redacted(argv: list[bytes]) -> list[bytes]:
     if name == b"AUTH":
         return _hidden_from(argv, 1)
     if name == b"HELLO":
-        for index in range(2, len(argv)):
+        for index in range(2, len(argv) - 2):
             if argv[index].upper() == b"AUTH":
                 return argv[: index + 1] + _hidden_from(argv[index + 1 : index + 3], 0) + argv[index + 3 :]
     elif name == b"CONFIG" and len(argv) > 3 and argv[1].upper() == b"SET":

@@ -141,9 +141,13 @@ def _timeout(word: bytes, now: int) -> int:
 
 
 def find_keys(argv: list[bytes]) -> list[int]:
-    """The key positions of XREAD and XREADGROUP: options are walked, for a key or a group may be called STREAMS."""
-    at = 1
+    """The key positions of XREAD and XREADGROUP.
+
+    The options are walked, for a group, a consumer or a key may be called STREAMS. Where that leads nowhere the
+    first STREAMS counts, as the key specification says; of an odd number of words after it the smaller half.
+    """
     words = len(argv)
+    at = 1
     while at < words:
         name = argv[at].upper()
         if name in {b"BLOCK", b"COUNT"}:
@@ -153,11 +157,12 @@ def find_keys(argv: list[bytes]) -> list[int]:
         elif name == b"NOACK":
             at += 1
         elif name == b"STREAMS":
-            first = at + 1
-            return list(range(first, first + (words - first) // 2))
-        else:
             break
-    return []
+        else:
+            start = 4 if argv[0].upper() == b"XREADGROUP" else 1
+            at = next((i for i in range(start, words) if argv[i].upper() == b"STREAMS"), words)
+            break
+    return list(range(at + 1, at + 1 + (words - at - 1) // 2))
 
 
 def _key_specs(start: int) -> tuple[KeySpec, ...]:

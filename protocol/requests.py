@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import product
+from itertools import chain, product
 from operator import itemgetter
 from typing import Any, Final
 
@@ -28,9 +28,15 @@ _LENGTH: Final = {_HEADER(length): length for length in range(_SHORT + 1)}
 
 _LONGEST_BATCH: Final = 1024 * 1024
 # hiredis allocates what these headers claim, so it never gets to see a big claim.
-_CLAIMS: Final = tuple(
-    (ord(mark), re.compile(rb"\%b\d{5}" % mark).search) for mark in (b"*", b">", b"~", b"|")
-)
+_BIG_ARRAY: Final = re.compile(rb"\*\d{5}").search
+_BIG_PUSH: Final = re.compile(rb">\d{5}").search
+_BIG_OTHER: Final = re.compile(rb"[~|]\d{5}").search
+# Types other than `*` and `$` that hiredis gives as lists and bytes, too.
+_LOOKALIKES: Final = tuple(b"+=(~|")
+# Fed after a batch, it comes out as a number of its own only if the batch ended where a command ends.
+_END: Final = b":1\r\n"
+_ONLY_LISTS: Final = {list}
+_LONE_STAR: Final = frozenset((b"*", b"*\r", b"*\r\n"))  # XADD's, not a header
 
 _INTEGER: Final = re.compile(rb"-?[1-9][0-9]{0,18}|0").fullmatch
 _FIRST: Final = itemgetter(0)
@@ -163,10 +169,48 @@ class RequestParser:
     def _take_batch(self, data: bytes) -> tuple[list[list[bytes]], bytes]:
         """Let hiredis read canonical commands from the start of data; also give the rest, for the strict parser.
 
-        hiredis reads replies: it takes more types than a request may have, and checks less. Encoding again what
-        it gave and comparing is the one check that leaves nothing to argue about.
+        hiredis reads replies: it takes more types than a request may have, and checks less.
         """
-        if data[0] != _STAR or any(mark in data and claims(data) for mark, claims in _CLAIMS):
+        if data[0] != _STAR or _BIG_ARRAY(data) or _BIG_PUSH(data):
+            return [], data
+        for mark in _LOOKALIKES:
+            if mark in data:
+                return self._take_doubtful_batch(data)
+        if data.endswith(b"\r\n") and (batch := self._take_whole_batch(data)) is not None:
+            return batch, b""
+        # A long pipeline arrives in pieces: the last command is cut.
+        cut = data.rfind(b"\r\n*") + 2
+        if data[cut : cut + 3] in _LONE_STAR:
+            cut = data.rfind(b"\r\n*", 0, cut) + 2
+        if cut > 1 and (batch := self._take_whole_batch(data[:cut])) is not None:
+            return batch, data[cut:]
+        return self._take_doubtful_batch(data)
+
+    def _take_whole_batch(self, data: bytes) -> list[list[bytes]] | None:
+        """Read data that holds no lookalikes and ends where a command ends; None for any other."""
+        reader = self._reader
+        batch: list[Any]
+        try:
+            reader.feed(data)
+            reader.feed(_END)
+            batch = list(iter(reader.gets, _MORE))
+            if (
+                batch.pop() == 1
+                and {*map(type, batch)} == _ONLY_LISTS
+                and all(batch)
+                # A join takes bytes only.
+                and b"".join(chain.from_iterable(batch)) is not None
+                and _CROSS_PROTOCOL.isdisjoint(map(_FIRST, batch))
+            ):
+                return batch
+        except Exception:  # noqa: BLE001, S110 - whatever it stumbled over, the strict parser knows what to say
+            pass
+        self._reader = _new_reader()
+        return None
+
+    def _take_doubtful_batch(self, data: bytes) -> tuple[list[list[bytes]], bytes]:
+        """As ``_take_batch``: encoding again what hiredis gave and comparing leaves nothing to argue about."""
+        if _BIG_OTHER(data):
             return [], data
         reader = self._reader
         batch: list[Any]

@@ -8,6 +8,7 @@ import os
 import secrets
 import signal
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from ..commands.client import Client
     from .config import Config
+    from .directives import OutputLimit
 
 _CRON_SECONDS: Final = 0.1
 _EXPIRED_PER_CYCLE: Final = 1000
@@ -81,6 +83,7 @@ class Server:
         self.keyspace = Keyspace(config.databases)
         self.keyspace.now = self.clock.now
         self.clients: dict[int, Client] = {}
+        self.congested: set[Connection] = set()  # have more to read than the system takes
         self.run_id = secrets.token_hex(20)
         self.replication_id = secrets.token_hex(20)
         self.role = "master"
@@ -95,6 +98,7 @@ class Server:
         self.current_client: Client | None = None
         self.monitors: set[Client] = set()
         self.active_expire = True
+        self._expiring = False  # the active expire cycle runs
         self.cron_paused = False  # by DEBUG PAUSE-CRON
         self.paused_until = 0
         self.pause_writes_only = False
@@ -112,6 +116,7 @@ class Server:
         self.persistence = Persistence(self)
         self.loop: asyncio.AbstractEventLoop  # set by serve()
         self._listeners: list[asyncio.Server] = []
+        self._files: list[Path] = []  # the unix socket and the pidfile, once they are there
         self._stopping = asyncio.Event()
         self.exit_status = 0
         self.keyspace.on_event = self.pubsub.publish_event
@@ -131,14 +136,17 @@ class Server:
         self.loop = asyncio.get_running_loop()
         if self.handles_signals:
             self._handle_signals()
+        self.loop.set_exception_handler(self._on_bug)
         if not await self.startup():
             self.exit_status = 1
-            await self.shutdown()
+            await self._leave()
             return
-        if on_ready is not None:
+        if on_ready is not None and not self.stopping:
             on_ready()
-        await self.main_loop()
-        await self.shutdown()
+        try:
+            await self.main_loop()
+        finally:
+            await self.shutdown()
 
     async def startup(self) -> bool:
         """Listen, load, and say so; False if that is impossible (the log says why)."""
@@ -159,6 +167,8 @@ class Server:
         except OSError as error:
             self.log.warning(f"Can't open the append-only file: {error}")
             return False
+        if self.stopping:
+            return True  # told so while it was loading
         if config.port or self._listeners:
             self.log.notice("Ready to accept connections tcp")
         if config.unixsocket:
@@ -168,22 +178,37 @@ class Server:
     async def main_loop(self) -> None:
         """Look after the server ten times a second until it is told to stop."""
         while not self._stopping.is_set():
-            self._cron()
+            try:
+                self._cron()
+            except Exception:  # noqa: BLE001 - a bug of ours must not end the service
+                self.log.warning(f"Internal error in the cron:\n{traceback.format_exc()}")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), _CRON_SECONDS)
+
+    def _on_bug(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        """A callback raised: the log has the traceback, and the loop goes on."""
+        del loop
+        error = context.get("exception")
+        trace = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else ""
+        self.log.warning(f"Internal error: {context.get('message')}\n{trace}")
 
     async def shutdown(self) -> None:
         """Stop accepting, release blocked clients, flush and fsync the AOF, close every connection."""
         self.log.warning("User requested shutdown...")
         for listener in self._listeners:
             listener.close()
-        self.blocking.unblock_all(
-            b"-UNBLOCKED force unblock from blocking operation, the server shuts down\r\n"
-        )
+        # As from Redis they get the end of the connection, upon which their libraries connect again; no error reply.
         self.blocking.stop()
         if self._pause_timer is not None:
             self._pause_timer.cancel()
         await self.persistence.stop()
+        await self._leave()
+        self.log.warning("Rillet is now ready to exit, bye bye...")
+
+    async def _leave(self) -> None:
+        """Close every connection, once its replies have left, and take the files away that only a living server has."""
+        for listener in self._listeners:
+            listener.close()
         for client in list(self.clients.values()):
             client.close()
         for _ in range(50):
@@ -194,7 +219,17 @@ class Server:
             client.close(after_reply=False)
         await asyncio.sleep(0)
         self._remove_files()
-        self.log.warning("Rillet is now ready to exit, bye bye...")
+
+    def die(self) -> None:
+        """End at once, without the replies that wait: what they would confirm is not on the disk."""
+        if self.handles_signals:
+            os._exit(1)
+        # In somebody's process: only this server ends.
+        self.exit_status = 1
+        self.persistence.drop()
+        for client in list(self.clients.values()):
+            client.close(after_reply=False)
+        self.stop()
 
     def stop(self) -> None:
         """Ask for the end; safe to call from a command or (through call_soon_threadsafe) from another thread."""
@@ -245,30 +280,37 @@ class Server:
             return False
         self._note_port(port)
         if config.unixsocket:
-            self._remove_socket()
-            self._listeners.append(
-                await self.loop.create_unix_server(
-                    lambda: Connection(self, unix_socket=True), config.unixsocket
+            try:
+                Path(config.unixsocket).unlink(missing_ok=True)
+                self._listeners.append(
+                    await self.loop.create_unix_server(
+                        lambda: Connection(self, unix_socket=True), config.unixsocket
+                    )
                 )
-            )
+            except OSError as error:
+                self.log.warning(f"Failed opening Unix socket: bind: {error.strerror}")
+                return False
         self._leave_files()
         return True
 
     def _leave_files(self) -> None:
         config = self.config
-        if config.unixsocket and config.unixsocketperm:
-            Path(config.unixsocket).chmod(config.unixsocketperm)
+        if config.unixsocket:
+            self._files.append(Path(config.unixsocket))
+            if config.unixsocketperm:
+                Path(config.unixsocket).chmod(config.unixsocketperm)
         if config.pidfile:
-            Path(config.pidfile).write_text(f"{os.getpid()}\n", encoding="ascii")
-
-    def _remove_socket(self) -> None:
-        if self.config.unixsocket:
-            Path(self.config.unixsocket).unlink(missing_ok=True)
+            try:
+                Path(config.pidfile).write_text(f"{os.getpid()}\n", encoding="ascii")
+            except OSError as error:
+                self.log.warning(f"Failed to write PID file: {error.strerror}")
+            else:
+                self._files.append(Path(config.pidfile))
 
     def _remove_files(self) -> None:
-        self._remove_socket()
-        if self.config.pidfile:
-            Path(self.config.pidfile).unlink(missing_ok=True)
+        for file in self._files:
+            with contextlib.suppress(OSError):
+                file.unlink()
 
     def _note_port(self, port: int) -> None:
         """Let CONFIG GET port and INFO tell the port that was found for ``--port 0``."""
@@ -335,6 +377,8 @@ class Server:
         self.stats.sample(int(self.loop.time() * 1000))
         self.expire_keys()
         self.persistence.cron()
+        for connection in list(self.congested):
+            connection.check_output_limit(now)
         self._close_idle_clients(now)
 
     def expire_keys(self) -> None:
@@ -343,7 +387,11 @@ class Server:
             return
         for db in self.keyspace.databases:
             if db.expires:
-                db.expire_all_due(_EXPIRED_PER_CYCLE)
+                self._expiring = True
+                try:
+                    db.expire_all_due(_EXPIRED_PER_CYCLE)
+                finally:
+                    self._expiring = False
         self.finish_unit()
 
     def finish_unit(self) -> None:
@@ -371,11 +419,13 @@ class Server:
             idle = now - client.last_interaction > timeout * 1000
             if idle and client.blocked is None and not client.is_subscriber and not client.monitor:
                 self.log.verbose("Closing idle client")
-                client.close()
+                client.close(after_reply=False)
 
     def _propagate_expiry(self, db: object, key: bytes) -> None:
         name = b"UNLINK" if self.config.lazyfree_lazy_expire else b"DEL"
         self.propagation.add(db.index, [name, key])  # type: ignore[attr-defined]
+        if self._expiring and self.propagation.effects:
+            self.propagation.flush()  # each key is an execution unit of its own
 
     # What connections and commands ask of the server
 
@@ -407,10 +457,10 @@ class Server:
         """Recompute ``careful`` after the server's state changed."""
         self.careful = self.loading or self.disk_error is not None or self.paused_until > 0
 
-    def output_limit(self, client: Client) -> int:
-        """Bytes that may wait for a client before it is closed; 0 for no limit."""
+    def output_limit(self, client: Client) -> OutputLimit:
+        """What may wait for a client before it is closed."""
         limits = self.config.client_output_buffer_limit
-        return (limits.pubsub if client.is_subscriber else limits.normal).hard
+        return limits.pubsub if client.is_subscriber else limits.normal
 
     # CLIENT PAUSE
 
@@ -439,7 +489,7 @@ class Server:
 
     def is_paused_for(self, entry: Entry, client: Client) -> bool:
         """Whether a pause in force postpones this command."""
-        if not self.paused_until or client.trusted or entry.name.startswith("client|"):
+        if not self.paused_until or client.trusted:
             return False
         if not self.pause_writes_only:
             return True

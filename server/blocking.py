@@ -94,6 +94,10 @@ class Blocking:
             self.waiting.setdefault((client.db, key), {})[client] = waiter
             awaited[key] = awaited.get(key, 0) + 1
         if deadline is not None:
+            if len(self._deadlines) > 2 * len(self.waiters) + 64:
+                # Clients that were served in time leave theirs behind.
+                self._deadlines = [entry for entry in self._deadlines if not self._is_stale(entry[2])]
+                heapq.heapify(self._deadlines)
             heapq.heappush(self._deadlines, (deadline, next(self._order), waiter))
             if self._deadlines[0][2] is waiter:
                 self._arm()
@@ -202,7 +206,10 @@ class Blocking:
             self._timer = self.server.loop.call_later(wait / 1000, self.expire)
 
     def stop(self) -> None:
-        """Cancel the timer: the server is shutting down."""
+        """Send everybody away: the server is shutting down."""
+        for client in list(self.waiters):
+            self.forget(client)
+            client.close()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -6,6 +6,7 @@ Nothing else in Rillet asks the system for the wall time. A virtual clock only g
 from __future__ import annotations
 
 import time
+from time import time_ns
 
 
 class Clock:
@@ -25,11 +26,8 @@ class Clock:
 
     def tick(self) -> int:
         """Read the time anew and return it."""
-        if self._frozen_at is not None:
-            self.now = self._frozen_at
-        else:
-            self.now = time.time_ns() // 1_000_000 + self.offset
-        return self.now
+        self.now = now = time_ns() // 1_000_000 + self.offset if self._frozen_at is None else self._frozen_at
+        return now
 
     def advance(self, milliseconds: int) -> int:
         """Move the time by so many milliseconds (negative: back) and return the new time."""
@@ -47,7 +45,7 @@ class Clock:
     def resume(self) -> int:
         """Let a frozen clock go on from where it stands."""
         if self._frozen_at is not None:
-            self.offset = self._frozen_at - time.time_ns() // 1_000_000
+            self.offset = self._frozen_at - time_ns() // 1_000_000
             self._frozen_at = None
         return self.tick()
 

@@ -38,6 +38,7 @@ class Connection(Client, asyncio.Protocol):
         "congested",
         "one_at_a_time",
         "outbox",
+        "over_limit_since",
         "parser",
         "resuming",
         "running",
@@ -55,6 +56,7 @@ class Connection(Client, asyncio.Protocol):
         self.outbox: list[bytes] = []
         self.running = False
         self.congested = False
+        self.over_limit_since = 0  # milliseconds; over the soft output limit
         self.resuming = False
         self.one_at_a_time = not self.authenticated
 
@@ -110,6 +112,7 @@ class Connection(Client, asyncio.Protocol):
         self.update_plain()
         self.backlog.clear()
         server = self.server
+        server.congested.discard(self)
         if server.clients.pop(self.id, None) is None:
             return
         server.blocking.forget(self)
@@ -245,12 +248,15 @@ class Connection(Client, asyncio.Protocol):
             self.plain = False  # so that the dispatcher looks
         else:
             self.write(data)
-            self._check_output_limit()
+            self.check_output_limit(self.server.clock.now)
 
     def send_reply(self, reply: bytes) -> None:
         """Write the reply of a command that was blocked."""
         if self.reply_mode == "on":
             self.write(reply)
+        elif self.reply_mode == "skip":
+            self.reply_mode = "on"
+            self.update_plain()
 
     def write(self, data: bytes) -> None:
         """Write at once, or with the AOF's next flush."""
@@ -267,10 +273,19 @@ class Connection(Client, asyncio.Protocol):
         else:
             transport.write(data)
 
-    def _check_output_limit(self) -> None:
-        limit = self.server.output_limit(self)
+    def check_output_limit(self, now: int) -> None:
+        """Close the client if it does not read: at once over the hard limit, after a time over the soft one."""
         transport = self.transport
-        if limit and transport is not None and transport.get_write_buffer_size() > limit:
+        if transport is None or transport.is_closing():
+            return
+        waiting = transport.get_write_buffer_size()
+        hard, soft, seconds = self.server.output_limit(self)
+        if not soft or waiting <= soft:
+            self.over_limit_since = 0
+        elif not self.over_limit_since:
+            self.over_limit_since = now
+        too_long = self.over_limit_since and now - self.over_limit_since > seconds * 1000
+        if too_long or (hard and waiting > hard):
             self.server.log.warning(
                 f"Client id={self.id} addr={self.address.decode()} closed for overcoming of output buffer limits."
             )
@@ -279,12 +294,14 @@ class Connection(Client, asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client does not read: run nothing more for it."""
         self.congested = True
+        self.server.congested.add(self)
         if self.transport is not None and not self.transport.is_closing():
             self.transport.pause_reading()
 
     def resume_writing(self) -> None:
         """The client reads again."""
         self.congested = False
+        self.server.congested.discard(self)
         if self.transport is not None and not self.transport.is_closing():
             self.transport.resume_reading()
         self.resume()

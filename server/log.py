@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,13 +64,14 @@ class Log:
             self.listener(line)
         if self.quiet:
             return
+        # Whoever should read it may be gone, the disk may be full: the server goes on.
+        with contextlib.suppress(OSError):
+            self._emit(line)
+
+    def _emit(self, line: str) -> None:
         if self.path:
             with Path(self.path).open("a", encoding="utf-8", errors="surrogateescape") as file:
                 file.write(line)
         else:
-            self._emit(sys.stdout, line)
-
-    @staticmethod
-    def _emit(stream: TextIO, line: str) -> None:
-        stream.write(line)
-        stream.flush()
+            sys.stdout.write(line)
+            sys.stdout.flush()

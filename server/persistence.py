@@ -9,7 +9,6 @@ second; a crash of the machine can lose that second, a crash of the process noth
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import TYPE_CHECKING
 
 from ..commands.client import Client
@@ -44,6 +43,7 @@ class Persistence:
         self.last_sync = 0.0
         self.delayed_syncs = 0
         self._held: dict[Connection, None] = {}
+        self._committing: dict[Connection, int] = {}  # how many of its replies wait for the fsync under way
         self._closing: set[Connection] = set()
         self._flush_scheduled = False
         self._syncing: asyncio.Future[None] | None = None
@@ -59,7 +59,8 @@ class Persistence:
         """Load what is there and open the AOF, if appendonly is on."""
         if self.server.config.appendonly:
             await self.load()
-            self.open()
+            if not self.server.stopping:
+                self.open()
 
     def open(self) -> None:
         """Open the AOF for appending and begin to feed it."""
@@ -92,6 +93,8 @@ class Persistence:
                 self.loaded_bytes = loader.loaded_bytes
                 if loop.time() > until:
                     await asyncio.sleep(0)
+                    if self.server.stopping:
+                        return
                     until = loop.time() + _LOAD_SLICE
                     self.server.keyspace.now = self.server.clock.tick()
         finally:
@@ -205,26 +208,30 @@ class Persistence:
         if always and self._syncing is not None:
             return  # the fsync under way ends in another flush
         self._write(aof)
+        if self.aof is None:
+            return  # the server dies
         if always and aof.unsynced:
             # Counted now: what is answered from here on is not written yet.
-            boundary = [(connection, len(connection.outbox)) for connection in self._held]
+            self._committing = {connection: len(connection.outbox) for connection in self._held}
             self._held.clear()
-            self._syncing = asyncio.ensure_future(self._commit(aof, boundary), loop=self.server.loop)
+            self._syncing = asyncio.ensure_future(self._commit(aof), loop=self.server.loop)
         else:
             self._release(list(self._held))
 
-    async def _commit(self, aof: AppendOnlyFile, boundary: list[tuple[Connection, int]]) -> None:
-        """Group commit: one fsync for all the replies that wait, so many of each connection."""
+    async def _commit(self, aof: AppendOnlyFile) -> None:
+        """Group commit: one fsync for all the replies that wait."""
         try:
             await self.server.loop.run_in_executor(None, aof.sync)
         except OSError as error:
             self.server.log.warning(
                 f"Can't persist AOF for fsync error when the AOF fsync policy is 'always': {error}. Exiting..."
             )
-            os._exit(1)
+            self.server.die()
+            return
         self._syncing = None
         self.last_sync = self.server.loop.time()
-        for connection, count in boundary:
+        committed, self._committing = self._committing, {}
+        for connection, count in committed.items():
             ready, connection.outbox = connection.outbox[:count], connection.outbox[count:]
             self._write_out(connection, ready)
         self._flush_what_waited(aof)
@@ -249,6 +256,15 @@ class Persistence:
             if transport is not None:
                 transport.close()
 
+    def drop(self) -> None:
+        """Forget replies whose effects the disk refused, and the file."""
+        for connection in [*self._committing, *self._held]:
+            connection.outbox.clear()
+        self._committing.clear()
+        self._held.clear()
+        self._syncing = None
+        self.aof = None
+
     def _write(self, aof: AppendOnlyFile) -> None:
         before = self.server.disk_error
         aof.write()
@@ -262,7 +278,8 @@ class Persistence:
             self.server.log.warning(
                 f"Can't recover from AOF write error when the AOF fsync policy is 'always': {aof.last_error}. Exiting..."
             )
-            os._exit(1)
+            self.server.die()
+            return
         if before is None:
             self.server.log.warning(f"Error writing to the AOF file: {aof.last_error}")
         self.server.disk_error = (
@@ -329,6 +346,5 @@ class Persistence:
         self.server.holds_replies = False
         self.aof = None
         # Those that wait for an fsync under way too: later replies are not held and must not overtake them.
-        waiting = [client for client in self.server.clients.values() if isinstance(client, _connection())]
-        self._release([client for client in waiting if client.outbox])
+        self._release(list(dict.fromkeys([*self._committing, *self._held])))
         return aof.last_error is None

@@ -41,11 +41,6 @@ class Chunk:
     def __len__(self) -> int:
         return len(self.ms)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the next entry belongs to a new chunk."""
-        return len(self.ms) >= MAX_ENTRIES or len(self.data) >= MAX_BYTES
-
     def id_at(self, position: int) -> int:
         """The ID of the entry at a position (negative: from the end)."""
         return self.ms[position] << 64 | self.seq[position]

@@ -8,7 +8,7 @@ from math import isqrt
 from typing import TYPE_CHECKING, TypeAlias
 
 from .blocks import NEVER, SLACK, Block, Consumer, TimeOrder
-from .id_order import IdOrder
+from .id_order import IdOrder, collect, first_piece
 from .stream_id import MAX_ID, encode, parse
 
 if TYPE_CHECKING:
@@ -300,24 +300,7 @@ class Group:
             count: at most so many, None for all.
             consumer: only this one's.
         """
-        if consumer is None or consumer.pending == len(self.pel):
-            return self._order.take(start, end, count)
-        if not consumer.pending or count == 0:
-            return []
-        pel = self.pel
-        ids = self._ids_of(consumer)
-        found: list[bytes] = []
-        for at in range(bisect_left(ids, start, key=parse) if start else 0, len(ids)):
-            text = ids[at]
-            block = pel.get(text)
-            if block is None or block.consumer is not consumer:
-                continue
-            if end < MAX_ID and parse(text) > end:
-                break
-            found.append(text)
-            if len(found) == count:
-                break
-        return found
+        return collect(self._runs(start, first_piece(count), consumer), end, count)
 
     def idle_ids(
         self,
@@ -346,11 +329,7 @@ class Group:
             )
             return [text for _, text in numbered[:count]]
         found: list[bytes] = []
-        for run in (
-            [self.pending_ids(start, end, None, consumer)]
-            if consumer is not None
-            else self._order.runs(start)
-        ):
+        for run in self._runs(start, first_piece(count), consumer):
             for text in run:
                 if pel[text].ms <= latest:
                     if end < MAX_ID and parse(text) > end:
@@ -366,6 +345,24 @@ class Group:
         """Whether some entry was delivered at ``latest`` (milliseconds) or before."""
         old = self._times.until(latest, 0)
         return old is None or bool(old)
+
+    def _runs(self, start: int, piece: int, consumer: Consumer | None) -> Iterator[list[bytes]]:
+        """As ``IdOrder.runs``, of everybody or of one consumer."""
+        pel = self.pel
+        if consumer is None or consumer.pending == len(pel):
+            yield from self._order.runs(start, piece)
+            return
+        ids = self._ids_of(consumer)
+        at = bisect_left(ids, start, key=parse) if start > 1 else 0
+        while at < len(ids):
+            run = [
+                text
+                for text in ids[at : at + piece]
+                if (block := pel.get(text)) is not None and block.consumer is consumer
+            ]
+            if run:
+                yield run
+            at += piece
 
     def _ids_of(self, consumer: Consumer) -> list[bytes]:
         ids = consumer.ids

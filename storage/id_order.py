@@ -12,11 +12,33 @@ from typing import TYPE_CHECKING, Final
 from .stream_id import MAX_ID, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 CHUNK: Final = 512  # ids per chunk, about
-# A whole chunk is looked through for every so many removals per listed id: at most half as many dead as live.
+# How many listed ids are looked at for each removal: what is removed stays listed in small part only.
 _PACE: Final = 2
+
+
+def first_piece(count: int | None) -> int:
+    """How many ids a walk looks at first if so many are wanted."""
+    return CHUNK if count is None else max(count, 16)
+
+
+def collect(runs: Iterable[list[bytes]], end: int, count: int | None) -> list[bytes]:
+    """Up to ``count`` ids, none greater than ``end``, of ascending ids in lists that are not empty."""
+    found: list[bytes] = []
+    if count == 0:
+        return found
+    for run in runs:
+        found += run
+        if count is not None and len(found) >= count:
+            del found[count:]
+            break
+        if end < MAX_ID and parse(run[-1]) > end:
+            break
+    if end < MAX_ID and found and parse(found[-1]) > end:
+        del found[bisect_right(found, end, key=parse) :]
+    return found
 
 
 def _first(chunk: list[bytes]) -> int:
@@ -32,13 +54,14 @@ class IdOrder:
         highest: the greatest ID that was ever listed (an int; -1: none). Greater ones are in no chunk.
     """
 
-    __slots__ = ("_chunks", "_members", "_owed", "_sweep_at", "highest")
+    __slots__ = ("_chunks", "_members", "_owed", "_sample", "_sweep_at", "highest")
 
     def __init__(self, members: Mapping[bytes, object]) -> None:
         self._members = members
         self._chunks: list[list[bytes]] = []  # each ascending and not empty, one after the other
         self._owed = 0  # ids the sweep may look at
         self._sweep_at = 0
+        self._sample = 0
         self.highest = -1
 
     def append(self, ids: list[bytes], last: int) -> None:
@@ -72,7 +95,7 @@ class IdOrder:
             del chunk[CHUNK:]
 
     def removed(self, count: int) -> None:
-        """So many keys have left the dict: sweep some chunks in return."""
+        """So many keys have left the dict: look after some chunks in return."""
         self._owed += count * _PACE
         if self._owed < CHUNK:
             return
@@ -80,6 +103,14 @@ class IdOrder:
         while self._owed > 0 and chunks:
             at = self._sweep_at = self._sweep_at if self._sweep_at < len(chunks) else 0
             chunk = chunks[at]
+            # A sample tells whether it pays; its place moves, so that no pattern escapes it.
+            stride = len(chunk) // 8 + 1
+            self._sample += 1
+            sample = chunk[self._sample % stride :: stride]
+            self._owed -= 64  # what it costs, in ids of a whole look
+            if 4 * sum([text in members for text in sample]) > 3 * len(sample):
+                self._sweep_at += 1
+                continue
             self._owed -= len(chunk)
             chunk[:] = [text for text in chunk if text in members]
             if at and len(chunks[at - 1]) + len(chunk) <= CHUNK:
@@ -98,10 +129,9 @@ class IdOrder:
         """
         chunks, members = self._chunks, self._members
         at = offset = 0
-        if start:
-            at = max(bisect_right(chunks, start, key=_first) - 1, 0)
-            if at < len(chunks):
-                offset = bisect_left(chunks[at], start, key=parse)
+        if start and chunks and _first(chunks[0]) < start:  # walks mostly begin at the beginning
+            at = bisect_right(chunks, start, key=_first) - 1
+            offset = bisect_left(chunks[at], start, key=parse)
         while at < len(chunks):
             chunk = chunks[at]
             part = chunk[offset : offset + piece]
@@ -123,19 +153,7 @@ class IdOrder:
 
     def take(self, start: int = 0, end: int = MAX_ID, count: int | None = None) -> list[bytes]:
         """Up to ``count`` ids from ``start`` to ``end``, both included."""
-        found: list[bytes] = []
-        if start > end or count == 0:
-            return found
-        for run in self.runs(start, CHUNK if count is None else max(count, 16)):
-            found += run
-            if count is not None and len(found) >= count:
-                del found[count:]
-                break
-            if end < MAX_ID and parse(run[-1]) > end:
-                break
-        if end < MAX_ID and found and parse(found[-1]) > end:
-            del found[bisect_right(found, end, key=parse) :]
-        return found
+        return collect(self.runs(start, first_piece(count)), end, count)
 
     def first(self) -> bytes | None:
         """The smallest id."""

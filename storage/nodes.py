@@ -36,10 +36,11 @@ class Node:
         live, deleted: numbers of entries.
         size: bytes in Redis, without the two counters above, which are of varying width themselves.
         fields: the field names of its first entry; entries with the same ones are stored without them.
+        names_payload: bytes of those names, as the limit counts them.
         count_size: bytes of the element count that closes such an entry.
     """
 
-    __slots__ = ("count_size", "deleted", "fields", "first_id", "last_id", "live", "size")
+    __slots__ = ("count_size", "deleted", "fields", "first_id", "last_id", "live", "names_payload", "size")
 
     def __init__(self, stream_id: int, fields: list[bytes], before: Node | None) -> None:
         self.first_id = stream_id
@@ -48,6 +49,7 @@ class Node:
         self.deleted = 0
         # Streams repeat themselves: equal names need not be kept twice.
         self.fields: list[bytes] = before.fields if before is not None and before.fields == fields else fields
+        self.names_payload = sum(map(len, fields))
         self.count_size = integer_size(len(fields) + 3)
         self.size = (
             _EMPTY_NODE_BYTES
@@ -59,8 +61,10 @@ class Node:
     def has_room(self, payload: int, max_bytes: int, max_entries: int) -> bool:
         """Whether Redis would put an entry with so many bytes of fields and values here."""
         live, deleted = self.live, self.deleted
-        counters = 4 if live < 128 and deleted < 128 else integer_size(live) + integer_size(deleted)
-        return live + deleted < max_entries and self.size + counters + payload < max_bytes
+        if live + deleted < 128:
+            return live + deleted < max_entries and self.size + payload + 4 < max_bytes
+        counters = integer_size(live) + integer_size(deleted)
+        return live + deleted < max_entries and self.size + payload + counters < max_bytes
 
     def id_size(self, ms: int, seq: int) -> int:
         """Bytes of an entry's flags and of its ID, which is kept relative to the node's first."""
@@ -78,6 +82,7 @@ class Node:
         twin.live = self.live
         twin.deleted = self.deleted
         twin.fields = self.fields
+        twin.names_payload = self.names_payload
         twin.count_size = self.count_size
         twin.size = self.size
         return twin
@@ -156,29 +161,32 @@ class Nodes:
         stop = len(chunk)
         reader = hiredis.Reader()
         reader.feed(bytes(chunk.data[chunk.offsets[start] :]))
+        gets = reader.gets
         max_bytes = self.max_bytes
         if not 0 < max_bytes <= _NODE_BYTES_CAP:
             max_bytes = _NODE_BYTES_CAP
         max_entries = self.max_entries or 1 << 62
         known = self.known
         node = known[-1] if known else None
+        fields = None if node is None else node.fields
         for ms, seq in zip(chunk.ms[start:stop], chunk.seq[start:stop], strict=True):
-            words: list[bytes] = reader.gets()[1]
-            fields = words[::2]
-            if node is None or not node.has_room(sum(map(len, words)), max_bytes, max_entries):
-                node = Node(ms << 64 | seq, fields, node)
-                known.append(node)
-            size = node.id_size(ms, seq)
-            if fields == node.fields:
-                size += node.count_size
-                words = words[1::2]
+            words: list[bytes] = gets()[1]
+            names = words[::2]
+            if node is not None and names == fields:
+                size, payload, elements = node.count_size, node.names_payload, words[1::2]
             else:
-                size += integer_size(len(fields)) + integer_size(len(words) + 4)
-            for word in words:
+                size, payload, elements = integer_size(len(names)) + integer_size(len(words) + 4), 0, words
+            for word in elements:
                 length = len(word)
+                payload += length
                 # What may be an integer begins with a digit or "-" and comes before ":"; most text does not.
                 size += length + 2 if length < 64 and word >= b":" else element_size(word)
-            node.size += size
+            if node is None or not node.has_room(payload, max_bytes, max_entries):
+                node = Node(ms << 64 | seq, names, node)
+                known.append(node)
+                fields = node.fields
+                size = node.count_size + sum(map(element_size, words[1::2]))
+            node.size += size + node.id_size(ms, seq)
             node.live += 1
             node.last_id = ms << 64 | seq
         self.accounted = chunk.id_at(stop - 1)

@@ -69,7 +69,7 @@ class Stream:
         self._nodes = Nodes(NODE_MAX_BYTES, NODE_MAX_ENTRIES)
         # Where the last take_after ended: (ID, chunk index, position of the next entry).
         self._cursor = (-1, 0, 0)
-        # "$15\r\n1700000000000-", right for this ms and sequences of one length: start <= seq < end.
+        # "*2\r\n$15\r\n1700000000000-", right for this ms and sequences of one length: start <= seq < end.
         self._prefix = b""
         self._prefix_ms = -1
         self._prefix_start = 0
@@ -88,7 +88,7 @@ class Stream:
 
         Args:
             stream_id: greater than ``last_id``; the caller has made sure.
-            fields: the encoded array of fields and values, ``*<2k>\r\n$…``.
+            fields: the encoded array of fields and values, ``*<2k>\r\n$…``; at most 3 GiB.
             node_max_bytes: stream-node-max-bytes as it is now.
             node_max_entries: stream-node-max-entries as it is now.
 
@@ -104,15 +104,15 @@ class Stream:
         seq = stream_id & MAX_U64
         if ms != self._prefix_ms or not self._prefix_start <= seq < self._prefix_end:
             self._remember_prefix(ms, seq)
-        bulk = self._prefix + (_SEQ_ENDS[seq] if seq < 256 else b"%d\r\n" % seq)
+        head = self._prefix + (_SEQ_ENDS[seq] if seq < 256 else b"%d\r\n" % seq)
         chunk = self._tail
         if chunk is None or len(chunk.heads) >= MAX_ENTRIES or len(chunk.data) >= MAX_BYTES:
             chunk = self._grow(stream_id)
         data = chunk.data
-        end = len(data) + 4 + len(bulk) + len(fields)
-        chunk.offsets.append(end)  # first, for it refuses more than 4 GiB
-        data += b"*2\r\n" + bulk + fields
-        chunk.heads.append(4 + len(bulk))
+        entry = head + fields
+        chunk.offsets.append(len(data) + len(entry))  # first, for it refuses more than 4 GiB
+        data += entry
+        chunk.heads.append(len(head))
         chunk.ms.append(ms)
         chunk.seq.append(seq)
         if not self.length:
@@ -121,7 +121,7 @@ class Stream:
         self.length += 1
         self.entries_added += 1
         self.last_id = stream_id
-        return bulk
+        return head[4:]
 
     def _grow(self, stream_id: int) -> Chunk:
         """Close the tail and begin a new one."""
@@ -134,7 +134,7 @@ class Stream:
 
     def _remember_prefix(self, ms: int, seq: int) -> None:
         digits = len(str(seq))
-        self._prefix = b"$%d\r\n%d-" % (len(str(ms)) + 1 + digits, ms)
+        self._prefix = b"*2\r\n$%d\r\n%d-" % (len(str(ms)) + 1 + digits, ms)
         self._prefix_ms = ms
         self._prefix_start = 10 ** (digits - 1) if digits > 1 else 0
         self._prefix_end = 10**digits
@@ -433,6 +433,12 @@ class Stream:
         """How many macro nodes Redis would have (XINFO's radix-tree-keys)."""
         self._nodes.settle_all(self._chunks)
         return len(self._nodes.known)
+
+    @property
+    def node_ids(self) -> list[int]:
+        """The first ID of each macro node, deleted entries counted: the keys of Redis' radix tree."""
+        self._nodes.settle_all(self._chunks)
+        return [node.first_id for node in self._nodes.known]
 
     @property
     def first_physical_id(self) -> int:

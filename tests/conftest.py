@@ -53,7 +53,9 @@ def valkey(running: Callable[[str], ServerProcess]) -> ServerProcess:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """An xdist worker tells its controller which peers it missed."""
     if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["missing_peers"] = dict(servers.missing)
+        session.config.workeroutput["missing_peers"] = {
+            kind: list(tests) for kind, tests in servers.missing.items()
+        }
 
 
 class MissingPeersOfWorkers:
@@ -61,18 +63,23 @@ class MissingPeersOfWorkers:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
-        for kind, count in getattr(node, "workeroutput", {}).get("missing_peers", {}).items():
-            servers.missing[kind] = servers.missing.get(kind, 0) + count
+        for kind, tests in getattr(node, "workeroutput", {}).get("missing_peers", {}).items():
+            servers.missing.setdefault(kind, set()).update(tests)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(MissingPeersOfWorkers())
 
 
+def pytest_report_header() -> str:
+    """The versions compared with: the excuses are true of redis-server 7.0 and valkey 9.1."""
+    return f"peers: redis-server {servers.version_of('redis7')}, valkey-server {servers.version_of('valkey')}"
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    for kind, count in sorted(servers.missing.items()):
+    for kind, tests in sorted(servers.missing.items()):
         terminalreporter.write_line(
-            f"PEER MISSING: {kind} ({count} tests failed for it): {servers.HOW_TO_GET[kind]}",
+            f"PEER MISSING: {kind} ({len(tests)} tests failed for it): {servers.HOW_TO_GET[kind]}",
             red=True,
             bold=True,
         )

@@ -6,6 +6,7 @@ import re
 
 import pytest
 from support.servers import start_server
+from support.until import until
 from support.wire import ConnectionClosedError
 
 # What Redis 7.0 and Rillet answer byte for byte.
@@ -305,12 +306,10 @@ def test_wait_blocks_until_its_timeout_and_can_be_unblocked(rillet_process):
     with rillet_process.wire() as waiting, rillet_process.wire() as other:
         number = waiting.call("CLIENT", "ID").plain()
         waiting.send("WAIT", 1, 0)
-        while str(other.call("CLIENT", "UNBLOCK", number)) == ":0":
-            pass
+        until(lambda: str(other.call("CLIENT", "UNBLOCK", number)) == ":1")
         assert str(waiting.read()) == ":0"
         waiting.send("WAIT", 1, 0)
-        while str(other.call("CLIENT", "UNBLOCK", number, "ERROR")) == ":0":
-            pass
+        until(lambda: str(other.call("CLIENT", "UNBLOCK", number, "ERROR")) == ":1")
         assert str(waiting.read()) == "-UNBLOCKED client unblocked via CLIENT UNBLOCK"
         assert str(waiting.call("PING")) == "+PONG"
 

@@ -62,7 +62,7 @@ def test_only_the_sections_asked_for_are_told(server):
     with server.wire() as wire:
         assert list(sections(wire, "SERVER", "nothing", "cpu")) == ["Server", "CPU"]
         assert wire.call("INFO", "nothing").value == b""
-        assert list(sections(wire, "clients", "default"))[0] == "Server"
+        assert next(iter(sections(wire, "clients", "default"))) == "Server"
 
 
 def test_it_is_text_in_resp3(server):

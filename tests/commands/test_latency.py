@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from rillet.commands.latency import Latency
 from support.fake_server import FakeServer
 from support.servers import start_server
+
+from rillet.commands.latency import Latency
 
 
 @pytest.fixture(scope="module")

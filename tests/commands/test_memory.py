@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from support.servers import start_server
+
 from rillet.commands.memory import human_bytes, key_bytes, resident_bytes
 from rillet.storage.stream import Stream
-from support.servers import start_server
 
 
 @pytest.mark.parametrize(

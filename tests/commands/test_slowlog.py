@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from rillet.commands.redaction import redacted
 from support.servers import start_server
+
+from rillet.commands.redaction import redacted
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,7 @@ def remembered(server, *commands):
         assert wire.call("SLOWLOG", "LEN").plain() == len(entries)
         assert [entry[0] for entry in entries] == sorted((entry[0] for entry in entries), reverse=True)
     # Redis remembers RESET itself and CONFIG SET.
-    return [entry[3] for entry in entries if entry[3][0] not in {b"SLOWLOG"} and b"-1" not in entry[3]]
+    return [entry[3] for entry in entries if entry[3][0] != b"SLOWLOG" and b"-1" not in entry[3]]
 
 
 @pytest.mark.parametrize(
@@ -88,11 +89,8 @@ def test_only_the_newest_are_kept(servers):
         wire.call("CONFIG", "SET", "slowlog-log-slower-than", -1)
         words = [entry[3] for entry in wire.call("SLOWLOG", "GET").plain()]
         wire.call("CONFIG", "SET", "slowlog-max-len", 128)
-    assert words == [
-        [b"CONFIG", b"SET", b"slowlog-log-slower-than", b"-1"],
-        [b"ECHO", b"5"],
-        [b"ECHO", b"4"],
-    ] or words == [[b"ECHO", b"5"], [b"ECHO", b"4"], [b"ECHO", b"3"]]
+    # The threshold that CONFIG SET has set holds for itself already.
+    assert words == [[b"ECHO", b"5"], [b"ECHO", b"4"], [b"ECHO", b"3"]]
 
 
 def test_exec_is_not_remembered_but_what_it_runs_is(servers):

@@ -210,7 +210,7 @@ def test_command_info_speaks_resp3(rillet_process):
     assert str(reply) == (
         '*[*[$"xclaim" :-6 ~[+write +fast] :1 :1 :1 ~[+@write +@stream +@fast] ~[$"nondeterministic_output"] '
         '~[%[$"flags" ~[+RW +update] $"begin_search" %[$"type" $"index" $"spec" %[$"index" :1]] '
-        '$"find_keys" %[$"type" $"range" $"spec" %[$"lastkey" :0 $"keystep" :1 $"limit" :0]]]] *[]] null_]'
+        '$"find_keys" %[$"type" $"range" $"spec" %[$"lastkey" :0 $"keystep" :1 $"limit" :0]]]] ~[]] null_]'
     )
 
 

@@ -177,6 +177,39 @@ KEYS = st.one_of(
     ),
 )
 
+# Reads that wait.
+WAITING = st.one_of(
+    line(
+        "XREADGROUP",
+        "GROUP",
+        GROUP,
+        CONSUMER,
+        maybe("COUNT", COUNT),
+        "BLOCK",
+        "0",
+        maybe("NOACK"),
+        "STREAMS",
+        KEY,
+        ">",
+    ),
+    line(
+        "XREADGROUP",
+        "GROUP",
+        GROUP,
+        CONSUMER,
+        maybe("COUNT", "1"),
+        "BLOCK",
+        "0",
+        "STREAMS",
+        "s",
+        "t",
+        ">",
+        ">",
+    ),
+    line("XREAD", maybe("COUNT", COUNT), "BLOCK", "0", "STREAMS", KEY, st.one_of(st.just("$"), ID)),
+    line("XREAD", "BLOCK", "0", "STREAMS", "s", "t", "$", one_of("$", "3-0")),
+)
+
 # How often each sort is drawn (a `one_of` of `one_of`s would be flattened, and the weights lost).
 WEIGHTS = [
     (XADD, 6),

@@ -281,9 +281,8 @@ def without_setid_of_reads(effects: list[bytes]) -> list[bytes]:
         claim = READ_CLAIM.fullmatch(out[-1]) if out else None
         if claim and effect.startswith(b"XGROUP SETID %s %s %s ENTRIESREAD " % claim.groups()):
             continue
-        if effect.startswith(b"XGROUP SETID ") and b" ENTRIESREAD " in effect:
-            effect = effect.rpartition(b" ")[0]
-        out.append(effect)
+        has_counter = effect.startswith(b"XGROUP SETID ") and b" ENTRIESREAD " in effect
+        out.append(effect.rpartition(b" ")[0] if has_counter else effect)
     if len(out) == 3 and out[0] == b"MULTI" and out[2] == b"EXEC":
         return out[1:2]
     return out

@@ -19,7 +19,7 @@ from differential.commands import (
     with_explicit_consumers,
 )
 from differential.excused import EFFECTS, full_in_redis_8, without_setid_of_reads
-from differential.test_scripts import CASES
+from differential.judge import CASES
 from hypothesis import Phase, given
 from hypothesis import strategies as st
 from support.aof import FOLDER, AofTail, Words, aof_files, flags_for, read_commands
@@ -43,7 +43,7 @@ class Logged:
     """A server with an AOF, and what it has appended."""
 
     def __init__(self, kind: str) -> None:
-        self.server = start_server(kind, *flags_for(kind), "--stream-node-max-entries", NODE_ENTRIES)
+        self.server = start_server(kind, *flags_for(kind))
         self.tail = AofTail(self.server)
 
     def effects(self, masks: Masks) -> list[bytes]:
@@ -111,10 +111,13 @@ def compare(steps: list[tuple[str, list[bytes], list[bytes]]], kind: str) -> Non
 def test_a_script_is_propagated_as_by_valkey(logged, case):
     real, mine = (play_script(logged(kind), case) for kind in ("valkey", "rillet"))
     steps = []
-    for (step, got), (_, wanted) in zip(mine, real, strict=True):
+    for (step, got), (_, written) in zip(mine, real, strict=True):
+        wanted = written
         if step.effects is not None:
             excuse = EFFECTS[step.effects]
-            assert list(excuse.valkey) == wanted, f"{step.text}: valkey does not write what {step.effects} states"
+            assert list(excuse.valkey) == written, (
+                f"{step.text}: valkey does not write what {step.effects} states"
+            )
             wanted = list(excuse.redis_8)
         steps.append((f"line {step.line}: {step.text}", got, wanted))
     compare(steps, "valkey")
@@ -123,6 +126,7 @@ def test_a_script_is_propagated_as_by_valkey(logged, case):
 def play_run(logged: Logged, run: list[Command]) -> list[list[bytes]]:
     with logged.server.wire() as wire:
         wire.call("FLUSHALL")
+        wire.call("CONFIG", "SET", "stream-node-max-entries", NODE_ENTRIES)
         logged.tail.take()
         masks = Masks()
         out = []
@@ -141,14 +145,14 @@ def numbered(
 
 @fuzz_settings(60)
 @given(run=runs(30))
-def test_a_run_is_propagated_as_by_valkey(logged, run):
+def test_a_run_is_propagated_as_by_valkey(valkey, logged, run):
     real, mine = (play_run(logged(kind), run) for kind in ("valkey", "rillet"))
     compare(numbered(run, mine, real), "valkey")
 
 
 @fuzz_settings(40)
 @given(run=runs(30).map(with_explicit_consumers))
-def test_a_run_is_propagated_as_by_redis_but_for_setid(logged, run):
+def test_a_run_is_propagated_as_by_redis_but_for_setid(redis7, logged, run):
     real, mine = (
         [without_setid_of_reads(effects) for effects in play_run(logged(kind), run)]
         for kind in ("redis7", "rillet")
@@ -210,7 +214,7 @@ def agree(kind: str, real: dict[str, Node], mine: dict[str, Node]) -> None:
 
 @fuzz_settings(3, phases=[Phase.explicit, Phase.generate])
 @given(generated=st.lists(runs(20), min_size=8, max_size=16))
-def test_every_server_reads_what_rillet_wrote(generated):
+def test_every_server_reads_what_rillet_wrote(redis7, valkey, generated):
     with ExitStack() as stack:
         writer = stack.enter_context(
             start_server("rillet", *flags_for("rillet"), "--stream-node-max-entries", NODE_ENTRIES)
@@ -235,7 +239,7 @@ def test_every_server_reads_what_rillet_wrote(generated):
 @fuzz_settings(2, phases=[Phase.explicit, Phase.generate])
 @given(generated=st.lists(runs(20), min_size=8, max_size=16))
 @pytest.mark.parametrize("kind", ["redis7", "valkey"])
-def test_rillet_reads_what_a_real_server_wrote(kind, generated):
+def test_rillet_reads_what_a_real_server_wrote(redis7, valkey, kind, generated):
     with ExitStack() as stack:
         writer = stack.enter_context(
             start_server(kind, *flags_for(kind), "--stream-node-max-entries", NODE_ENTRIES)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
 import pytest
 from differential.commands import (
+    BEGINNING,
     NODE_ENTRIES,
     STREAMS,
+    WAITING,
     fuzz_settings,
     masks_of,
     runs,
@@ -16,6 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.masks import Masks
 from support.wire import Node, Wire, encode_command
+
+if TYPE_CHECKING:
+    from support.servers import ServerProcess
 
 Command = list[str]
 
@@ -30,9 +38,18 @@ LAST_LOOKS: list[Command] = [
 
 def play(wire: Wire, run: list[Command], pipelined: bool) -> list[Node]:
     """The masked replies of a server, which is emptied first."""
+    clear(wire)
+    return play_on(wire, run, pipelined)
+
+
+def clear(wire: Wire) -> None:
     before: list[Command] = [["FLUSHALL"], ["CONFIG", "SET", "stream-node-max-entries", str(NODE_ENTRIES)]]
     for command in before:
         assert wire.call(*command).value == b"OK"
+
+
+def play_on(wire: Wire, run: list[Command], pipelined: bool) -> list[Node]:
+    """The masked replies of a server as it is."""
     if pipelined:
         wire.send_raw(b"".join(encode_command(*command) for command in run))
         replies = [wire.read() for _ in run]
@@ -84,9 +101,45 @@ def wires(running):
         wire.close()
 
 
+def play_with_waiters(
+    server: ServerProcess, protocol: int, waiting: list[Command], run: list[Command]
+) -> tuple[list[Node], list[Node]]:
+    """The replies to a run while other connections wait, and what those got (a null: nothing)."""
+    with ExitStack() as stack:
+        wire = stack.enter_context(server.wire(protocol))
+        clear(wire)
+        play_on(wire, BEGINNING, pipelined=True)
+        waiters = []
+        for command in waiting:
+            waiter = stack.enter_context(server.wire(protocol))
+            waiters.append((waiter, waiter.call("CLIENT", "ID").value))
+            waiter.send(*command)
+            # The second PING is read in a later round of the event loop than the waiter's command.
+            wire.call("PING")
+            wire.call("PING")
+        replies = play_on(wire, run, pipelined=False)
+        for _, client in waiters:
+            wire.call("CLIENT", "UNBLOCK", client)
+        got = [waiter.read() for waiter, _ in waiters]
+        return replies + play_on(wire, LAST_LOOKS, pipelined=True), got
+
+
+@fuzz_settings(120)
+@given(
+    waiting=st.lists(WAITING, min_size=1, max_size=4),
+    run=runs(14).map(lambda run: run[len(BEGINNING) :]),
+    protocol=st.sampled_from([2, 3]),
+)
+def test_blocked_readers_are_served_as_by_valkey(valkey, rillet_process, waiting, run, protocol):
+    real, served = play_with_waiters(valkey, protocol, waiting, run)
+    mine, mine_served = play_with_waiters(rillet_process, protocol, waiting, run)
+    everything = [["waiting:", *command] for command in waiting] + run + LAST_LOOKS
+    compare(everything, mine_served + mine, served + real, "valkey")
+
+
 @fuzz_settings(300)
 @given(run=runs(), protocol=st.sampled_from([2, 3]), pipelined=st.booleans())
-def test_a_run_of_commands_is_answered_as_by_valkey(wires, run, protocol, pipelined):
+def test_a_run_of_commands_is_answered_as_by_valkey(valkey, wires, run, protocol, pipelined):
     run += LAST_LOOKS
     real = play(wires("valkey", protocol), run, pipelined=True)
     compare(run, play(wires("rillet", protocol), run, pipelined), real, "valkey")
@@ -94,7 +147,7 @@ def test_a_run_of_commands_is_answered_as_by_valkey(wires, run, protocol, pipeli
 
 @fuzz_settings(150)
 @given(run=runs(), protocol=st.sampled_from([2, 3]), pipelined=st.booleans())
-def test_a_run_with_explicit_consumers_is_answered_as_by_redis(wires, run, protocol, pipelined):
+def test_a_run_with_explicit_consumers_is_answered_as_by_redis(redis7, wires, run, protocol, pipelined):
     # 7.0 tells neither active-time nor the newer lags: XINFO is valkey's part.
     run = with_explicit_consumers(run) + [words for words in LAST_LOOKS if words[0] != "XINFO"]
     real = play(wires("redis7", protocol), run, pipelined=True)

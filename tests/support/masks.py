@@ -97,5 +97,5 @@ class Masks:
     def fill_in(self, text: str) -> str:
         """`{n}` in a command is this server's own n-th automatic ID."""
         for value, number in self.seen.items():
-            text = text.replace("{%d}" % number, value.decode())
+            text = text.replace(f"{{{number}}}", value.decode())
         return text

@@ -189,6 +189,7 @@ class Player:
         self.wires: dict[str, Wire] = {}
         self.masks = Masks()
         self.control = Wire(port)
+        empty(self.control)
 
     def close(self) -> None:
         """Hang up and make the server as new (by a connection no password or ACL of the case touched)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -24,15 +25,15 @@ HOW_TO_GET = {
 }
 QUIET = ("--save", "")
 
-# Which peers were asked for in vain, and by how many tests: told once more in the terminal summary.
-missing: dict[str, int] = {}
+# Which peers were asked for in vain, and by which tests: told once more in the terminal summary.
+missing: dict[str, set[str]] = {}
 
 
 def find_binary(kind: str) -> Path | None:
     """The executable of a kind of server, or None. RILLET_PEER_<KIND> names another one."""
     chosen = os.environ.get(f"RILLET_PEER_{kind.upper()}")
     if chosen:
-        return Path(chosen)
+        return Path(chosen) if Path(chosen).exists() else None
     if kind == "rillet":
         beside = Path(sys.executable).parent / "rillet"
         return beside if beside.exists() else None
@@ -57,9 +58,19 @@ def require_binary(kind: str) -> Path:
     """The executable, or a failed test that says how to get it: a missing peer is never a silent skip."""
     binary = find_binary(kind)
     if binary is None:
-        missing[kind] = missing.get(kind, 0) + 1
+        missing.setdefault(kind, set()).add(os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0])
         pytest.fail(HOW_TO_GET[kind], pytrace=False)
     return binary
+
+
+def version_of(kind: str) -> str:
+    """What a peer says of itself, for the header of a test run: excuses are true of one version only."""
+    binary = find_binary(kind)
+    if binary is None:
+        return "missing"
+    told = subprocess.run([binary, "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"\bv=(\S+)", told)
+    return found[1] if found else told.strip()
 
 
 def free_port() -> int:

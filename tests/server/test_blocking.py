@@ -1,0 +1,439 @@
+"""Blocked readers: who is served, in which order, and who is forgotten."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+
+import pytest
+import redis
+from support.live import LiveServer, eventually
+
+NOGROUP = b"NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option"
+WRONGTYPE = b"WRONGTYPE Operation against a key holding the wrong kind of value"
+
+
+@pytest.fixture(scope="module")
+def shared():
+    with LiveServer(appendonly=True) as server:
+        yield server
+
+
+@pytest.fixture
+def server(shared):
+    shared.reset()
+    return shared
+
+
+@pytest.fixture
+def wire(server):
+    with server.wire() as wire:
+        yield wire
+
+
+@pytest.fixture
+def blocked(server):
+    """`blocked(words...)` is a new connection that waits for the command's reply."""
+    wires = []
+
+    def start(*words, protocol=2):
+        wire = server.wire(protocol)
+        wires.append(wire)
+        before = len(server.inside.blocking.waiters)
+        wire.send(*words)
+        server.wait_for_blocked(before + 1)
+        return wire
+
+    yield start
+    for wire in wires:
+        wire.close()
+    server.wait_for_blocked(0)
+
+
+def read(timeout=0, key="s"):
+    return ("XREAD", "BLOCK", timeout, "STREAMS", key, "$")
+
+
+def read_group(consumer="c", group="g", timeout=0, keys=("s",)):
+    return ("XREADGROUP", "GROUP", group, consumer, "BLOCK", timeout, "STREAMS", *keys, *[">"] * len(keys))
+
+
+def make_group(wire, key="s", group="g"):
+    assert wire.call("XGROUP", "CREATE", key, group, "$", "MKSTREAM").value == b"OK"
+
+
+def ids(node) -> dict[bytes, list[bytes]]:
+    """The IDs in a reply of XREAD, by key."""
+    return {key: [entry[0] for entry in entries] for key, entries in node.plain()}
+
+
+def is_quiet(wire) -> bool:
+    return wire.pending() == b""
+
+
+# Serving
+
+
+def test_every_reader_gets_the_entry(wire, blocked):
+    readers = [blocked(*read()), blocked(*read(timeout=100_000)), blocked(*read(), protocol=3)]
+    wire.call("XADD", "s", "1-1", "f", "v")
+    for reader in readers:
+        assert ids(reader.read()) == {b"s": [b"1-1"]}
+
+
+def test_the_first_of_a_group_is_served_and_the_others_wait_on(server, wire, blocked):
+    make_group(wire)
+    consumers = [blocked(*read_group(name)) for name in ("a", "b", "c")]
+    for number, consumer in enumerate(consumers, 1):
+        wire.call("XADD", "s", f"{number}-1", "f", "v")
+        assert ids(consumer.read()) == {b"s": [f"{number}-1".encode()]}
+        server.wait_for_blocked(3 - number)
+
+
+def test_groups_are_served_independently(wire, blocked):
+    make_group(wire, group="g")
+    make_group(wire, group="h")
+    readers = [blocked(*read_group("a", "g")), blocked(*read_group("b", "g")), blocked(*read_group("c", "h"))]
+    wire.call("XADD", "s", "1-1", "f", "v")
+    assert ids(readers[0].read()) == ids(readers[2].read()) == {b"s": [b"1-1"]}
+    assert is_quiet(readers[1])
+
+
+def test_one_reader_waits_for_many_keys_and_gets_what_came(server, wire, blocked):
+    for key in ("s", "t", "u"):
+        make_group(wire, key)
+    reader = blocked(*read_group(keys=("s", "t", "u")))
+    assert server.info("total_blocking_keys") == server.info("total_blocking_keys_on_nokey") == "3"
+    wire.call("XADD", "t", "1-1", "f", "v")
+    assert ids(reader.read()) == {b"t": [b"1-1"]}
+    assert server.info("total_blocking_keys") == "0"
+
+
+def test_a_transaction_wakes_a_reader_once_with_all_of_it(wire, blocked):
+    reader = blocked("XREAD", "BLOCK", 0, "STREAMS", "t", "s", "$", "$")
+    wire.send_raw(b"MULTI\r\nXADD s 1-1 f v\r\nXADD t 2-1 f v\r\nXADD s 3-1 f v\r\nEXEC\r\n")
+    assert ids(reader.read()) == {b"t": [b"2-1"], b"s": [b"1-1", b"3-1"]}
+
+
+def test_a_transaction_that_adds_and_deletes_does_not_wake(server, wire, blocked):
+    reader = blocked(*read())
+    wire.send_raw(b"MULTI\r\nXADD s 1-1 f v\r\nDEL s\r\nEXEC\r\n")
+    for _ in range(4):
+        wire.read()
+    assert wire.call("PING").value == b"PONG"
+    assert is_quiet(reader)
+    server.wait_for_blocked(1)
+
+
+def test_the_writer_has_its_reply_before_a_reader_that_it_wakes_acts(wire, blocked):
+    reader = blocked(*read())
+    reader.send("XLEN", "s")  # waits behind the blocked command
+    wire.send_raw(b"XADD s 1-1 f v\r\nXADD s 2-1 f v\r\n")
+    assert [wire.read().value, wire.read().value] == [b"1-1", b"2-1"]
+    assert ids(reader.read()) == {b"s": [b"1-1"]}
+    assert reader.read().plain() == 2
+
+
+def test_commands_behind_a_blocked_one_run_afterwards_in_order(wire, blocked):
+    reader = blocked(*read())
+    reader.send_raw(b"INCR n\r\nINCR n\r\nXREAD BLOCK 0 STREAMS s $\r\nINCR n\r\n")
+    assert wire.call("EXISTS", "n").plain() == 0
+    wire.call("XADD", "s", "1-1", "f", "v")
+    assert ids(reader.read()) == {b"s": [b"1-1"]}
+    assert [reader.read().plain(), reader.read().plain()] == [1, 2]
+    wire.call("XADD", "s", "2-1", "f", "v")
+    assert ids(reader.read()) == {b"s": [b"2-1"]}
+    assert reader.read().plain() == 3
+
+
+def test_a_protocol_error_behind_a_blocked_command_waits_for_its_reply(wire, blocked):
+    reader = blocked(*read())
+    reader.send_raw(b"*1\r\n!x\r\n")
+    assert is_quiet(reader)
+    wire.call("XADD", "s", "1-1", "f", "v")
+    assert ids(reader.read()) == {b"s": [b"1-1"]}
+    assert reader.read().value == b"ERR Protocol error: expected '$', got '!'"
+    assert reader.is_closed_by_server()
+
+
+def test_a_stream_that_appears_by_rename_serves(wire, blocked):
+    reader = blocked("XREAD", "BLOCK", 0, "STREAMS", "s", "0")
+    wire.call("XADD", "t", "5-1", "f", "v")
+    wire.call("RENAME", "t", "s")
+    assert ids(reader.read()) == {b"s": [b"5-1"]}
+
+
+def test_waiting_is_by_database(server, wire, blocked):
+    reader = blocked(*read())
+    wire.call("SELECT", 1)
+    wire.call("XADD", "s", "1-1", "f", "v")
+    assert is_quiet(reader)
+    wire.call("SELECT", 0)
+    wire.call("XADD", "s", "2-1", "f", "v")
+    assert ids(reader.read()) == {b"s": [b"2-1"]}
+
+
+def test_nothing_blocks_inside_a_transaction(wire):
+    make_group(wire)
+    wire.call("MULTI")
+    wire.call(*read())
+    wire.call(*read_group())
+    assert wire.call("EXEC").plain() == [None, None]
+
+
+# The end of what was waited for
+
+
+@pytest.mark.parametrize(
+    "end",
+    [["DEL s"], ["UNLINK s"], ["FLUSHDB"], ["FLUSHALL"], ["RENAME s t"], ["SWAPDB 0 1"], ["PEXPIRE s -1"]],
+)
+def test_a_key_that_goes_away_ends_the_wait_of_a_group_reader_only(server, wire, blocked, end):
+    make_group(wire)
+    of_group, reader = blocked(*read_group()), blocked(*read())
+    for line in end:
+        wire.call(*line.split())
+    assert of_group.read().value == NOGROUP
+    server.wait_for_blocked(1)
+    assert is_quiet(reader)
+
+
+def test_a_key_that_expires_ends_the_wait(server, wire, blocked):
+    make_group(wire)
+    wire.call("EXPIRE", "s", 3600)
+    reader = blocked(*read_group())
+    server.clock.advance(hours=2)
+    assert reader.read().value == NOGROUP
+
+
+def test_another_type_in_its_place_is_a_wrong_type(server, wire, blocked):
+    make_group(wire)
+    of_group, reader = blocked(*read_group()), blocked(*read())
+    wire.call("SET", "s", "v")
+    assert of_group.read().value == WRONGTYPE
+    assert is_quiet(reader)
+    wire.call("DEL", "s")
+    wire.call("XADD", "s", "1-1", "f", "v")
+    assert ids(reader.read()) == {b"s": [b"1-1"]}
+
+
+def test_a_group_that_is_destroyed_ends_the_wait_of_its_readers(server, wire, blocked):
+    make_group(wire, group="g")
+    make_group(wire, group="h")
+    one, other = blocked(*read_group("a", "g")), blocked(*read_group("a", "h"))
+    wire.call("XGROUP", "DESTROY", "s", "g")
+    assert one.read().value == NOGROUP
+    wire.call("XADD", "s", "1-1", "f", "v")
+    assert ids(other.read()) == {b"s": [b"1-1"]}
+
+
+# Time
+
+
+def test_the_time_is_in_milliseconds_and_follows_the_servers_clock(server, wire, blocked):
+    readers = [blocked(*read(timeout=60_000)), blocked(*read(timeout=120_000), protocol=3), blocked(*read())]
+    assert server.info("clients_in_timeout_table") == "2"
+    server.clock.advance(milliseconds=59_000)
+    assert [is_quiet(reader) for reader in readers] == [True, True, True]
+    server.clock.advance(milliseconds=2000)
+    assert readers[0].read().encode() == b"*-1\r\n"
+    server.clock.advance(milliseconds=60_000)
+    assert readers[1].read().encode() == b"_\r\n"
+    assert is_quiet(readers[2])
+
+
+def test_a_short_time_passes_by_itself(wire):
+    assert wire.call(*read(timeout=1)).is_null
+    make_group(wire)
+    assert wire.call(*read_group(timeout=1)).is_null
+
+
+def test_a_reader_that_was_woken_for_nothing_keeps_its_first_deadline(server, wire, blocked):
+    server.clock.freeze()
+    reader = blocked("XREAD", "BLOCK", 10_000, "STREAMS", "s", "5-0")
+    server.clock.advance(seconds=9)
+    wire.call("XADD", "s", "1-1", "f", "v")
+    server.clock.advance(seconds=2)
+    assert reader.read().is_null
+    server.clock.resume()
+
+
+def test_deadlines_of_served_readers_do_not_pile_up(server, wire):
+    for _ in range(150):
+        wire.send("XREAD", "BLOCK", 1_000_000, "STREAMS", "s", "$")
+        server.wait_for_blocked(1)
+        server.run_inside(lambda: server.inside.blocking.unblock(next(iter(server.inside.blocking.waiters))))
+        assert wire.read().is_null
+    assert len(server.inside.blocking._deadlines) < 100
+
+
+# CLIENT UNBLOCK
+
+
+def test_unblock_answers_as_if_the_time_was_up_or_with_an_error(server, wire, blocked):
+    with server.wire() as one:
+        number = one.call("CLIENT", "ID").plain()
+        for words, expected in (
+            ([], b"*-1\r\n"),
+            (["TIMEOUT"], b"*-1\r\n"),
+            (["ERROR"], b"-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n"),
+        ):
+            one.send(*read())
+            server.wait_for_blocked(1)
+            assert wire.call("CLIENT", "UNBLOCK", number, *words).plain() == 1
+            assert one.read().encode() == expected
+        assert wire.call("CLIENT", "UNBLOCK", number).plain() == 0
+        assert wire.call("CLIENT", "UNBLOCK", 10**9).plain() == 0
+        assert one.call("PING").value == b"PONG"
+
+
+def test_a_blocked_command_is_counted_once_when_it_ends(server, wire, blocked):
+    reader = blocked("XREAD", "BLOCK", 0, "STREAMS", "s", "5-0")
+    wire.call("XADD", "s", "1-1", "f", "v")
+    assert server.info("blocked_clients") == "1"
+    with pytest.raises(StopIteration):
+        server.info("cmdstat_xread")
+    wire.call("XADD", "s", "6-1", "f", "v")
+    reader.read()
+    assert server.info("cmdstat_xread").startswith("calls=1,")
+    assert server.info("blocked_clients") == "0"
+
+
+# Connections that go away
+
+
+def reset(wire) -> None:
+    wire._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    wire.close()
+
+
+GOING = {
+    "close": lambda wire: wire.close(),
+    "half-close": lambda wire: wire._socket.shutdown(socket.SHUT_WR),
+    "reset": reset,
+}
+
+
+@pytest.mark.parametrize("going", GOING.values(), ids=GOING.keys())
+def test_a_blocked_consumer_whose_connection_ends_takes_nothing(server, wire, blocked, going):
+    make_group(wire)
+    going(blocked(*read_group("dead")))
+    server.wait_for_blocked(0)
+    living = blocked(*read_group("living"))
+    wire.call("XADD", "s", "1-1", "f", "v")
+    assert ids(living.read()) == {b"s": [b"1-1"]}
+    assert wire.call("XPENDING", "s", "g").plain()[3] == [[b"living", b"1"]]
+
+
+def test_the_end_of_a_connection_and_an_entry_in_one_turn_of_the_loop(server, wire, blocked):
+    """The end is seen first: between that and the closing of the socket the consumer must get nothing."""
+    make_group(wire)
+    blocked(*read_group("dead"))
+    connection = next(iter(server.inside.blocking.waiters))
+
+    def turn():
+        connection.eof_received()
+        assert not server.inside.blocking.waiters
+
+    server.run_inside(turn)
+    wire.call("XADD", "s", "1-1", "f", "v")
+    assert wire.call("XPENDING", "s", "g").plain()[0] == 0
+
+
+def test_a_killed_client_takes_nothing(server, wire, blocked):
+    make_group(wire)
+    with server.wire() as dead:
+        number = dead.call("CLIENT", "ID").plain()
+        dead.send(*read_group("dead"))
+        server.wait_for_blocked(1)
+        wire.send_raw(b"CLIENT KILL ID %d\r\nXADD s 1-1 f v\r\n" % number)
+        assert [wire.read().plain(), wire.read().plain()] == [1, b"1-1"]
+        assert dead.is_closed_by_server()
+    assert wire.call("XPENDING", "s", "g").plain()[0] == 0
+
+
+# What is propagated
+
+
+def test_each_served_reader_is_a_unit_of_its_own_after_the_entry(server, wire, blocked):
+    make_group(wire, group="g")
+    make_group(wire, group="h")
+    readers = [blocked(*read_group("a", "g")), blocked(*read_group("b", "h"))]
+    before = len(server.aof())
+    wire.call("XADD", "s", "1-1", "f", "v")
+    for reader in readers:
+        reader.read()
+    names = [command[0] for command in server.aof()[before:]]
+    unit = [b"MULTI", b"XCLAIM", b"XGROUP", b"EXEC"]
+    assert names == [b"XADD", *unit, *unit]
+    consumers = [command[3] for command in server.aof()[before:] if command[0] == b"XCLAIM"]
+    assert consumers == [b"a", b"b"]
+
+
+# Races
+
+
+def test_of_two_consumers_that_claim_the_same_idle_message_exactly_one_gets_it(server):
+    rounds = 60
+    admin = server.client()
+    admin.xgroup_create("s", "g", "$", mkstream=True)
+    barrier = threading.Barrier(2, timeout=30)
+    won: dict[str, list[bytes]] = {"a": [], "b": []}
+
+    def consumer(name):
+        client = server.client()
+        for number in range(1, rounds + 1):
+            message = f"{number}-1"
+            if barrier.wait() == 0:
+                client.xadd("s", {"f": "v"}, id=message)
+                client.xreadgroup("g", "dead", {"s": ">"})
+                # Idle for a minute: who claims makes it fresh, and so the other finds it too young.
+                client.xclaim("s", "g", "dead", 0, [message], idle=60_000)
+            barrier.wait()
+            won[name] += [entry[0] for entry in client.xclaim("s", "g", name, 30_000, [message])]
+        client.close()
+
+    threads = [threading.Thread(target=consumer, args=(name,)) for name in won]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(won["a"] + won["b"]) == sorted(f"{number}-1".encode() for number in range(1, rounds + 1))
+    admin.close()
+
+
+def test_many_blocked_consumers_share_the_entries_without_loss_or_double(server):
+    total, names = 200, ("a", "b", "c", "d")
+    admin = server.client()
+    admin.xgroup_create("s", "g", "$", mkstream=True)
+    got: dict[str, list[bytes]] = {name: [] for name in names}
+
+    def consume(name):
+        client = server.client(socket_timeout=None)
+        while True:
+            reply = client.xreadgroup("g", name, {"s": ">"}, count=3, block=0)
+            some = [
+                entry
+                for _, entries in (reply.items() if isinstance(reply, dict) else reply)
+                for entry in entries
+            ]
+            got[name] += [message for message, fields in some if b"stop" not in fields]
+            client.xack("s", "g", *[message for message, _ in some])
+            if any(b"stop" in fields for _, fields in some):
+                client.close()
+                return
+
+    threads = [threading.Thread(target=consume, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    sent = [admin.xadd("s", {"n": number}) for number in range(total)]
+    eventually(lambda: sum(map(len, got.values())) == total)
+    while any(thread.is_alive() for thread in threads):
+        admin.xadd("s", {"stop": ""})
+        for thread in threads:
+            thread.join(0.01)
+    assert sorted(message for some in got.values() for message in some) == sorted(sent)
+    assert admin.xpending("s", "g")["pending"] == 0
+    admin.close()
+    assert isinstance(admin, redis.Redis)

@@ -1,0 +1,361 @@
+"""The order of checks before a command runs, and what a bug in a handler does to the server: nothing."""
+
+from __future__ import annotations
+
+import pytest
+from support.live import LiveServer, eventually
+
+NOAUTH = b"NOAUTH Authentication required."
+ABORTED = b"EXECABORT Transaction discarded because of previous errors."
+
+
+@pytest.fixture(scope="module")
+def shared():
+    with LiveServer(appendonly=True) as server:
+        yield server
+
+
+@pytest.fixture
+def server(shared):
+    shared.reset()
+    return shared
+
+
+@pytest.fixture
+def wire(server):
+    with server.wire() as wire:
+        yield wire
+
+
+def error(wire, *words) -> bytes:
+    node = wire.call(*words)
+    assert node.kind == "-", str(node)
+    return node.value
+
+
+# Lookup and arity
+
+
+def test_an_unknown_command_is_answered_with_its_first_arguments(wire):
+    assert error(wire, "FOO") == b"ERR unknown command 'FOO', with args beginning with: "
+    assert (
+        error(wire, "foo", "a", "b c") == b"ERR unknown command 'foo', with args beginning with: 'a' 'b c' "
+    )
+
+
+def test_the_arguments_shown_of_an_unknown_command_are_cut_at_128_bytes(wire):
+    a = b"a" * 50
+    assert error(wire, "FOO", *[a] * 5) == (
+        b"ERR unknown command 'FOO', with args beginning with: '%b' '%b' '%b' " % (a, a, a[:22])
+    )
+    assert error(wire, "F" * 200) == (b"ERR unknown command '%b', with args beginning with: " % (b"F" * 128))
+
+
+def test_line_ends_in_an_unknown_command_do_not_break_the_protocol(wire):
+    assert error(wire, "a\r\nb", "c\nd") == b"ERR unknown command 'a  b', with args beginning with: 'c d' "
+    assert wire.call("PING").value == b"PONG"
+
+
+def test_an_unknown_subcommand_is_told_where_help_is(wire):
+    assert error(wire, "client", "nope") == b"ERR unknown subcommand 'nope'. Try CLIENT HELP."
+    assert error(wire, "client") == b"ERR wrong number of arguments for 'client' command"
+
+
+def test_a_name_with_a_bar_is_no_way_to_a_subcommand(wire):
+    assert error(wire, "client|id") == b"ERR unknown command 'client|id', with args beginning with: "
+
+
+def test_names_are_found_in_any_case(wire):
+    assert wire.call("pInG").value == b"PONG"
+    assert wire.call("cLiEnT", "iD").kind == ":"
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [(("PING", "a", "b"), "ping"), (("GET",), "get"), (("XGROUP", "CREATE", "s"), "xgroup|create")],
+)
+def test_arity_is_checked_with_the_full_name(wire, words, name):
+    assert error(wire, *words) == f"ERR wrong number of arguments for '{name}' command".encode()
+
+
+def test_arity_comes_before_authentication_and_lookup_before_arity():
+    with LiveServer(requirepass="x") as server, server.wire() as wire:
+        assert error(wire, "GET") == b"ERR wrong number of arguments for 'get' command"
+        assert error(wire, "FOO") == b"ERR unknown command 'FOO', with args beginning with: "
+        assert error(wire, "GET", "a") == NOAUTH
+
+
+def test_debug_is_refused_before_authentication_is_asked_for():
+    with LiveServer(process=True, requirepass="x", enable_debug_command="no", appendonly=False) as server:
+        with server.wire() as wire:
+            assert error(wire, "DEBUG", "JMAP").startswith(b"ERR DEBUG command not allowed.")
+            assert wire.call("AUTH", "x").value == b"OK"
+            assert error(wire, "DEBUG", "JMAP").startswith(b"ERR DEBUG command not allowed.")
+
+
+def test_rejected_and_failed_calls_are_counted_apart(server, wire):
+    wire.call("SET", "k", "v")
+    error(wire, "XLEN", "k")
+    error(wire, "XLEN")
+    assert server.info("cmdstat_xlen").endswith("rejected_calls=1,failed_calls=1")
+    assert server.info("errorstat_WRONGTYPE") == "count=1"
+
+
+# Authentication
+
+
+def test_before_auth_only_some_commands_run():
+    with LiveServer(requirepass="secret") as server:
+        with server.wire() as wire:
+            assert error(wire, "PING") == NOAUTH
+            assert error(wire, "CLIENT", "ID") == NOAUTH
+            assert error(wire, "MULTI") == NOAUTH
+            assert wire.call("RESET").value == b"RESET"
+            assert error(wire, "HELLO", "3").startswith(
+                b"NOAUTH HELLO must be called with the client already"
+            )
+            assert error(wire, "AUTH", "wrong").startswith(b"WRONGPASS ")
+            assert wire.call("AUTH", "secret").value == b"OK"
+            assert wire.call("PING").value == b"PONG"
+        with server.wire() as wire:
+            assert wire.call("HELLO", "3", "AUTH", "default", "secret").kind == "%"
+        with server.wire() as wire:
+            assert wire.call("QUIT").value == b"OK"
+            assert wire.is_closed_by_server()
+
+
+# Transactions
+
+
+def test_a_rejection_while_queueing_aborts_the_transaction(wire):
+    for refused in (["FOO"], ["GET"], ["WATCH", "k"], ["SHUTDOWN"]):
+        assert wire.call("MULTI").value == b"OK"
+        error(wire, *refused)
+        assert wire.call("SET", "k", "v").value == b"QUEUED"
+        # WATCH answers an error of its own and is no rejection.
+        if refused[0] == "WATCH":
+            assert wire.call("EXEC").plain() == [b"OK"]
+            wire.call("DEL", "k")
+        else:
+            assert error(wire, "EXEC") == ABORTED
+            assert wire.call("EXISTS", "k").plain() == 0
+
+
+def test_exec_itself_refused_ends_the_transaction(wire):
+    wire.call("MULTI")
+    assert error(wire, "EXEC", "x") == (
+        b"EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command"
+    )
+    assert error(wire, "EXEC") == b"ERR EXEC without MULTI"
+
+
+def test_a_nested_multi_leaves_the_transaction_open(wire):
+    wire.call("MULTI")
+    assert error(wire, "MULTI") == b"ERR MULTI calls can not be nested"
+    assert wire.call("EXEC").plain() == []
+
+
+def test_a_runtime_error_is_an_element_and_the_rest_runs(wire):
+    wire.call("SET", "k", "v")
+    wire.call("MULTI")
+    wire.call("XLEN", "k")
+    wire.call("SET", "k", "w")
+    reply = wire.call("EXEC")
+    assert [child.kind for child in reply.children] == ["-", "+"]
+    assert wire.call("GET", "k").value == b"w"
+
+
+def test_too_much_queued_for_exec_drops_the_connection():
+    with LiveServer(client_query_buffer_limit=1024 * 1024) as server, server.wire() as wire:
+        wire.call("MULTI")
+        for _ in range(3):
+            wire.send("SET", "k", "x" * 400_000)
+        wire.send("EXEC")
+        assert b"*" not in wire.read().encode() + wire.read().encode()
+        assert wire.is_closed_by_server()
+        with server.wire() as other:
+            assert other.call("EXISTS", "k").plain() == 0
+
+
+# Subscribers
+
+
+def test_a_resp2_subscriber_may_only_say_a_few_things(wire):
+    wire.call("SUBSCRIBE", "c")
+    assert error(wire, "GET", "k") == (
+        b"ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this "
+        b"context"
+    )
+    assert error(wire, "MULTI").startswith(b"ERR Can't execute 'multi'")
+    assert wire.call("PING").plain() == [b"pong", b""]
+    wire.call("UNSUBSCRIBE", "c")
+    assert wire.call("GET", "k").is_null
+
+
+def test_a_resp3_subscriber_may_say_everything(server):
+    with server.wire(3) as wire:
+        assert wire.call("SUBSCRIBE", "c").kind == ">"
+        assert wire.call("PING").value == b"PONG"
+        wire.send("PUBLISH", "c", "m")
+        assert [wire.read().kind, wire.read().kind] == [":", ">"]
+
+
+# A disk that refuses
+
+
+def test_writes_are_refused_while_the_aof_cannot_be_written(server, wire):
+    wire.call("SET", "k", "v")
+    files = server.inside.persistence.aof._files
+    good = files.write
+
+    def no_space(fd, data):
+        raise OSError(28, "No space left on device")
+
+    server.run_inside(lambda: setattr(files, "write", no_space))
+    try:
+        assert wire.call("SET", "k", "w").value == b"OK"  # everysec: answered before the disk said no
+        expected = b"MISCONF Errors writing to the AOF file: No space left on device"
+        for refused in (["SET", "k", "x"], ["PING"], ["XADD", "s", "*", "a", "b"]):
+            assert error(wire, *refused) == expected
+        assert wire.call("GET", "k").value == b"w"
+        assert server.info("aof_last_write_status") == "err"
+        wire.call("MULTI")
+        assert error(wire, "SET", "k", "x") == expected
+        assert error(wire, "EXEC") == ABORTED
+    finally:
+        server.run_inside(lambda: setattr(files, "write", good))
+    eventually(lambda: wire.call("SET", "k", "y").value == b"OK")
+    assert [b"SET", b"k", b"w"] in server.aof()
+
+
+# CLIENT PAUSE
+
+
+def test_a_pause_postpones_everything_and_keeps_the_order(server, wire):
+    with server.wire() as pauser:
+        pauser.call("CLIENT", "PAUSE", "100000", "ALL")
+        wire.send_raw(b"SET k 1\r\nINCR k\r\nGET k\r\n")
+        eventually(lambda: len(server.inside._postponed) == 1)
+        pauser.send("CLIENT", "UNPAUSE")  # as in Redis it has to wait, too
+        eventually(lambda: len(server.inside._postponed) == 2)
+        assert wire.pending() == b""
+        server.run_inside(server.inside.unpause)
+        assert pauser.read().value == b"OK"
+        assert [wire.read().value for _ in range(3)] == [b"OK", b"2", b"2"]
+
+
+def test_a_pause_ends_by_itself(server, wire):
+    wire.call("CLIENT", "PAUSE", "20")
+    assert wire.call("PING").value == b"PONG"
+    assert server.inside.paused_until == 0
+
+
+def test_a_pause_of_writes_lets_reads_pass(server, wire):
+    with server.wire() as writer:
+        wire.call("CLIENT", "PAUSE", "100000", "WRITE")
+        writer.send("XADD", "s", "1-1", "a", "b")
+        eventually(lambda: len(server.inside._postponed) == 1)
+        assert wire.call("XLEN", "s").plain() == 0
+        wire.call("MULTI")
+        wire.call("XLEN", "s")
+        assert wire.call("EXEC").plain() == [0]
+        wire.call("CLIENT", "UNPAUSE")
+        assert writer.read().value == b"1-1"
+
+
+def test_a_transaction_with_a_write_waits_for_the_end_of_the_pause(server, wire):
+    with server.wire() as writer:
+        writer.call("MULTI")
+        writer.call("SET", "k", "v")
+        wire.call("CLIENT", "PAUSE", "100000", "WRITE")
+        writer.send("EXEC")
+        eventually(lambda: len(server.inside._postponed) == 1)
+        wire.call("CLIENT", "UNPAUSE")
+        assert writer.read().plain() == [b"OK"]
+
+
+def test_a_postponed_client_that_goes_away_does_nothing_later(server, wire):
+    writer = server.wire()
+    wire.call("CLIENT", "PAUSE", "100000", "WRITE")
+    writer.send("SET", "k", "v")
+    eventually(lambda: len(server.inside._postponed) == 1)
+    writer.close()
+    eventually(lambda: not server.inside._postponed)
+    wire.call("CLIENT", "UNPAUSE")
+    assert wire.call("EXISTS", "k").plain() == 0
+
+
+# CLIENT REPLY
+
+
+def test_a_skipped_reply_of_a_blocked_command_is_skipped_when_it_comes(server, wire):
+    wire.send_raw(b"CLIENT REPLY SKIP\r\nXREAD BLOCK 20 STREAMS s $\r\nPING\r\n")
+    assert wire.read().value == b"PONG"
+
+
+# A bug of ours
+
+
+@pytest.fixture
+def buggy_xlen(server):
+    entry = server.inside.dispatcher.entries["xlen"]
+    handler = entry.handler
+
+    def bug(client, args):
+        raise ZeroDivisionError("the bug")
+
+    entry.handler = bug
+    yield
+    entry.handler = handler
+
+
+def test_a_bug_answers_an_internal_error_and_every_connection_lives_on(server, buggy_xlen):
+    lines = []
+    server.inside.log.listener = lines.append
+    with server.wire() as wire, server.wire() as other:
+        other.call("PING")
+        wire.send_raw(b"SET k v\r\nXLEN s\r\nGET k\r\n")
+        assert wire.read().value == b"OK"
+        assert wire.read().encode() == b"-ERR internal error\r\n"
+        assert wire.read().value == b"v"
+        assert other.call("PING").value == b"PONG"
+    text = "".join(lines)
+    assert "Internal error in 'xlen'" in text
+    assert "ZeroDivisionError: the bug" in text
+    assert "test_dispatcher.py" in text
+    assert server.info("unexpected_error_replies") == "1"
+
+
+def test_a_bug_inside_exec_is_one_element(server, buggy_xlen, wire):
+    wire.call("MULTI")
+    wire.call("XLEN", "s")
+    wire.call("SET", "k", "v")
+    assert wire.call("EXEC").encode() == b"*2\r\n-ERR internal error\r\n+OK\r\n"
+    assert wire.call("PING").value == b"PONG"
+
+
+def test_a_bug_in_a_callback_is_logged_and_the_loop_goes_on(server, wire):
+    lines = []
+    server.inside.log.listener = lines.append
+
+    def bug():
+        raise ZeroDivisionError("in a callback")
+
+    server.inside.loop.call_soon_threadsafe(bug)
+    eventually(lambda: "ZeroDivisionError: in a callback" in "".join(lines))
+    assert wire.call("PING").value == b"PONG"
+
+
+def test_a_bug_in_the_cron_is_logged_and_the_cron_goes_on(server, wire, monkeypatch):
+    lines = []
+    server.inside.log.listener = lines.append
+    seen = []
+
+    def bug():
+        seen.append(1)
+        raise ZeroDivisionError("in the cron")
+
+    monkeypatch.setattr(server.inside, "expire_keys", bug)
+    eventually(lambda: len(seen) > 1)
+    assert "ZeroDivisionError: in the cron" in "".join(lines)
+    assert wire.call("PING").value == b"PONG"

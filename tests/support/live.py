@@ -1,0 +1,80 @@
+"""Running Rillet servers looked at from inside: wait for a state, reach into the thread, read the AOF."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rillet.testing
+from support.aof import aof_files, read_commands
+from support.wire import Wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rillet.server.app import Server
+
+DEADLINE = 30.0
+
+
+def eventually(condition: Callable[[], Any], seconds: float = DEADLINE) -> Any:
+    """What the condition gives once it is true; an AssertionError after a generous deadline."""
+    until = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < until, f"still {value!r} after {seconds} seconds"
+        time.sleep(0.005)
+    return value
+
+
+class LiveServer(rillet.testing.Server):
+    """A server in a thread: raw connections to it, its objects, its log, its AOF."""
+
+    def wire(self, protocol: int = 2) -> Wire:
+        return Wire(self.port, protocol, timeout=DEADLINE)
+
+    @property
+    def inside(self) -> Server:
+        assert self._server is not None
+        return self._server
+
+    def run_inside(self, function: Callable[[], Any]) -> Any:
+        """Call a function in the server's own thread, between two turns of its loop; gives its result."""
+        done: Future[Any] = Future()
+
+        def call() -> None:
+            try:
+                done.set_result(function())
+            except BaseException as error:
+                done.set_exception(error)
+                raise
+
+        self.inside.loop.call_soon_threadsafe(call)
+        return done.result(DEADLINE)
+
+    def info(self, field: str) -> str:
+        with self.wire() as wire:
+            text = self.call(wire, "INFO", "everything").decode()
+        return next(line.split(":", 1)[1] for line in text.splitlines() if line.startswith(f"{field}:"))
+
+    @staticmethod
+    def call(wire: Wire, *words: bytes | str | int) -> Any:
+        return wire.call(*words).plain()
+
+    def wait_for_blocked(self, count: int) -> None:
+        eventually(lambda: len(self.inside.blocking.waiters) == count)
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.inside.config.dir)
+
+    def aof(self) -> list[list[bytes]]:
+        """Every command in the append-only file so far."""
+        data = b"".join(file.read_bytes() for file in aof_files(self.folder / "appendonlydir"))
+        return read_commands(data)
+
+
+def words(text: str) -> list[list[bytes]]:
+    """Commands written one a line."""
+    return [line.encode().split() for line in text.strip().splitlines()]
