@@ -12,14 +12,25 @@ from support.script import Answer, Case, play_case
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from _pytest.mark.structures import ParameterSet
     from support.servers import ServerProcess
 
 REAL = ("redis7", "valkey")
-RUNS = [
-    pytest.param(case, protocol, id=f"{case.file}-{case.title}-resp{protocol}")
-    for case in CASES
-    for protocol in case.protocols
-]
+
+
+def runs(later: bool) -> list[ParameterSet]:
+    """Each case in each protocol; those Rillet does not serve yet must fail for it, until the tag goes."""
+    not_yet = pytest.mark.xfail(reason="[later]: not served by this version of Rillet")
+    return [
+        pytest.param(
+            case,
+            protocol,
+            id=f"{case.file}-{case.title}-resp{protocol}",
+            marks=[not_yet] if later and case.later else [],
+        )
+        for case in CASES
+        for protocol in case.protocols
+    ]
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +54,7 @@ def describe(case: Case, wrong: list[tuple[Answer, list[str]]]) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize(("case", "protocol"), RUNS)
+@pytest.mark.parametrize(("case", "protocol"), runs(later=False))
 def test_the_real_servers_differ_only_where_excused(case, protocol, answers):
     wrong = []
     redis7, valkey = (answers(kind, case, protocol) for kind in REAL)
@@ -55,7 +66,7 @@ def test_the_real_servers_differ_only_where_excused(case, protocol, answers):
         pytest.fail(describe(case, wrong), pytrace=False)
 
 
-@pytest.mark.parametrize(("case", "protocol"), RUNS)
+@pytest.mark.parametrize(("case", "protocol"), runs(later=True))
 def test_rillet_answers_byte_for_byte(case, protocol, answers):
     wrong = []
     rillet, redis7, valkey = (answers(kind, case, protocol) for kind in ("rillet", *REAL))

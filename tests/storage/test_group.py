@@ -204,6 +204,8 @@ def test_idle_entries_are_found_in_id_order_whether_few_or_many(old):
     assert group.idle_ids(old, count=2) == expected[:2]
     assert group.idle_ids(old, number(3), MAX_ID) == expected[1:]
     assert group.idle_ids(old, number(1), number(3)) == [text(1), text(3)]
+    assert group.idle_ids(old, number(1), number(3), count=5) == [text(1), text(3)]
+    assert group.idle_ids(old, number(2), number(2), count=5) == []
     assert group.idle_ids(old, consumer=consumer) == expected
     assert group.idle_ids(0) == []
 

@@ -1,7 +1,8 @@
 r"""Scripts: commands for a server, one a line, as `tests/differential/scripts/*.script` hold them.
 
     --- a sentence that names the case [resp2]   a case begins on an empty server; [resp2] or [resp3]
-                                                 where it makes sense in one protocol only
+                                                 where it makes sense in one protocol only; [later]
+                                                 where Rillet is known not to serve it yet
     XADD s 1-0 f "a b\x00"                       a command of connection A and its reply; quoted as in redis-cli
     B: XLEN s                                    a command of connection B and its reply
     B> XREAD BLOCK 0 STREAMS s $                 a command whose reply is awaited later
@@ -75,6 +76,7 @@ class Case:
     line: int
     protocols: tuple[int, ...]
     steps: list[Step] = field(default_factory=list)
+    later: bool = False
 
     @property
     def name(self) -> str:
@@ -158,11 +160,11 @@ def parse_script(path: Path) -> list[Case]:
         if not text or text.startswith("#"):
             continue
         if text.startswith("--- "):
-            title = text.removeprefix("--- ")
+            title = text.removeprefix("--- ").removesuffix(" [later]")
             protocols: tuple[int, ...] = (2, 3)
             if match := re.search(r" \[resp([23])\]$", title):
                 protocols, title = (int(match[1]),), title[: match.start()]
-            cases.append(Case(path.stem, title, number, protocols))
+            cases.append(Case(path.stem, title, number, protocols, later=text.endswith(" [later]")))
         else:
             cases[-1].steps.append(parse_step(number, text))
     return cases
