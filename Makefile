@@ -29,7 +29,7 @@ run: install
 
 test: $(VENV)/.installed-dev
 	@sh tests/peers.sh
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/pytest -n 2 $(ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

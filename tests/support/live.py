@@ -7,9 +7,10 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import rillet.testing
 from support.aof import aof_files, read_commands
 from support.wire import Wire
+
+import rillet.testing
 
 if TYPE_CHECKING:
     from collections.abc import Callable

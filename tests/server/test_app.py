@@ -1,0 +1,329 @@
+"""The server's life as a process: start, signals, SHUTDOWN, files, log, command line."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support.live import DEADLINE, eventually
+from support.servers import free_port
+from support.wire import ConnectionClosedError, Wire
+
+# Redis' own shape: pid, role, time with milliseconds, mark.
+LINE = re.compile(r"^(\d+):M \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d\.\d{3} [.\-*#] .+$")
+
+
+class Process:
+    """A server as its user starts it; everything it says is in `output`."""
+
+    def __init__(self, *words, folder: Path, stdin: str | None = None, program: str | None = None) -> None:
+        self.folder = folder
+        self.out = folder / "stdout"
+        start = ["-c", program] if program else ["-m", "rillet"]
+        with self.out.open("wb") as out:
+            self.popen = subprocess.Popen(
+                [sys.executable, *start, *map(str, words)],
+                stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+            )
+        if stdin is not None:
+            self.popen.stdin.write(stdin.encode())
+            self.popen.stdin.close()
+
+    @property
+    def output(self) -> str:
+        return self.out.read_text()
+
+    def ready(self) -> Process:
+        eventually(lambda: "Ready to accept connections" in self.output or self.popen.poll() is not None)
+        assert self.popen.poll() is None, self.output
+        return self
+
+    @property
+    def port(self) -> int:
+        return int(re.search(r"port=(\d+)", self.output)[1])
+
+    def wire(self) -> Wire:
+        return Wire(self.port, timeout=DEADLINE)
+
+    def wait(self) -> int:
+        return self.popen.wait(DEADLINE)
+
+
+@pytest.fixture
+def launch(tmp_path):
+    started = []
+
+    def start(*words, **options):
+        folder = tmp_path / str(len(started))
+        folder.mkdir()
+        process = Process(*words, folder=folder, **options)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.popen.poll() is None:
+            process.popen.kill()
+        process.popen.wait()
+
+
+def is_closed(wire: Wire) -> bool:
+    try:
+        wire.read()
+    except (ConnectionClosedError, ConnectionError):
+        return True
+    return False
+
+
+# The end
+
+
+ENDS = {
+    "SIGTERM": lambda process, wire: process.popen.send_signal(signal.SIGTERM),
+    "SIGINT": lambda process, wire: process.popen.send_signal(signal.SIGINT),
+    "SHUTDOWN": lambda process, wire: wire.send("SHUTDOWN"),
+    "SHUTDOWN NOSAVE NOW FORCE": lambda process, wire: wire.send("SHUTDOWN", "NOSAVE", "NOW", "FORCE"),
+    "SHUTDOWN SAVE": lambda process, wire: wire.send("SHUTDOWN", "SAVE"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS.keys())
+def test_an_orderly_end(launch, tmp_path, end):
+    """Blocked clients are released, the AOF is complete, files of a living server are gone, the status is 0."""
+    unix, pidfile = tmp_path / "sock", tmp_path / "pid"
+    process = launch("--port", 0, "--appendonly", "yes", "--unixsocket", unix, "--pidfile", pidfile).ready()
+    assert pidfile.read_text() == f"{process.popen.pid}\n"
+    with process.wire() as wire, process.wire() as blocked, process.wire() as subscriber:
+        subscriber.call("SUBSCRIBE", "c")
+        blocked.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
+        for number in range(100):
+            wire.send("SET", f"k{number}", "v")
+        wire.send("PING")
+        replies = [wire.read().value for _ in range(101)]
+        assert replies[-1] == b"PONG"
+        end(process, wire)
+        assert all(is_closed(each) for each in (wire, blocked, subscriber))
+    assert process.wait() == 0
+    assert not unix.exists()
+    assert not pidfile.exists()
+    assert "bye bye" in process.output
+    assert "Traceback" not in process.output
+    again = Process("--port", 0, "--appendonly", "yes", folder=process.folder).ready()
+    try:
+        with again.wire() as wire:
+            assert wire.call("DBSIZE").plain() == 100
+    finally:
+        again.popen.terminate()
+        again.wait()
+
+
+def test_shutdown_save_without_a_file_to_save_to_is_refused(launch):
+    process = launch("--port", 0).ready()
+    with process.wire() as wire:
+        assert wire.call("SHUTDOWN", "SAVE").value.startswith(b"ERR SHUTDOWN SAVE is not supported by this version of Rillet")
+        assert wire.call("SHUTDOWN", "ABORT").value == b"ERR No shutdown in progress."
+        assert wire.call("SHUTDOWN", "NOSAVE", "SAVE").value == b"ERR syntax error"
+        assert wire.call("PING").value == b"PONG"
+
+
+SLOW_DISK = """
+import sys, time
+from rillet.storage import files
+from rillet.__main__ import main
+def slow(fd):
+    print("syncing", flush=True)
+    time.sleep(600)
+files.FileOperations.__init__.__defaults__  # the dataclass' defaults are replaced by a subclass
+import rillet.storage.aof as aof
+class Slow(files.FileOperations):
+    def __init__(self):
+        super().__init__(fdatasync=slow)
+aof.FileOperations = Slow
+sys.exit(main())
+"""
+
+
+def test_a_second_signal_forces_the_end(launch):
+    process = launch("--port", 0, "--appendonly", "yes", "--appendfsync", "no", program=SLOW_DISK).ready()
+    with process.wire() as wire:
+        wire.call("SET", "k", "v")
+        process.popen.send_signal(signal.SIGTERM)
+        eventually(lambda: "scheduling shutdown" in process.output)
+        # While the loop itself waits for the disk no handler of it can run.
+        eventually(lambda: "syncing" in process.output)
+        process.popen.send_signal(signal.SIGTERM)
+        assert process.wait() == 1
+    assert "You insist... exiting now." in process.output
+
+
+# Where it listens
+
+
+def test_a_port_in_use_is_told_and_ends_the_start(launch):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        process = launch("--port", port, "--bind", "127.0.0.1")
+        assert process.wait() == 1
+    assert f"Warning: Could not create server TCP listening socket 127.0.0.1:{port}:" in process.output
+    assert f"Failed listening on port {port} (tcp), aborting." in process.output
+    assert "Traceback" not in process.output
+
+
+def test_a_start_that_fails_leaves_the_files_of_the_running_server(launch, tmp_path):
+    unix, pidfile = tmp_path / "sock", tmp_path / "pid"
+    flags = ("--unixsocket", unix, "--pidfile", pidfile, "--bind", "127.0.0.1")
+    first = launch("--port", 0, *flags).ready()
+    second = launch("--port", first.port, *flags)
+    assert second.wait() == 1
+    assert pidfile.read_text() == f"{first.popen.pid}\n"
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(str(unix))
+        sock.sendall(b"PING\r\n")
+        assert sock.recv(100) == b"+PONG\r\n"
+
+
+def test_port_0_takes_a_free_port_and_says_which(launch):
+    process = launch("--port", 0).ready()
+    with process.wire() as wire:
+        port = str(process.port).encode()
+        assert wire.call("CONFIG", "GET", "port").plain() == [b"port", port]
+        assert b"tcp_port:" + port in wire.call("INFO", "server").value
+
+
+def test_a_unix_socket_serves_with_its_permissions(launch, tmp_path):
+    unix = tmp_path / "sock"
+    unix.write_text("left behind by a server that was killed")
+    process = launch("--port", 0, "--unixsocket", unix, "--unixsocketperm", "700").ready()
+    assert oct(unix.stat().st_mode & 0o777) == "0o700"
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(DEADLINE)
+        sock.connect(str(unix))
+        sock.sendall(b"CLIENT INFO\r\n")
+        text = sock.recv(4096).decode()
+        assert f"addr={unix}:0" in text
+        assert " flags=U " in text
+    assert process.popen.poll() is None
+
+
+def test_a_unix_socket_that_cannot_be_made_ends_the_start(launch, tmp_path):
+    process = launch("--port", 0, "--unixsocket", tmp_path / "none" / "sock")
+    assert process.wait() == 1
+    assert "Failed opening Unix socket: bind:" in process.output
+    assert "Traceback" not in process.output
+
+
+def test_a_pidfile_that_cannot_be_written_is_only_a_warning(launch, tmp_path):
+    process = launch("--port", 0, "--pidfile", tmp_path / "none" / "pid").ready()
+    assert "Failed to write PID file" in process.output
+
+
+# What it says
+
+
+def test_the_log_has_the_shape_of_redis(launch):
+    process = launch("--port", 0).ready()
+    lines = [line for line in process.output.splitlines() if line and not line.startswith(" ")]
+    assert len(lines) >= 4
+    for line in lines:
+        match = LINE.match(line)
+        assert match, line
+        assert int(match[1]) == process.popen.pid
+    assert any("Server initialized" in line for line in lines)
+    assert lines[-1].endswith("* Ready to accept connections tcp")
+
+
+def test_a_logfile_takes_everything(launch, tmp_path):
+    log = tmp_path / "log"
+    process = launch("--port", 0, "--logfile", log)
+    eventually(lambda: log.exists() and "Ready to accept connections" in log.read_text())
+    log.rename(tmp_path / "rotated")
+    process.popen.terminate()
+    assert process.wait() == 0
+    assert "bye bye" in log.read_text(), "the file is opened anew for each line, so it can be rotated"
+    assert process.output == ""
+
+
+def test_a_reader_of_the_log_that_goes_away_does_not_end_the_server(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rillet", "--port", "0", "--dir", tmp_path], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        seen = []
+        for line in process.stdout:
+            seen.append(line)
+            if "Ready to accept" in line:
+                break
+        process.stdout.close()
+        port = int(re.search(r"port=(\d+)", "".join(seen))[1])
+        with Wire(port) as wire:
+            wire.call("CONFIG", "SET", "loglevel", "debug")
+            wire.send("DEBUG", "LOG", "x")
+            wire.read()
+            assert wire.call("PING").value == b"PONG"
+    finally:
+        process.terminate()
+        assert process.wait(DEADLINE) == 0
+
+
+# How it is told
+
+
+def test_a_config_file_and_flags_on_top_of_it(launch, tmp_path):
+    file = tmp_path / "redis.conf"
+    file.write_text('# a comment\nport 0\nmaxmemory 100mb\nslowlog-max-len 5\nrequirepass "a b"\n')
+    process = launch(file, "--slowlog-max-len", "7").ready()
+    with process.wire() as wire:
+        assert wire.call("AUTH", "a b").value == b"OK"
+        assert wire.call("CONFIG", "GET", "maxmemory").plain() == [b"maxmemory", b"104857600"]
+        assert wire.call("CONFIG", "GET", "slowlog-max-len").plain() == [b"slowlog-max-len", b"7"]
+        assert f"config_file:{file}".encode() in wire.call("INFO", "server").value
+
+
+def test_an_error_in_a_config_file_names_its_line(launch, tmp_path):
+    file = tmp_path / "redis.conf"
+    file.write_text("port 0\n\nnonsense yes\n")
+    process = launch(file)
+    assert process.wait() == 1
+    assert "FATAL CONFIG FILE ERROR" in process.output
+    assert ">>> 'nonsense yes'" in process.output
+    assert "at line 3" in process.output
+    assert "Traceback" not in process.output
+
+
+def test_a_configuration_may_come_on_standard_input(launch):
+    process = launch("-", stdin="port 0\nmaxclients 77\n").ready()
+    with process.wire() as wire:
+        assert wire.call("CONFIG", "GET", "maxclients").plain() == [b"maxclients", b"77"]
+
+
+def test_the_version_and_the_help_start_nothing(tmp_path):
+    for word, expected in (("--version", "Rillet server v="), ("-v", "Rillet server v="), ("--help", "Usage: rillet")):
+        done = subprocess.run(
+            [sys.executable, "-m", "rillet", word], capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path
+        )
+        assert done.stdout.startswith(expected)
+
+
+def test_a_password_that_is_set_is_asked_for(launch):
+    process = launch("--port", 0, "--requirepass", "x").ready()
+    with process.wire() as wire:
+        assert wire.call("PING").value == b"NOAUTH Authentication required."
+
+
+def test_two_servers_in_one_folder_do_not_share_a_port(launch):
+    one, other = launch("--port", 0).ready(), launch("--port", free_port()).ready()
+    assert one.port != other.port
+    assert os.path.isdir(one.folder)  # noqa: PTH112 - said once
+    assert time.monotonic() > 0
