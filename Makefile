@@ -6,12 +6,13 @@ ARGS   ?=
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help install run test lint format bench clean
+.PHONY: help install run test coverage crash lint format bench bench-aof clean
 
 help:
 	@echo "make run [PORT=6379] [ARGS='--appendonly yes']   start the server"
 	@echo "make test [ARGS='-k xclaim']                     run every test"
-	@echo "make lint | format | bench | install | clean"
+	@echo "make crash [KILLS=1000]                          kill -9 under load, again and again"
+	@echo "make lint | format | bench | bench-aof | install | clean"
 
 install: $(VENV)/.installed
 
@@ -31,6 +32,18 @@ test: $(VENV)/.installed-dev
 	@sh tests/peers.sh
 	$(BIN)/pytest -n 2 $(ARGS)
 
+coverage: $(VENV)/.installed-dev
+	@sh tests/peers.sh
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -n 2 $(ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --fail-under=95
+
+KILLS ?= 1000
+
+crash: $(VENV)/.installed-dev
+	RILLET_KILLS=$(KILLS) $(BIN)/python -m pytest -n 2 tests/crash $(ARGS)
+
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -44,6 +57,10 @@ format: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	@sh tests/peers.sh
 	$(BIN)/python benchmarks/bench.py $(ARGS)
+
+bench-aof: $(VENV)/.installed-dev
+	@sh tests/peers.sh
+	$(BIN)/python benchmarks/aof.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) .types build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

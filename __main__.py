@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
+from pathlib import Path
 
 from . import __version__
 
@@ -13,6 +14,8 @@ Usage: rillet [/path/to/redis.conf] [options] [-]
        rillet - (read config from stdin)
        rillet -v or --version
        rillet -h or --help
+       rillet check-aof [--fix] <file.manifest|file.aof>
+       rillet check-rdb <dump.rdb>
 
 Options are directives of redis.conf:
        rillet --port 7000 --appendonly yes --dir /var/lib/rillet
@@ -25,6 +28,10 @@ def main() -> int:
     """Run a server in this process until it is stopped; the exit status is 0 after an orderly end."""
     from .server.config_file import ConfigFileError, asks_for, parse_arguments
 
+    if sys.argv[1:2] == ["check-aof"]:
+        return _check_aof(sys.argv[2:])
+    if sys.argv[1:2] == ["check-rdb"]:
+        return _check_rdb(sys.argv[2:])
     asked = asks_for(sys.argv[1:])
     if asked == "version":
         print(f"Rillet server v={__version__}")  # noqa: T201 - what was asked for
@@ -44,6 +51,33 @@ def main() -> int:
     gc.collect()
     gc.freeze()
     return server.run()
+
+
+def _check_aof(words: list[str]) -> int:
+    """The tool for append-only files; status 1 where one is not sound."""
+    from .storage.aof_check import check_aof
+
+    fixes = words[:1] == ["--fix"]
+    if len(words) != 1 + fixes:
+        print("Usage: rillet check-aof [--fix] <file.manifest|file.aof>")  # noqa: T201 - what was asked for
+        return 1
+    return 0 if check_aof(Path(words[-1]), print, confirm=_confirm if fixes else None) else 1
+
+
+def _check_rdb(words: list[str]) -> int:
+    """The tool for RDB files; status 1 where one is not sound."""
+    from .server.clock import Clock
+    from .storage.rdb.check import check_rdb
+
+    if len(words) != 1:
+        print("Usage: rillet check-rdb <dump.rdb>")  # noqa: T201 - what was asked for
+        return 1
+    return 0 if check_rdb(Path(words[0]), print, now=Clock().now) else 1
+
+
+def _confirm(question: str) -> bool:
+    print(question)  # noqa: T201 - a tool on the command line
+    return input("Continue? [y/N]: ").lower().startswith("y")
 
 
 def _tune_process() -> None:

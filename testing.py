@@ -27,6 +27,7 @@ import tempfile
 import threading
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -154,20 +155,21 @@ class Server:
     def url(self) -> str:
         """``redis://…`` with the password, for any client library."""
         password = self._directives.get("requirepass")
-        credentials = f":{password}@" if password else ""
+        credentials = f":{quote(str(password), safe='')}@" if password else ""
         return f"redis://{credentials}{self.host}:{self.port}/0"
 
     def client(self, **options: Any) -> redis.Redis:
         """A new redis-py client; ``options`` are redis-py's (``protocol=3``, ``db=1``, ``decode_responses=True``)."""
         import redis
 
-        return redis.Redis.from_url(self.url, **options)
+        # A database in the URL would win over `db`.
+        return redis.Redis.from_url(self.url.removesuffix("/0"), **options)
 
     def async_client(self, **options: Any) -> redis.asyncio.Redis:
         """A new ``redis.asyncio`` client."""
         import redis.asyncio
 
-        return redis.asyncio.Redis.from_url(self.url, **options)
+        return redis.asyncio.Redis.from_url(self.url.removesuffix("/0"), **options)
 
     def reset(self) -> None:
         """Make it as good as new: no keys, the present time, the configuration it was started with."""

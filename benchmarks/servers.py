@@ -27,7 +27,10 @@ def pin(core: int, pid: int = 0) -> None:
 
 
 def binary(name: str) -> str | None:
-    """Where a program is: beside this Python, or in the path."""
+    """Where a program is: as BENCH_<NAME> says, beside this Python, or in the path."""
+    chosen = os.environ.get("BENCH_" + name.upper().replace("-", "_"))
+    if chosen:
+        return chosen
     beside = Path(sys.executable).parent / name
     return str(beside) if beside.exists() else shutil.which(name)
 
@@ -133,6 +136,5 @@ class Connection:
 
 def encode(*words: object) -> bytes:
     """A request."""
-    return bytes(
-        hiredis.pack_command(tuple(word if isinstance(word, bytes) else str(word) for word in words))
-    )
+    encoded = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+    return b"".join([b"*%d\r\n" % len(encoded), *[b"$%d\r\n%b\r\n" % (len(word), word) for word in encoded]])

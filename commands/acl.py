@@ -7,10 +7,11 @@ import secrets
 from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
-from ..protocol.errors import ReplyError, wrong_arity, wrong_subcommand_arguments
+from ..protocol.errors import ReplyError, shown, wrong_arity, wrong_subcommand_arguments
 from .arguments import parse_integer
+from .compat import known_commands
 from .syntax import server as syntax
-from .table import CATEGORIES, REGISTRY, command, container
+from .table import CATEGORIES, command, container
 from .usage import help_lines
 
 if TYPE_CHECKING:
@@ -50,18 +51,17 @@ def _password_hash(client: Client) -> bytes | None:
 )
 def acl_cat(client: Client, args: list[bytes]) -> bytes:
     """Names; a command that only holds subcommands belongs to no category."""
-    del client
     if len(args) > 3:
         raise wrong_subcommand_arguments(args)
     if len(args) == 2:
         return replies.bulk_array([name.encode() for name in CATEGORIES])
     category = args[2].lower().decode("latin-1")
     if category not in CATEGORIES:
-        raise ReplyError(b"ERR Unknown category '%b'" % args[2])
+        raise ReplyError(b"ERR Unknown category '%b'" % shown(args[2]))
     return replies.bulk_array(
         [
             name.encode()
-            for name, entry in REGISTRY.items()
+            for name, entry in known_commands(client.server.compat).items()
             if entry.handler is not None and category in entry.categories
         ]
     )
@@ -101,12 +101,11 @@ def acl_deluser(client: Client, args: list[bytes]) -> bytes:
 def acl_dryrun(client: Client, args: list[bytes]) -> bytes:
     """OK for every command that exists."""
     if args[2] != _DEFAULT:
-        raise ReplyError(b"ERR User '%b' not found" % args[2])
+        raise ReplyError(b"ERR User '%b' not found" % shown(args[2]))
     words = args[3:]
     name = words[0].lower().decode("latin-1")
-    entry = REGISTRY.get(name)
-    if entry is None or "|" in name:
-        raise ReplyError(b"ERR Command '%b' not found" % words[0])
+    if name not in known_commands(client.server.compat) or "|" in name:
+        raise ReplyError(b"ERR Command '%b' not found" % shown(words[0]))
     found = client.server.dispatcher.find(words).command
     if not found.accepts(len(words)):
         raise wrong_arity(found.name)

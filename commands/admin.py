@@ -72,9 +72,20 @@ def lastsave(client: Client, args: list[bytes]) -> bytes:
     arguments=syntax.ROLE,
 )
 def role(client: Client, args: list[bytes]) -> bytes:
-    """``["master", replication offset, [replicas]]``."""
+    """``["master", offset, [[host, port, offset] …]]``, or ``["slave", host, port, state of the link, offset]``."""
     del args
-    return replies.array([replies.bulk(client.server.role.encode()), replies.ZERO, replies.EMPTY_ARRAY])
+    replication = client.server.replication
+    link = replication.link
+    offset = replies.integer(replication.offset)
+    if link is not None:
+        place = [replies.bulk(b"slave"), replies.bulk(link.host.encode()), replies.integer(link.port)]
+        shown = replication.offset if link.state == "connected" else -1
+        return replies.array([*place, replies.bulk(link.state.encode()), replies.integer(shown)])
+    replicas = [
+        replies.bulk_array((each.address, b"%d" % each.port, b"%d" % max(each.acknowledged, 0)))
+        for each in replication.master.online
+    ]
+    return replies.array([replies.bulk(b"master"), offset, replies.array(replicas)])
 
 
 # SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]
@@ -87,12 +98,12 @@ def role(client: Client, args: list[bytes]) -> bytes:
     complexity=(
         "O(N) when saving, where N is the total number of keys in all databases when saving data, otherwise O(1)"
     ),
-    summary="Stops the server; what the append-only file is to hold is written first.",
+    summary="Stops the server; what its files are to hold is written first.",
     history=syntax.SHUTDOWN_HISTORY,
     arguments=syntax.SHUTDOWN,
 )
 def shutdown(client: Client, args: list[bytes]) -> bytes | None:
-    """No reply: the connection closes. SAVE is met by an append-only file, and refused without one."""
+    """No reply: the connection closes, after a last snapshot if SAVE or the save points want one."""
     options = [word.upper() for word in args[1:]]
     if not {b"NOSAVE", b"SAVE", b"NOW", b"FORCE", b"ABORT"}.issuperset(options):
         raise ReplyError(SYNTAX)
@@ -103,12 +114,9 @@ def shutdown(client: Client, args: list[bytes]) -> bytes | None:
         raise ReplyError(b"ERR No shutdown in progress.")
     if b"NOSAVE" in options and b"SAVE" in options:
         raise ReplyError(SYNTAX)
-    server = client.server
-    if b"SAVE" in options and b"FORCE" not in options and server.persistence.aof is None:
-        raise ReplyError(
-            b"ERR SHUTDOWN SAVE is not supported by this version of Rillet without appendonly yes: it writes no RDB file"
-        )
-    server.stop()
+    save = True if b"SAVE" in options else False if b"NOSAVE" in options else None
+    if not client.server.end(save=save, force=b"FORCE" in options):
+        raise ReplyError(b"ERR Errors trying to SHUTDOWN. Check logs.")
     client.close()
     return None
 

@@ -8,6 +8,7 @@ from typing import Final
 from ..protocol.errors import NOT_AN_INTEGER, SYNTAX, ReplyError
 
 _INTEGER: Final = re.compile(rb"(?:0|-?[1-9][0-9]{0,18})\Z")
+_SMALL: Final = {b"%d" % n: n for n in range(1025)}
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
 
@@ -18,6 +19,9 @@ def parse_integer(word: bytes, error: bytes = NOT_AN_INTEGER) -> int:
     Raises:
         ReplyError: with ``error`` as its text.
     """
+    small = _SMALL.get(word)
+    if small is not None:
+        return small
     if _INTEGER.match(word):
         value = int(word)
         if INT64_MIN <= value <= INT64_MAX:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from ..protocol import replies
-from ..protocol.errors import SYNTAX, ReplyError
+from ..protocol.errors import SYNTAX, ReplyError, shown
 from ..storage import stream_id
 from ..storage.group import MAX_COUNT
 from .arguments import INT64_MAX, parse_integer
@@ -70,7 +70,7 @@ def _claim_options(args: list[bytes], at: int, now: int) -> ClaimOptions:
             at += 1
             options.last_id = parse_id(args[at])
         else:
-            raise ReplyError(b"ERR Unrecognized XCLAIM option '%b'" % args[at])
+            raise ReplyError(b"ERR Unrecognized XCLAIM option '%b'" % shown(args[at]))
         at += 1
     if not 0 <= options.ms <= now:
         options.ms = now
@@ -107,15 +107,17 @@ def xclaim(client: Client, args: list[bytes]) -> bytes:
     keyspace = client.server.keyspace
     now = keyspace.now
     pel = group.pel
-    at = 5
-    for word in args[5:]:
-        # What is in the PEL is an ID and needs no parsing.
-        if word not in pel:
-            try:
-                stream_id.parse(word)
-            except stream_id.InvalidID:
-                break
-        at += 1
+    # What is in the PEL is an ID and needs no parsing.
+    at = len(args)
+    if not all(map(pel.__contains__, args[5:])):
+        at = 5
+        for word in args[5:]:
+            if word not in pel:
+                try:
+                    stream_id.parse(word)
+                except stream_id.InvalidID:
+                    break
+            at += 1
     ids = args[5:at]
     options = _claim_options(args, at, now)
 
@@ -184,12 +186,16 @@ class Claim:
         texts, entries, _ = self.stream.take_after(stream_id.parse(ids[0]) - 1, len(ids))
         if texts != ids:
             return None
-        blocks: list[Block] = []
-        for text in texts:
-            block = pel.get(text)
-            if block is None or block.ms > latest:
-                return None
-            blocks.append(block)
+        blocks = [first]
+        if len(ids) > 1:
+            found = list(map(pel.get, ids))
+            if found.count(first) == len(found):
+                blocks *= len(found)
+            else:
+                for block in set(found):
+                    if block is None or block.ms > latest:
+                        return None
+                blocks = cast("list[Block]", found)
         if self.records is not None:
             self.tell(texts, blocks)
         self.move(texts, blocks)
@@ -206,9 +212,9 @@ class Claim:
         pel, stream, options, records = self.group.pel, self.stream, self.options, self.records
         items: list[bytes] = []
         texts: list[bytes] = []
-        blocks: list[Block] = []
-        forced: list[bytes] = []
+        counts: list[int] = []
         gone: list[bytes] = []
+        forced = False
         for word, number in zip(ids, numbers, strict=True):
             text = word
             block = pel.get(word)
@@ -227,21 +233,22 @@ class Claim:
             if block is None:
                 # A forced entry begins as delivered once; to claim it is the second time.
                 count = options.next_count(1)
-                forced.append(text)
+                forced = True
             elif block.ms > latest:
                 continue
             else:
                 count = options.next_count(block.count)
-                texts.append(text)
-                blocks.append(block)
+            texts.append(text)
+            counts.append(count)
             items.append(replies.bulk(text) if options.just_id else entry)
             if records is not None:
                 records.add((word,), self.consumer.name, options.ms, count)
         self.dropped += self.group.acknowledge(gone)
-        self.move(texts, blocks)
+        self.claimed += len(texts)
         if forced:
-            self.group.assign(self.consumer, forced, options.ms, options.next_count(1))
-            self.claimed += len(forced)
+            self.group.assign_each(self.consumer, texts, options.ms, counts)
+        else:
+            self.group.reassign_each(self.consumer, texts, options.ms, counts)
         return items
 
     def move(self, texts: list[bytes], blocks: list[Block]) -> None:
@@ -253,11 +260,9 @@ class Claim:
         if blocks.count(blocks[0]) == len(blocks):
             group.reassign(consumer, texts, options.ms, options.next_count(blocks[0].count))
             return
-        by_count: dict[int, list[bytes]] = {}
-        for text, block in zip(texts, blocks, strict=True):
-            by_count.setdefault(options.next_count(block.count), []).append(text)
-        for count, some in by_count.items():
-            group.reassign(consumer, some, options.ms, count)
+        group.reassign_each(
+            consumer, texts, options.ms, [options.next_count(block.count) for block in blocks]
+        )
 
     def tell(self, texts: list[bytes], blocks: list[Block], gone: Collection[bytes] = ()) -> None:
         """Propagate, before anything moves, that these entries do; those in ``gone`` are dropped instead."""

@@ -9,9 +9,10 @@ from ..protocol.errors import WRONG_TYPE, ReplyError
 from ..storage.stream import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ..server.app import Server
+    from ..server.replication.follower import Follower
     from ..storage.keyspace import Database
     from .table import Command
     from .tracking import Tracking
@@ -47,6 +48,8 @@ class Client:
         trusted: True for the AOF loader and a master link: rules for replayed commands apply (XADD LIMIT without ~).
         in_exec: True while EXEC runs its commands: nothing may block.
         plain: True when the dispatcher's fast loop may serve it; kept by ``update_plain``.
+        replica: what it told by REPLCONF, and its state once it is a replica of ours; else None.
+        write_offset: where the replication stream stood after its last write, for WAIT.
         reply_mode: ``on``, ``off``, ``skip-next`` (set by CLIENT REPLY SKIP, for the next command), ``skip``.
     """
 
@@ -77,6 +80,7 @@ class Client:
         "patterns",
         "plain",
         "postponed",
+        "replica",
         "reply_mode",
         "resp",
         "server",
@@ -88,6 +92,7 @@ class Client:
         "unix_socket",
         "user",
         "watched",
+        "write_offset",
     )
 
     def __init__(self, server: Server, client_id: int = 0) -> None:
@@ -125,6 +130,8 @@ class Client:
         self.in_exec = False
         self.close_asap = False
         self.postponed = False  # by CLIENT PAUSE
+        self.replica: Follower | None = None
+        self.write_offset = 0
         self.deferred: list[bytes] = []  # push messages to follow the reply of the command it runs just now
         self.plain = False
         self.update_plain()
@@ -140,6 +147,16 @@ class Client:
     def is_subscriber(self) -> bool:
         """Whether it has any subscription at all."""
         return bool(self.channels or self.patterns or self.shard_channels)
+
+    @property
+    def unread(self) -> int:
+        """Bytes written to it that its peer has not read yet."""
+        return 0
+
+    @property
+    def is_replica(self) -> bool:
+        """Whether it asked for our replication stream."""
+        return self.replica is not None and self.replica.is_replica
 
     def update_plain(self) -> None:
         """Recompute ``plain`` after any mode changed."""
@@ -196,7 +213,13 @@ class Client:
         """Close the connection, by default after what was written has gone out."""
 
     def block(
-        self, keys: Sequence[bytes], timeout: int, argv: list[bytes], *, on_missing: bool = False
+        self,
+        keys: Sequence[bytes],
+        timeout: int,
+        argv: list[bytes],
+        *,
+        on_missing: bool = False,
+        look_at: Mapping[bytes, int] | None = None,
     ) -> None:
         """Wait until one of the keys is signalled, then run ``argv`` again; see ``server/blocking``.
 
@@ -205,8 +228,9 @@ class Client:
             timeout: milliseconds, 0 for ever. Then the client is answered a null array.
             argv: the command to run on wake-up (``$`` already replaced by a concrete ID).
             on_missing: the client also cares for the keys going away (XREADGROUP).
+            look_at: by key, the millisecond after which waiting may be over without anybody changing the key.
         """
-        self.server.blocking.block(self, keys, timeout, argv, on_missing=on_missing)
+        self.server.blocking.block(self, keys, timeout, argv, on_missing=on_missing, look_at=look_at)
 
     @property
     def may_block(self) -> bool:

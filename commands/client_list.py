@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
-from ..protocol.errors import SYNTAX, ReplyError
+from ..protocol.errors import SYNTAX, ReplyError, shown
 from .arguments import Arguments, parse_integer
 from .syntax import connection as syntax
 from .table import command
@@ -31,6 +31,8 @@ def client_type(client: Client) -> str:
     """The class of a client as TYPE filters name it: normal, master, replica or pubsub."""
     if client.trusted:
         return "master"
+    if client.is_replica:
+        return "replica"
     return "pubsub" if client.is_subscriber else "normal"
 
 
@@ -39,6 +41,7 @@ def flag_letters(client: Client) -> str:
     tracking = client.tracking
     modes = (
         (client.monitor, "O"),
+        (client.is_replica, "S"),
         (client.trusted, "M"),
         (client.is_subscriber, "P"),
         (client.transaction is not None, "x"),
@@ -55,11 +58,23 @@ def flag_letters(client: Client) -> str:
     return "".join([letter for on, letter in modes if on]) or "N"
 
 
+_NEWER_FIELDS: Final = {
+    "lib-name": "7.2",
+    "lib-ver": "7.2",
+    "watch": "7.4",
+    "io-thread": "8.0",
+    "tot-net-in": "8.0",
+    "tot-net-out": "8.0",
+    "tot-cmds": "8.0",
+}
+
+
 def client_line(client: Client) -> bytes:
     """One client as CLIENT LIST shows it: ``name=value`` pairs, without the line end.
 
-    Rillet keeps no buffers of its own to report, so qbuf, rbs and the like are zero.
+    Of the buffers only the one of unread replies has a size to tell: qbuf, rbs and the like are zero.
     """
+    unread = client.unread
     now = client.server.clock.now
     transaction = client.transaction
     queued = transaction.size if transaction is not None else 0
@@ -85,9 +100,9 @@ def client_line(client: Client) -> bytes:
         ("rbs", 0),
         ("rbp", 0),
         ("obl", 0),
-        ("oll", 0),
-        ("omem", 0),
-        ("tot-mem", _BASE_MEMORY + client.argv_bytes + queued),
+        ("oll", int(unread > 0)),
+        ("omem", unread),
+        ("tot-mem", _BASE_MEMORY + client.argv_bytes + queued + unread),
         ("events", "r"),
         ("cmd", client.last_command),
         ("user", client.user),
@@ -100,7 +115,14 @@ def client_line(client: Client) -> bytes:
         ("tot-net-out", client.net_out),
         ("tot-cmds", client.total_commands),
     )
-    return b" ".join([b"%b=%b" % (name.encode(), _text(value)) for name, value in fields])
+    knows = client.server.compat.knows
+    return b" ".join(
+        [
+            b"%b=%b" % (name.encode(), _text(value))
+            for name, value in fields
+            if name not in _NEWER_FIELDS or knows(_NEWER_FIELDS[name])
+        ]
+    )
 
 
 def _text(value: object) -> bytes:
@@ -114,7 +136,7 @@ def _listing(clients: list[Client], resp: int) -> bytes:
 def _parse_type(word: bytes) -> str:
     name = _TYPES.get(word.lower())
     if name is None:
-        raise ReplyError(b"ERR Unknown client type '%b'" % word)
+        raise ReplyError(b"ERR Unknown client type '%b'" % shown(word))
     return name
 
 
@@ -191,7 +213,7 @@ class _Filter:
         )
 
 
-def _parse_filter(args: list[bytes]) -> _Filter:
+def _parse_filter(client: Client, args: list[bytes]) -> _Filter:
     wanted = _Filter()
     rest = Arguments(args, 2)
     while rest:
@@ -209,14 +231,14 @@ def _parse_filter(args: list[bytes]) -> _Filter:
             wanted.local_address = word
         elif option == b"USER":
             if word != b"default":
-                raise ReplyError(b"ERR No such user '%b'" % word)
+                raise ReplyError(b"ERR No such user '%b'" % shown(word))
             wanted.user = word
         elif option == b"SKIPME":
             answer = word.lower()
             if answer not in {b"yes", b"no"}:
                 raise ReplyError(SYNTAX)
             wanted.skip_me = answer == b"yes"
-        elif option == b"MAXAGE":
+        elif option == b"MAXAGE" and client.server.compat.knows("7.4"):
             wanted.max_age = parse_integer(word, b"ERR maxage is not an integer or out of range")
             if wanted.max_age < 1:
                 raise ReplyError(b"ERR maxage should be greater than 0")
@@ -241,7 +263,7 @@ def _parse_filter(args: list[bytes]) -> _Filter:
 def client_kill(client: Client, args: list[bytes]) -> bytes:
     """Close the client at an address (OK or an error), or all that fit the filters (how many)."""
     old_form = len(args) == 3
-    wanted = _Filter(address=args[2], skip_me=False) if old_form else _parse_filter(args)
+    wanted = _Filter(address=args[2], skip_me=False) if old_form else _parse_filter(client, args)
     victims = [other for other in client.server.clients.values() if wanted.fits(other, client)]
     if old_form and not victims:
         raise ReplyError(b"ERR No such client")

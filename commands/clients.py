@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
-from ..protocol.errors import SYNTAX, ReplyError, wrong_subcommand_arguments
+from ..protocol.errors import SYNTAX, ReplyError, shown, wrong_subcommand_arguments
 from .arguments import INT64_MAX, parse_integer
 from .names import NAME_ERROR, is_printable_word
 from .syntax import connection as syntax
@@ -105,9 +105,9 @@ def client_setinfo(client: Client, args: list[bytes]) -> bytes:
     """Set one attribute; an empty value takes it away."""
     attribute = args[2].upper()
     if attribute not in {b"LIB-NAME", b"LIB-VER"}:
-        raise ReplyError(b"ERR Unrecognized option '%b'" % args[2])
+        raise ReplyError(b"ERR Unrecognized option '%b'" % shown(args[2]))
     if not is_printable_word(args[3]):
-        raise ReplyError(b"ERR %b cannot contain spaces, newlines or special characters." % args[2])
+        raise ReplyError(b"ERR %b cannot contain spaces, newlines or special characters." % shown(args[2]))
     if attribute == b"LIB-NAME":
         client.lib_name = args[3]
     else:
@@ -205,7 +205,7 @@ def client_pause(client: Client, args: list[bytes]) -> bytes:
     until = client.server.clock.now + timeout
     if until > INT64_MAX:
         raise ReplyError(b"ERR timeout is out of range")
-    client.server.pause(until, mode == b"WRITE")
+    client.server.pause.begin(until, writes_only=mode == b"WRITE")
     return replies.OK
 
 
@@ -224,7 +224,7 @@ def client_pause(client: Client, args: list[bytes]) -> bytes:
 def client_unpause(client: Client, args: list[bytes]) -> bytes:
     """Let postponed commands run."""
     del args
-    client.server.unpause()
+    client.server.pause.end()
     return replies.OK
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
-from ..protocol.errors import INDEX_OUT_OF_RANGE, SYNTAX, ReplyError, wrong_arity
+from ..protocol.errors import INDEX_OUT_OF_RANGE, SYNTAX, ReplyError, shown, wrong_arity
 from .arguments import Arguments, parse_integer
 from .names import NAME_ERROR, is_printable_word
 from .syntax import connection as syntax
@@ -77,11 +77,12 @@ def hello(client: Client, args: list[bytes]) -> bytes:
             if not is_printable_word(name):
                 raise ReplyError(NAME_ERROR)
         else:
-            raise ReplyError(b"ERR Syntax error in HELLO option '%b'" % word)
+            raise ReplyError(b"ERR Syntax error in HELLO option '%b'" % shown(word))
     if login is not None:
         log_in(client, *login)
     if not client.authenticated:
-        raise ReplyError(HELLO_UNAUTHENTICATED)
+        text = HELLO_UNAUTHENTICATED
+        raise ReplyError(text if client.server.compat.names_protocol else text.replace(b" <proto>", b""))
     if name is not None:
         client.name = name
     client.resp = protocol
@@ -92,7 +93,7 @@ def hello(client: Client, args: list[bytes]) -> bytes:
         (b"proto", replies.integer(protocol)),
         (b"id", replies.integer(client.id)),
         (b"mode", replies.bulk(b"standalone")),
-        (b"role", replies.bulk(server.role.encode())),
+        (b"role", replies.bulk(b"master" if server.role == "master" else b"replica")),
         (b"modules", replies.EMPTY_ARRAY),
     )
     return replies.map_of(facts, protocol)

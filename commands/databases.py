@@ -104,7 +104,9 @@ def flushall(client: Client, args: list[bytes]) -> bytes:
     """OK; propagated even if there was nothing."""
     _check_flush(args)
     keyspace = client.server.keyspace
-    keyspace.dirty += keyspace.flush(keyspace.databases)
+    gone = keyspace.flush(keyspace.databases)
+    client.server.snapshots.after_flushall()
+    keyspace.dirty += gone
     client.propagate(args)
     return replies.OK
 
@@ -199,14 +201,19 @@ def copy(client: Client, args: list[bytes]) -> bytes:
     value = db.read(source)
     if value is None:
         return replies.ZERO
-    if target.write(name) is not None and not overwrite:
+    before = target.write(name)
+    if before is not None and not overwrite:
         return replies.ZERO
     expiry = db.expires.get(source)
-    target.replace(name, value.copy() if isinstance(value, Stream) else value)
+    twin = value.copy() if isinstance(value, Stream) else value
+    target.replace(name, twin)
+    if isinstance(twin, Stream) and twin.idempotency is not None:
+        db.keyspace.idempotency_of(twin)
     if expiry is not None:
         target.set_expiry(name, expiry)
     target.modified(name)
     db.keyspace.notify(events.GENERIC, b"copy_to", name, target)
+    target.notify_overwritten(name, before)
     db.keyspace.dirty += 1
     client.propagate(args)
     return replies.ONE

@@ -73,15 +73,12 @@ def _loadaof(client: Client, args: list[bytes]) -> bytes:
 
 
 def _reload(client: Client, args: list[bytes]) -> bytes:
-    if not {b"NOSAVE", b"NOFLUSH", b"MERGE"}.issuperset(word.upper() for word in args[2:]):
+    options = {word.upper() for word in args[2:]}
+    if not {b"NOSAVE", b"NOFLUSH", b"MERGE"}.issuperset(options):
         raise ReplyError(b"ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.")
-    if len(args) > 2:
-        raise ReplyError(
-            b"ERR DEBUG RELOAD takes no options in Rillet: it reloads the data from the AOF files"
-        )
-    if client.server.persistence.aof is None:
-        raise ReplyError(b"ERR DEBUG RELOAD needs appendonly yes: it reloads the data from the AOF files")
-    client.server.persistence.reload()
+    client.server.snapshots.reload(
+        save=b"NOSAVE" not in options, flush=b"NOFLUSH" not in options, merge=b"MERGE" in options
+    )
     return replies.OK
 
 
@@ -141,7 +138,9 @@ def _pause_cron(client: Client, args: list[bytes]) -> bytes:
 
 def _change_repl_id(client: Client, args: list[bytes]) -> bytes:
     del args
-    client.server.replication_id = secrets.token_hex(20)
+    replication = client.server.replication
+    replication.id = secrets.token_hex(20)
+    replication.forget_second()
     return replies.OK
 
 
@@ -288,7 +287,13 @@ _SUBCOMMANDS: Final[dict[bytes, tuple[int, int, Subcommand, str, str]]] = {
     b"PAUSE-CRON": (1, 1, _pause_cron, " <0|1>", "Stop what the server does ten times a second, or go on."),
     b"POPULATE": (1, 3, _populate, " <count> [<prefix>] [<size>]", "Make string keys <prefix>:<number>."),
     b"PROTOCOL": (1, 1, _protocol, " <type>", "Reply with an example of a protocol type."),
-    b"RELOAD": (0, _ANY, _reload, "", "Here the same as LOADAOF."),
+    b"RELOAD": (
+        0,
+        _ANY,
+        _reload,
+        " [MERGE] [NOFLUSH] [NOSAVE]",
+        "Write the dump file, forget the data and load it from there.",
+    ),
     b"REPLICATE": (
         1,
         _ANY,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
-from ..protocol.errors import ReplyError
+from ..protocol.errors import ReplyError, shown
 from ..storage import events
 from .arguments import INT64_MAX, INT64_MIN, parse_integer
 from .keys import delete
@@ -80,7 +80,7 @@ def _parse_conditions(words: list[bytes]) -> set[bytes]:
     for word in words:
         condition = word.upper()
         if condition not in _CONDITIONS:
-            raise ReplyError(b"ERR Unsupported option %b" % word)
+            raise ReplyError(b"ERR Unsupported option %b" % shown(word))
         conditions.add(condition)
     if b"NX" in conditions and len(conditions) > 1:
         raise ReplyError(b"ERR NX and XX, GT or LT options at the same time are not compatible")

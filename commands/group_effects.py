@@ -2,16 +2,17 @@ r"""What group commands tell the AOF and the replicas, and the answers they shar
 
 A client's XREADGROUP, XCLAIM or XAUTOCLAIM is never replayed itself: each entry that changed hands is, as
 ``XCLAIM key group consumer 0 id TIME ms RETRYCOUNT n FORCE JUSTID LASTID id``, an absolute statement that can be
-applied to any state. All choices in which versions of Redis differ stand in the constants below.
+applied to any state. Where versions of Redis differ, ``compat`` says what to do.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..protocol.errors import ReplyError
+from ..protocol.errors import ReplyError, shown
 from ..protocol.replies import bulk
 from ..storage import events, stream_id
+from ..storage.blocks import UNOWNED_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,21 +21,15 @@ if TYPE_CHECKING:
     from ..storage.group import Group
     from .client import Client
 
-# XREADGROUP's XCLAIMs carry as LASTID: until 8.2 the entry itself; since 8.4 where the group was before the read.
-READ_STATES_ITS_OWN_ID: Final = True
-# XREADGROUP that delivers nothing to a consumer it made: says nothing until 8.4 (unless NOACK), since then
-# XGROUP CREATECONSUMER.
-EMPTY_READ_STATES_NEW_CONSUMER: Final = False
-# NOACK with a new consumer: CREATECONSUMER before SETID; the other way round since 8.8.
-NEW_CONSUMER_BEFORE_SETID: Final = True
-
 _XCLAIM: Final = b"*14\r\n$6\r\nXCLAIM\r\n"
 _SETID: Final = b"*7\r\n$6\r\nXGROUP\r\n$5\r\nSETID\r\n"
 
 
 def no_such_group(key: bytes, group: bytes, where: bytes = b"") -> ReplyError:
     """NOGROUP for a missing key or a missing group: clients cannot tell which."""
-    return ReplyError(b"NOGROUP No such key '%b' or consumer group '%b'%b" % (key, group, where))
+    return ReplyError(
+        b"NOGROUP No such key '%b' or consumer group '%b'%b" % (shown(key), shown(group), where)
+    )
 
 
 def new_consumer(client: Client, key: bytes, group: Group, name: bytes) -> Consumer:
@@ -59,9 +54,10 @@ def claim_pieces(key: bytes, group: bytes, consumer: bytes, ms: int, count: int)
 class ClaimRecords:
     """Propagates entries that changed hands or were dropped, one XCLAIM each, in the order they are told."""
 
-    __slots__ = ("_add", "_db", "_group", "_key", "_last_id", "_pieces")
+    __slots__ = ("_add", "_client", "_db", "_group", "_key", "_last_id", "_pieces")
 
     def __init__(self, client: Client, key: bytes, group: bytes, last_id: int) -> None:
+        self._client = client
         self._add = client.server.propagation.add_encoded
         self._db = client.db.index
         self._key = key
@@ -82,21 +78,40 @@ class ClaimRecords:
             add(db, b"%b$%d\r\n%b\r\n%b" % (head, len(word), word, tail))
 
     def add_dropped(self, word: bytes, block: Block) -> None:
-        """An entry whose message is gone, as it was: the receiver lacks the message and drops it, too."""
-        self.add((word,), block.consumer.name, block.ms, block.count)
+        """An entry whose message is gone, as it was: the receiver lacks the message and drops it, too.
+
+        One that nobody owns cannot be told so; it is acknowledged.
+        """
+        if block.ms == UNOWNED_MS:
+            self._client.propagate((b"XACK", self._key, self._group, word))
+        else:
+            self.add((word,), block.consumer.name, block.ms, block.count)
 
 
 def propagate_read(
-    client: Client, key: bytes, group: bytes, consumer: bytes, ids: Iterable[bytes], before: int
+    client: Client,
+    key: bytes,
+    name: bytes,
+    group: Group,
+    consumer: bytes,
+    ids: Iterable[bytes],
+    before: int,
 ) -> None:
     """Entries were delivered now, for the first time, by a group that stood at ``before``."""
-    head, tail = claim_pieces(key, group, consumer, client.server.keyspace.now, 1)
+    head, tail = claim_pieces(key, name, consumer, client.server.keyspace.now, 1)
+    compat = client.server.compat
     add = client.server.propagation.add_encoded
     index = client.db.index
-    last = None if READ_STATES_ITS_OWN_ID else bulk(stream_id.encode(before))
-    for text in ids:
-        word = b"$%d\r\n%b\r\n" % (len(text), text)
-        add(index, b"%b%b%b%b" % (head, word, tail, last or word))
+    if compat.reads_state_their_own_id:
+        for text in ids:
+            word = b"$%d\r\n%b\r\n" % (len(text), text)
+            add(index, b"%b%b%b%b" % (head, word, tail, word))
+    else:
+        tail += bulk(stream_id.encode(before))
+        for text in ids:
+            add(index, b"%b$%d\r\n%b\r\n%b" % (head, len(text), text, tail))
+    if compat.reads_state_position:
+        propagate_position(client, key, name, group)
 
 
 def propagate_position(client: Client, key: bytes, name: bytes, group: Group) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
-from ..protocol.errors import ReplyError, wrong_subcommand_arguments
+from ..protocol.errors import ReplyError, shown, wrong_subcommand_arguments
 from ..storage import events, stream_id
 from ..storage.group import Group
 from ..storage.stream import Stream
@@ -46,7 +46,9 @@ container("XGROUP", since="5.0.0", group="stream", summary="Commands that manage
 
 def no_consumer_group(key_name: bytes, group: bytes) -> ReplyError:
     """NOGROUP of the commands that have made sure of the key before."""
-    return ReplyError(b"NOGROUP No such consumer group '%b' for key name '%b'" % (group, key_name))
+    return ReplyError(
+        b"NOGROUP No such consumer group '%b' for key name '%b'" % (shown(group), shown(key_name))
+    )
 
 
 def _options(args: list[bytes], most: int) -> tuple[bool, int | None]:
@@ -73,6 +75,13 @@ def _options(args: list[bytes], most: int) -> tuple[bool, int | None]:
     if len(args) > most:
         raise wrong_subcommand_arguments(args)
     return make_stream, entries_read
+
+
+def _capped(client: Client, stream: Stream, entries_read: int | None) -> int | None:
+    """Nobody can have read more than was ever added."""
+    if entries_read is None or not client.server.compat.caps_entries_read:
+        return entries_read
+    return min(entries_read, stream.entries_added)
 
 
 def _existing(client: Client, args: list[bytes]) -> Stream:
@@ -125,7 +134,7 @@ def xgroup_create(client: Client, args: list[bytes]) -> bytes:
         client.db.modified(args[2])
     elif args[3] in stream.groups:
         raise ReplyError(b"BUSYGROUP Consumer Group name already exists")
-    stream.groups[args[3]] = Group(last_id, entries_read)
+    stream.groups[args[3]] = Group(last_id, _capped(client, stream, entries_read))
     _changed(client, args, b"xgroup-create")
     return replies.OK
 
@@ -150,7 +159,7 @@ def xgroup_setid(client: Client, args: list[bytes]) -> bytes:
     stream = _existing(client, args)
     group = _group(stream, args)
     group.last_id = stream.last_id if args[4] == b"$" else parse_bound(args[4])
-    group.entries_read = entries_read
+    group.entries_read = _capped(client, stream, entries_read)
     _changed(client, args, b"xgroup-setid")
     return replies.OK
 
@@ -265,10 +274,9 @@ def xack(client: Client, args: list[bytes]) -> bytes:
         return replies.ZERO
     ids = args[3:]
     pel = group.pel
-    for at, word in enumerate(ids):
-        # What is in the PEL is a canonical ID and needs no parsing.
-        if word not in pel:
-            ids[at] = stream_id.encode(parse_id(word))
+    # What is in the PEL is a canonical ID and needs no parsing.
+    if not all(map(pel.__contains__, ids)):
+        ids = [word if word in pel else stream_id.encode(parse_id(word)) for word in ids]
     acknowledged = group.acknowledge(ids)
     if acknowledged:
         client.server.keyspace.dirty += acknowledged

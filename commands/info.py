@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..server.app import Server
+    from ..server.replication.link import MasterLink
     from .client import Client
 
 
@@ -63,7 +64,7 @@ def _server(server: Server) -> Iterator[tuple[str, object]]:
 
 def _clients(server: Server) -> Iterator[tuple[str, object]]:
     clients = server.clients.values()
-    yield "connected_clients", len(clients)
+    yield "connected_clients", sum(not client.is_replica for client in clients)
     yield "cluster_connections", 0
     yield "maxclients", server.config.maxclients
     yield "client_recent_max_input_buffer", 0
@@ -110,7 +111,7 @@ def _memory(server: Server) -> Iterator[tuple[str, object]]:
     yield "mem_fragmentation_ratio", f"{resident / max(used, 1):.2f}"
     yield "mem_fragmentation_bytes", resident - used
     yield "mem_not_counted_for_evict", 0
-    yield "mem_replication_backlog", 0
+    yield "mem_replication_backlog", len(server.replication.backlog or b"")
     yield "mem_total_replication_buffers", 0
     yield "mem_clients_slaves", 0
     yield "mem_clients_normal", 0
@@ -123,34 +124,35 @@ def _memory(server: Server) -> Iterator[tuple[str, object]]:
 
 
 def _persistence(server: Server) -> Iterator[tuple[str, object]]:
+    snapshots = server.snapshots
     persistence = server.persistence
-    aof = persistence.aof
+    aof, rewrite = persistence.aof, persistence.rewrite
     yield "loading", int(server.loading)
     yield "async_loading", 0
     yield "current_cow_peak", 0
     yield "current_cow_size", 0
     yield "current_cow_size_age", 0
-    yield "current_fork_perc", "0.00"
+    yield "current_fork_perc", f"{rewrite.percent or snapshots.percent:.2f}"
     yield "current_save_keys_processed", 0
     yield "current_save_keys_total", 0
     yield "rdb_changes_since_last_save", server.keyspace.dirty
-    yield "rdb_bgsave_in_progress", 0
+    yield "rdb_bgsave_in_progress", int(snapshots.in_progress)
     yield "rdb_last_save_time", server.last_save
-    yield "rdb_last_bgsave_status", "ok"
-    yield "rdb_last_bgsave_time_sec", -1
-    yield "rdb_current_bgsave_time_sec", -1
-    yield "rdb_saves", 0
+    yield "rdb_last_bgsave_status", "ok" if snapshots.last_ok else "err"
+    yield "rdb_last_bgsave_time_sec", snapshots.last_seconds
+    yield "rdb_current_bgsave_time_sec", snapshots.current_seconds
+    yield "rdb_saves", snapshots.saves
     yield "rdb_last_cow_size", 0
-    yield "rdb_last_load_keys_expired", 0
-    yield "rdb_last_load_keys_loaded", 0
+    yield "rdb_last_load_keys_expired", snapshots.info.expired
+    yield "rdb_last_load_keys_loaded", snapshots.info.keys
     yield "aof_enabled", int(aof is not None)
-    yield "aof_rewrite_in_progress", 0
-    yield "aof_rewrite_scheduled", 0
-    yield "aof_last_rewrite_time_sec", -1
-    yield "aof_current_rewrite_time_sec", -1
-    yield "aof_last_bgrewrite_status", "ok"
-    yield "aof_rewrites", 0
-    yield "aof_rewrites_consecutive_failures", 0
+    yield "aof_rewrite_in_progress", int(rewrite.in_progress)
+    yield "aof_rewrite_scheduled", int(rewrite.scheduled)
+    yield "aof_last_rewrite_time_sec", rewrite.last_seconds
+    yield "aof_current_rewrite_time_sec", rewrite.current_seconds
+    yield "aof_last_bgrewrite_status", "ok" if rewrite.last_ok else "err"
+    yield "aof_rewrites", rewrite.count
+    yield "aof_rewrites_consecutive_failures", rewrite.consecutive_failures
     yield "aof_last_write_status", "ok" if server.disk_error is None else "err"
     yield "aof_last_cow_size", 0
     yield "module_fork_in_progress", 0
@@ -188,9 +190,10 @@ def _stats(server: Server) -> Iterator[tuple[str, object]]:
     yield "instantaneous_input_repl_kbps", "0.00"
     yield "instantaneous_output_repl_kbps", "0.00"
     yield "rejected_connections", stats.connections_rejected
-    yield "sync_full", 0
-    yield "sync_partial_ok", 0
-    yield "sync_partial_err", 0
+    replicas = server.replication.master
+    yield "sync_full", replicas.full_syncs
+    yield "sync_partial_ok", replicas.partial_syncs
+    yield "sync_partial_err", replicas.refused_partial_syncs
     yield "expired_subkeys", 0
     yield "expired_keys", keyspace.expired
     yield "expired_stale_perc", "0.00"
@@ -206,8 +209,11 @@ def _stats(server: Server) -> Iterator[tuple[str, object]]:
     yield "pubsub_channels", len(server.pubsub.channels)
     yield "pubsub_patterns", len(server.pubsub.patterns)
     yield "pubsubshard_channels", len(server.pubsub.shard_channels)
-    yield "latest_fork_usec", 0
-    yield "total_forks", 0
+    yield (
+        "latest_fork_usec",
+        server.snapshots.fork_microseconds or server.persistence.rewrite.fork_microseconds,
+    )
+    yield "total_forks", server.persistence.rewrite.forks + server.snapshots.forks
     yield "migrate_cached_sockets", 0
     yield "slave_expires_tracked_keys", 0
     yield "active_defrag_hits", 0
@@ -238,17 +244,53 @@ def _stats(server: Server) -> Iterator[tuple[str, object]]:
 
 
 def _replication(server: Server) -> Iterator[tuple[str, object]]:
+    replication = server.replication
+    master, backlog, config = replication.master, replication.backlog, server.config
     yield "role", server.role
-    yield "connected_slaves", 0
+    if replication.link is not None:
+        yield from _link(server, replication.link)
+    yield "connected_slaves", len(master.followers)
+    if config.min_replicas_to_write and config.min_replicas_max_lag:
+        yield "min_slaves_good_slaves", master.good
+    for number, follower in enumerate(master.followers.values()):
+        state = follower.state
+        lag = master.lag(follower) if state == "online" else 0
+        place = f"ip={follower.address.decode('latin-1')},port={follower.port},state={state}"
+        yield f"slave{number}", f"{place},offset={max(follower.acknowledged, 0)},lag={lag}"
     yield "master_failover_state", "no-failover"
-    yield "master_replid", server.replication_id
-    yield "master_replid2", "0" * 40
-    yield "master_repl_offset", 0
-    yield "second_repl_offset", -1
-    yield "repl_backlog_active", 0
-    yield "repl_backlog_size", server.config.repl_backlog_size
-    yield "repl_backlog_first_byte_offset", 0
-    yield "repl_backlog_histlen", 0
+    yield "master_replid", replication.id
+    yield "master_replid2", replication.id2
+    yield "master_repl_offset", replication.offset
+    yield "second_repl_offset", replication.second_offset
+    yield "repl_backlog_active", int(backlog is not None)
+    yield "repl_backlog_size", config.repl_backlog_size
+    yield "repl_backlog_first_byte_offset", 0 if backlog is None else backlog.first_promised
+    yield "repl_backlog_histlen", 0 if backlog is None else len(backlog)
+
+
+def _link(server: Server, link: MasterLink) -> Iterator[tuple[str, object]]:
+    now, config, offset = server.loop.time(), server.config, server.replication.offset
+    connected = link.state == "connected"
+    yield "master_host", link.host
+    yield "master_port", link.port
+    yield "master_link_status", "up" if connected else "down"
+    yield "master_last_io_seconds_ago", int(now - link.last_io) if connected else -1
+    yield "master_sync_in_progress", int(link.state == "sync")
+    yield "slave_read_repl_offset", offset
+    yield "slave_repl_offset", offset
+    intake = link.intake
+    if link.state == "sync" and intake is not None:
+        known = max(intake.total, 0)
+        yield "master_sync_total_bytes", known
+        yield "master_sync_read_bytes", intake.received
+        yield "master_sync_left_bytes", known - intake.received
+        yield "master_sync_perc", f"{intake.received * 100 / known if known else 0:.2f}"
+        yield "master_sync_last_io_seconds_ago", int(now - link.last_io)
+    if not connected:
+        yield "master_link_down_since_seconds", int(now - link.down_since)
+    yield "slave_priority", config.replica_priority
+    yield "slave_read_only", int(config.replica_read_only)
+    yield "replica_announced", int(config.replica_announced)
 
 
 def _cpu(server: Server) -> Iterator[tuple[str, object]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
-from ..protocol.errors import SYNTAX, ReplyError
+from ..protocol.errors import SYNTAX, ReplyError, shown
 from ..protocol.globs import matches
+from .compat import as_known, known_commands
 from .syntax import server as syntax
 from .table import (
     FLAGS,
@@ -22,6 +23,8 @@ from .table import (
 from .usage import help_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .client import Client
     from .table import KeyReference
 
@@ -30,12 +33,19 @@ _INFO_FIELDS: Final = 10
 _HIDDEN: Final = frozenset(("may_replicate", "protected"))
 
 
-def _top_level() -> list[Command]:
-    return [entry for name, entry in REGISTRY.items() if "|" not in name]
+def _top_level(client: Client) -> list[Command]:
+    return [entry for name, entry in known_commands(client.server.compat).items() if "|" not in name]
 
 
-def _named(word: bytes) -> Command | None:
-    return REGISTRY.get(word.lower().decode("latin-1"))
+def _named(client: Client, word: bytes) -> Command | None:
+    entry = REGISTRY.get(word.lower().decode("latin-1"))
+    compat = client.server.compat
+    return as_known(compat, entry) if entry is not None and compat.knows(entry.since) else None
+
+
+def _subcommands(client: Client, entry: Command) -> list[Command]:
+    compat = client.server.compat
+    return [as_known(compat, sub) for sub in subcommands_of(entry.name) if compat.knows(sub.since)]
 
 
 def _simple_set(words: list[str], resp: int) -> bytes:
@@ -46,9 +56,10 @@ def _text(word: str) -> bytes:
     return replies.bulk(word.encode())
 
 
-def _info(entry: Command, resp: int) -> bytes:
+def _info(client: Client, entry: Command) -> bytes:
+    resp = client.resp
     first, last, step = legacy_positions(entry)
-    subcommands = [_info(sub, resp) for sub in subcommands_of(entry.name)]
+    subcommands = [_info(client, sub) for sub in _subcommands(client, entry)]
     return replies.array_header(_INFO_FIELDS) + b"".join(
         (
             _text(entry.name),
@@ -59,21 +70,27 @@ def _info(entry: Command, resp: int) -> bytes:
             replies.integer(step),
             _simple_set([f"@{name}" for name in entry.categories], resp),
             replies.set_of([_text(tip) for tip in entry.tips], resp),
-            replies.set_of([_key_spec(spec, resp) for spec in entry.key_specs], resp),
+            replies.set_of([_key_spec(client, spec) for spec in entry.key_specs], resp),
             # Redis' own inconsistency: an array of them, and a set of none.
             replies.array(subcommands) if subcommands else replies.set_of([], resp),
         )
     )
 
 
-def _key_spec(spec: KeySpec, resp: int) -> bytes:
+def _key_spec(client: Client, spec: KeySpec) -> bytes:
+    resp = client.resp
     pairs: list[tuple[bytes, bytes]] = []
     if spec.notes is not None:
         pairs.append((b"notes", _text(spec.notes)))
-    pairs.append((b"flags", _simple_set(list(spec.flags), resp)))
+    pairs.append((b"flags", _simple_set(_known_flags(client, spec.flags), resp)))
     pairs.append((b"begin_search", _search(spec.begin, resp)))
     pairs.append((b"find_keys", _search(spec.find, resp)))
     return replies.map_of(pairs, resp)
+
+
+def _known_flags(client: Client, flags: Sequence[str]) -> list[str]:
+    knows = client.server.compat.knows
+    return [flag for flag in flags if flag != "incomplete" or knows("8.10")]
 
 
 _SEARCH_FIELDS: Final = {
@@ -94,7 +111,9 @@ def _search(search: tuple[str | int, ...], resp: int) -> bytes:
     return replies.map_of([(b"type", _text(str(kind))), (b"spec", replies.map_of(fields, resp))], resp)
 
 
-def _docs(entry: Command, resp: int) -> bytes:
+def _docs(client: Client, entry: Command) -> bytes:
+    resp = client.resp
+    knows = client.server.compat.knows
     pairs: list[tuple[bytes, bytes]] = [
         (b"summary", _text(entry.summary)),
         (b"since", _text(entry.since)),
@@ -108,21 +127,32 @@ def _docs(entry: Command, resp: int) -> bytes:
         pairs.append((b"deprecated_since", _text(entry.deprecated_since)))
     if entry.replaced_by is not None:
         pairs.append((b"replaced_by", _text(entry.replaced_by)))
-    if entry.history:
-        history = [replies.array([_text(version), _text(change)]) for version, change in entry.history]
+    history = [
+        replies.array([_text(version), _text(change)]) for version, change in entry.history if knows(version)
+    ]
+    if history:
         pairs.append((b"history", replies.set_of(history, resp)))
-    if entry.arguments:
-        pairs.append(
-            (b"arguments", replies.array([_argument(argument, resp) for argument in entry.arguments]))
-        )
-    subcommands = subcommands_of(entry.name)
+    arguments = _arguments(client, entry.arguments)
+    if arguments:
+        pairs.append((b"arguments", replies.array(arguments)))
+    subcommands = _subcommands(client, entry)
     if subcommands:
-        docs = [(sub.name.encode(), _docs(sub, resp)) for sub in subcommands]
+        docs = [(sub.name.encode(), _docs(client, sub)) for sub in subcommands]
         pairs.append((b"subcommands", replies.map_of(docs, resp)))
     return replies.map_of(pairs, resp)
 
 
-def _argument(argument: Argument, resp: int) -> bytes:
+def _arguments(client: Client, arguments: Sequence[Argument]) -> list[bytes]:
+    knows = client.server.compat.knows
+    return [
+        _argument(client, argument)
+        for argument in arguments
+        if argument.since is None or knows(argument.since)
+    ]
+
+
+def _argument(client: Client, argument: Argument) -> bytes:
+    resp = client.resp
     pairs: list[tuple[bytes, bytes]] = [(b"name", _text(argument.name)), (b"type", _text(argument.type))]
     if argument.type not in {"oneof", "block"}:
         pairs.append((b"display_text", _text(argument.display or argument.name)))
@@ -139,7 +169,7 @@ def _argument(argument: Argument, resp: int) -> bytes:
     if argument.flags:
         pairs.append((b"flags", _simple_set(argument.flags.split(), resp)))
     if argument.arguments:
-        pairs.append((b"arguments", replies.array([_argument(inner, resp) for inner in argument.arguments])))
+        pairs.append((b"arguments", replies.array(_arguments(client, argument.arguments))))
     return replies.map_of(pairs, resp)
 
 
@@ -162,8 +192,8 @@ _FLAGS: Final = "loading stale"
 def command_all(client: Client, args: list[bytes]) -> bytes:
     """The ten-element description of each command."""
     if len(args) > 1:
-        raise ReplyError(b"ERR unknown subcommand '%b'. Try COMMAND HELP." % args[1][:128])
-    return replies.array([_info(entry, client.resp) for entry in _top_level()])
+        raise ReplyError(b"ERR unknown subcommand '%b'. Try COMMAND HELP." % shown(args[1])[:128])
+    return replies.array([_info(client, entry) for entry in _top_level(client)])
 
 
 # COMMAND INFO [command-name [command-name ...]]
@@ -183,10 +213,10 @@ def command_all(client: Client, args: list[bytes]) -> bytes:
 def command_info(client: Client, args: list[bytes]) -> bytes:
     """As COMMAND, for the named ones; null for an unknown name."""
     if len(args) == 2:
-        return replies.array([_info(entry, client.resp) for entry in _top_level()])
-    found = [_named(word) for word in args[2:]]
+        return replies.array([_info(client, entry) for entry in _top_level(client)])
+    found = [_named(client, word) for word in args[2:]]
     return replies.array(
-        [replies.null(client.resp) if entry is None else _info(entry, client.resp) for entry in found]
+        [replies.null(client.resp) if entry is None else _info(client, entry) for entry in found]
     )
 
 
@@ -206,11 +236,11 @@ def command_info(client: Client, args: list[bytes]) -> bytes:
 def command_docs(client: Client, args: list[bytes]) -> bytes:
     """A map of name to documentation; unknown names are left out."""
     found = (
-        _top_level()
+        _top_level(client)
         if len(args) == 2
-        else [entry for word in args[2:] if (entry := _named(word)) is not None]
+        else [entry for word in args[2:] if (entry := _named(client, word)) is not None]
     )
-    return replies.map_of([(entry.name.encode(), _docs(entry, client.resp)) for entry in found], client.resp)
+    return replies.map_of([(entry.name.encode(), _docs(client, entry)) for entry in found], client.resp)
 
 
 # COMMAND COUNT
@@ -227,8 +257,8 @@ def command_docs(client: Client, args: list[bytes]) -> bytes:
 )
 def command_count(client: Client, args: list[bytes]) -> bytes:
     """Subcommands are not counted."""
-    del client, args
-    return replies.integer(len(_top_level()))
+    del args
+    return replies.integer(len(_top_level(client)))
 
 
 # COMMAND LIST [FILTERBY MODULE module | ACLCAT category | PATTERN pattern]
@@ -247,26 +277,33 @@ def command_count(client: Client, args: list[bytes]) -> bytes:
 def command_list(client: Client, args: list[bytes]) -> bytes:
     """Names; a filter by category or pattern looks at subcommands too."""
     if len(args) == 2:
-        names = [entry.name for entry in _top_level()]
+        names = [entry.name for entry in _top_level(client)]
     elif len(args) == 5 and args[2].upper() == b"FILTERBY":
         kind, value = args[3].upper(), args[4]
         if kind == b"MODULE":
             names = []
         elif kind == b"ACLCAT":
             category = value.lower().decode("latin-1")
-            names = [name for name, entry in REGISTRY.items() if category in entry.categories]
+            names = [
+                name
+                for name, entry in known_commands(client.server.compat).items()
+                if category in entry.categories
+            ]
         elif kind == b"PATTERN":
-            names = [name for name in REGISTRY if matches(value, name.encode(), ignore_case=True)]
+            names = [
+                name
+                for name in known_commands(client.server.compat)
+                if matches(value, name.encode(), ignore_case=True)
+            ]
         else:
             raise ReplyError(SYNTAX)
     else:
         raise ReplyError(SYNTAX)
-    del client
     return replies.bulk_array([name.encode() for name in names])
 
 
 def _keys_of_words(client: Client, words: list[bytes]) -> list[KeyReference]:
-    entry = _named(words[0]) if len(words) == 1 else None  # a bare container is found too
+    entry = _named(client, words[0]) if len(words) == 1 else None  # a bare container is found too
     if entry is None:
         try:
             entry = client.server.dispatcher.find(words).command
@@ -282,10 +319,10 @@ def _keys_of_words(client: Client, words: list[bytes]) -> list[KeyReference]:
     return found
 
 
-def _access(words: list[bytes], reference: KeyReference) -> list[str]:
+def _access(client: Client, words: list[bytes], reference: KeyReference) -> list[str]:
     """How this very invocation treats a key; only SET's options make a difference."""
     if "variable_flags" not in reference.flags:
-        return list(reference.flags)
+        return _known_flags(client, reference.flags)
     return ["RW", "access", "update"] if b"GET" in map(bytes.upper, words[3:]) else ["OW", "update"]
 
 
@@ -325,7 +362,10 @@ def command_getkeysandflags(client: Client, args: list[bytes]) -> bytes:
     return replies.array(
         [
             replies.array(
-                [replies.bulk(words[reference.index]), _simple_set(_access(words, reference), client.resp)]
+                [
+                    replies.bulk(words[reference.index]),
+                    _simple_set(_access(client, words, reference), client.resp),
+                ]
             )
             for reference in _keys_of_words(client, words)
         ]

@@ -144,7 +144,8 @@ def _rename(client: Client, args: list[bytes], *, overwrite: bool) -> bool:
         raise ReplyError(NO_SUCH_KEY)
     if source == target:
         return False
-    if db.write(target) is not None and not overwrite:
+    before = db.write(target)
+    if before is not None and not overwrite:
         return False
     expiry = db.expires.get(source)
     db.replace(target, value)
@@ -155,6 +156,7 @@ def _rename(client: Client, args: list[bytes], *, overwrite: bool) -> bool:
     db.modified(target)
     db.keyspace.notify(events.GENERIC, b"rename_from", source, db)
     db.keyspace.notify(events.GENERIC, b"rename_to", target, db)
+    db.notify_overwritten(target, before)
     db.keyspace.dirty += 1
     client.propagate(args)
     return True

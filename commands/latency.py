@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
-from ..protocol.errors import ReplyError
+from ..protocol.errors import ReplyError, shown
 from .syntax import server as syntax
 from .table import command, container
 from .usage import help_lines
@@ -135,7 +135,7 @@ def latency_graph(client: Client, args: list[bytes]) -> bytes:
     name = args[2].decode("latin-1")
     samples = client.server.latency.events.get(name)
     if not samples:
-        raise ReplyError(b"ERR No samples available for event '%b'" % args[2])
+        raise ReplyError(b"ERR No samples available for event '%b'" % shown(args[2]))
     worst = max(ms for _, ms in samples) or 1
     lowest = min(ms for _, ms in samples)
     lines = [

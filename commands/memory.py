@@ -179,7 +179,7 @@ def _stats(server: Server, resp: int) -> Iterator[tuple[bytes, bytes]]:
         ("peak.allocated", peak),
         ("total.allocated", used),
         ("startup.allocated", STARTUP_BYTES),
-        ("replication.backlog", 0),
+        ("replication.backlog", len(server.replication.backlog or b"")),
         ("clients.slaves", 0),
         ("clients.normal", 0),
         ("cluster.links", 0),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError
+from ..storage.blocks import UNOWNED_MS
 from .arguments import parse_integer
 from .group_effects import no_such_group
 from .stream_ids import parse_interval
@@ -71,9 +72,10 @@ def xpending(client: Client, args: list[bytes]) -> bytes:
     for text in ids:
         block = pel[text]
         owner = block.consumer.name
+        idle = max(now - block.ms, 0) if block.ms != UNOWNED_MS else -1
         items.append(
             b"*4\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n:%d\r\n:%d\r\n"
-            % (len(text), text, len(owner), owner, max(now - block.ms, 0), block.count)
+            % (len(text), text, len(owner), owner, idle, block.count)
         )
     return b"".join(items)
 

@@ -1,9 +1,10 @@
-"""SAVE, BGSAVE and BGREWRITEAOF, which this version does not have: they say so."""
+"""SAVE, BGSAVE and BGREWRITEAOF: the files that hold the data."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError
 from .syntax import server as syntax
 from .table import command
@@ -12,11 +13,7 @@ if TYPE_CHECKING:
     from .client import Client
 
 
-def _no_rdb(name: bytes) -> ReplyError:
-    return ReplyError(
-        b"ERR %b is not supported by this version of Rillet: it writes no RDB file, appendonly yes keeps the data"
-        % name
-    )
+_SAVING: Final = b"ERR Background save already in progress"
 
 
 # SAVE
@@ -27,13 +24,17 @@ def _no_rdb(name: bytes) -> ReplyError:
     since="1.0.0",
     group="server",
     complexity="O(N) where N is the total number of keys in all databases",
-    summary="Writes the data to disk and waits for it. Not in this version.",
+    summary="Writes the data to the dump file and waits for it.",
     arguments=syntax.SAVE,
 )
 def save(client: Client, args: list[bytes]) -> bytes:
-    """Always an error, for a silent OK would pretend that the data is safe."""
-    del client, args
-    raise _no_rdb(b"SAVE")
+    """OK once the file is complete and on the disk; everybody waits meanwhile."""
+    del args
+    snapshots = client.server.snapshots
+    if snapshots.in_progress:
+        raise ReplyError(_SAVING)
+    snapshots.save()
+    return replies.OK
 
 
 # BGSAVE [SCHEDULE]
@@ -44,16 +45,29 @@ def save(client: Client, args: list[bytes]) -> bytes:
     since="1.0.0",
     group="server",
     complexity="O(1)",
-    summary="Writes the data to disk in the background. Not in this version.",
+    summary="Writes the data to the dump file in the background.",
     history=syntax.BGSAVE_HISTORY,
     arguments=syntax.BGSAVE,
 )
 def bgsave(client: Client, args: list[bytes]) -> bytes:
-    """Always an error, as SAVE."""
-    del client
+    """Begun; or scheduled, in a transaction or where an AOF rewrite is under way and SCHEDULE allows it."""
     if len(args) > 2 or (len(args) == 2 and args[1].upper() != b"SCHEDULE"):
         raise ReplyError(SYNTAX)
-    raise _no_rdb(b"BGSAVE")
+    server = client.server
+    snapshots = server.snapshots
+    if snapshots.in_progress:
+        raise ReplyError(_SAVING)
+    if client.in_exec or server.persistence.rewrite.in_progress:
+        if not client.in_exec and len(args) == 1:
+            raise ReplyError(
+                b"ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to "
+                b"schedule a BGSAVE whenever possible."
+            )
+        snapshots.scheduled = True
+        return replies.simple(b"Background saving scheduled")
+    if not snapshots.start():
+        raise ReplyError(b"ERR")
+    return replies.simple(b"Background saving started")
 
 
 # BGREWRITEAOF
@@ -64,12 +78,20 @@ def bgsave(client: Client, args: list[bytes]) -> bytes:
     since="1.0.0",
     group="server",
     complexity="O(1)",
-    summary="Rewrites the append-only file in the background. Not in this version.",
+    summary="Rewrites the append-only file in the background to the shortest that holds the data.",
     arguments=syntax.BGREWRITEAOF,
 )
 def bgrewriteaof(client: Client, args: list[bytes]) -> bytes:
-    """Always an error."""
-    del client, args
-    raise ReplyError(
-        b"ERR BGREWRITEAOF is not supported by this version of Rillet: the append-only file only grows"
-    )
+    """Begun, or scheduled where a transaction or another snapshot is under way; works without appendonly, too."""
+    del args
+    rewrite = client.server.persistence.rewrite
+    if rewrite.in_progress:
+        raise ReplyError(b"ERR Background append only file rewriting already in progress")
+    begun = rewrite.ask(at_once=not client.in_exec)
+    if begun is None:
+        return replies.simple(b"Background append only file rewriting scheduled")
+    if not begun:
+        raise ReplyError(
+            b"ERR Can't execute an AOF background rewriting. Please check the server logs for more information."
+        )
+    return replies.simple(b"Background append only file rewriting started")

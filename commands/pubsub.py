@@ -297,6 +297,7 @@ def sunsubscribe(client: Client, args: list[bytes]) -> bytes | None:
 )
 def publish(client: Client, args: list[bytes]) -> bytes:
     """Answer how many times the message was received; a client counts once per channel and pattern."""
+    client.server.propagation.add_for_replicas(client.db.index, args)
     return replies.integer(client.server.pubsub.publish(args[1], args[2]))
 
 
@@ -314,6 +315,7 @@ def publish(client: Client, args: list[bytes]) -> bytes:
 )
 def spublish(client: Client, args: list[bytes]) -> bytes:
     """Answer how many clients received the message."""
+    client.server.propagation.add_for_replicas(client.db.index, args)
     return replies.integer(client.server.pubsub.publish_sharded(args[1], args[2]))
 
 

@@ -1,7 +1,8 @@
-"""Replication as a master without replicas answers it; this version takes none and becomes none."""
+"""Replication: who follows whom, the handshake of replicas, and waiting for them; see ``server/replication``."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
@@ -14,7 +15,12 @@ from .table import command
 if TYPE_CHECKING:
     from .client import Client
 
-_UNSUPPORTED: Final = b"ERR %b is not supported by this version of Rillet: it has no replication"
+_NO_WAIT: Final = (
+    b"ERR %b cannot be used with replica instances. Please also note that %bwrites to replicas are just local and are "
+    b"not propagated."
+)
+_WRITABLE: Final = b"since Redis 4.0 if a replica is configured to be writable (which is not the default) "
+_FIRST_WITH_RDB_11: Final = (7, 2)
 _NOT_POSITIVE: Final = b"ERR value is out of range, must be positive"
 
 
@@ -25,14 +31,6 @@ def _timeout(client: Client, word: bytes) -> int:
     if timeout > INT64_MAX - client.server.keyspace.now:
         raise ReplyError(b"ERR timeout is out of range")
     return timeout
-
-
-def _wait(client: Client, timeout: int, args: list[bytes], reply: bytes) -> bytes | None:
-    """Answer when the time is up, for no replica will ever acknowledge anything; at once inside EXEC."""
-    if not client.may_block:
-        return reply
-    client.server.blocking.block(client, (), timeout, args, on_missing=False, on_timeout=reply)
-    return None
 
 
 # WAIT numreplicas timeout
@@ -49,12 +47,17 @@ def _wait(client: Client, timeout: int, args: list[bytes], reply: bytes) -> byte
     arguments=keys_syntax.WAIT,
 )
 def wait(client: Client, args: list[bytes]) -> bytes | None:
-    """The number of replicas that have them: 0, at once or at the timeout."""
+    """The number of replicas that have them: at once if there are enough, else when there are or at the timeout."""
+    replication = client.server.replication
+    if replication.link is not None:
+        raise ReplyError(_NO_WAIT % (b"WAIT", _WRITABLE))
     replicas = parse_integer(args[1])
     timeout = _timeout(client, args[2])
-    if replicas <= 0:
-        return replies.ZERO
-    return _wait(client, timeout, args, replies.ZERO)
+    count = replication.waits.count(client.write_offset, on_disk=False)
+    if count >= replicas or not client.may_block:
+        return replies.integer(count)
+    replication.waits.add(client, args, timeout, replicas, None)
+    return None
 
 
 # WAITAOF numlocal numreplicas timeout
@@ -79,13 +82,17 @@ def waitaof(client: Client, args: list[bytes]) -> bytes | None:
     if replicas < 0:
         raise ReplyError(_NOT_POSITIVE)
     timeout = _timeout(client, args[3])
+    replication = client.server.replication
+    if replication.link is not None:
+        raise ReplyError(_NO_WAIT % (b"WAITAOF", b""))
     if local and client.server.persistence.aof is None:
         raise ReplyError(b"ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
     synced = _bring_to_disk(client, wanted=bool(local))
-    reply = replies.array([replies.integer(int(synced)), replies.ZERO])
-    if synced >= local and not replicas:
-        return reply
-    return _wait(client, timeout, args, reply)
+    count = replication.waits.count(client.write_offset, on_disk=True)
+    if (synced >= local and count >= replicas) or not client.may_block:
+        return replies.array([replies.integer(int(synced)), replies.integer(count)])
+    replication.waits.add(client, args, timeout, replicas, int(synced))
+    return None
 
 
 def _bring_to_disk(client: Client, *, wanted: bool) -> bool:
@@ -116,17 +123,33 @@ def _bring_to_disk(client: Client, *, wanted: bool) -> bool:
     since="5.0.0",
     group="server",
     complexity="O(1)",
-    summary="Makes the server a replica of another, or a master again. Only the latter in this version.",
+    summary="Makes the server a replica of another, or a master again.",
     arguments=syntax.REPLICAOF,
 )
 def replicaof(client: Client, args: list[bytes]) -> bytes:
-    """OK for NO ONE, which is so already."""
-    del client
+    """OK at once; INFO and ROLE tell how far it is."""
+    server = client.server
+    replication = server.replication
     if args[1].upper() == b"NO" and args[2].upper() == b"ONE":
+        if replication.link is not None:
+            replication.lead()
+            server.log.notice(f"MASTER MODE enabled (user request from '{client.address.decode()}')")
         return replies.OK
-    if not 0 <= parse_integer(args[2], b"ERR Invalid master port") <= 65535:
+    if client.is_replica:
+        raise ReplyError(b"ERR Command is not valid when client is a replica.")
+    port = parse_integer(args[2], b"ERR Invalid master port")
+    if not 0 <= port <= 65535:
         raise ReplyError(b"ERR Invalid master port")
-    raise ReplyError(_UNSUPPORTED % args[0].upper())
+    host = args[1].decode("utf-8", "surrogateescape")
+    link = replication.link
+    if link is not None and link.host.lower() == host.lower() and link.port == port:
+        server.log.notice(
+            "REPLICAOF would result into synchronization with the master we are already connected to."
+        )
+        return replies.simple(b"OK Already connected to specified master")
+    replication.follow(host, port)
+    server.log.notice(f"REPLICAOF {host}:{port} enabled (user request from '{client.address.decode()}')")
+    return replies.OK
 
 
 # SLAVEOF <host port | NO ONE>
@@ -156,14 +179,65 @@ def slaveof(client: Client, args: list[bytes]) -> bytes | None:
     since="3.0.0",
     group="server",
     complexity="O(1)",
-    summary="Tells the master about a replica. Not in this version.",
+    summary="Tells the master about a replica, and how far that is.",
     arguments=syntax.REPLCONF,
     doc_flags="syscmd",
 )
-def replconf(client: Client, args: list[bytes]) -> bytes:
-    """Always an error."""
-    del client, args
-    raise ReplyError(_UNSUPPORTED % b"REPLCONF")
+def replconf(client: Client, args: list[bytes]) -> bytes | None:
+    """OK for what a replica tells of itself; nothing for ACK and GETACK."""
+    if len(args) % 2 == 0:
+        raise ReplyError(SYNTAX)
+    replication = client.server.replication
+    for option, value in zip(args[1::2], args[2::2], strict=True):
+        name = option.lower()
+        if name == b"ack":
+            _acknowledge(client, args)
+            return None
+        if name == b"getack":
+            if replication.link is not None:
+                replication.link.acknowledge()
+            return None
+        follower = replication.master.introduce(client)
+        if name == b"listening-port":
+            follower.port = parse_integer(value)
+        elif name == b"ip-address":
+            if len(value) > 255:
+                raise ReplyError(
+                    b"ERR REPLCONF ip-address provided by replica instance is too long: %d bytes" % len(value)
+                )
+            follower.host = value
+        elif name == b"capa":
+            follower.reads_eof |= value.lower() == b"eof"
+            follower.reads_new_id |= value.lower() == b"psync2"
+        elif name == b"version":
+            follower.version = value
+            follower.newest_rdb = _newest_rdb(value)
+        elif name == b"rdb-only":
+            follower.only_snapshot = parse_integer(value) == 1
+        elif name == b"rdb-filter-only":
+            kinds = value.lower().split()
+            if kinds not in ([], [b"functions"]):
+                raise ReplyError(b"ERR Unsupported rdb-filter-only option: %b" % value)
+            follower.needs_nothing = bool(kinds)
+        else:
+            raise ReplyError(b"ERR Unrecognized REPLCONF option: %b" % option)
+    return replies.OK
+
+
+def _acknowledge(client: Client, args: list[bytes]) -> None:
+    """ACK offset [FACK offset of the append-only file]; what is no number is passed over."""
+    with contextlib.suppress(ReplyError):
+        offset = parse_integer(args[2])
+        on_disk = parse_integer(args[4]) if len(args) > 4 and args[3].lower() == b"fack" else None
+        client.server.replication.master.acknowledge(client, offset, on_disk)
+
+
+def _newest_rdb(version: bytes) -> int:
+    """The newest RDB version that we write and a replica of this version reads."""
+    parts = version.split(b".")
+    if len(parts) != 3 or not all(part.isdigit() for part in parts):
+        raise ReplyError(b"ERR Unrecognized version format: %b" % version)
+    return 11 if (int(parts[0]), int(parts[1])) >= _FIRST_WITH_RDB_11 else 10
 
 
 # PSYNC replicationid offset
@@ -173,13 +247,25 @@ def replconf(client: Client, args: list[bytes]) -> bytes:
     flags="admin noscript no_async_loading no_multi",
     since="2.8.0",
     group="server",
-    summary="Begins or continues replication. Not in this version.",
+    summary="Begins or continues replication; the stream follows on the same connection.",
     arguments=syntax.PSYNC,
 )
-def psync(client: Client, args: list[bytes]) -> bytes:
-    """Always an error."""
-    del client, args
-    raise ReplyError(_UNSUPPORTED % b"PSYNC")
+def psync(client: Client, args: list[bytes]) -> bytes | None:
+    """CONTINUE and what is missing, or nothing until a snapshot is taken: then FULLRESYNC and the snapshot."""
+    if len(args) > 3:
+        raise ReplyError(b"ERR FAILOVER is not supported by this version of Rillet")
+    offset = parse_integer(args[2])
+    _check_link(client)
+    if client.is_replica:
+        return None
+    return client.server.replication.master.synchronize(client, args[1], offset) or None
+
+
+def _check_link(client: Client) -> None:
+    """A replica has nothing to tell before it knows it from its own master."""
+    link = client.server.replication.link
+    if link is not None and link.state != "connected":
+        raise ReplyError(b"NOMASTERLINK Can't SYNC while not connected with my master")
 
 
 # SYNC
@@ -189,13 +275,16 @@ def psync(client: Client, args: list[bytes]) -> bytes:
     flags="admin noscript no_async_loading no_multi",
     since="1.0.0",
     group="server",
-    summary="Begins replication in its oldest form. Not in this version.",
+    summary="Begins replication in its oldest form.",
     arguments=syntax.SYNC,
 )
-def sync(client: Client, args: list[bytes]) -> bytes:
-    """Always an error."""
-    del client, args
-    raise ReplyError(_UNSUPPORTED % b"SYNC")
+def sync(client: Client, args: list[bytes]) -> bytes | None:
+    """Nothing until the snapshot comes."""
+    del args
+    _check_link(client)
+    if client.is_replica:
+        return None
+    return client.server.replication.master.synchronize(client, b"?", -1, old=True) or None
 
 
 # FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]
@@ -206,12 +295,11 @@ def sync(client: Client, args: list[bytes]) -> bytes:
     since="6.2.0",
     group="server",
     complexity="O(1)",
-    summary="Hands the role of the master to a replica. There are none.",
+    summary="Hands the role of the master to a replica. Not in this version.",
     arguments=syntax.FAILOVER,
 )
 def failover(client: Client, args: list[bytes]) -> bytes:
     """Always an error."""
-    del client
     options = Arguments(args)
     if options.remaining == 1 and options.take(b"ABORT"):
         raise ReplyError(b"ERR No failover in progress.")
@@ -225,4 +313,11 @@ def failover(client: Client, args: list[bytes]) -> bytes:
                 raise ReplyError(b"ERR FAILOVER timeout must be greater than 0")
         elif option != b"FORCE":
             raise ReplyError(SYNTAX)
-    raise ReplyError(b"ERR FAILOVER requires connected replicas.")
+    replication = client.server.replication
+    if replication.link is not None:
+        raise ReplyError(b"ERR FAILOVER is not valid when server is a replica.")
+    if not replication.master.followers:
+        raise ReplyError(b"ERR FAILOVER requires connected replicas.")
+    raise ReplyError(
+        b"ERR FAILOVER is not supported by this version of Rillet: use REPLICAOF NO ONE there, then REPLICAOF here"
+    )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import re
 from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
-from ..protocol.errors import SYNTAX, ReplyError
+from ..protocol.errors import SYNTAX, ReplyError, shown
 from ..protocol.globs import matcher
 from ..storage.keyspace import type_name
 from .arguments import Arguments, parse_integer
@@ -67,8 +68,8 @@ def scan(client: Client, args: list[bytes]) -> bytes:
             pattern = value
         elif option == b"TYPE":
             wanted_type = value.lower()
-            if wanted_type not in _TYPES:
-                raise ReplyError(b"ERR unknown type name '%b'" % value)
+            if wanted_type not in _TYPES and client.server.compat.refuses_unknown_types:
+                raise ReplyError(b"ERR unknown type name '%b'" % shown(value))
         else:
             raise ReplyError(SYNTAX)
     db = client.db
@@ -120,9 +121,14 @@ def keys(client: Client, args: list[bytes]) -> bytes:
 def randomkey(client: Client, args: list[bytes]) -> bytes:
     """A name, or null if there is no key."""
     del args
-    order = client.db.order()
+    db = client.db
+    if db.keyspace.hides_expired:
+        # What is past its time stays, so another try may find it again.
+        names = list(db.visible_keys())
+        return replies.bulk(random.choice(names)) if names else replies.null(client.resp)  # noqa: S311 - no secret
+    order = db.order()
     while order:
         name = order.random()
-        if not client.db.expire_if_due(name):
+        if not db.expire_if_due(name):
             return replies.bulk(name)
     return replies.null(client.resp)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
-from ..protocol.errors import ReplyError
+from ..protocol.errors import ReplyError, wrong_subcommand_arguments
 from .arguments import parse_integer
 from .syntax import scripting as syntax
 from .table import KeySpec, command, container
@@ -336,7 +336,9 @@ def function_dump(client: Client, args: list[bytes]) -> bytes:
 def function_flush(client: Client, args: list[bytes]) -> bytes:
     """OK: there is nothing to remove."""
     del client
-    if len(args) > 3 or (len(args) == 3 and args[2].upper() not in {b"ASYNC", b"SYNC"}):
+    if len(args) > 3:
+        raise wrong_subcommand_arguments(args)
+    if len(args) == 3 and args[2].upper() not in {b"ASYNC", b"SYNC"}:
         raise ReplyError(b"ERR FUNCTION FLUSH only supports SYNC|ASYNC option")
     return replies.OK
 
@@ -426,7 +428,9 @@ def function_load(client: Client, args: list[bytes]) -> bytes:
 def function_restore(client: Client, args: list[bytes]) -> bytes:
     """OK for what FUNCTION DUMP answers here."""
     del client
-    if len(args) > 4 or (len(args) == 4 and args[3].upper() not in {b"FLUSH", b"APPEND", b"REPLACE"}):
+    if len(args) > 4:
+        raise wrong_subcommand_arguments(args)
+    if len(args) == 4 and args[3].upper() not in {b"FLUSH", b"APPEND", b"REPLACE"}:
         raise ReplyError(b"ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.")
     if args[2] != _EMPTY_DUMP:
         raise ReplyError(b"ERR DUMP payload version or checksum are wrong")

@@ -9,9 +9,11 @@ from ..protocol import replies
 from ..protocol.errors import NO_SUCH_KEY, ReplyError, wrong_subcommand_arguments
 from ..storage import stream_id
 from ..storage.blocks import NEVER
+from ..storage.idempotency import Idempotency
 from ..storage.stream_id import MAX_ID
 from .arguments import parse_integer
 from .groups import no_consumer_group
+from .older_counters import lag_of
 from .syntax import streams as syntax
 from .table import command, container, key
 
@@ -78,7 +80,7 @@ def xinfo_stream(client: Client, args: list[bytes]) -> bytes:
         _, last = stream.range_reverse(0, MAX_ID, 1)
         return replies.map_of(
             [
-                *_counters(stream),
+                *_counters(client, stream),
                 (b"groups", replies.integer(len(stream.groups))),
                 (b"first-entry", first or replies.null(resp)),
                 (b"last-entry", last or replies.null(resp)),
@@ -97,10 +99,12 @@ def xinfo_stream(client: Client, args: list[bytes]) -> bytes:
         elif count == 0:
             count = None
     number, entries = stream.range(0, MAX_ID, count)
-    groups = [_full_group(stream, name, group, count, resp) for name, group in sorted(stream.groups.items())]
+    groups = [
+        _full_group(client, stream, name, group, count) for name, group in sorted(stream.groups.items())
+    ]
     return replies.map_of(
         [
-            *_counters(stream),
+            *_counters(client, stream),
             (b"entries", replies.array_header(number) + entries),
             (b"groups", replies.array(groups)),
         ],
@@ -108,8 +112,8 @@ def xinfo_stream(client: Client, args: list[bytes]) -> bytes:
     )
 
 
-def _counters(stream: Stream) -> list[tuple[bytes, bytes]]:
-    return [
+def _counters(client: Client, stream: Stream) -> list[tuple[bytes, bytes]]:
+    found = [
         (b"length", replies.integer(stream.length)),
         (b"radix-tree-keys", replies.integer(stream.nodes)),
         (b"radix-tree-nodes", replies.integer(_radix_tree_nodes(stream))),
@@ -117,6 +121,21 @@ def _counters(stream: Stream) -> list[tuple[bytes, bytes]]:
         (b"max-deleted-entry-id", _id(stream.max_deleted_id)),
         (b"entries-added", replies.integer(stream.entries_added)),
         (b"recorded-first-entry-id", _id(stream.first_id)),
+    ]
+    return found + _idempotency(client, stream) if client.server.compat.xadd_idmp else found
+
+
+def _idempotency(client: Client, stream: Stream) -> list[tuple[bytes, bytes]]:
+    keyspace = client.db.keyspace
+    state = stream.idempotency or Idempotency(*keyspace.idempotency_defaults)
+    state.expire(keyspace.now)
+    return [
+        (b"idmp-duration", replies.integer(state.duration)),
+        (b"idmp-maxsize", replies.integer(state.maxsize)),
+        (b"pids-tracked", replies.integer(len(state.producers))),
+        (b"iids-tracked", replies.integer(state.tracked)),
+        (b"iids-added", replies.integer(state.added)),
+        (b"iids-duplicates", replies.integer(state.duplicates)),
     ]
 
 
@@ -139,24 +158,27 @@ def _tree_size(keys: Sequence[bytes], depth: int) -> int:
     return (common > depth) + 1 + sum(_tree_size(some, common + 1) for some in branches)
 
 
-def _full_group(stream: Stream, name: bytes, group: Group, count: int | None, resp: int) -> bytes:
+def _full_group(client: Client, stream: Stream, name: bytes, group: Group, count: int | None) -> bytes:
+    resp = client.resp
     pending = []
     for text in group.pending_ids(count=count):
         block = group.pel[text]
         pending.append(
             b"*4\r\n%b%b:%d\r\n:%d\r\n"
-            % (replies.bulk(text), replies.bulk(block.consumer.name), block.ms, block.count)
+            % (replies.bulk(text), replies.bulk(block.consumer.name), max(block.ms, 0), block.count)
         )
+    nacked = ((b"nacked-count", replies.integer(group.unowned.pending)),)
     consumers = [
-        _full_consumer(group, consumer, count, resp) for _, consumer in sorted(group.consumers.items())
+        _full_consumer(client, group, consumer, count) for _, consumer in sorted(group.consumers.items())
     ]
     return replies.map_of(
         [
             (b"name", replies.bulk(name)),
             (b"last-delivered-id", _id(group.last_id)),
             (b"entries-read", _known(group.entries_read, resp)),
-            (b"lag", _known(group.lag(stream), resp)),
+            (b"lag", _known(lag_of(client.server.compat, stream, group), resp)),
             (b"pel-count", replies.integer(len(group.pel))),
+            *(nacked if client.server.compat.tells_nacked else ()),
             (b"pending", replies.array(pending)),
             (b"consumers", replies.array(consumers)),
         ],
@@ -164,20 +186,21 @@ def _full_group(stream: Stream, name: bytes, group: Group, count: int | None, re
     )
 
 
-def _full_consumer(group: Group, consumer: Consumer, count: int | None, resp: int) -> bytes:
+def _full_consumer(client: Client, group: Group, consumer: Consumer, count: int | None) -> bytes:
     pending = []
     for text in group.pending_ids(count=count, consumer=consumer):
         block = group.pel[text]
         pending.append(b"*3\r\n%b:%d\r\n:%d\r\n" % (replies.bulk(text), block.ms, block.count))
+    active = [(b"active-time", b":%d\r\n" % consumer.active_ms)]
     return replies.map_of(
         [
             (b"name", replies.bulk(consumer.name)),
             (b"seen-time", b":%d\r\n" % consumer.seen_ms),
-            (b"active-time", b":%d\r\n" % consumer.active_ms),
+            *(active if client.server.compat.tells_activity else ()),
             (b"pel-count", replies.integer(consumer.pending)),
             (b"pending", replies.array(pending)),
         ],
-        resp,
+        client.resp,
     )
 
 
@@ -208,7 +231,7 @@ def xinfo_groups(client: Client, args: list[bytes]) -> bytes:
                     (b"pending", replies.integer(len(group.pel))),
                     (b"last-delivered-id", _id(group.last_id)),
                     (b"entries-read", _known(group.entries_read, resp)),
-                    (b"lag", _known(group.lag(stream), resp)),
+                    (b"lag", _known(lag_of(client.server.compat, stream, group), resp)),
                 ],
                 resp,
             )
@@ -239,24 +262,18 @@ def xinfo_consumers(client: Client, args: list[bytes]) -> bytes:
     if group is None:
         raise no_consumer_group(args[2], args[3])
     now = client.server.keyspace.now
-    return replies.array(
-        [
-            replies.map_of(
-                [
-                    (b"name", replies.bulk(name)),
-                    (b"pending", replies.integer(consumer.pending)),
-                    (b"idle", b":%d\r\n" % max(now - consumer.seen_ms, 0)),
-                    (
-                        b"inactive",
-                        b":%d\r\n"
-                        % (NEVER if consumer.active_ms == NEVER else max(now - consumer.active_ms, 0)),
-                    ),
-                ],
-                client.resp,
-            )
-            for name, consumer in sorted(group.consumers.items())
+    lines = []
+    for name, consumer in sorted(group.consumers.items()):
+        line = [
+            (b"name", replies.bulk(name)),
+            (b"pending", replies.integer(consumer.pending)),
+            (b"idle", replies.integer(max(now - consumer.seen_ms, 0))),
         ]
-    )
+        if client.server.compat.tells_activity:
+            active = consumer.active_ms
+            line.append((b"inactive", replies.integer(NEVER if active == NEVER else max(now - active, 0))))
+        lines.append(replies.map_of(line, client.resp))
+    return replies.array(lines)
 
 
 # XINFO HELP

@@ -11,14 +11,14 @@ from ..storage.group import MAX_COUNT
 from ..storage.stream_id import MAX_ID
 from .arguments import INT64_MAX, parse_integer
 from .group_effects import (
-    EMPTY_READ_STATES_NEW_CONSUMER,
-    NEW_CONSUMER_BEFORE_SETID,
     new_consumer,
     no_such_group,
     propagate_consumer,
     propagate_position,
     propagate_read,
 )
+from .read_claim import claim_idle, claimable_after
+from .read_limits import Allowance, take_after
 from .stream_ids import parse_id
 from .syntax import streams as syntax
 from .table import KeySpec, command
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..storage.group import Group
     from ..storage.stream import Stream
     from .client import Client
+    from .compat import Compat
 
 _XREAD_UNBALANCED: Final = (
     b"ERR Unbalanced 'xread' list of streams: for each stream key an ID, '+', or '$' must be specified."
@@ -38,9 +39,12 @@ _XREADGROUP_UNBALANCED: Final = (
 _GREATER_IN_XREAD: Final = (
     b"ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."
 )
-_MEANINGLESS: Final = (
+MEANINGLESS: Final = (
     b"ERR The %b ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by "
     b"specifying a proper ID, or use the > ID to get new messages. The %b ID would just return an empty result set."
+)
+_UNBALANCED_7_0: Final = (
+    b"ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified."
 )
 _NOT_A_TIMEOUT: Final = b"ERR timeout is not an integer or out of range"
 
@@ -53,11 +57,12 @@ class ReadOptions:
         block: milliseconds to wait, 0 for ever, None for not at all.
         group, consumer: who reads; None without GROUP.
         no_ack: delivered entries do not become pending.
+        allowance: CLAIM, MAXCOUNT and MAXSIZE, None without any of them.
         first_key: index of the first key; the IDs follow the keys.
         keys: how many keys there are.
     """
 
-    __slots__ = ("block", "consumer", "count", "first_key", "group", "keys", "no_ack")
+    __slots__ = ("allowance", "block", "consumer", "count", "first_key", "group", "keys", "no_ack")
 
     def __init__(
         self,
@@ -66,6 +71,7 @@ class ReadOptions:
         group: bytes | None,
         consumer: bytes,
         no_ack: bool,
+        allowance: Allowance | None,
         first_key: int,
         keys: int,
     ) -> None:
@@ -74,16 +80,19 @@ class ReadOptions:
         self.group = group
         self.consumer = consumer
         self.no_ack = no_ack
+        self.allowance = allowance
         self.first_key = first_key
         self.keys = keys
 
 
-def _parse_options(args: list[bytes], now: int, *, grouped: bool) -> ReadOptions:
+def parse_options(client: Client, args: list[bytes], *, grouped: bool) -> ReadOptions:
+    """The words of XREAD or XREADGROUP (``grouped``) up to the first key."""
     count: int | None = None
     block: int | None = None
     group: bytes | None = None
     consumer = b""
     no_ack = False
+    newer: dict[bytes, int] | None = None
     words = len(args)
     at = 1
     while at < words:
@@ -94,16 +103,17 @@ def _parse_options(args: list[bytes], now: int, *, grouped: bool) -> ReadOptions
         more = words - at
         if name == b"STREAMS" and more:
             if more % 2:
-                raise ReplyError(_XREADGROUP_UNBALANCED if grouped else _XREAD_UNBALANCED)
+                raise ReplyError(_unbalanced(client.server.compat, grouped=grouped))
             if grouped and group is None:
                 break
-            return ReadOptions(count, block, group, consumer, no_ack, at, more // 2)
+            allowance = _allowance(newer, count) if newer else None
+            return ReadOptions(count, block, group, consumer, no_ack, allowance, at, more // 2)
         if name == b"COUNT" and more:
             number = parse_integer(args[at])
             count = number if number > 0 else None
             at += 1
         elif name == b"BLOCK" and more:
-            block = _timeout(args[at], now)
+            block = _timeout(client, args[at])
             at += 1
         elif name == b"GROUP" and more >= 2:
             if not grouped:
@@ -115,6 +125,13 @@ def _parse_options(args: list[bytes], now: int, *, grouped: bool) -> ReadOptions
             if not grouped:
                 raise _only_for_groups(name)
             no_ack = True
+        elif name in _NEWER and more and client.server.compat.knows(_NEWER[name]):
+            if name == b"CLAIM" and not grouped:
+                raise _only_for_groups(name)
+            if newer is None:
+                newer = {}
+            newer[name] = _limit(name, args[at])
+            at += 1
         else:
             raise ReplyError(SYNTAX)
     else:
@@ -125,19 +142,57 @@ def _parse_options(args: list[bytes], now: int, *, grouped: bool) -> ReadOptions
 _OPTION_WORDS: Final = frozenset((b"STREAMS", b"COUNT", b"BLOCK", b"GROUP", b"NOACK"))
 
 
+# What came later than 8.0, always with one number behind it.
+_NEWER: Final = {b"CLAIM": "8.4", b"MAXCOUNT": "8.10", b"MAXSIZE": "8.10"}
+
+
+def _limit(name: bytes, word: bytes) -> int:
+    """The number behind CLAIM, MAXCOUNT or MAXSIZE."""
+    if name == b"CLAIM":
+        number = parse_integer(word, b"ERR min-idle-time is not an integer or out of range")
+        if number < 0:
+            raise ReplyError(b"ERR min-idle-time must be a positive integer")
+        return number
+    error = b"ERR %b must be a positive integer" % name
+    number = parse_integer(word, error)
+    if number < 1:
+        raise ReplyError(error)
+    return number
+
+
+def _allowance(newer: dict[bytes, int], count: int | None) -> Allowance:
+    max_count = newer.get(b"MAXCOUNT")
+    if max_count is not None and count is not None and max_count < count:
+        raise ReplyError(b"ERR MAXCOUNT must be greater than or equal to COUNT")
+    return Allowance(newer.get(b"CLAIM"), max_count, newer.get(b"MAXSIZE"))
+
+
+def _unbalanced(compat: Compat, *, grouped: bool) -> bytes:
+    if not compat.names_unbalanced:
+        return _UNBALANCED_7_0
+    if grouped:
+        return _XREADGROUP_UNBALANCED
+    return _XREAD_UNBALANCED if compat.reads_last_entry else _XREAD_UNBALANCED.replace(b", '+',", b"")
+
+
 def _only_for_groups(option: bytes) -> ReplyError:
     return ReplyError(
         b"ERR The %b option is only supported by XREADGROUP. You called XREAD instead." % option
     )
 
 
-def _timeout(word: bytes, now: int) -> int:
+def _timeout(client: Client, word: bytes) -> int:
     timeout = parse_integer(word, _NOT_A_TIMEOUT)
     if timeout < 0:
         raise ReplyError(b"ERR timeout is negative")
-    if timeout > INT64_MAX - now:
+    if timeout > INT64_MAX - client.server.keyspace.now:
+        if not client.server.compat.limits_timeouts:
+            return 0
         raise ReplyError(b"ERR timeout is out of range")
     return timeout
+
+
+_WITH_NUMBER: Final = frozenset((b"BLOCK", b"COUNT", *_NEWER))
 
 
 def find_keys(argv: list[bytes]) -> list[int]:
@@ -150,7 +205,7 @@ def find_keys(argv: list[bytes]) -> list[int]:
     at = 1
     while at < words:
         name = argv[at].upper()
-        if name in {b"BLOCK", b"COUNT"}:
+        if name in _WITH_NUMBER:
             at += 2
         elif name == b"GROUP":
             at += 3
@@ -166,10 +221,10 @@ def find_keys(argv: list[bytes]) -> list[int]:
 
 
 def _key_specs(start: int) -> tuple[KeySpec, ...]:
-    return (KeySpec(("RO", "access"), ("keyword", "STREAMS", start), ("range", -1, 1, 2)),)
+    return (KeySpec(("RO", "access", "incomplete"), ("keyword", "STREAMS", start), ("range", -1, 1, 2)),)
 
 
-# XREAD [COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]
+# XREAD [COUNT count] [MAXCOUNT maxcount] [MAXSIZE maxsize] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]
 @command(
     "XREAD",
     arity=-4,
@@ -181,12 +236,14 @@ def _key_specs(start: int) -> tuple[KeySpec, ...]:
     group="stream",
     complexity="O(M) for each stream, with M being the number of entries answered.",
     summary="Answers entries after given IDs from several streams, or waits for them.",
+    history=syntax.XREAD_HISTORY,
     arguments=syntax.XREAD,
 )
 def xread(client: Client, args: list[bytes]) -> bytes | None:
     """Read what is newer than the given IDs; ``$`` is now, ``+`` the last entry itself."""
     keyspace = client.server.keyspace
-    options = _parse_options(args, keyspace.now, grouped=False)
+    options = parse_options(client, args, grouped=False)
+    allowance = options.allowance
     first, keys = options.first_key, options.keys
     plan: list[tuple[Stream | None, int]] = []
     for at in range(first, first + keys):
@@ -194,7 +251,7 @@ def xread(client: Client, args: list[bytes]) -> bytes | None:
         word = args[at + keys]
         if word == b"$":
             after = 0 if stream is None else stream.last_id
-        elif word == b"+":
+        elif word == b"+" and client.server.compat.reads_last_entry:
             after = 0 if stream is None or not stream.length else _last_entry(stream) - 1
         elif word == b">":
             raise ReplyError(_GREATER_IN_XREAD)
@@ -209,11 +266,15 @@ def xread(client: Client, args: list[bytes]) -> bytes | None:
             continue
         keyspace.hits += 1
         if after < stream.last_id:
-            number, entries = stream.range(after + 1, MAX_ID, options.count)
+            number, entries = take_after(stream, after, options.count, allowance)
             if number:
-                parts.append(_part(client.resp, args[at], number, entries))
+                parts += (reply_part(client.resp, args[at], number), entries)
+                if allowance is not None:
+                    allowance.size += len(parts[-2])
+                    if allowance.is_spent():
+                        break
     if parts:
-        return _reply(client.resp, parts)
+        return whole_reply(client.resp, parts)
     if options.block is None or not client.may_block:
         return replies.null_array(client.resp)
     again = args
@@ -235,7 +296,8 @@ def _last_entry(stream: Stream) -> int:
     return stream_id.parse(entry.split(b"\r\n", 3)[2])
 
 
-# XREADGROUP GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key ...] id [id ...]
+# XREADGROUP GROUP group consumer [COUNT count] [MAXCOUNT maxcount] [MAXSIZE maxsize] [BLOCK milliseconds]
+#     [CLAIM min-idle-time] [NOACK] STREAMS key [key ...] id [id ...]
 @command(
     "XREADGROUP",
     arity=-7,
@@ -247,6 +309,7 @@ def _last_entry(stream: Stream) -> int:
     group="stream",
     complexity="O(M) for each stream, with M being the number of entries answered.",
     summary="Delivers new entries of several streams to a consumer of a group, or answers what it has pending.",
+    history=syntax.XREADGROUP_HISTORY,
     arguments=syntax.XREADGROUP,
 )
 def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
@@ -257,7 +320,8 @@ def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
     """
     keyspace = client.server.keyspace
     now = keyspace.now
-    options = _parse_options(args, now, grouped=True)
+    options = parse_options(client, args, grouped=True)
+    allowance = options.allowance
     first, keys = options.first_key, options.keys
     name = options.group
     assert name is not None
@@ -270,8 +334,8 @@ def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
         word = args[at + keys]
         after: int | None = None
         if word != b">":
-            if word in {b"$", b"+"}:
-                raise ReplyError(_MEANINGLESS % (word, word))
+            if word == b"$" or (word == b"+" and client.server.compat.names_unbalanced):
+                raise ReplyError(MEANINGLESS % (word, word))
             after = parse_id(word)
             if after == MAX_ID:  # which is how Redis writes down `>`
                 after = None
@@ -279,6 +343,8 @@ def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
 
     parts: list[bytes] = []
     for at, (stream, group, after) in enumerate(plan, first):
+        if allowance is not None and allowance.is_spent():
+            break
         keyspace.hits += 1  # Redis looks every key up a second time
         key = args[at]
         consumer = group.consumers.get(options.consumer)
@@ -293,14 +359,22 @@ def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
         else:
             if is_new:
                 _propagate_new(client, key, consumer, options)
-            number, entries = _history(client, stream, group, consumer, after, options.count)
+            number, entries = history(client, stream, group, consumer, after, options)
         keyspace.dirty += 1
-        parts.append(_part(client.resp, key, number, entries))
+        parts += (reply_part(client.resp, key, number), entries)
+        if allowance is not None:
+            allowance.size += len(parts[-2])
     if parts:
-        return _reply(client.resp, parts)
+        return whole_reply(client.resp, parts)
     if options.block is None or not client.may_block:
         return replies.null_array(client.resp)
-    client.block(args[first : first + keys], options.block, args, on_missing=True)
+    look_at = None
+    if allowance is not None and allowance.claim is not None:
+        look_at = {
+            args[at]: claimable_after(group, allowance.claim, now)
+            for at, (_, group, _) in enumerate(plan, first)
+        }
+    client.block(args[first : first + keys], options.block, args, on_missing=True, look_at=look_at)
     return None
 
 
@@ -314,13 +388,23 @@ def _deliver(
     *,
     is_new: bool,
 ) -> tuple[int, bytes]:
-    """Deliver new entries to the consumer; answers how many, and the entries."""
+    """Deliver new entries to the consumer, after those it claims; answers how many, and the entries."""
     before = group.last_id
-    texts, entries, last = stream.take_after(before, options.count)
+    claimed, items = 0, b""
+    allowance = options.allowance
+    if allowance is None:
+        texts, entries, last = stream.take_after(before, options.count)
+    else:
+        count = options.count
+        if allowance.claim is not None:
+            assert options.group is not None
+            claimed, items = claim_idle(client, key, options.group, stream, group, consumer, allowance, count)
+            count = None if count is None else count - claimed
+        texts, entries, last = allowance.take(stream, before, count)
     if not texts:
-        if is_new:
+        if is_new and not claimed:
             _propagate_new(client, key, consumer, options)
-        return 0, b""
+        return claimed, items
     group.advance(stream, texts, last)
     no_ack = options.no_ack
     if not no_ack:
@@ -331,64 +415,71 @@ def _deliver(
         name = options.group
         assert name is not None
         if no_ack:
-            if is_new and NEW_CONSUMER_BEFORE_SETID:
+            unsaid = is_new and not claimed
+            first = unsaid and client.server.compat.new_consumer_before_setid
+            if first:
                 propagate_consumer(client, key, name, consumer.name)
             propagate_position(client, key, name, group)
-            if is_new and not NEW_CONSUMER_BEFORE_SETID:
+            if unsaid and not first:
                 propagate_consumer(client, key, name, consumer.name)
         else:
-            propagate_read(client, key, name, consumer.name, texts, before)
-            propagate_position(client, key, name, group)
+            propagate_read(client, key, name, group, consumer.name, texts, before)
+    if claimed:
+        return claimed + len(texts), items + entries
     return len(texts), entries
 
 
 def _propagate_new(client: Client, key: bytes, consumer: Consumer, options: ReadOptions) -> None:
     """A consumer was created and nothing delivered that would say so."""
-    if options.no_ack or EMPTY_READ_STATES_NEW_CONSUMER:
+    if options.no_ack or client.server.compat.empty_read_states_new_consumer:
         assert options.group is not None
         propagate_consumer(client, key, options.group, consumer.name)
 
 
-def _history(
-    client: Client, stream: Stream, group: Group, consumer: Consumer, after: int, count: int | None
+def history(
+    client: Client, stream: Stream, group: Group, consumer: Consumer, after: int, options: ReadOptions
 ) -> tuple[int, bytes]:
     """The consumer's own pending entries after an ID; they count as delivered once more, which nobody else is told.
 
     An entry that is no longer in the stream is answered as its id and a null, and stays as it is.
     """
+    allowance = options.allowance
+    count = options.count if allowance is None else allowance.within(options.count)
     ids = group.pending_ids(after + 1, MAX_ID, count, consumer)
     if not ids:
         return 0, b""
     texts, entries, _ = stream.take_after(stream_id.parse(ids[0]) - 1, len(ids))
-    living = ids
-    if texts != ids:
+    number, living = len(ids), ids
+    if texts != ids or allowance is not None:
         living = []
         items: list[bytes] = []
         null = replies.null_array(client.resp)
         for text in ids:
+            if allowance is not None and allowance.is_spent():
+                break
             entry = stream.entry(stream_id.parse(text))
             if entry is None:
                 entry = b"*2\r\n$%d\r\n%b\r\n%b" % (len(text), text, null)
             else:
                 living.append(text)
             items.append(entry)
-        entries = b"".join(items)
-    by_count: dict[int, list[bytes]] = {}
+            if allowance is not None:
+                allowance.add(len(entry))
+        number, entries = len(items), b"".join(items)
     pel = group.pel
-    for text in living:
-        by_count.setdefault(min(pel[text].count + 1, MAX_COUNT), []).append(text)
-    for times, some in by_count.items():
-        group.reassign(consumer, some, client.server.keyspace.now, times)
-    return len(ids), entries
+    counts = [min(pel[text].count + 1, MAX_COUNT) for text in living]
+    group.reassign_each(consumer, living, client.server.keyspace.now, counts)
+    return number, entries
 
 
-def _part(resp: int, key: bytes, number: int, entries: bytes) -> bytes:
-    """One stream's part of the reply: a pair, in RESP3 a key and value of the map."""
+def reply_part(resp: int, key: bytes, number: int) -> bytes:
+    """What stands before one stream's entries: the head of a pair, in RESP3 a key and the head of its value."""
     if resp == 3:
-        return b"$%d\r\n%b\r\n*%d\r\n%b" % (len(key), key, number, entries)
-    return b"*2\r\n$%d\r\n%b\r\n*%d\r\n%b" % (len(key), key, number, entries)
+        return b"$%d\r\n%b\r\n*%d\r\n" % (len(key), key, number)
+    return b"*2\r\n$%d\r\n%b\r\n*%d\r\n" % (len(key), key, number)
 
 
-def _reply(resp: int, parts: list[bytes]) -> bytes:
-    header = b"%%%d\r\n" % len(parts) if resp == 3 else replies.array_header(len(parts))
-    return header + (parts[0] if len(parts) == 1 else b"".join(parts))
+def whole_reply(resp: int, parts: list[bytes]) -> bytes:
+    """The reply from the heads and the entries of all streams by turns."""
+    streams = len(parts) // 2
+    return b"".join((b"%%%d\r\n" % streams if resp == 3 else replies.array_header(streams), *parts))

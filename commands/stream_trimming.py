@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..protocol.errors import SYNTAX, ReplyError
 from ..storage import stream_id
+from ..storage.references import forget, trim_acked_before, trim_acked_to_length
 from .arguments import parse_integer
 from .stream_ids import parse_id, parse_new_id
 
@@ -19,7 +20,12 @@ NEGATIVE_MAXLEN = b"ERR The MAXLEN argument must be >= 0."
 NEGATIVE_LIMIT = b"ERR The LIMIT argument must be >= 0."
 LIMIT_WITHOUT_STRATEGY = b"ERR syntax error, LIMIT cannot be used without specifying a trimming strategy"
 LIMIT_WITHOUT_TILDE = b"ERR syntax error, LIMIT cannot be used without the special ~ option"
+POLICIES = frozenset((b"KEEPREF", b"DELREF", b"ACKED"))
 NO_STRATEGY = b"ERR syntax error, XTRIM must be called with a trimming strategy"
+TWO_PRODUCERS = b"ERR syntax error, IDMP/IDMPAUTO specified multiple times"
+EMPTY_PRODUCER = b"ERR syntax error, %b requires a non-empty producer ID"
+EMPTY_IID = b"ERR syntax error, IDMP requires a non-empty idempotent ID"
+IDMP_WITH_ID = b"ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs"
 
 
 @dataclass(slots=True)
@@ -30,8 +36,12 @@ class AddOrTrim:
         strategy: ``b"MAXLEN"``, ``b"MINID"`` or None.
         threshold: a length or an ID; its word is at ``threshold_at``, an operator right before it.
         limit: entries to remove at most, 0 for no limit.
+        policy: what becomes of the groups' references: one of POLICIES, None if it is not said (KEEPREF).
+        reached: after trimming with ACKED, the ID up to which entries were looked at.
         new_id: XADD: the ID given, None for ``*``; its word is at ``id_at`` (behind the last word if there is none).
         seq_given: XADD: False for ``ms-*``.
+        producer: XADD: the pid of IDMP or IDMPAUTO, empty without.
+        iid: XADD: the idempotent ID, empty for IDMPAUTO.
     """
 
     strategy: bytes | None = None
@@ -39,33 +49,50 @@ class AddOrTrim:
     threshold: int = 0
     threshold_at: int = 0
     limit: int = 0
+    policy: bytes | None = None
+    reached: int = 0
     no_mkstream: bool = False
     new_id: int | None = None
     seq_given: bool = True
     id_at: int = 0
+    producer: bytes = b""
+    iid: bytes = b""
 
     def trim(self, stream: Stream) -> int:
         """Trim the stream; returns how many entries went."""
-        if self.strategy == b"MAXLEN":
-            return stream.trim_to_length(self.threshold, approximate=self.approximate, limit=self.limit)
-        return stream.trim_before(self.threshold, approximate=self.approximate, limit=self.limit)
+        by_length = self.strategy == b"MAXLEN"
+        if self.policy == b"ACKED" and stream.groups:
+            trim_acked = trim_acked_to_length if by_length else trim_acked_before
+            removed, self.reached = trim_acked(
+                stream, self.threshold, approximate=self.approximate, limit=self.limit
+            )
+            return removed
+        gone: list[bytes] | None = [] if self.policy == b"DELREF" and stream.groups else None
+        trim = stream.trim_to_length if by_length else stream.trim_before
+        removed = trim(self.threshold, approximate=self.approximate, limit=self.limit, removed_ids=gone)
+        if gone:
+            forget(stream, gone)
+        return removed
 
     def rewrite(self, words: list[bytes], stream: Stream) -> None:
-        """Make the words of an approximate trim exact: whoever replays them must end with the same entries."""
+        """Make the words of an approximate trim exact: whoever replays them must end with the same entries.
+
+        With ACKED the first entry that is left says nothing of those behind it: Redis states it all the same, but
+        here the replay must remove what was removed, so the border itself is stated.
+        """
         if self.approximate:
+            border = self.reached + 1 if self.reached else stream.first_physical_id
             words[self.threshold_at - 1] = b"="
             words[self.threshold_at] = (
-                b"%d" % stream.length
-                if self.strategy == b"MAXLEN"
-                else stream_id.encode(stream.first_physical_id)
+                b"%d" % stream.length if self.strategy == b"MAXLEN" else stream_id.encode(border)
             )
 
 
 def parse_add_or_trim(client: Client, args: list[bytes], *, adding: bool) -> AddOrTrim:
     """Read the options of XADD (``adding``: up to and including the ID) or XTRIM (up to the end).
 
-    KEEPREF, DELREF and ACKED (8.2) and IDMP, IDMPAUTO (8.6) belong into the loop, each as a branch before ``adding``;
-    until then they are what any unknown word is: a bad ID in XADD, a syntax error in XTRIM.
+    An option that the version does not know, or a second policy, is what any unknown word is: a bad ID in XADD, a
+    syntax error in XTRIM.
     """
     options = AddOrTrim()
     limit_given = False
@@ -100,6 +127,25 @@ def parse_add_or_trim(client: Client, args: list[bytes], *, adding: bool) -> Add
             limit_given = True
         elif adding and name == b"NOMKSTREAM":
             options.no_mkstream = True
+        elif name in POLICIES and options.policy is None and client.server.compat.reference_policies:
+            options.policy = name
+        elif (
+            adding
+            and name in {b"IDMP", b"IDMPAUTO"}
+            and more > (name == b"IDMP")
+            and client.server.compat.xadd_idmp
+        ):
+            if options.producer:
+                raise ReplyError(TWO_PRODUCERS)
+            at += 1
+            options.producer = args[at]
+            if not options.producer:
+                raise ReplyError(EMPTY_PRODUCER % name)
+            if name == b"IDMP":
+                at += 1
+                options.iid = args[at]
+                if not options.iid:
+                    raise ReplyError(EMPTY_IID)
         elif adding:
             options.new_id, options.seq_given = parse_new_id(word)
             break
@@ -112,6 +158,8 @@ def parse_add_or_trim(client: Client, args: list[bytes], *, adding: bool) -> Add
         raise ReplyError(LIMIT_WITHOUT_STRATEGY)
     if not adding and options.strategy is None:
         raise ReplyError(NO_STRATEGY)
+    if options.producer and options.new_id is not None and not client.trusted:
+        raise ReplyError(IDMP_WITH_ID)
     if client.trusted:
         # It was made exact when it was propagated: the threshold alone decides.
         options.limit = 0

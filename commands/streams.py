@@ -9,7 +9,8 @@ from ..protocol.errors import NO_SUCH_KEY, SYNTAX, WRONG_TYPE, ReplyError, wrong
 from ..storage import events
 from ..storage.stream import Stream
 from ..storage.stream_id import MAX_ID, encode
-from .arguments import Arguments
+from .arguments import Arguments, parse_integer
+from .idempotency import answer_duplicate
 from .stream_ids import parse_id, parse_ids, parse_interval
 from .stream_trimming import parse_add_or_trim
 from .syntax import streams as syntax
@@ -39,7 +40,7 @@ _LENGTHS: Final = tuple(b"$%d" % n for n in range(1025))
 _COUNTS: Final = tuple(b"*%d" % n for n in range(129))
 
 
-# XADD key [NOMKSTREAM] [MAXLEN | MINID [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]
+# XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [MAXLEN | MINID [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]
 @command(
     "XADD",
     arity=-5,
@@ -60,8 +61,13 @@ def xadd(client: Client, args: list[bytes]) -> bytes:
     words = args[3:] if options is None else args[options.id_at + 1 :]
     if len(words) < 2 or len(words) & 1:
         raise wrong_arity("xadd")
-    if options is not None and options.new_id == 0 and options.seq_given:
-        raise ReplyError(ZERO_ID)
+    if options is not None:
+        if options.new_id == 0 and options.seq_given:
+            raise ReplyError(ZERO_ID)
+        if options.producer:
+            duplicate = answer_duplicate(client, args, options, words)
+            if duplicate is not None:
+                return duplicate
     name = args[1]
     db = client.db
     keyspace = db.keyspace
@@ -82,7 +88,7 @@ def xadd(client: Client, args: list[bytes]) -> bytes:
     if options is None or options.new_id is None:
         stream_id = keyspace.now << 64 if keyspace.now > last >> 64 else last + 1
     else:
-        stream_id = _given_id(options, last)
+        stream_id = _given_id(client, options, last)
     fields = encode_fields(words)
     if len(fields) > _MAX_PAYLOAD and (sum(map(len, words)) > _MAX_PAYLOAD or len(fields) > _MAX_ENCODED):
         raise ReplyError(TOO_LARGE)
@@ -96,8 +102,11 @@ def xadd(client: Client, args: list[bytes]) -> bytes:
     if keyspace.notify_mask:
         keyspace.notify(events.STREAM, b"xadd", name, db)
     keyspace.dirty += 1
-    if options is not None and options.strategy is not None and options.trim(stream):
-        keyspace.notify(events.STREAM, b"xtrim", name, db)
+    if options is not None:
+        if options.producer:
+            keyspace.idempotency_of(stream).record(options.producer, options.iid, stream_id)
+        if options.strategy is not None and options.trim(stream):
+            keyspace.notify(events.STREAM, b"xtrim", name, db)
 
     propagation = client.server.propagation
     if propagation.active:
@@ -119,14 +128,14 @@ def xadd(client: Client, args: list[bytes]) -> bytes:
     return reply
 
 
-def _given_id(options: AddOrTrim, last: int) -> int:
+def _given_id(client: Client, options: AddOrTrim, last: int) -> int:
     """The ID that the client gave, the sequence of ``ms-*`` filled in; it must be greater than the last."""
     stream_id = options.new_id
     assert stream_id is not None
     if not options.seq_given and stream_id >> 64 == last >> 64:
         # A full sequence would carry into the next millisecond, which is not the one asked for.
         if (last + 1) >> 64 != last >> 64:
-            raise ReplyError(SMALL_ID)
+            raise ReplyError(SMALL_ID if client.server.compat.small_partial_ids else TOO_LARGE)
         return last + 1
     if stream_id <= last:
         raise ReplyError(SMALL_ID)
@@ -194,8 +203,8 @@ def xrange(client: Client, args: list[bytes]) -> bytes:
         return replies.EMPTY_ARRAY
     if count == 0:
         return replies.null_array(client.resp)
-    number, entries = stream.range(start, end, count)
-    return replies.array_header(number) + entries
+    number, parts = stream.range_parts(start, end, count)
+    return b"".join((replies.array_header(number), *parts))
 
 
 # XREVRANGE key end start [COUNT count]
@@ -228,6 +237,8 @@ def xrevrange(client: Client, args: list[bytes]) -> bytes:
 
 def _count_option(args: list[bytes]) -> int | None:
     """``[COUNT n]`` of a range, None if it is not given; a negative one is 0, the last of several counts."""
+    if len(args) == 6 and args[4] == b"COUNT":  # nearly always sent like this
+        return max(parse_integer(args[5]), 0)
     count = None
     options = Arguments(args, 4)
     while options:
@@ -263,7 +274,7 @@ def xdel(client: Client, args: list[bytes]) -> bytes:
     return replies.integer(deleted)
 
 
-# XTRIM key MAXLEN | MINID [= | ~] threshold [LIMIT count]
+# XTRIM key MAXLEN | MINID [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]
 @command(
     "XTRIM",
     arity=-4,
@@ -281,7 +292,10 @@ def xdel(client: Client, args: list[bytes]) -> bytes:
     arguments=syntax.XTRIM,
 )
 def xtrim(client: Client, args: list[bytes]) -> bytes:
-    """Remove the oldest entries; answers how many."""
+    """Remove the oldest entries; answers how many.
+
+    With DELREF they leave the groups' pending entries too; with ACKED those stay that a group still needs.
+    """
     options = parse_add_or_trim(client, args, adding=False)
     name = args[1]
     stream = client.write_stream(name)
@@ -331,7 +345,7 @@ def xsetid(client: Client, args: list[bytes]) -> bytes:
     stream = client.write_stream(name)
     if stream is None:
         raise ReplyError(NO_SUCH_KEY)
-    if last_id < stream.max_deleted_id:
+    if last_id < stream.max_deleted_id and (stream.length or client.server.compat.guards_max_deleted):
         raise ReplyError(BELOW_DELETED)
     if stream.length:
         if last_id < stream.last_entry_id:

@@ -8,6 +8,7 @@ from ..protocol.errors import WRONG_TYPE, ReplyError
 from ..storage import events
 
 if TYPE_CHECKING:
+    from ..storage.keyspace import Value
     from .client import Client
 
 TOO_LONG: Final = b"ERR string exceeds maximum allowed size (proto-max-bulk-len)"
@@ -35,12 +36,32 @@ def check_length(client: Client, length: int) -> None:
         raise ReplyError(TOO_LONG)
 
 
-def store(client: Client, key: bytes, value: bytes, event: bytes, *, keep_ttl: bool = False) -> None:
-    """Set a key to a string, tell watchers and subscribers (``event`` is of class ``$``), count one change."""
+def overwrite(client: Client, key: bytes, value: bytes, *, keep_ttl: bool = False) -> None:
+    """As ``store`` for SET and its kin, which put a value in place of another one instead of changing it."""
+    db = client.db
+    before = db.peek(key)
+    store(client, key, value, b"set", keep_ttl=keep_ttl, before=before)
+
+
+def store(
+    client: Client,
+    key: bytes,
+    value: bytes,
+    event: bytes,
+    *,
+    keep_ttl: bool = False,
+    before: Value | None = None,
+) -> None:
+    """Set a key to a string, tell watchers and subscribers (``event`` is of class ``$``), count one change.
+
+    ``before`` is the value that is overwritten as a whole, None if there is none or it is only changed.
+    """
     db = client.db
     keyspace = db.keyspace
     db.put(key, value, keep_ttl=keep_ttl)
     db.modified(key)
+    if keyspace.notify_mask & (events.OVERWRITTEN | events.TYPE_CHANGED):
+        db.notify_overwritten(key, before)
     keyspace.dirty += 1
     if keyspace.notify_mask & events.STRING:
         keyspace.notify(events.STRING, event, key, db)

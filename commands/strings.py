@@ -9,7 +9,7 @@ from ..protocol.errors import SYNTAX, WRONG_TYPE, ReplyError, wrong_arity
 from ..storage import events
 from .expiry import checked_time, delete_expired, make_persistent, set_expiry
 from .keys import delete
-from .string_values import read_string, store
+from .string_values import overwrite, read_string
 from .syntax import strings as syntax
 from .table import command, key
 
@@ -117,15 +117,16 @@ def set_(client: Client, args: list[bytes]) -> bytes:
     """OK, or null if a condition stopped it; with GET the old value or null instead."""
     if len(args) > 3:
         return _set_with_options(client, args)
-    # The most frequent write: store() spelled out, and one encoding for all sinks.
+    # The most frequent write: overwrite() spelled out, and one encoding for all sinks.
     name, value = args[1], args[2]
     db = client.db
     keyspace = db.keyspace
-    db.put(name, value)
-    db.modified(name)
-    keyspace.dirty += 1
-    if keyspace.notify_mask & events.STRING:
-        keyspace.notify(events.STRING, b"set", name, db)
+    if keyspace.notify_mask:
+        overwrite(client, name, value)
+    else:
+        db.put(name, value)
+        db.modified(name)
+        keyspace.dirty += 1
     propagation = client.server.propagation
     if propagation.active:
         record = b"*3\r\n$3\r\n%b\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (
@@ -151,7 +152,7 @@ def _set_with_options(client: Client, args: list[bytes]) -> bytes:
         refusal = answer
     if (options.nx or options.xx) and (client.db.write(name) is not None) == options.nx:
         return refusal
-    store(client, name, value, b"set", keep_ttl=options.keep_ttl)
+    overwrite(client, name, value, keep_ttl=options.keep_ttl)
     if expiry is not None:
         _let_expire(client, name, value, expiry)
     elif options.get:
@@ -240,7 +241,7 @@ def getex(client: Client, args: list[bytes]) -> bytes:
 def getset(client: Client, args: list[bytes]) -> bytes:
     """The old value, or null."""
     old = read_string(client, args[1])
-    store(client, args[1], args[2], b"set")
+    overwrite(client, args[1], args[2])
     client.propagate([b"SET", args[1], args[2]])
     return replies.null(client.resp) if old is None else replies.bulk(old)
 
@@ -262,7 +263,7 @@ def setnx(client: Client, args: list[bytes]) -> bytes:
     """1 if it was set, else 0."""
     if client.db.write(args[1]) is not None:
         return replies.ZERO
-    store(client, args[1], args[2], b"set")
+    overwrite(client, args[1], args[2])
     client.propagate(args)
     return replies.ONE
 
@@ -270,7 +271,7 @@ def setnx(client: Client, args: list[bytes]) -> bytes:
 def _set_for(client: Client, args: list[bytes], command_name: str, *, seconds: bool) -> bytes:
     name, value = args[1], args[3]
     expiry = checked_time(args[2], command_name, client.db.keyspace.now, seconds=seconds)
-    store(client, name, value, b"set")
+    overwrite(client, name, value)
     _let_expire(client, name, value, expiry)
     return replies.OK
 
@@ -351,7 +352,7 @@ def mset(client: Client, args: list[bytes]) -> bytes:
     if len(args) % 2 == 0:
         raise wrong_arity("mset")
     for position in range(1, len(args), 2):
-        store(client, args[position], args[position + 1], b"set")
+        overwrite(client, args[position], args[position + 1])
     client.propagate(args)
     return replies.OK
 
@@ -378,6 +379,6 @@ def msetnx(client: Client, args: list[bytes]) -> bytes:
         if client.db.write(name) is not None:
             return replies.ZERO
     for position in range(1, len(args), 2):
-        store(client, args[position], args[position + 1], b"set")
+        overwrite(client, args[position], args[position + 1])
     client.propagate(args)
     return replies.ONE

@@ -248,6 +248,7 @@ def keys_of(entry: Command, argv: list[bytes]) -> list[KeyReference]:
     """The keys that ``argv`` names, by the key specs (or the command's own finder)."""
     if entry.key_finder is not None:
         flags = entry.key_specs[0].flags if entry.key_specs else ()
+        flags = tuple(flag for flag in flags if flag != "incomplete")  # which is why there is a finder
         return [KeyReference(index, flags) for index in entry.key_finder(argv)]
     found: list[KeyReference] = []
     for spec in entry.key_specs:

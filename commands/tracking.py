@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
-from ..protocol.errors import SYNTAX, ReplyError
+from ..protocol.errors import SYNTAX, ReplyError, shown
 from .arguments import Arguments
 from .syntax import connection as syntax
 from .table import REGISTRY, command
@@ -298,10 +298,10 @@ def _check_options(old: Tracking | None, new: Tracking) -> None:
     for index, prefix in enumerate(new.prefixes):
         for other in old.prefixes if old is not None else ():
             if prefix.startswith(other) or other.startswith(prefix):
-                raise ReplyError(_OVERLAP % (prefix, b"an existing", other))
+                raise ReplyError(_OVERLAP % (shown(prefix), b"an existing", shown(other)))
         for other in new.prefixes[index + 1 :]:
             if prefix.startswith(other) or other.startswith(prefix):
-                raise ReplyError(_OVERLAP % (prefix, b"another provided", other))
+                raise ReplyError(_OVERLAP % (shown(prefix), b"another provided", shown(other)))
 
 
 # CLIENT TRACKING <ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]

@@ -102,15 +102,25 @@ def exec_(client: Client, args: list[bytes]) -> bytes:
     unwatch_all(client)
     dispatcher = client.server.dispatcher
     client.in_exec = True
+    last = client.server.compat.own_pushes_last
     try:
         # The transaction stays open meanwhile: CLIENT LIST shows it, as in Redis.
         answers = [
-            dispatcher.call(client, dispatcher.entries[queued.name], argv)
+            dispatcher.call(client, dispatcher.all[queued.name], argv)
+            if last
+            else _behind_pushes(client, dispatcher.call(client, dispatcher.all[queued.name], argv))
             for queued, argv in transaction.commands
         ]
     finally:
         discard_transaction(client)
     return replies.array([answer or b"" for answer in answers])
+
+
+def _behind_pushes(client: Client, reply: bytes | None) -> bytes:
+    """A reply behind the pushes that its command caused: until 7.0 they stood inside the array."""
+    pushes = b"".join(client.deferred)
+    client.deferred.clear()
+    return pushes + (reply or b"")
 
 
 # DISCARD

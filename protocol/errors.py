@@ -37,6 +37,11 @@ class ReplyError(Exception):
         return b"-%b\r\n" % self.text.translate(_LINE_BREAKS)
 
 
+def shown(word: bytes) -> bytes:
+    """A client's word inside an error text: Redis prints it as a C string, up to the first NUL."""
+    return word.partition(b"\0")[0]
+
+
 def wrong_arity(name: str) -> ReplyError:
     """The arity error; ``name`` is the lower-case full name (``xgroup|create``)."""
     return ReplyError(b"ERR wrong number of arguments for '%b' command" % name.encode())
@@ -46,5 +51,5 @@ def wrong_subcommand_arguments(argv: list[bytes]) -> ReplyError:
     """Bad trailing options inside a known subcommand: names it as sent, the container upper-cased."""
     return ReplyError(
         b"ERR unknown subcommand or wrong number of arguments for '%b'. Try %b HELP."
-        % (argv[1][:128], argv[0].upper())
+        % (shown(argv[1])[:128], argv[0].upper())
     )

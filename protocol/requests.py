@@ -17,13 +17,14 @@ _MORE: Final = object()  # a default of hiredis could be mistaken for a value: `
 _STAR: Final = 42
 _DOLLAR: Final = 36
 _NEWLINE: Final = 10
+_GREATER: Final = 62
 _CARRIAGE_RETURN: Final = 13
 
-# One short command is recognised by its lines: the `*n` header tells how many there are, and each `$` header
-# must be the one its argument would have.
 _SHORT: Final = 1024
-_LINES: Final = {b"*%d\r\n" % count: 2 * count + 1 for count in range(1, 100)}
+_TINY: Final = 20
+_ONE_WORD: Final = b"*1\r\n"
 _HEADER: Final = [b"$%d" % length for length in range(_SHORT + 1)].__getitem__
+_SIZE: Final = [len(b"$%d\r\n\r\n" % length) + length for length in range(_SHORT + 1)].__getitem__
 _LENGTH: Final = {_HEADER(length): length for length in range(_SHORT + 1)}
 
 _LONGEST_BATCH: Final = 1024 * 1024
@@ -31,10 +32,8 @@ _LONGEST_BATCH: Final = 1024 * 1024
 _BIG_ARRAY: Final = re.compile(rb"\*\d{5}").search
 _BIG_PUSH: Final = re.compile(rb">\d{5}").search
 _BIG_OTHER: Final = re.compile(rb"[~|]\d{5}").search
-# Types other than `*` and `$` that hiredis gives as lists and bytes, too.
-_LOOKALIKES: Final = tuple(b"+=(~|")
-# Fed after a batch, it comes out as a number of its own only if the batch ended where a command ends.
-_END: Final = b":1\r\n"
+# Fed after a batch that holds no `=` and no `~`, it is read as `~` only if the batch ended where a command ends.
+_END: Final = b"=5\r\ntxt:~\r\n"
 _ONLY_LISTS: Final = {list}
 _LONE_STAR: Final = frozenset((b"*", b"*\r", b"*\r\n"))  # XADD's, not a header
 
@@ -150,35 +149,26 @@ class RequestParser:
         Returns:
             Commands in order, each a non-empty list of bytes, name first as the client spelled it.
         """
-        if 9 < len(data) <= self._quick:
-            if len(data) <= _SHORT and (lines := _LINES.get(data[:4]) or _LINES.get(data[:5])):
-                parts = data.split(b"\r\n", lines)
-                if len(parts) > lines and not parts[lines]:
-                    command = parts[2:lines:2]
-                    if (
-                        parts[1] == _HEADER(len(command[0]))
-                        # One argument needs no lists to compare: PING costs half.
-                        and (lines == 3 or list(map(_HEADER, map(len, command))) == parts[1:lines:2])
-                        and command[0] not in _CROSS_PROTOCOL
-                    ):
-                        return [command]
-            commands, data = self._take_batch(data)
-            return commands + self._parse(data) if data else commands
-        return self._resume(data)
+        if not 9 < len(data) <= self._quick:
+            return self._resume(data)
+        if len(data) < _TINY and data.startswith(_ONE_WORD):
+            # Nothing but a name, like PING: by its lines.
+            parts = data.split(b"\r\n", 3)
+            if len(parts) > 3 and parts[1] == _HEADER(len(parts[2])) and parts[2] not in _CROSS_PROTOCOL:
+                return [[parts[2]], *self._parse(parts[3])] if parts[3] else [[parts[2]]]
+        if data[0] != _STAR or _BIG_ARRAY(data) or (_GREATER in data and _BIG_PUSH(data)):
+            return self._parse(data)
+        # These begin types that hiredis gives as bytes and lists, too; mostly they are part of some argument.
+        if 61 in data or 126 in data or 124 in data:  # `=`, `~`, `|`
+            commands, rest = self._take_doubtful_batch(data)
+        elif data[-1] == _NEWLINE and (batch := self._take_whole_batch(data)) is not None:
+            return batch
+        else:
+            commands, rest = self._take_cut_batch(data)
+        return commands + self._parse(rest) if rest else commands
 
-    def _take_batch(self, data: bytes) -> tuple[list[list[bytes]], bytes]:
-        """Let hiredis read canonical commands from the start of data; also give the rest, for the strict parser.
-
-        hiredis reads replies: it takes more types than a request may have, and checks less.
-        """
-        if data[0] != _STAR or _BIG_ARRAY(data) or _BIG_PUSH(data):
-            return [], data
-        for mark in _LOOKALIKES:
-            if mark in data:
-                return self._take_doubtful_batch(data)
-        if data.endswith(b"\r\n") and (batch := self._take_whole_batch(data)) is not None:
-            return batch, b""
-        # A long pipeline arrives in pieces: the last command is cut.
+    def _take_cut_batch(self, data: bytes) -> tuple[list[list[bytes]], bytes]:
+        """A long pipeline arrives in pieces: the last command is cut. The second value is what is left."""
         cut = data.rfind(b"\r\n*") + 2
         if data[cut : cut + 3] in _LONE_STAR:
             cut = data.rfind(b"\r\n*", 0, cut) + 2
@@ -187,29 +177,41 @@ class RequestParser:
         return self._take_doubtful_batch(data)
 
     def _take_whole_batch(self, data: bytes) -> list[list[bytes]] | None:
-        """Read data that holds no lookalikes and ends where a command ends; None for any other."""
+        """Let hiredis read canonical commands that end where the data ends; None if that is not what it holds.
+
+        hiredis reads replies: it takes more types than a request may have. Of those only `+` and `(` are possible
+        here, and they are shorter than the `$` that belongs there.
+        """
         reader = self._reader
-        batch: list[Any]
         try:
             reader.feed(data)
-            reader.feed(_END)
-            batch = list(iter(reader.gets, _MORE))
-            if (
-                batch.pop() == 1
-                and {*map(type, batch)} == _ONLY_LISTS
-                and all(batch)
-                # A join takes bytes only.
-                and b"".join(chain.from_iterable(batch)) is not None
-                and _CROSS_PROTOCOL.isdisjoint(map(_FIRST, batch))
-            ):
-                return batch
+            first: Any = reader.gets()
+            # A join takes bytes only.
+            if type(first) is list and first and b"".join(first) and first[0] not in _CROSS_PROTOCOL:
+                batch: list[Any] = [first]
+                canonical = True
+                if reader.has_data():
+                    reader.feed(_END)
+                    batch += iter(reader.gets, _MORE)
+                    canonical = (
+                        batch.pop() == b"~"
+                        and {*map(type, batch)} == _ONLY_LISTS
+                        and all(batch)
+                        and b"".join(chain.from_iterable(batch)) is not None
+                        and _CROSS_PROTOCOL.isdisjoint(map(_FIRST, batch))
+                    )
+                if canonical and (not (43 in data or 40 in data) or len(data) == _size(batch)):
+                    return batch
         except Exception:  # noqa: BLE001, S110 - whatever it stumbled over, the strict parser knows what to say
             pass
         self._reader = _new_reader()
         return None
 
     def _take_doubtful_batch(self, data: bytes) -> tuple[list[list[bytes]], bytes]:
-        """As ``_take_batch``: encoding again what hiredis gave and comparing leaves nothing to argue about."""
+        """Read what can be read of any data, and give the rest, too.
+
+        Encoding again what hiredis gave and comparing leaves nothing to argue about.
+        """
         if _BIG_OTHER(data):
             return [], data
         reader = self._reader
@@ -246,10 +248,7 @@ class RequestParser:
         self._at = self._scanned = 0
         self._settle()
         commands = [command]
-        if 9 < len(rest) <= self._quick:
-            batch, rest = self._take_batch(rest)
-            commands += batch
-        return commands + self._parse(rest) if rest else commands
+        return commands + self.feed(rest) if rest else commands
 
     def _parse(self, data: bytes) -> list[list[bytes]]:
         """Parse with the strict parser alone."""
@@ -420,6 +419,13 @@ class RequestParser:
 
 def _new_reader() -> Reader:
     return Reader(notEnoughData=_MORE)
+
+
+def _size(batch: list[list[bytes]]) -> int:
+    """How long commands are in canonical form; LookupError if an argument is longer than _SHORT."""
+    return sum(map(_SIZE, map(len, chain.from_iterable(batch)))) + sum(
+        [3 + len(str(len(command))) for command in batch]
+    )
 
 
 def _cut(buffer: bytearray, start: int, end: int) -> bytes:

@@ -8,26 +8,31 @@ import os
 import secrets
 import signal
 import sys
+import time
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from .. import __version__
 from ..commands import load_all
+from ..commands.compat import compat_with
 from ..commands.latency import Latency
 from ..commands.pubsub import PubSub
 from ..commands.slowlog import Slowlog
 from ..commands.tracking import TrackingTable
-from ..commands.version import REDIS_VERSION
 from ..storage.keyspace import Keyspace
 from ..storage.manifest import AofError
+from ..storage.rdb import RdbError
 from .blocking import Blocking
 from .clock import Clock
-from .connection import Connection
-from .dispatcher import Dispatcher, Entry
+from .dispatcher import Dispatcher
+from .listening import Listeners
 from .log import Log
+from .pause import Pause
 from .persistence import Persistence
 from .propagation import Propagation
+from .replication import Replication
+from .snapshots import Snapshots
 from .stats import Stats
 
 if TYPE_CHECKING:
@@ -35,10 +40,11 @@ if TYPE_CHECKING:
 
     from ..commands.client import Client
     from .config import Config
+    from .connection import Connection
     from .directives import OutputLimit
 
 _CRON_SECONDS: Final = 0.1
-_EXPIRED_PER_CYCLE: Final = 1000
+_EXPIRED_AT_ONCE: Final = 1000
 _NEVER: Final = 1 << 62
 
 load_all()
@@ -59,10 +65,12 @@ class Server:
     Several may live in one process, each with its own event loop or sharing one.
 
     Attributes:
+        compat: what the version of Redis does that the server answers as.
         careful: some state of the server needs the full order of checks for every command.
         observed: somebody monitors or tracks.
         holds_replies: replies wait for the AOF.
         disk_error: the text writes are refused with while the AOF cannot be written.
+        snapshot_error: the same while the last background save failed.
         current_client: whose batch is being run.
     """
 
@@ -76,7 +84,7 @@ class Server:
     ) -> None:
         self.config = config
         self.handles_signals = handles_signals
-        self.version = REDIS_VERSION
+        self.compat = compat_with(config.compat_version)
         self.rillet_version = __version__
         self.clock = clock or Clock()
         self.log = Log(self.clock, config.loglevel, config.logfile, quiet=quiet)
@@ -85,7 +93,6 @@ class Server:
         self.clients: dict[int, Client] = {}
         self.congested: set[Connection] = set()  # have more to read than the system takes
         self.run_id = secrets.token_hex(20)
-        self.replication_id = secrets.token_hex(20)
         self.role = "master"
         self.started = self.clock.now
         self.last_save = self.clock.now // 1000
@@ -94,29 +101,28 @@ class Server:
         self.observed = False
         self.holds_replies = False
         self.disk_error: bytes | None = None
+        self.snapshot_error: bytes | None = None
         self.slow_nanoseconds = _NEVER
         self.current_client: Client | None = None
         self.monitors: set[Client] = set()
         self.active_expire = True
         self._expiring = False  # the active expire cycle runs
         self.cron_paused = False  # by DEBUG PAUSE-CRON
-        self.paused_until = 0
-        self.pause_writes_only = False
-        self._pause_timer: asyncio.TimerHandle | None = None
-        self._postponed: list[Client] = []
+        self.pause = Pause(self)
         self._client_ids = 0
         self.propagation = Propagation()
         self.dispatcher = Dispatcher(self)
-        self.stats = Stats(list(self.dispatcher.entries.values()))
+        self.stats = Stats(list(self.dispatcher.all.values()))
         self.blocking = Blocking(self)
         self.pubsub = PubSub(self)
         self.tracking = TrackingTable(self)
         self.slowlog = Slowlog(self)
         self.latency = Latency(self)
         self.persistence = Persistence(self)
+        self.snapshots = Snapshots(self)
+        self.replication = Replication(self)
         self.loop: asyncio.AbstractEventLoop  # set by serve()
-        self._listeners: list[asyncio.Server] = []
-        self._files: list[Path] = []  # the unix socket and the pidfile, once they are there
+        self._listeners = Listeners(self)
         self._stopping = asyncio.Event()
         self.exit_status = 0
         self.keyspace.on_event = self.pubsub.publish_event
@@ -155,7 +161,7 @@ class Server:
         self.log.notice(
             f"Rillet version={__version__}, Redis version={self.version}, bits=64, pid={os.getpid()}"
         )
-        if not await self._listen():
+        if not await self._listeners.open():
             return False
         self._banner()
         self.log.warning("Server initialized")
@@ -164,11 +170,15 @@ class Server:
         except AofError as error:
             self.log.warning(str(error))
             return False
+        except RdbError as error:
+            self.log.warning(f"Fatal error loading the DB, check server logs. Exiting: {error}")
+            return False
         except OSError as error:
-            self.log.warning(f"Can't open the append-only file: {error}")
+            self.log.warning(f"Can't open the data files: {error}")
             return False
         if self.stopping:
             return True  # told so while it was loading
+        self.replication.start()
         if config.port or self._listeners:
             self.log.notice("Ready to accept connections tcp")
         if config.unixsocket:
@@ -195,20 +205,24 @@ class Server:
     async def shutdown(self) -> None:
         """Stop accepting, release blocked clients, flush and fsync the AOF, close every connection."""
         self.log.warning("User requested shutdown...")
-        for listener in self._listeners:
-            listener.close()
+        if self.handles_signals:
+            self._handle_second_signal()
+        self._listeners.close()
         # As from Redis they get the end of the connection, upon which their libraries connect again; no error reply.
         self.blocking.stop()
-        if self._pause_timer is not None:
-            self._pause_timer.cancel()
+        self.pause.stop()
+        self.replication.stop()
+        # From here on nobody runs a command; replies that wait for the AOF still leave.
+        for client in list(self.clients.values()):
+            client.close()
         await self.persistence.stop()
+        await self.snapshots.stop()
         await self._leave()
         self.log.warning("Rillet is now ready to exit, bye bye...")
 
     async def _leave(self) -> None:
         """Close every connection, once its replies have left, and take the files away that only a living server has."""
-        for listener in self._listeners:
-            listener.close()
+        self._listeners.close()
         for client in list(self.clients.values()):
             client.close()
         for _ in range(50):
@@ -218,7 +232,7 @@ class Server:
         for client in list(self.clients.values()):
             client.close(after_reply=False)
         await asyncio.sleep(0)
-        self._remove_files()
+        self._listeners.remove_files()
 
     def die(self) -> None:
         """End at once, without the replies that wait: what they would confirm is not on the disk."""
@@ -235,6 +249,26 @@ class Server:
         """Ask for the end; safe to call from a command or (through call_soon_threadsafe) from another thread."""
         self._stopping.set()
 
+    def end(self, *, save: bool | None, force: bool) -> bool:
+        """Write the last snapshot if one is wanted (None: if there are save points), then ask for the end.
+
+        Returns:
+            False if the snapshot could not be written, so that the server goes on; ``force`` ends it even so.
+        """
+        before = self.snapshots.saves
+        if self.handles_signals:
+            self._handle_second_signal()
+        if not self.loading and not self.snapshots.save_at_end(wanted=save, force=force):
+            if self.handles_signals:
+                self._handle_signals()
+            return False
+        if self.snapshots.saves > before:
+            # What anybody still asked for would be missing in the file.
+            for client in list(self.clients.values()):
+                client.close()
+        self.stop()
+        return True
+
     @property
     def stopping(self) -> bool:
         """Whether the end was asked for."""
@@ -247,74 +281,25 @@ class Server:
 
     def _on_signal(self, number: int) -> None:
         if self._stopping.is_set():
-            self.log.warning("You insist... exiting now.")
-            os._exit(1)
+            self._insisted()
         self.log.warning(f"Received {signal.Signals(number).name} scheduling shutdown...")
-        self.stop()
+        terminated = number == signal.SIGTERM
+        asked = (self.config.shutdown_on_sigterm if terminated else self.config.shutdown_on_sigint).split()
+        wanted = True if "save" in asked else False if "nosave" in asked else None
+        if not self.end(save=wanted, force="force" in asked):
+            self.log.warning("Errors trying to shut down the server. Check the logs for more information.")
+
+    def _handle_second_signal(self) -> None:
+        """From here on the loop may wait for the disk, where it runs no handler: let the interpreter call one."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self.loop.remove_signal_handler(number)
+            signal.signal(number, lambda *_: self._insisted())
+
+    def _insisted(self) -> NoReturn:
+        self.log.warning("You insist... exiting now.")
+        os._exit(1)
 
     # Startup in detail
-
-    async def _listen(self) -> bool:
-        config = self.config
-        hosts = [(host.removeprefix("-"), host.startswith("-")) for host in config.bind]
-        port = config.port
-        for host, optional in hosts:
-            address = {"*": "0.0.0.0", "::*": "::"}.get(host, host)  # noqa: S104 - what the user asked for
-            try:
-                listener = await self.loop.create_server(
-                    lambda: Connection(self), address, port, backlog=config.tcp_backlog, reuse_address=True
-                )
-            except OSError as error:
-                if optional:
-                    continue
-                self.log.warning(
-                    f"Warning: Could not create server TCP listening socket {host}:{port}: {error.strerror}"
-                )
-                self.log.warning(f"Failed listening on port {port} (tcp), aborting.")
-                return False
-            self._listeners.append(listener)
-            if port == 0:
-                port = listener.sockets[0].getsockname()[1]
-        if not self._listeners and not config.unixsocket:
-            self.log.warning("Configured to not listen anywhere, exiting.")
-            return False
-        self._note_port(port)
-        if config.unixsocket:
-            try:
-                Path(config.unixsocket).unlink(missing_ok=True)
-                self._listeners.append(
-                    await self.loop.create_unix_server(
-                        lambda: Connection(self, unix_socket=True), config.unixsocket
-                    )
-                )
-            except OSError as error:
-                self.log.warning(f"Failed opening Unix socket: bind: {error.strerror}")
-                return False
-        self._leave_files()
-        return True
-
-    def _leave_files(self) -> None:
-        config = self.config
-        if config.unixsocket:
-            self._files.append(Path(config.unixsocket))
-            if config.unixsocketperm:
-                Path(config.unixsocket).chmod(config.unixsocketperm)
-        if config.pidfile:
-            try:
-                Path(config.pidfile).write_text(f"{os.getpid()}\n", encoding="ascii")
-            except OSError as error:
-                self.log.warning(f"Failed to write PID file: {error.strerror}")
-            else:
-                self._files.append(Path(config.pidfile))
-
-    def _remove_files(self) -> None:
-        for file in self._files:
-            with contextlib.suppress(OSError):
-                file.unlink()
-
-    def _note_port(self, port: int) -> None:
-        """Let CONFIG GET port and INFO tell the port that was found for ``--port 0``."""
-        self.config.port = port
 
     def _banner(self) -> None:
         self.log.notice(f"Running mode=standalone, port={self.config.port}.")
@@ -332,6 +317,9 @@ class Server:
         for name in ("slowlog-log-slower-than", "latency-monitor-threshold"):
             config.on_change(name, self._update_thresholds)
         config.on_change("notify-keyspace-events", self._update_notifications)
+        config.on_change("compat-version", self._update_compat)
+        for name in ("stream-idmp-duration", "stream-idmp-maxsize"):
+            config.on_change(name, self._update_idempotency)
         config.on_change("appendonly", self._switch_aof)
         config.on_change("loglevel", self._update_loglevel)
         config.on_change("dir", self._change_directory)
@@ -339,6 +327,7 @@ class Server:
             config.on_change(name, self._refuse_to_move)
         self._update_thresholds()
         self._update_notifications()
+        self._update_idempotency()
 
     def _update_thresholds(self) -> None:
         slowlog, latency = self.config.slowlog_log_slower_than, self.config.latency_monitor_threshold
@@ -348,6 +337,15 @@ class Server:
 
     def _update_notifications(self) -> None:
         self.keyspace.notify_mask = self.config.notify_mask
+
+    def _update_compat(self) -> None:
+        self.compat = compat_with(self.config.compat_version)
+        self.dispatcher.limit_to(self.compat)
+
+    def _update_idempotency(self) -> None:
+        self.keyspace.set_idempotency_defaults(
+            self.config.stream_idmp_duration, self.config.stream_idmp_maxsize
+        )
 
     def _update_loglevel(self) -> None:
         self.log.level = self.config.loglevel
@@ -362,10 +360,15 @@ class Server:
 
     def _switch_aof(self) -> None:
         persistence = self.persistence
-        if self.config.appendonly and persistence.aof is None:
+        if self.config.appendonly and persistence.aof is None and not persistence.switch_on():
             raise ValueError("Unable to turn on AOF. Check server logs.")
         if not self.config.appendonly and persistence.aof is not None:
             persistence.switch_off()
+
+    @property
+    def version(self) -> str:
+        """The version of Redis that the server answers as: ``8.10.0``."""
+        return self.compat.release
 
     # Every tenth of a second
 
@@ -376,7 +379,11 @@ class Server:
         self.keyspace.now = now
         self.stats.sample(int(self.loop.time() * 1000))
         self.expire_keys()
+        if self.keyspace.idempotent and not self.loading:
+            self.keyspace.expire_idempotent()
         self.persistence.cron()
+        self.snapshots.cron()
+        self.replication.cron()
         for connection in list(self.congested):
             connection.check_output_limit(now)
         self._close_idle_clients(now)
@@ -385,11 +392,17 @@ class Server:
         """The active expire cycle; also run when a virtual clock was moved."""
         if not self.active_expire or self.loading:
             return
+        until = time.perf_counter() + _CRON_SECONDS / 4
         for db in self.keyspace.databases:
             if db.expires:
                 self._expiring = True
                 try:
-                    db.expire_all_due(_EXPIRED_PER_CYCLE)
+                    # As much as Redis gives it by default: a quarter of the time, in slices.
+                    while (
+                        db.expire_all_due(_EXPIRED_AT_ONCE) == _EXPIRED_AT_ONCE
+                        and time.perf_counter() < until
+                    ):
+                        pass
                 finally:
                     self._expiring = False
         self.finish_unit()
@@ -410,6 +423,7 @@ class Server:
         self.keyspace.now = self.clock.tick()
         self.expire_keys()
         self.blocking.expire()
+        self.pause.look()
 
     def _close_idle_clients(self, now: int) -> None:
         timeout = self.config.timeout
@@ -417,7 +431,8 @@ class Server:
             return
         for client in list(self.clients.values()):
             idle = now - client.last_interaction > timeout * 1000
-            if idle and client.blocked is None and not client.is_subscriber and not client.monitor:
+            is_quiet = client.is_subscriber or client.monitor or client.is_replica or client.trusted
+            if idle and client.blocked is None and not is_quiet:
                 self.log.verbose("Closing idle client")
                 client.close(after_reply=False)
 
@@ -440,11 +455,11 @@ class Server:
 
     def forget(self, client: Client) -> None:
         """Drop a client that is gone from every registry."""
+        self.replication.forget(client)
         self.pubsub.remove(client)
         self.tracking.remove(client)
         self.monitors.discard(client)
-        if client in self._postponed:
-            self._postponed.remove(client)
+        self.pause.forget(client)
         self.update_observed()
 
     def update_observed(self) -> None:
@@ -455,51 +470,19 @@ class Server:
 
     def update_careful(self) -> None:
         """Recompute ``careful`` after the server's state changed."""
-        self.careful = self.loading or self.disk_error is not None or self.paused_until > 0
+        self.careful = (
+            self.loading
+            or self.disk_error is not None
+            or self.snapshot_error is not None
+            or self.pause.until > 0
+            or self.replication.needs_care
+        )
 
     def output_limit(self, client: Client) -> OutputLimit:
         """What may wait for a client before it is closed."""
         limits = self.config.client_output_buffer_limit
+        if client.is_replica:
+            # What the backlog may hold anyway is no reason to send a replica away.
+            limit, backlog = limits.replica, self.config.repl_backlog_size
+            return limit._replace(hard=max(limit.hard, backlog) if limit.hard else 0)
         return limits.pubsub if client.is_subscriber else limits.normal
-
-    # CLIENT PAUSE
-
-    def pause(self, until: int, writes_only: bool) -> None:
-        """Postpone commands until a time in milliseconds; a longer or stricter pause in force stays."""
-        self.paused_until = max(self.paused_until, until)
-        self.pause_writes_only = writes_only
-        self.update_careful()
-        if self._pause_timer is not None:
-            self._pause_timer.cancel()
-        wait = max(self.paused_until - self.clock.tick(), 0) / 1000
-        self._pause_timer = self.loop.call_later(wait, self.unpause)
-
-    def unpause(self) -> None:
-        """End a pause; postponed clients go on in order."""
-        self.paused_until = 0
-        self.update_careful()
-        if self._pause_timer is not None:
-            self._pause_timer.cancel()
-            self._pause_timer = None
-        postponed, self._postponed = self._postponed, []
-        for client in postponed:
-            client.postponed = False
-            client.update_plain()
-            client.resume()
-
-    def is_paused_for(self, entry: Entry, client: Client) -> bool:
-        """Whether a pause in force postpones this command."""
-        if not self.paused_until or client.trusted:
-            return False
-        if not self.pause_writes_only:
-            return True
-        if entry.name == "exec" and client.transaction is not None:
-            return any(command.is_write for command, _ in client.transaction.commands)
-        return entry.write or "may_replicate" in entry.command.flags
-
-    def postpone(self, client: Client, argv: list[bytes]) -> None:
-        """Let a command wait until the pause is over."""
-        del argv  # the dispatcher leaves it in the client's backlog
-        client.postponed = True
-        client.update_plain()
-        self._postponed.append(client)

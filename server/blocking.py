@@ -7,6 +7,9 @@ finished and propagated the dispatcher calls ``serve``: for each ready key, in o
 first come first served, runs its whole command again. Either it has a reply now, or it blocks again at the tail
 with its first deadline. Each served client is an execution unit of its own.
 
+A client may wait for time to pass as well (XREADGROUP CLAIM): it names for each key the time after which the key is
+to be signalled as if it had changed (``look_at``).
+
 A client that goes away is forgotten at once (``forget``) and so consumes nothing afterwards. Deadlines follow the
 server's clock, so a virtual clock moves them.
 """
@@ -16,19 +19,23 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from ..commands.older_reads import serve_7_0
 from ..protocol import replies
 from ..storage.stream import Stream
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ..commands.client import Client
     from ..storage.keyspace import Database
     from .app import Server
     from .dispatcher import Entry
+
+
+_TIDY_AT: Final = 64
 
 
 @dataclass(slots=True, eq=False)
@@ -53,7 +60,9 @@ class Blocking:
         # (database, key) to its waiters in the order they blocked; a dict keeps that order and forgets in O(1).
         self.waiting: dict[tuple[Database, bytes], dict[Client, Waiter]] = {}
         self.waiters: dict[Client, Waiter] = {}
-        self._deadlines: list[tuple[int, int, Waiter]] = []
+        # (when, order, waiter, key): its time is up, or if a key is named, that key is to be looked at.
+        self._deadlines: list[tuple[int, int, Waiter, bytes | None]] = []
+        self._tidy_at = _TIDY_AT
         self._order = count()
         self._timer: asyncio.TimerHandle | None = None
         self._resumed: Waiter | None = None  # the waiter whose command runs again just now
@@ -74,6 +83,7 @@ class Blocking:
         *,
         on_missing: bool,
         on_timeout: bytes | None = None,
+        look_at: Mapping[bytes, int] | None = None,
     ) -> None:
         """Let a client wait; see ``Client.block``. Without keys it waits for its time alone (WAIT)."""
         again = self._resumed
@@ -94,13 +104,20 @@ class Blocking:
             self.waiting.setdefault((client.db, key), {})[client] = waiter
             awaited[key] = awaited.get(key, 0) + 1
         if deadline is not None:
-            if len(self._deadlines) > 2 * len(self.waiters) + 64:
-                # Clients that were served in time leave theirs behind.
-                self._deadlines = [entry for entry in self._deadlines if not self._is_stale(entry[2])]
-                heapq.heapify(self._deadlines)
-            heapq.heappush(self._deadlines, (deadline, next(self._order), waiter))
-            if self._deadlines[0][2] is waiter:
-                self._arm()
+            self._remind(deadline, waiter, None)
+        if look_at is not None:
+            for key, when in look_at.items():
+                self._remind(when + 1, waiter, key)
+
+    def _remind(self, when: int, waiter: Waiter, key: bytes | None) -> None:
+        if len(self._deadlines) >= self._tidy_at:
+            # Clients that were served in time leave theirs behind.
+            self._deadlines = [entry for entry in self._deadlines if not self._is_stale(entry[2])]
+            heapq.heapify(self._deadlines)
+            self._tidy_at = 2 * len(self._deadlines) + _TIDY_AT
+        heapq.heappush(self._deadlines, (when, next(self._order), waiter, key))
+        if self._deadlines[0][2] is waiter:
+            self._arm()
 
     def _release(self, waiter: Waiter) -> None:
         client = waiter.client
@@ -129,12 +146,29 @@ class Blocking:
             for db, key in ready:
                 for waiter in list(self.waiting.get((db, key), {}).values()):
                     if self.waiters.get(waiter.client) is waiter and self._concerns(waiter, db, key):
-                        self._run_again(waiter)
+                        if self.server.compat.runs_again:
+                            self._run_again(waiter)
+                        else:
+                            self._serve_from(waiter, key)
 
     @staticmethod
     def _concerns(waiter: Waiter, db: Database, key: bytes) -> bool:
         """XREAD waits for a stream and nothing else; XREADGROUP also wants to know of any other fate of the key."""
         return waiter.on_missing or type(db.peek(key)) is Stream
+
+    def _serve_from(self, waiter: Waiter, key: bytes) -> None:
+        """Answer a reader from the one key that was signalled, as 7.0 does; it may go on waiting where it stands."""
+        reply = serve_7_0(waiter.client, waiter.argv, key)
+        if reply is None:
+            return
+        self._release(waiter)
+        waiter.entry.calls += 1
+        if reply.startswith(b"-"):
+            waiter.entry.failed += 1
+            self.server.stats.count_error(reply[1:])
+        if self.server.propagation.effects:
+            self.server.propagation.flush()
+        self._answer(waiter.client, reply)
 
     def _run_again(self, waiter: Waiter) -> None:
         server = self.server
@@ -146,6 +180,7 @@ class Blocking:
             self._resumed = None
         if server.propagation.effects:
             server.propagation.flush()
+            waiter.client.write_offset = server.replication.offset
         if reply is not None:
             self._answer(waiter.client, reply)
 
@@ -174,10 +209,11 @@ class Blocking:
             )
         return True
 
-    def unblock_all(self, error: bytes) -> None:
-        """Release everybody with an error (the instance stops or becomes a replica)."""
+    def send_away_all(self, error: bytes) -> None:
+        """Release everybody with an error and close their connections: the instance becomes a replica."""
         for client in list(self.waiters):
             self.unblock(client, error)
+            client.close()
 
     def forget(self, client: Client) -> None:
         """The client's connection is gone."""
@@ -189,9 +225,15 @@ class Blocking:
         """Answer everybody whose time is up by the server's clock, and arm the timer for the next."""
         now = self.server.clock.tick()
         while self._deadlines and (self._is_stale(self._deadlines[0][2]) or self._deadlines[0][0] <= now):
-            waiter = heapq.heappop(self._deadlines)[2]
-            if not self._is_stale(waiter):
+            _, _, waiter, key = heapq.heappop(self._deadlines)
+            if self._is_stale(waiter):
+                continue
+            if key is None:
                 self.unblock(waiter.client)
+            else:
+                self.server.keyspace.now = now
+                waiter.db.signal_ready(key)
+                self.server.finish_unit()
         self._arm()
 
     def _is_stale(self, waiter: Waiter) -> bool:

@@ -8,7 +8,8 @@ from dataclasses import MISSING, dataclass, field, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from ..protocol.errors import ReplyError
+from ..commands.compat import NEWEST, VERSIONS
+from ..protocol.errors import ReplyError, shown
 from ..protocol.globs import is_glob, matcher
 from ..storage import events
 from . import directives as kinds
@@ -34,6 +35,7 @@ _EVENT_BITS: Final = {
     "K": events.KEYSPACE, "E": events.KEYEVENT, "g": events.GENERIC, "$": events.STRING, "l": events.LIST,
     "s": events.SET, "h": events.HASH, "z": events.ZSET, "x": events.EXPIRED, "e": events.EVICTED,
     "t": events.STREAM, "m": events.MISS, "d": events.MODULE, "n": events.NEW,
+    "o": events.OVERWRITTEN, "c": events.TYPE_CHANGED, "a": events.ARRAY,
 }  # fmt: skip
 
 
@@ -158,6 +160,13 @@ class Config:
     busy_reply_threshold: int = _directive(5000, LONG, alias="lua-time-limit")  # milliseconds
     propagation_error_behavior: str = _directive("ignore", kinds.Enum("ignore", "panic", "panic-on-replicas"))
 
+    # Rillet's own
+    compat_version: str = _directive(NEWEST, kinds.Enum(*VERSIONS))  # answer as this version of Redis
+
+    repl_rdb_version: int = _directive(
+        0, kinds.Integer(0, 11)
+    )  # of full syncs; 0: what each replica can read
+
     # Data
     databases: int = _fixed(16, POSITIVE)
     stream_node_max_bytes: int = _directive(4096, MEMORY)
@@ -218,6 +227,8 @@ class Config:
     # Persistence
     dir: str = _directive(os.getcwd, kinds.Directory(), protected=True)  # absolute
     dbfilename: str = _directive("dump.rdb", kinds.Filename("dbfilename", may_be_empty=True), protected=True)
+    rdb_version: int = _directive(11, kinds.Integer(10, 11))  # of files and of DUMP; Rillet only
+    rdb_skip_unknown_types: bool = _directive(False, BOOL)  # leave out what Rillet has not; Rillet only
     save: tuple[tuple[int, int], ...] = _directive(((3600, 1), (300, 100), (60, 10000)), kinds.Save())
     rdbcompression: bool = _directive(True, BOOL)
     rdbchecksum: bool = _fixed(True, BOOL)
@@ -353,7 +364,9 @@ class Config:
         for name, value in pairs:
             directive = DIRECTIVES.get(name.lower())
             if directive is None:
-                raise ReplyError(b"ERR Unknown option or number of arguments for CONFIG SET - '%b'" % name)
+                raise ReplyError(
+                    b"ERR Unknown option or number of arguments for CONFIG SET - '%b'" % shown(name)
+                )
             if not self._is_present(directive, value):
                 if not directive.mutable:
                     raise _failed(name, "can't set immutable config")

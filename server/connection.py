@@ -273,12 +273,19 @@ class Connection(Client, asyncio.Protocol):
         else:
             transport.write(data)
 
+    @property
+    def unread(self) -> int:
+        """Bytes in the transport's buffer, what lies in the sockets not counted."""
+        return self.transport.get_write_buffer_size() if self.transport is not None else 0
+
     def check_output_limit(self, now: int) -> None:
         """Close the client if it does not read: at once over the hard limit, after a time over the soft one."""
         transport = self.transport
         if transport is None or transport.is_closing():
             return
-        waiting = transport.get_write_buffer_size()
+        waiting = self.unread
+        if self.replica is not None:
+            waiting += self.replica.held_bytes
         hard, soft, seconds = self.server.output_limit(self)
         if not soft or waiting <= soft:
             self.over_limit_since = 0
@@ -292,7 +299,11 @@ class Connection(Client, asyncio.Protocol):
             self.close(after_reply=False)
 
     def pause_writing(self) -> None:
-        """The client does not read: run nothing more for it."""
+        """The client does not read: run nothing more for it (but hear what a replica says of its progress)."""
+        if self.replica is not None:
+            self.server.congested.add(self)
+            self.replica.pause()
+            return
         self.congested = True
         self.server.congested.add(self)
         if self.transport is not None and not self.transport.is_closing():
@@ -300,6 +311,10 @@ class Connection(Client, asyncio.Protocol):
 
     def resume_writing(self) -> None:
         """The client reads again."""
+        if self.replica is not None:
+            self.server.congested.discard(self)
+            self.replica.resume()
+            return
         self.congested = False
         self.server.congested.discard(self)
         if self.transport is not None and not self.transport.is_closing():

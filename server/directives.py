@@ -403,26 +403,29 @@ class OutputLimitsKind(Kind[OutputLimits]):
 class Events(Kind[str]):
     """notify-keyspace-events, kept as the single letters that are on, ``A`` resolved, in canonical order.
 
-    CONFIG GET folds them to ``A`` again and then, as Redis does, does not tell ``n``; a file does.
+    CONFIG GET folds them to ``A`` again and then, as Redis does, does not tell ``n``; a file does. Of arrays (``a``)
+    there are none here, so whether they are among all makes no difference.
     """
 
     ALL: Final = "g$lshzxetd"
-    ORDER: Final = ALL + "nKEm"
+    ORDER: Final = ALL + "anKEmoc"
 
     def parse(self, words: list[bytes], present: str) -> str:
         letters = set(words[0].decode("latin-1"))
         if not letters <= {*self.ORDER, "A"}:
-            raise ValueError("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")
+            raise ValueError("Invalid event class character. Use 'Ag$lshzxeKEtmdnoc'.")
         return "".join(
-            letter for letter in self.ORDER if letter in letters or ("A" in letters and letter in self.ALL)
+            letter
+            for letter in self.ORDER
+            if letter in letters or ("A" in letters and letter in self.ALL + "a")
         )
 
     def format(self, value: str) -> bytes:
-        folded = value.replace(self.ALL, "A")
+        folded = value.replace(self.ALL + "a", "A").replace(self.ALL, "A")
         return (folded.replace("n", "") if "A" in folded else folded).encode()
 
     def file_text(self, value: str) -> bytes:
-        return quote(value.replace(self.ALL, "A").encode())
+        return quote(value.replace(self.ALL + "a", "A").encode())
 
 
 class Percentiles(Kind[tuple[float, ...]]):

@@ -11,19 +11,25 @@ import traceback
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
+from ..commands.compat import known_commands
 from ..commands.monitor import monitor_line
+from ..commands.older import handler_of
 from ..commands.table import REGISTRY, keys_of, subcommands_of
 from ..protocol import replies
-from ..protocol.errors import ReplyError, wrong_arity
+from ..protocol.errors import ReplyError, shown, wrong_arity
 
 if TYPE_CHECKING:
     from ..commands.client import Client
+    from ..commands.compat import Compat
     from ..commands.table import Command, Handler
     from .app import Server
 
 INTERNAL_ERROR: Final = b"-ERR internal error\r\n"
 NOAUTH: Final = b"NOAUTH Authentication required."
 LOADING: Final = b"LOADING Redis is loading the dataset in memory"
+NOREPLICAS: Final = b"NOREPLICAS Not enough good replicas to write."
+READONLY: Final = b"READONLY You can't write against a read only replica."
+MASTERDOWN: Final = b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
 NO_MULTI: Final = b"ERR Command not allowed inside a transaction"
 DEBUG_REFUSED: Final = (
     b'ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a '
@@ -106,25 +112,36 @@ class Dispatcher:
     Attributes:
         table: raw command name to entry; holds the upper-case and lower-case spelling of each command that is
             not a container. Any other spelling goes through ``find``.
-        entries: every command and subcommand that has a handler, by full name.
+        entries: every command and subcommand that has a handler, by full name; ``all`` has those of every version.
+        commands: every command and subcommand, containers too.
         current: the entry that is being run.
     """
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.entries: dict[str, Entry] = {
+        self.all = {
             name: Entry(command, command.handler)
             for name, command in REGISTRY.items()
             if command.handler is not None
         }
-        self.table: dict[bytes, Entry] = {}
+        self.limit_to(server.compat)
+        self.current = self.entries["ping"]
+
+    def limit_to(self, compat: Compat) -> None:
+        """Know only the commands of one version of Redis."""
+        self.commands = known_commands(compat)
+        self.entries = {name: entry for name, entry in self.all.items() if name in self.commands}
+        for name, entry in self.entries.items():
+            assert entry.command.handler is not None
+            entry.handler = handler_of(compat, name, entry.command.handler)
+            entry.minimum = abs(self.commands[name].arity)
+        self.table = {}
         for name, entry in self.entries.items():
             # COMMAND runs without a subcommand too, and still has to be looked up with it; and the fast way has no
             # check for commands that must be allowed first.
             if "|" not in name and not subcommands_of(name) and "protected" not in entry.command.flags:
                 self.table[name.encode()] = entry
                 self.table[name.upper().encode()] = entry
-        self.current = self.entries["ping"]
 
     # Lookup
 
@@ -135,8 +152,7 @@ class Dispatcher:
             ReplyError: unknown command or subcommand, or a container without subcommand.
         """
         name = argv[0].lower().decode("latin-1")
-        command = REGISTRY.get(name)
-        if command is None or "|" in name:
+        if name not in self.commands or "|" in name:
             raise ReplyError(_unknown(argv))
         if len(argv) > 1:
             entry = self.entries.get(f"{name}|{argv[1].lower().decode('latin-1')}")
@@ -148,7 +164,7 @@ class Dispatcher:
         if len(argv) == 1:
             raise wrong_arity(name)
         raise ReplyError(
-            b"ERR unknown subcommand '%b'. Try %b HELP." % (argv[1][:128], name.upper().encode())
+            b"ERR unknown subcommand '%b'. Try %b HELP." % (shown(argv[1])[:128], name.upper().encode())
         )
 
     # The batch
@@ -195,6 +211,7 @@ class Dispatcher:
                 started = perf_counter_ns()
             if propagation.effects:
                 propagation.flush()
+                client.write_offset = server.replication.offset
             if keyspace.ready:
                 if reply is not None:
                     # The reply leaves before those of clients that it wakes, its own later ones included.
@@ -212,7 +229,10 @@ class Dispatcher:
                     server.tracking.finish(client, argv)
                 if client.deferred:
                     # Push messages to the client that runs the command follow its reply.
-                    out.extend(client.deferred)
+                    if reply is None or server.compat.own_pushes_last:
+                        out.extend(client.deferred)
+                    else:
+                        out[-1:-1] = client.deferred
                     client.deferred.clear()
                     client.update_plain()
                 if client.blocked is not None or client.close_asap:
@@ -230,8 +250,8 @@ class Dispatcher:
         refusal = self.check(client, entry, argv)
         if refusal is not None:
             return self._refuse(client, entry, refusal)
-        if server.is_paused_for(entry, client):
-            server.postpone(client, argv)
+        if server.pause.concerns(entry, client):
+            server.pause.postpone(client)
             return None
         if transaction is not None and entry.name not in _IMMEDIATE:
             transaction.commands.append((entry.command, argv))
@@ -267,8 +287,17 @@ class Dispatcher:
             return NOAUTH
         if client.transaction is not None and "no_multi" in flags:
             return NO_MULTI
-        if (entry.write or entry.name == "ping") and server.disk_error is not None and not client.trusted:
-            return server.disk_error
+        writes = entry.write or (entry.name == "exec" and _holds_writes(client))
+        if (writes or entry.name == "ping") and not client.trusted:
+            refusal = server.snapshot_error or server.disk_error
+            if refusal is not None:
+                return refusal
+        replication = server.replication
+        if writes and not client.trusted:
+            if replication.lacks_replicas:
+                return NOREPLICAS
+            if replication.is_readonly:
+                return READONLY
         if client.resp == 2 and client.is_subscriber and entry.name not in _SUBSCRIBER:
             return (
                 b"ERR Can't execute '%b': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in "
@@ -276,6 +305,8 @@ class Dispatcher:
             )
         if client.monitor and (entry.readonly or entry.write):
             return b"ERR Replica can't interact with the keyspace"
+        if replication.is_stale and "stale" not in flags and not client.trusted:
+            return MASTERDOWN
         if server.loading and "loading" not in flags:
             return LOADING
         return None
@@ -382,6 +413,13 @@ class Dispatcher:
             server.latency.add(event, microseconds // 1000)
 
 
+def _holds_writes(client: Client) -> bool:
+    """Whether the transaction that EXEC is to run would write."""
+    return client.transaction is not None and any(
+        command.is_write for command, _ in client.transaction.commands
+    )
+
+
 def _may_debug(setting: str, client: Client) -> bool:
     return setting == "yes" or (
         setting == "local" and (client.unix_socket or client.address.startswith((b"127.", b"[::1]", b"?")))
@@ -389,14 +427,9 @@ def _may_debug(setting: str, client: Client) -> bool:
 
 
 def _unknown(argv: list[bytes]) -> bytes:
-    shown = b""
+    beginning = b""
     for word in argv[1:]:
-        if len(shown) >= _ARGUMENTS_SHOWN:
+        if len(beginning) >= _ARGUMENTS_SHOWN:
             break
-        shown += b"'%b' " % _as_text(word)[: _ARGUMENTS_SHOWN - len(shown)]
-    return b"ERR unknown command '%b', with args beginning with: %b" % (_as_text(argv[0])[:128], shown)
-
-
-def _as_text(word: bytes) -> bytes:
-    """Redis prints these words as C strings: up to the first NUL."""
-    return word.split(b"\0", 1)[0]
+        beginning += b"'%b' " % shown(word)[: _ARGUMENTS_SHOWN - len(beginning)]
+    return b"ERR unknown command '%b', with args beginning with: %b" % (shown(argv[0])[:128], beginning)

@@ -9,15 +9,22 @@ second; a crash of the machine can lose that second, a crash of the process noth
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import contextlib
+from typing import TYPE_CHECKING, Any
 
 from ..commands.client import Client
 from ..protocol.errors import ReplyError
 from ..storage.aof import AppendOnlyFile
 from ..storage.aof_loader import AofLoader
+from ..storage.files import FileOperations
 from ..storage.manifest import AofError
+from ..storage.rdb import load_rdb
+from .aof_rewrite import AofRewrite
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..storage.rdb import ByteSource
     from .app import Server
     from .connection import Connection
 
@@ -31,10 +38,14 @@ class Persistence:
         aof: the open file, None while appendonly is off.
         loading: True while a file is being replayed; clients are told LOADING.
         loaded_bytes, total_bytes: progress of the load.
+        files: the calls that reach the disk; tests replace some of them, while the server runs.
+        rewrite: BGREWRITEAOF.
     """
 
     def __init__(self, server: Server) -> None:
         self.server = server
+        self.files = FileOperations()
+        self.rewrite = AofRewrite(self)
         self.aof: AppendOnlyFile | None = None
         self.loading = False
         self.loading_started = 0
@@ -56,23 +67,74 @@ class Persistence:
     # Start
 
     async def start(self) -> None:
-        """Load what is there and open the AOF, if appendonly is on."""
-        if self.server.config.appendonly:
-            await self.load()
-            if not self.server.stopping:
-                self.open()
+        """Load what is there: the AOF if appendonly is on, which is opened then, else the dump file."""
+        if not self.server.config.appendonly:
+            await self.server.snapshots.load()
+            return
+        await self.load()
+        if not self.server.stopping:
+            self.open()
 
     def open(self) -> None:
         """Open the AOF for appending and begin to feed it."""
+        self._feed(AppendOnlyFile.open(*self._place(), **self._options()))
+
+    def switch_on(self) -> bool:
+        """CONFIG SET appendonly yes: feed a new AOF, which counts once a rewrite has brought the data into it.
+
+        Returns:
+            False if that is impossible; the log says why.
+        """
+        rewrite = self.rewrite
+        if rewrite.in_progress:
+            self.server.log.warning(
+                "AOF was enabled but there is already an AOF rewriting in background. Stopping background AOF and "
+                "starting a rewrite now."
+            )
+            rewrite.cancel()
+        try:
+            self._feed(AppendOnlyFile.open_detached(*self._place(), **self._options()))
+        except (AofError, OSError) as error:
+            self.server.log.warning(str(error))
+            return False
+        if self.other_writer_runs():
+            self.server.log.warning(
+                "AOF was enabled but there is already another background operation. An AOF background was scheduled "
+                "to start when possible."
+            )
+            rewrite.scheduled = True
+        elif not rewrite.start():
+            self.server.log.warning(
+                "The server needs to enable the AOF but can't trigger a background AOF rewrite operation. Check the "
+                "above logs for more info about the error."
+            )
+            self.switch_off()
+            return False
+        return True
+
+    def _place(self) -> tuple[str, str, str]:
         config = self.server.config
-        self.aof = AppendOnlyFile.open(
-            config.dir,
-            config.appenddirname,
-            config.appendfilename,
-            timestamps=config.aof_timestamp_enabled,
-        )
+        return config.dir, config.appenddirname, config.appendfilename
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "timestamps": self.server.config.aof_timestamp_enabled,
+            "files": self.files,
+            "log": self.server.log.notice,
+        }
+
+    def _feed(self, aof: AppendOnlyFile) -> None:
+        self.aof = aof
         self.server.propagation.connect(self._append)
         self.server.holds_replies = True
+
+    def select_again(self) -> None:
+        """The next record is the first of a file: it is preceded by a SELECT."""
+        self.server.propagation.select_again(self._append)
+
+    def other_writer_runs(self) -> bool:
+        """Whether another snapshot than an AOF rewrite is being written; there is one at a time."""
+        return self.server.snapshots.in_progress
 
     async def load(self) -> None:
         """Replay the AOF; other clients are answered LOADING meanwhile.
@@ -85,7 +147,7 @@ class Persistence:
         client.trusted = True
         client.authenticated = True
         loop = self.server.loop
-        self._begin_loading(loader)
+        self.begin_loading(loader.total_bytes)
         try:
             until = loop.time() + _LOAD_SLICE
             for batch in loader.batches():
@@ -98,7 +160,7 @@ class Persistence:
                     until = loop.time() + _LOAD_SLICE
                     self.server.keyspace.now = self.server.clock.tick()
         finally:
-            self._end_loading()
+            self.end_loading()
         self.server.log.notice(f"DB loaded from append only file: {loader.total_bytes} bytes")
 
     def reload(self) -> None:
@@ -112,14 +174,14 @@ class Persistence:
         client = Client(self.server)
         client.trusted = True
         client.authenticated = True
-        self._begin_loading(loader)
+        self.begin_loading(loader.total_bytes)
         try:
             for batch in loader.batches():
                 self._replay(loader, client, batch)
         except AofError as error:
             raise ReplyError(b"ERR Error trying to load the AOF files, check server logs") from error
         finally:
-            self._end_loading()
+            self.end_loading()
             self.server.propagation.active = bool(self.server.propagation.sinks)
 
     def _loader(self) -> AofLoader:
@@ -129,19 +191,33 @@ class Persistence:
             config.appenddirname,
             config.appendfilename,
             truncate=config.aof_load_truncated,
+            load_rdb=self._load_base,
+            files=self.files,
             log=self.server.log.warning,
         )
 
-    def _begin_loading(self, loader: AofLoader) -> None:
+    def _load_base(self, source: ByteSource) -> Iterator[None]:
+        """Take an RDB base into the keyspace."""
+        server = self.server
+        return load_rdb(
+            source,
+            server.keyspace,
+            skip_unknown=server.config.rdb_skip_unknown_types,
+            log=server.log.warning,
+        )
+
+    def begin_loading(self, total_bytes: int) -> None:
+        """From here on clients are told LOADING, and nothing expires."""
         server = self.server
         self.loading = server.loading = True
         self.loading_started = server.clock.tick()
         server.keyspace.now = server.clock.now
-        self.loaded_bytes, self.total_bytes = 0, loader.total_bytes
+        self.loaded_bytes, self.total_bytes = 0, total_bytes
         server.keyspace.expiring = False
         server.update_careful()
 
-    def _end_loading(self) -> None:
+    def end_loading(self) -> None:
+        """The data is there."""
         server = self.server
         self.loading = server.loading = False
         server.keyspace.expiring = True
@@ -210,7 +286,7 @@ class Persistence:
         self._write(aof)
         if self.aof is None:
             return  # the server dies
-        if always and aof.unsynced:
+        if always and aof.unsynced and not self._leaves_the_disk_alone():
             # Counted now: what is answered from here on is not written yet.
             self._committing = {connection: len(connection.outbox) for connection in self._held}
             self._held.clear()
@@ -258,6 +334,7 @@ class Persistence:
 
     def drop(self) -> None:
         """Forget replies whose effects the disk refused, and the file."""
+        self.rewrite.cancel()
         for connection in [*self._committing, *self._held]:
             connection.outbox.clear()
         self._committing.clear()
@@ -295,6 +372,7 @@ class Persistence:
         """CONFIG SET appendonly no: finish the file and stop feeding it."""
         aof = self.aof
         assert aof is not None
+        self.rewrite.cancel()
         self._finish(aof)
         self.server.disk_error = None
         self.server.update_careful()
@@ -303,10 +381,11 @@ class Persistence:
 
     def cron(self) -> None:
         """Called about ten times a second: the everysec fsync, and another try after a write error."""
+        self.rewrite.cron()
         aof = self.aof
         if aof is None:
             return
-        if aof.last_error is not None:
+        if aof.last_error is not None or self.server.disk_error is not None:
             self._write(aof)
         now = self.server.loop.time()
         if self.server.config.appendfsync != "everysec" or not aof.unsynced or now - self.last_sync < 1:
@@ -314,7 +393,25 @@ class Persistence:
         if self._syncing is not None:
             self.delayed_syncs += 1
             return
+        if self._leaves_the_disk_alone():
+            return
         self._syncing = asyncio.ensure_future(self._sync_in_background(aof), loop=self.server.loop)
+
+    def _leaves_the_disk_alone(self) -> bool:
+        """Whether nothing is synced now, whatever appendfsync says."""
+        return self.server.config.no_appendfsync_on_rewrite and (
+            self.rewrite.in_progress or self.other_writer_runs()
+        )
+
+    async def settle(self, aof: AppendOnlyFile) -> None:
+        """Bring what is written to the disk without holding anybody up; OSError where that fails."""
+        for _ in range(10):  # under `always` each fsync that ends begins another one
+            if self._syncing is None:
+                break
+            await asyncio.wait({self._syncing})
+        else:
+            return
+        await self.server.loop.run_in_executor(None, aof.sync)
 
     async def _sync_in_background(self, aof: AppendOnlyFile) -> None:
         try:
@@ -328,11 +425,16 @@ class Persistence:
 
     async def stop(self) -> None:
         """Write and fsync everything, let the last replies go, close the file."""
+        self.rewrite.cancel()
         while self._syncing is not None:
             await self._syncing
         if self.aof is None:
             return
         self.server.log.notice("Calling fsync() on the AOF file.")
+        self.aof.write()
+        with contextlib.suppress(OSError):  # closing tries once more and tells
+            # In a thread: a second signal must be able to force the end.
+            await self.server.loop.run_in_executor(None, self.aof.sync)
         if not self._finish(self.aof):
             self.server.exit_status = 1
 

@@ -1,8 +1,9 @@
-"""The one ordered stream of effects: what the AOF keeps and replicas will be sent.
+"""The one ordered stream of effects: what the AOF keeps and replicas are sent.
 
 Handlers say what must be replayed while they run; when the execution unit (one client command, one EXEC, one
 re-executed blocked command) is over, ``flush`` hands its effects to the sinks: bare if there is one, inside
-MULTI/EXEC if there are more, with a SELECT before the first effect of another database.
+MULTI/EXEC if there are more, with a SELECT before the first effect of another database. Each sink is a stream of
+its own with its own selected database, for they do not begin at the same time; the records in them are the same.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 MULTI: Final = replies.command([b"MULTI"])
 EXEC: Final = replies.command([b"EXEC"])
+_NONE: Final = -1  # no database is selected in a stream yet
 
 
 class Propagation:
@@ -24,16 +26,18 @@ class Propagation:
     Attributes:
         active: False while nobody listens (no AOF, no replicas, or loading); then ``add`` need not be called.
         effects: of the current execution unit: (database index, encoded command).
-        sinks: each is called with the bytes of a whole unit.
+        sinks: each is called with the bytes of a whole unit; the value is the database its stream has selected.
+        replicas: the sink that leads to the replicas, None while there is none.
     """
 
-    __slots__ = ("_selected", "active", "effects", "sinks")
+    __slots__ = ("_fleeting", "active", "effects", "replicas", "sinks")
 
     def __init__(self) -> None:
         self.active = False
         self.effects: list[tuple[int, bytes]] = []
-        self.sinks: list[Callable[[bytes], None]] = []
-        self._selected = -1
+        self.sinks: dict[Callable[[bytes], None], int] = {}
+        self.replicas: Callable[[bytes], None] | None = None
+        self._fleeting: set[int] = set()  # places in `effects` of what no file keeps
 
     def add(self, db: int, argv: Sequence[bytes]) -> None:
         """Record one effect, as words."""
@@ -45,35 +49,76 @@ class Propagation:
         if self.active:
             self.effects.append((db, record))
 
-    def connect(self, sink: Callable[[bytes], None]) -> None:
+    def add_for_replicas(self, db: int, argv: Sequence[bytes]) -> None:
+        """Record an effect that is not on the data (PUBLISH): the replicas are told, the AOF is not."""
+        if self.active and self.replicas is not None:
+            self._fleeting.add(len(self.effects))
+            self.effects.append((db, replies.command(argv)))
+
+    def connect(self, sink: Callable[[bytes], None], *, to_replicas: bool = False) -> None:
         """Begin to feed a sink; its stream starts with a SELECT."""
-        self.sinks.append(sink)
+        self.sinks[sink] = _NONE
+        if to_replicas:
+            self.replicas = sink
         self.active = True
-        self._selected = -1
 
     def disconnect(self, sink: Callable[[bytes], None]) -> None:
         """Stop feeding a sink."""
-        self.sinks.remove(sink)
+        del self.sinks[sink]
+        if sink == self.replicas:
+            self.replicas = None
         self.active = bool(self.sinks)
+
+    def select_again(self, sink: Callable[[bytes], None]) -> None:
+        """A new reader begins in a sink's stream: the next unit is preceded by a SELECT."""
+        if sink in self.sinks:
+            self.sinks[sink] = _NONE
+
+    def forget(self) -> None:
+        """Drop the effects of a unit that nobody shall hear of."""
+        self.effects.clear()
+        self._fleeting.clear()
 
     def flush(self) -> None:
         """End the execution unit: hand its effects on."""
         effects = self.effects
-        if len(effects) == 1:
-            db, record = effects[0]
-            data = record if db == self._selected else self._select(db) + record
+        sinks = self.sinks
+        if self._fleeting:
+            self._flush_apart()
         else:
-            parts = [MULTI]
-            for db, record in effects:
-                if db != self._selected:
-                    parts.append(self._select(db))
-                parts.append(record)
-            parts.append(EXEC)
-            data = b"".join(parts)
+            made: tuple[int, bytes, int] | None = None
+            for sink, selected in sinks.items():
+                if made is None or made[0] != selected:
+                    made = (selected, *_unit(effects, selected))
+                sinks[sink] = made[2]
+                sink(made[1])
         effects.clear()
-        for sink in self.sinks:
-            sink(data)
 
-    def _select(self, db: int) -> bytes:
-        self._selected = db
-        return replies.command([b"SELECT", b"%d" % db])
+    def _flush_apart(self) -> None:
+        """A unit that is not the same for the replicas and for everybody else."""
+        lasting = [effect for place, effect in enumerate(self.effects) if place not in self._fleeting]
+        self._fleeting.clear()
+        for sink, selected in self.sinks.items():
+            effects = self.effects if sink == self.replicas else lasting
+            if effects:
+                data, self.sinks[sink] = _unit(effects, selected)
+                sink(data)
+
+
+def _unit(effects: list[tuple[int, bytes]], selected: int) -> tuple[bytes, int]:
+    """The bytes of a unit in a stream that stands at a database, and the one it stands at afterwards."""
+    if len(effects) == 1:
+        db, record = effects[0]
+        return (record if db == selected else _select(db) + record), db
+    parts = [MULTI]
+    for db, record in effects:
+        if db != selected:
+            parts.append(_select(db))
+            selected = db
+        parts.append(record)
+    parts.append(EXEC)
+    return b"".join(parts), selected
+
+
+def _select(db: int) -> bytes:
+    return replies.command([b"SELECT", b"%d" % db])

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+# And a number that no other rewrite has; what a crash leaves of one is removed at the next start.
+TEMPORARY_BASE = "temp-rewriteaof-bg-"
+
+
 class AppendOnlyFile:
     """The last incr file of an append-only file, open for appending.
 
@@ -36,6 +40,7 @@ class AppendOnlyFile:
         timestamps: bool,
         files: FileOperations,
         log: Log,
+        detached: bool = False,
     ) -> None:
         self.timestamps = timestamps
         self.manifest = manifest
@@ -55,6 +60,7 @@ class AppendOnlyFile:
         self._annotated_second = 0
         self._write_error: OSError | None = None
         self._sync_error: OSError | None = None
+        self._detached = detached
         self.base_size = self._size(manifest.base.name) if manifest.base else 0
 
     @classmethod
@@ -108,7 +114,45 @@ class AppendOnlyFile:
             files.close(aof._fd)
             raise
         aof.remove_history()
+        aof.remove_temporaries()
         return aof
+
+    @classmethod
+    def open_detached(
+        cls,
+        root: str | Path,
+        appenddirname: str,
+        appendfilename: str,
+        *,
+        timestamps: bool = False,
+        files: FileOperations | None = None,
+        log: Log = silent,
+    ) -> AppendOnlyFile:
+        """Open for a server that has data already: nothing counts until `install_base` brings that data.
+
+        Until then the records go to a temporary file, and what was in the folder before stays valid.
+        OSError or AofError where that fails.
+        """
+        files = files or FileOperations()
+        directory = Path(root) / appenddirname
+        make_folder(directory, files)
+        manifest = Manifest.load(directory, appendfilename, files)
+        aof = cls(
+            directory, appendfilename, manifest, timestamps=timestamps, files=files, log=log, detached=True
+        )
+        aof.base_size = 0
+        aof.remove_temporaries()
+        aof._fd = aof._open_file(aof._detached_name, os.O_TRUNC)
+        return aof
+
+    @property
+    def is_detached(self) -> bool:
+        """Whether the data is not there yet to which the records of the open file belong."""
+        return self._detached
+
+    @property
+    def _detached_name(self) -> str:
+        return f"temp-{self._basename}.incr"
 
     @property
     def size(self) -> int:
@@ -196,6 +240,9 @@ class AppendOnlyFile:
         The file left behind is complete and synced. OSError or AofError where that fails; then the old file
         stays in use.
         """
+        if self._detached:
+            self._start_again()
+            return
         if not self.write() and self._write_error is not None:
             raise self._write_error
         self.sync()
@@ -206,9 +253,11 @@ class AppendOnlyFile:
             manifest.persist(self._directory, self._basename, self._files)
         except BaseException:
             self._files.close(fd)
-            with suppress(OSError):
-                self._files.unlink(self._path(name))
+            if not _is_named(name, self._directory, self._basename, self._files):
+                with suppress(OSError):
+                    self._files.unlink(self._path(name))
             raise
+        self._log(f"Creating AOF incr file {name} on background rewrite")
         with self._syncing:
             old, self._fd = self._fd, fd
         self._files.close(old)
@@ -216,6 +265,41 @@ class AppendOnlyFile:
         self.selected_db = -1
         self._sizes_before += self._file_size
         self._file_size = 0
+
+    def _start_again(self) -> None:
+        """Forget all records: the snapshot that comes now has what they say.
+
+        After a failed install the manifest on the disk may be the new one, and the open file no temporary one.
+        """
+        manifest = Manifest.load(self._directory, self._basename, self._files)
+        fd = self._open_file(self._detached_name, os.O_TRUNC)
+        with self._syncing:
+            old, self._fd = self._fd, fd
+        self._files.close(old)
+        self.manifest = manifest
+        self._pending.clear()
+        self._written = self._synced = self._file_size = 0
+        self._write_error = self._sync_error = None
+        self.selected_db = -1
+        self._log(f"Creating AOF incr file {self._detached_name} on background rewrite")
+
+    def install_base(self, temporary: Path, *, rdb: bool) -> None:
+        """Let a finished and synced snapshot take the place of all files before the one that is open.
+
+        OSError or AofError where that fails; then the files are as they were. May run in another thread than
+        `write`, but not while an incr file is begun or the file is closed.
+        """
+        incr = self.manifest.incr
+        covered = len(incr) if self._detached else len(incr) - 1
+        manifest = self.manifest.with_new_base(self._basename, covered, rdb=rdb)
+        if self._detached:
+            manifest = manifest.with_new_incr(self._basename)
+            self._files.rename(self._path(self._detached_name), self._path(manifest.incr[-1].name))
+        _install(self._directory, self._basename, manifest, temporary, self._files)
+        self._detached = False
+        self.manifest = manifest
+        self._sizes_before = sum(self._size(info.name) for info in manifest.live[:-1])
+        self.base_size = self.size
 
     def remove_history(self) -> None:
         """Forget and remove the files that a rewrite has replaced; what can not be removed now stays listed."""
@@ -240,6 +324,12 @@ class AppendOnlyFile:
             self.manifest.persist(self._directory, self._basename, self._files)
         except AofError as error:
             self._log(str(error))
+
+    def remove_temporaries(self) -> None:
+        """Remove what rewrites left that a crash has ended."""
+        for path in self._directory.glob(f"{TEMPORARY_BASE}*"):
+            with suppress(OSError):
+                self._files.unlink(path)
 
     def _keep(self, data: bytes, written: int, error: OSError) -> None:
         """After a failed write: leave no torn record in the file, and all that is not in it pending."""
@@ -282,3 +372,52 @@ class AppendOnlyFile:
 
     def _path(self, name: str) -> Path:
         return self._directory / name
+
+
+def install_base_alone(
+    root: str | Path,
+    appenddirname: str,
+    appendfilename: str,
+    temporary: Path,
+    *,
+    rdb: bool,
+    files: FileOperations,
+    log: Log,
+) -> None:
+    """Let a snapshot take the place of all files, for a server that appends nothing (BGREWRITEAOF, appendonly no).
+
+    OSError or AofError where that fails; then the files are as they were.
+    """
+    directory = Path(root) / appenddirname
+    manifest = Manifest.load(directory, appendfilename, files)
+    manifest = manifest.with_new_base(appendfilename, len(manifest.incr), rdb=rdb)
+    _install(directory, appendfilename, manifest, temporary, files)
+    AppendOnlyFile(
+        directory, appendfilename, manifest, timestamps=False, files=files, log=log
+    ).remove_history()
+
+
+def _install(
+    directory: Path, basename: str, manifest: Manifest, temporary: Path, files: FileOperations
+) -> None:
+    """Name a snapshot as the manifest does, then bring that manifest to the disk."""
+    assert manifest.base is not None
+    final = directory / manifest.base.name
+    files.rename(temporary, final)
+    try:
+        manifest.persist(directory, basename, files)
+    except AofError:
+        # It may have failed after the new manifest was in place, which then needs the file.
+        if not _is_named(final.name, directory, basename, files):
+            with suppress(OSError):
+                files.unlink(final)
+        raise
+
+
+def _is_named(name: str, directory: Path, basename: str, files: FileOperations) -> bool:
+    """Whether the manifest on the disk names a file; yes where that can not be told."""
+    try:
+        manifest = Manifest.load(directory, basename, files)
+    except AofError:
+        return True
+    return name in {info.name for info in manifest.live}

@@ -10,15 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .aof_scan import End, Scan, scan_by_hand, scan_quickly
-from .empty_rdb import ByteSource, RdbError, is_rdb, read_empty_rdb
 from .files import BINARY, FileOperations, Log, silent
 from .manifest import AofError, FileInfo, Manifest, adopt_single_file
+from .rdb import ByteSource, RdbError, is_rdb, load_rdb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
 
 CHUNK_SIZE = 1 << 18
 _FIX = "use ./redis-check-aof --fix <filename.manifest>"
+
+
+def _pass_over_rdb(source: ByteSource) -> Iterable[object]:
+    return load_rdb(source, None)
 
 
 class AofLoader:
@@ -39,7 +43,7 @@ class AofLoader:
         appendfilename: str,
         *,
         truncate: bool = True,
-        load_rdb: Callable[[ByteSource], Iterable[object]] = read_empty_rdb,
+        load_rdb: Callable[[ByteSource], Iterable[object]] = _pass_over_rdb,
         chunk_size: int = CHUNK_SIZE,
         files: FileOperations | None = None,
         log: Log = silent,

@@ -18,3 +18,6 @@ STREAM: Final = 1 << 10  # t
 MISS: Final = 1 << 11  # m
 MODULE: Final = 1 << 12  # d
 NEW: Final = 1 << 13  # n
+OVERWRITTEN: Final = 1 << 14  # o
+TYPE_CHANGED: Final = 1 << 15  # c
+ARRAY: Final = 1 << 16  # a

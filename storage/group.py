@@ -4,21 +4,33 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
+from heapq import merge
+from itertools import groupby, repeat
 from math import isqrt
 from typing import TYPE_CHECKING, TypeAlias
 
-from .blocks import NEVER, SLACK, Block, Consumer, TimeOrder
+from .blocks import NEVER, SLACK, UNOWNED_MS, Block, Consumer, Delivery, TimeOrder
 from .id_order import IdOrder, collect, first_piece
 from .stream_id import MAX_ID, encode, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from .stream import Stream
 
 Pending: TypeAlias = tuple[bytes, Block]  # an id and the facts of its delivery
 
 MAX_COUNT = (1 << 63) - 1  # where delivery counters stop
+MAX_MS = (1 << 63) - 1
+
+
+def _turn(block: Block) -> int | Block:
+    """Equal for deliveries of one millisecond, which take their turn together."""
+    return block.ms if type(block) is Delivery else block
+
+
+def _number(entry: Pending) -> int:
+    return parse(entry[0])
 
 
 class Group:
@@ -33,20 +45,26 @@ class Group:
         entries_read: how many entries were delivered in all, None if unknown.
         consumers: by name. Add and remove through the methods.
         pel: id text to block; read only, changes go through the methods.
+        unowned: stands for nobody, with an empty name: who owns the entries given back by XNACK. Its ``pending`` is
+            their number; it is none of the ``consumers``.
     """
 
-    __slots__ = ("_order", "_times", "consumers", "entries_read", "last_id", "pel")
+    __slots__ = ("_order", "_times", "consumers", "entries_read", "last_id", "pel", "unowned")
 
     def __init__(self, last_id: int = 0, entries_read: int | None = None) -> None:
         self.last_id = last_id
         self.entries_read = entries_read
         self.consumers: dict[bytes, Consumer] = {}
         self.pel: dict[bytes, Block] = {}
+        self.unowned = Consumer(b"", NEVER)
         self._order = IdOrder(self.pel)
         self._times = TimeOrder()
 
     def __iter__(self) -> Iterator[tuple[int, Consumer, int, int]]:
-        """Every pending entry in ID order: (ID, consumer, delivery ms, count)."""
+        """Every pending entry in ID order: (ID, consumer, delivery ms, count).
+
+        Those without owner have the consumer ``unowned`` and the time ``blocks.UNOWNED_MS``.
+        """
         pel = self.pel
         for text in self._order.take():
             block = pel[text]
@@ -57,24 +75,47 @@ class Group:
         twin = Group(self.last_id, self.entries_read)
         for consumer in self.consumers.values():
             twin.create_consumer(consumer.name, consumer.seen_ms, consumer.active_ms)
-        blocks: dict[Block, Block] = {}
-        pel, consumers = twin.pel, twin.consumers
-        ids = self._order.take()
-        for text in ids:
-            block = self.pel[text]
-            new = blocks.get(block)
-            if new is None:
-                new = blocks[block] = Block(consumers[block.consumer.name], block.ms, block.count, [])
-            new.ids.append(text)
-            new.live += 1
-            pel[text] = new
-        for new in sorted(blocks.values(), key=lambda block: block.ms):
-            new.consumer.add(new)
-            new.consumer.pending += new.live
+        pel = twin.pel
+        for block in self._times.until(MAX_MS) or ():
+            owner = twin.unowned if block.consumer is self.unowned else twin.consumers[block.consumer.name]
+            ids = [text for text in block.ids if self.pel.get(text) is block]
+            new = type(block)(owner, block.ms, block.count, ids)
+            pel.update(dict.fromkeys(ids, new))
+            owner.add(new)
+            owner.pending += new.live
             twin._times.add(new)
+        twin._times.moved_ms = self._times.moved_ms
+        ids = self._order.take()
         if ids:
             twin._order.append(ids, parse(ids[-1]))
         return twin
+
+    def fill(self, pending: Iterable[tuple[bytes, Consumer, int, int]]) -> Iterator[None]:
+        """Let entries be pending in a group that has none yet, as a loader knows them.
+
+        Yields now and then; the group can be used only when it is through.
+
+        Args:
+            pending: id text, its consumer, delivery time (ms) and count, in ID order.
+        """
+        blocks: dict[tuple[Consumer, int, int], Block] = {}
+        pel = self.pel
+        for text, consumer, ms, count in pending:
+            block = blocks.get((consumer, ms, count))
+            if block is None:
+                block = blocks[consumer, ms, count] = Delivery(consumer, ms, count, [])
+            block.ids.append(text)
+            pel[text] = block
+            if not len(pel) % 4096:
+                yield
+        for block in sorted(blocks.values(), key=lambda block: block.ms):
+            block.live = len(block.ids)
+            block.consumer.add(block)
+            block.consumer.pending += block.live
+            self._times.add(block)
+        if pel:
+            ids = list(pel)
+            self._order.append(ids, parse(ids[-1]))
 
     # Place in the stream
 
@@ -155,11 +196,20 @@ class Group:
             return
         blocks = consumer.blocks
         block = blocks[-1] if blocks else None
-        if block is not None and block.ms == now and block.count == 1 and block.live:
+        if (
+            block is not None
+            and block.ms == now
+            and block.count == 1
+            and block.live
+            and type(block) is Delivery
+            and (self._times.moved_ms < now or block is self._times.newest)
+        ):
             block.ids += ids
             block.live += len(ids)
         else:
-            block = self._new_block(consumer, now, 1, ids[:])
+            block = Delivery(consumer, now, 1, ids[:])
+            consumer.add(block)
+            self._times.add(block)
         if len(ids) == 1:
             self.pel[ids[0]] = block
         else:
@@ -213,7 +263,7 @@ class Group:
     def reassign(self, consumer: Consumer, ids: list[bytes], ms: int, count: int) -> None:
         """As ``assign``, for distinct ids that are all pending already."""
         pel = self.pel
-        blocks = [pel[text] for text in ids]
+        blocks = list(map(pel.__getitem__, ids))
         left = {blocks[0]: len(ids)} if blocks.count(blocks[0]) == len(ids) else Counter(blocks)
         target = self._new_block(consumer, ms, count, ids[:])
         pel.update(dict.fromkeys(ids, target))
@@ -222,6 +272,36 @@ class Group:
             if block.consumer is not consumer:
                 consumer.ids = None
             self._release(block, number)
+
+    def reassign_each(self, consumer: Consumer, ids: list[bytes], ms: int, counts: list[int]) -> None:
+        """As ``reassign``, each id with its own delivery counter."""
+        if not ids:
+            return
+        if counts.count(counts[0]) == len(counts):
+            self.reassign(consumer, ids, ms, counts[0])
+            return
+        at = 0
+        for count, run in groupby(counts):
+            size = len(list(run))
+            self.reassign(consumer, ids[at : at + size], ms, count)
+            at += size
+
+    def assign_each(self, consumer: Consumer, ids: list[bytes], ms: int, counts: list[int]) -> None:
+        """As ``assign``, each id with its own delivery counter."""
+        at = 0
+        for count, run in groupby(counts):
+            size = len(list(run))
+            self.assign(consumer, ids[at : at + size], ms, count)
+            at += size
+
+    def give_back(self, ids: list[bytes], counts: list[int]) -> None:
+        """Take entries from their owners (XNACK): they go, in this order, to the end of those that wait for anybody.
+
+        Args:
+            ids: canonical texts, distinct; those that are not pending become so.
+            counts: the delivery counter of each.
+        """
+        self.assign_each(self.unowned, ids, UNOWNED_MS, counts)
 
     def add_pending(self, stream_id: int, consumer: Consumer, ms: int, count: int) -> None:
         """Let one entry be pending with given facts, as a loader knows them."""
@@ -239,7 +319,7 @@ class Group:
             return 1
         if not ids:
             return 0
-        blocks = [pel.pop(text, None) for text in ids]
+        blocks = list(map(pel.pop, ids, repeat(None)))
         gone = 0
         # Mostly what was read at once is acknowledged at once.
         counts = {blocks[0]: len(ids)} if blocks.count(blocks[0]) == len(ids) else Counter(blocks)
@@ -255,13 +335,16 @@ class Group:
         block = Block(consumer, ms, count, ids)
         consumer.add(block)
         self._times.add(block)
+        if ms > self._times.moved_ms:  # noqa: PLR1730 - a call of max() costs more
+            self._times.moved_ms = ms
         return block
 
-    @staticmethod
-    def _shared_block(consumer: Consumer, text: bytes, ms: int, count: int) -> Block | None:
-        """The consumer's newest block, if it has the same facts and does not list the id."""
-        block = consumer.blocks[-1] if consumer.blocks else None
-        if block is None or block.ms != ms or block.count != count or not block.live:
+    def _shared_block(self, consumer: Consumer, text: bytes, ms: int, count: int) -> Block | None:
+        """The newest block, if it has the same facts and does not list the id."""
+        block = self._times.newest
+        if block is None or block.consumer is not consumer or not block.live or type(block) is Delivery:
+            return None
+        if block.ms != ms or block.count != count:
             return None
         return block if len(block.ids) < SLACK and text not in block.ids else None
 
@@ -340,6 +423,37 @@ class Group:
             if end < MAX_ID and parse(run[-1]) > end:
                 break
         return found
+
+    def oldest(self, latest: int = MAX_MS) -> Iterator[Pending]:
+        """Entries delivered at ``latest`` (milliseconds) or before, the longest idle first.
+
+        Those without owner come before all; those of one time in the order in which they were delivered. Nothing may
+        be changed before the walk is over.
+        """
+        for _, blocks in groupby(self._times.oldest(latest), _turn):
+            entries = [self._own(block) for block in blocks]
+            yield from entries[0] if len(entries) == 1 else merge(*entries, key=_number)
+
+    def _own(self, block: Block) -> Iterator[Pending]:
+        """The entries of one block in the order in which they came."""
+        pel = self.pel
+        ids = block.ids
+        if block.live < len(ids):
+            # They are mostly taken from the front: what is gone there is not looked at again and again.
+            gone = next(at for at, text in enumerate(ids) if pel.get(text) is block)
+            if gone * gone > len(ids):
+                del ids[:gone]
+        for text in ids:
+            if pel.get(text) is block:
+                yield text, block
+
+    def given_back(self) -> Iterator[Pending]:
+        """The entries without owner, in the order in which they will be claimed."""
+        return self.oldest(UNOWNED_MS)
+
+    def oldest_ms(self) -> int | None:
+        """The earliest delivery time of a pending entry (UNOWNED_MS if one has no owner), None if nothing is pending."""
+        return next((block.ms for block in self._times.oldest(MAX_MS)), None)
 
     def any_idle(self, latest: int) -> bool:
         """Whether some entry was delivered at ``latest`` (milliseconds) or before."""

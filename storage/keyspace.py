@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import heapq
 from typing import TYPE_CHECKING, TypeAlias
+from weakref import WeakSet
 
 from . import events
+from .idempotency import Idempotency
 from .scan import ScanOrder
 from .stream import Stream
 
@@ -35,8 +37,11 @@ class Keyspace:
         dirty: number of changes since the last save (INFO rdb_changes_since_last_save).
         ready: keys that were signalled to waiting clients, in the order of the first signal.
         notify_mask: bits of ``events``; 0 when notifications are off.
-        expiring: False while a file is loaded: nothing expires then.
+        expiring: False while a file is loaded or a master's command runs: nothing expires then.
+        hides_expired: True for a replica: keys past their time are not seen, and stay until the master says DEL.
         touching: False while a client under CLIENT NO-TOUCH runs a command: lookups leave ``accessed`` alone.
+        idempotent: what streams remember of producers, to be looked through for what is too old.
+        idempotency_defaults: duration (seconds) and maxsize that new streams have.
         hits, misses, expired: INFO keyspace_hits, keyspace_misses, expired_keys.
         on_event: told of (database index, event, key), for keyspace notifications.
         on_expired: told of every key that is dropped because of its time, to propagate it.
@@ -49,7 +54,10 @@ class Keyspace:
         "dirty",
         "expired",
         "expiring",
+        "hides_expired",
         "hits",
+        "idempotency_defaults",
+        "idempotent",
         "misses",
         "notify_mask",
         "now",
@@ -68,9 +76,12 @@ class Keyspace:
         self.misses = 0
         self.expired = 0
         self.expiring = True
+        self.hides_expired = False
         self.touching = True
         self.notify_mask = 0
         self.ready: dict[tuple[Database, bytes], None] = {}
+        self.idempotent: WeakSet[Idempotency] = WeakSet()
+        self.idempotency_defaults = (100, 100)
         self.on_event: Callable[[int, bytes, bytes], None] | None = None
         self.on_expired: Callable[[Database, bytes], None] | None = None
         self.on_flushed: Callable[[], None] | None = None
@@ -81,6 +92,33 @@ class Keyspace:
         """Tell subscribers of an event, if its class is switched on."""
         if self.notify_mask & event_class and self.on_event is not None:
             self.on_event(database.index, event, key)
+
+    def idempotency_of(self, stream: Stream) -> Idempotency:
+        """What a stream remembers of producers; made at its first use, and then looked after."""
+        state = stream.idempotency
+        if state is None:
+            state = stream.idempotency = Idempotency(*self.idempotency_defaults)
+        self.idempotent.add(state)
+        return state
+
+    def set_idempotency_defaults(self, duration: int, maxsize: int) -> None:
+        """Let new streams have other settings; those that are there keep the ones they were made with."""
+        before = self.idempotency_defaults
+        if before == (duration, maxsize):
+            return
+        for database in self.databases:
+            for value in database.entries.values():
+                if type(value) is Stream and value.idempotency is None:
+                    value.idempotency = Idempotency(*before)
+        self.idempotency_defaults = (duration, maxsize)
+
+    def expire_idempotent(self) -> None:
+        """Forget what producers sent too long ago; the server does it now and then."""
+        for state in list(self.idempotent):
+            if state.producers:
+                state.expire(self.now)
+            if not state.producers:
+                self.idempotent.discard(state)
 
     def flush(self, databases: Iterable[Database]) -> int:
         """Take all keys out of some databases; returns how many there were."""
@@ -101,6 +139,14 @@ class Keyspace:
         first.accessed, second.accessed = second.accessed, first.accessed
         first.due, second.due = second.due, first.due
         first.scan_order, second.scan_order = second.scan_order, first.scan_order
+
+    def take_over(self, other: Keyspace) -> None:
+        """Replace all the data by another keyspace's, which is done with. Watchers and waiters hear of it."""
+        for mine, fresh in zip(self.databases, other.databases, strict=True):
+            self.swap(mine, fresh)
+        self.idempotent = other.idempotent
+        if self.on_flushed is not None:
+            self.on_flushed()
 
 
 class Database:
@@ -148,9 +194,10 @@ class Database:
     def read(self, key: bytes) -> Value | None:
         """The value for a command that only reads; counts a hit or a miss."""
         keyspace = self.keyspace
-        if self.expires and key in self.expires:
-            self.expire_if_due(key)
-        value = self.entries.get(key)
+        if self.expires and key in self.expires and self.expire_if_due(key):
+            value = None
+        else:
+            value = self.entries.get(key)
         if value is None:
             keyspace.misses += 1
             if keyspace.notify_mask & events.MISS:
@@ -174,10 +221,10 @@ class Database:
         return value
 
     def write(self, key: bytes) -> Value | None:
-        """The value for a command that may change it."""
+        """The value for a command that may change it; drops a key past its time even where that is hidden."""
         keyspace = self.keyspace
-        if self.expires and key in self.expires:
-            self.expire_if_due(key)
+        if self.expires and key in self.expires and self.is_due(key):
+            self._expire(key)
         value = self.entries.get(key)
         if value is not None and keyspace.touching:
             self.accessed[key] = keyspace.now
@@ -185,8 +232,8 @@ class Database:
 
     def peek(self, key: bytes) -> Value | None:
         """The value, without counting or touching anything but expiry (SCAN, blocked clients …)."""
-        if self.expires and key in self.expires:
-            self.expire_if_due(key)
+        if self.expires and key in self.expires and self.expire_if_due(key):
+            return None
         return self.entries.get(key)
 
     def is_due(self, key: bytes) -> bool:
@@ -195,9 +242,14 @@ class Database:
         return due is not None and due < self.keyspace.now and self.keyspace.expiring
 
     def expire_if_due(self, key: bytes) -> bool:
-        """Drop the key if it is past its time; True if it was."""
+        """Drop the key if it is past its time (on a replica only hide it); True if it was."""
         if not self.is_due(key):
             return False
+        if not self.keyspace.hides_expired:
+            self._expire(key)
+        return True
+
+    def _expire(self, key: bytes) -> None:
         self.remove(key)
         keyspace = self.keyspace
         keyspace.expired += 1
@@ -205,7 +257,6 @@ class Database:
             keyspace.on_expired(self, key)
         keyspace.notify(events.EXPIRED, b"expired", key, self)
         self.modified(key)
-        return True
 
     def visible_keys(self) -> Iterator[bytes]:
         """The keys a client can see, those past their time left out (and left in place)."""
@@ -240,8 +291,11 @@ class Database:
         A key past its time is expired first, as by a lookup.
         """
         expires = self.expires
-        if expires and key in expires and not self.expire_if_due(key) and not keep_ttl:
-            del expires[key]
+        if expires and key in expires:
+            if self.is_due(key):
+                self._expire(key)
+            elif not keep_ttl:
+                del expires[key]
         if key not in self.entries:
             self.add(key, value)
             return
@@ -260,6 +314,15 @@ class Database:
         self.remove(key)
         self.add(key, value)
         self.scan_order = order
+
+    def notify_overwritten(self, key: bytes, before: Value | None) -> None:
+        """Tell that another value took the place of one, and whether it is of another type; None: there was none."""
+        if before is None:
+            return
+        keyspace = self.keyspace
+        keyspace.notify(events.OVERWRITTEN, b"overwritten", key, self)
+        if type(before) is not type(self.entries[key]):
+            keyspace.notify(events.TYPE_CHANGED, b"type_changed", key, self)
 
     def remove(self, key: bytes) -> Value | None:
         """Take a key away and return its value, or None if there was none. Clients waiting for it are signalled."""
@@ -321,7 +384,7 @@ class Database:
     def expire_all_due(self, limit: int) -> int:
         """Drop keys that are past their time (the active cycle); looks at up to ``limit`` and returns how many."""
         keyspace = self.keyspace
-        if not keyspace.expiring:
+        if not keyspace.expiring or keyspace.hides_expired:
             return 0
         looked_at = 0
         while self.due and self.due[0][0] < keyspace.now and looked_at < limit:

@@ -151,19 +151,23 @@ class Manifest:
 
     def with_new_incr(self, basename: str) -> Manifest:
         """Give a copy that ends in a new incr file."""
-        seq = (self.incr[-1].seq if self.incr else 0) + 1
+        # Not the name of one that history still names: until it is gone the manifest on the disk may need it.
+        used = [info.seq for info in self.history if info.name == f"{basename}.{info.seq}.incr.aof"]
+        seq = max([*used, *(info.seq for info in self.incr)], default=0) + 1
         info = FileInfo(f"{basename}.{seq}.incr.aof", seq, "i")
         return Manifest(self.base, list(self.history), [*self.incr, info])
 
-    def with_new_base(self, basename: str, covered: int = 0) -> Manifest:
-        """Give a copy with a new base in command form, which holds all that `covered` first incr files hold.
+    def with_new_base(self, basename: str, covered: int = 0, *, rdb: bool = False) -> Manifest:
+        """Give a copy with a new base, which holds all that `covered` first incr files hold.
 
-        The old base and the covered incr files become history.
+        The old base and the covered incr files become history. `rdb` tells the form of the base by its name.
         """
-        seq = (self.base.seq if self.base else 0) + 1
+        old = [self.base, *self.history] if self.base else self.history
+        seq = max((info.seq for info in old if ".base." in info.name or info is self.base), default=0) + 1
         replaced = [*self.live[: bool(self.base)], *self.incr[:covered]]
         history = [*self.history, *(replace(info, type="h") for info in replaced)]
-        return Manifest(FileInfo(f"{basename}.{seq}.base.aof", seq, "b"), history, self.incr[covered:])
+        name = f"{basename}.{seq}.base.{'rdb' if rdb else 'aof'}"
+        return Manifest(FileInfo(name, seq, "b"), history, self.incr[covered:])
 
 
 def adopt_single_file(

@@ -6,17 +6,20 @@ IDs are integers here, ``ms << 64 | seq``; entries go out as encoded RESP (see `
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final
 
 from .chunk import MAX_BYTES, MAX_ENTRIES, Chunk
 from .nodes import Nodes
-from .stream_id import MAX_ID, MAX_U64
+from .stream_id import MAX_ID, MAX_U64, encode
+from .trimming import Trimming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .group import Group
+    from .idempotency import Idempotency
+    from .nodes import Node
 
 NODE_MAX_BYTES: Final = 4096
 NODE_MAX_ENTRIES: Final = 100
@@ -24,7 +27,7 @@ NODE_MAX_ENTRIES: Final = 100
 _SEQ_ENDS: Final = tuple(b"%d\r\n" % seq for seq in range(256))
 
 
-class Stream:
+class Stream(Trimming):
     """One stream value.
 
     Attributes:
@@ -34,6 +37,7 @@ class Stream:
         max_deleted_id: the greatest ID that ``delete`` ever removed (trimming does not count), 0 if none.
         entries_added: all entries ever added.
         groups: by name, in order of creation.
+        idempotency: the iids of XADD IDMP and their settings, None as long as nobody used or changed them.
     """
 
     __slots__ = (
@@ -49,6 +53,7 @@ class Stream:
         "entries_added",
         "first_id",
         "groups",
+        "idempotency",
         "last_id",
         "length",
         "max_deleted_id",
@@ -61,6 +66,7 @@ class Stream:
         self.max_deleted_id = 0
         self.entries_added = 0
         self.groups: dict[bytes, Group] = {}
+        self.idempotency: Idempotency | None = None
         self._chunks: list[Chunk] = []
         # A lower bound for the IDs in each chunk, greater than all IDs before it.
         self._firsts: list[int] = []
@@ -163,8 +169,15 @@ class Stream:
             end: the greatest ID.
             count: at most so many; None for all.
         """
+        number, parts = self.range_parts(start, end, count)
+        return number, b"".join(parts)
+
+    def range_parts(
+        self, start: int, end: int, count: int | None = None
+    ) -> tuple[int, list[bytes | bytearray]]:
+        """As ``range``, but the encoded entries come in pieces, for who joins them with something anyway."""
         if start > end or not self.length or count == 0:
-            return 0, b""
+            return 0, []
         chunks = self._chunks
         index, position = self._seek(start)
         left = self.length if count is None else count
@@ -186,7 +199,7 @@ class Stream:
                 break
             index += 1
             position = 0
-        return number, bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
+        return number, parts
 
     def range_reverse(self, start: int, end: int, count: int | None = None) -> tuple[int, bytes]:
         """As ``range`` (start is still the smaller ID), but the greatest ID comes first."""
@@ -227,8 +240,9 @@ class Stream:
         """
         if stream_id >= self.last_id or not self.length or count == 0:
             return [], b"", stream_id
-        cursor = self._cursor
-        index, position = cursor[1:] if cursor[0] == stream_id else self._seek(stream_id + 1)
+        reached, index, position = self._cursor
+        if reached != stream_id:
+            index, position = self._seek(stream_id + 1)
         chunks = self._chunks
         left = self.length if count is None else count
         texts: list[bytes] = []
@@ -261,6 +275,14 @@ class Stream:
         """The greatest ID of an entry that is there, 0 if there is none (``last_id`` also remembers deleted ones)."""
         return self._chunks[-1].id_at(-1) if self._chunks else 0
 
+    def ids_from(self, start: int) -> Iterator[int]:
+        """The IDs of the entries from ``start`` on."""
+        index, position = self._seek(start)
+        for chunk in self._chunks[index:]:
+            for ms, seq in zip(chunk.ms[position:], chunk.seq[position:], strict=True):
+                yield ms << 64 | seq
+            position = 0
+
     def iter_entries(self) -> Iterator[tuple[int, bytes, bytes]]:
         r"""Every entry in order, for rewriting: ID, ID text, and the field part ``*<2k>\r\n$…``."""
         for chunk in self._chunks:
@@ -289,6 +311,13 @@ class Stream:
 
     def delete(self, stream_id: int) -> bool:
         """Remove one entry and remember its ID in ``max_deleted_id``; False if there is none."""
+        if not self.remove(stream_id):
+            return False
+        self.max_deleted_id = max(self.max_deleted_id, stream_id)
+        return True
+
+    def remove(self, stream_id: int) -> bool:
+        """Remove one entry as trimming does, without remembering its ID; False if there is none."""
         index = bisect_right(self._firsts, stream_id) - 1
         if index < 0:
             return False
@@ -303,107 +332,21 @@ class Stream:
             self._drop_chunks(index, index + 1)
         self._cursor = (-1, 0, 0)
         self.length -= 1
-        self.max_deleted_id = max(self.max_deleted_id, stream_id)
         if stream_id == self.first_id:
             self._find_first()
         return True
-
-    def trim_to_length(self, threshold: int, *, approximate: bool = False, limit: int = 0) -> int:
-        """MAXLEN: remove the oldest entries until at most ``threshold`` are left.
-
-        Args:
-            threshold: 0 or more.
-            approximate: remove only whole nodes (``~``).
-            limit: approximate only: remove no node that would bring the number above it; 0 for no limit.
-
-        Returns:
-            How many entries were removed.
-        """
-        excess = self.length - threshold
-        if excess <= 0:
-            return 0
-        if not threshold and not limit:
-            return self._remove_everything()
-        known = self._nodes.known
-        if approximate and known and known[0].live > excess:
-            return 0  # and it can only grow: no need to look for its end
-        removed = whole = 0
-        while removed < excess:
-            if len(known) - whole < 2:
-                whole = self._forget_nodes(whole)
-                self._nodes.settle_first(self._chunks)
-            node = known[whole]
-            if limit and removed + node.live > limit:
-                break
-            if removed + node.live <= excess:
-                removed += node.live
-                whole += 1
-            elif approximate:
-                break
-            else:
-                node.live -= excess - removed
-                node.deleted += excess - removed
-                removed = excess
-        self._forget_nodes(whole)
-        self._cut_left(removed)
-        return removed
-
-    def trim_before(self, threshold: int, *, approximate: bool = False, limit: int = 0) -> int:
-        """MINID: remove the entries whose IDs are smaller than ``threshold``.
-
-        ``approximate``, ``limit`` and the result are those of ``trim_to_length``.
-        """
-        if self.first_physical_id >= threshold:
-            return 0
-        if threshold > self.last_id and not limit:
-            return self._remove_everything()
-        excess = self._rank(threshold)
-        known = self._nodes.known
-        removed = whole = 0
-        while True:
-            if len(known) - whole < 2:
-                whole = self._forget_nodes(whole)
-                self._nodes.settle_first(self._chunks)
-            if whole == len(known):
-                break
-            node = known[whole]
-            if limit and removed + node.live > limit:
-                break
-            if node.last_id < threshold:
-                removed += node.live
-                whole += 1
-            elif approximate:
-                break
-            else:
-                node.live -= excess - removed
-                node.deleted += excess - removed
-                removed = excess
-                break
-        self._forget_nodes(whole)
-        self._cut_left(removed)
-        return removed
-
-    def _forget_nodes(self, whole: int) -> int:
-        """The first nodes go; answers the index of the first one left: 0."""
-        if whole:
-            del self._nodes.known[:whole]
-        return 0
-
-    def _remove_everything(self) -> int:
-        removed = self.length
-        self._nodes.clear()
-        self._cut_left(removed)
-        return removed
 
     def _rank(self, stream_id: int) -> int:
         """How many entries have smaller IDs."""
         index, position = self._seek(stream_id)
         return sum(map(len, self._chunks[:index])) + position
 
-    def _cut_left(self, number: int) -> None:
+    def _cut_left(self, number: int, removed_ids: list[bytes] | None) -> None:
         """Drop the oldest entries."""
         if not number:
             return
+        if removed_ids is not None:
+            removed_ids += map(encode, islice(self.ids_from(0), number))
         chunks = self._chunks
         left = number
         whole = 0
@@ -434,11 +377,21 @@ class Stream:
         self._nodes.settle_all(self._chunks)
         return len(self._nodes.known)
 
+    def known_nodes(self) -> list[Node]:
+        """The macro nodes, to be read only; removing entries changes them, and takes away those without any."""
+        self._nodes.settle_all(self._chunks)
+        return self._nodes.known[:]
+
     @property
     def node_ids(self) -> list[int]:
         """The first ID of each macro node, deleted entries counted: the keys of Redis' radix tree."""
         self._nodes.settle_all(self._chunks)
         return [node.first_id for node in self._nodes.known]
+
+    def adopt_nodes(self, nodes: list[Node]) -> None:
+        """Take the macro nodes that a loader found in a file, which cover all entries, for what they are."""
+        self._nodes.known = nodes
+        self._nodes.accounted = nodes[-1].last_id if nodes else -1
 
     @property
     def first_physical_id(self) -> int:
@@ -495,6 +448,7 @@ class Stream:
         twin.max_deleted_id = self.max_deleted_id
         twin.entries_added = self.entries_added
         twin.groups = {name: group.copy() for name, group in self.groups.items()}
+        twin.idempotency = None if self.idempotency is None else self.idempotency.copy()
         twin._chunks = [chunk.copy() for chunk in self._chunks]
         twin._firsts = self._firsts.copy()
         twin._tail = None if self._tail is None else twin._chunks[-1]

@@ -25,7 +25,7 @@ def running() -> Iterator[Callable[[str], ServerProcess]]:
     started: dict[str, ServerProcess] = {}
 
     def get(kind: str) -> ServerProcess:
-        servers.require_binary(kind)
+        servers.require_binary(kind.partition("-")[0])
         if kind not in started:
             started[kind] = servers.start_server(kind)
         return started[kind]
@@ -79,7 +79,7 @@ def pytest_report_header() -> str:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for kind, tests in sorted(servers.missing.items()):
         terminalreporter.write_line(
-            f"PEER MISSING: {kind} ({len(tests)} tests failed for it): {servers.HOW_TO_GET[kind]}",
+            f"PEER MISSING: {kind} ({len(tests)} tests miss it): {servers.HOW_TO_GET[kind]}",
             red=True,
             bold=True,
         )

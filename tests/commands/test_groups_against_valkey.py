@@ -15,6 +15,8 @@ from support.fake_server import make_client, run
 from support.groups import FAMILIES
 from support.wire import Node, Wire, parse
 
+from rillet.commands.compat import compat_with
+
 IDS = [f"{ms}-0" for ms in range(1, 13)]
 ODD_IDS = ["3", "5", "007-0", "+4-0", "99-0", "0", "2-1"]
 CLAIM_OPTIONS = [
@@ -166,6 +168,7 @@ def test_every_reply_is_the_real_servers(seed, valkey):
     script, protocol = Script(seed), 2 + seed % 2
     client = make_client(protocol)
     server = client.server
+    server.compat = compat_with("8.0")
     with Wire(valkey.port, protocol) as wire:
         wire.call("FLUSHALL")
         wire.call("SET", "str", "x")

@@ -69,7 +69,7 @@ def test_it_is_text_in_resp3(server):
     with server.wire(3) as wire:
         reply = wire.call("INFO", "server")
     assert reply.kind == "="
-    assert reply.value.startswith(b"txt:# Server\r\nredis_version:8.0.0\r\n")
+    assert reply.value.startswith(b"txt:# Server\r\nredis_version:8.10.0\r\n")
 
 
 def test_command_statistics_are_counted(server):

@@ -6,6 +6,7 @@ import pytest
 from support.fake_server import reply, run
 from support.groups import effects, forget, group_client, stated
 
+from rillet.commands.compat import compat_with
 from rillet.commands.stream_reads import find_keys
 
 NOW = 1_700_000_000_000
@@ -330,8 +331,8 @@ def test_history_and_new_entries_of_several_streams_in_one_call(client):
 def test_each_delivered_entry_is_stated_and_then_the_groups_place(client):
     read(client, "COUNT", "2", "STREAMS", "s", ">")
     assert effects(client) == [
-        stated("c", "1-0", count=1, last="1-0"),
-        stated("c", "2-0", count=1, last="2-0"),
+        stated("c", "1-0", count=1, last="0-0"),
+        stated("c", "2-0", count=1, last="0-0"),
         "XGROUP SETID s g 2-0 ENTRIESREAD 2",
     ]
 
@@ -345,21 +346,42 @@ def test_an_unknown_counter_is_stated_as_minus_one(client):
 
 def test_noack_states_a_new_consumer_and_the_groups_place(client):
     read(client, "NOACK", "STREAMS", "s", ">")
-    assert effects(client) == ["XGROUP CREATECONSUMER s g c", "XGROUP SETID s g 3-0 ENTRIESREAD 3"]
+    assert effects(client) == ["XGROUP SETID s g 3-0 ENTRIESREAD 3", "XGROUP CREATECONSUMER s g c"]
     run(client, "XADD", "s", "4-0", "a", "b")
     forget(client)
     read(client, "NOACK", "STREAMS", "s", ">")
     assert effects(client) == ["XGROUP SETID s g 4-0 ENTRIESREAD 4"]
 
 
-def test_a_new_consumer_that_got_nothing_is_stated_only_with_noack(client):
+@pytest.mark.parametrize("word", [">", "0"])
+def test_a_new_consumer_that_got_nothing_is_stated(client, word):
     run(client, "XGROUP", "SETID", "s", "g", "$")
     forget(client)
-    for word in (">", "0"):
-        run(client, "XREADGROUP", "GROUP", "g", "silent" + word, "STREAMS", "s", word)
-        assert effects(client) == []
-        run(client, "XREADGROUP", "GROUP", "g", "told" + word, "NOACK", "STREAMS", "s", word)
-        assert effects(client) == [f"XGROUP CREATECONSUMER s g told{word}"]
+    run(client, "XREADGROUP", "GROUP", "g", "a", "STREAMS", "s", word)
+    run(client, "XREADGROUP", "GROUP", "g", "b", "NOACK", "STREAMS", "s", word)
+    run(client, "XREADGROUP", "GROUP", "g", "a", "STREAMS", "s", word)
+    assert effects(client) == ["XGROUP CREATECONSUMER s g a", "XGROUP CREATECONSUMER s g b"]
+
+
+def test_until_8_4_a_new_consumer_that_got_nothing_is_stated_only_with_noack(client):
+    client.server.compat = compat_with("8.4")
+    run(client, "XGROUP", "SETID", "s", "g", "$")
+    forget(client)
+    run(client, "XREADGROUP", "GROUP", "g", "a", "STREAMS", "s", ">")
+    run(client, "XREADGROUP", "GROUP", "g", "b", "NOACK", "STREAMS", "s", ">")
+    assert effects(client) == ["XGROUP CREATECONSUMER s g b"]
+
+
+def test_until_8_2_an_entry_is_stated_with_itself_as_the_groups_place(client):
+    client.server.compat = compat_with("8.2")
+    read(client, "COUNT", "1", "STREAMS", "s", ">")
+    assert effects(client)[0] == stated("c", "1-0", count=1, last="1-0")
+
+
+def test_until_8_6_noack_states_the_new_consumer_first(client):
+    client.server.compat = compat_with("8.6")
+    read(client, "NOACK", "STREAMS", "s", ">")
+    assert effects(client) == ["XGROUP CREATECONSUMER s g c", "XGROUP SETID s g 3-0 ENTRIESREAD 3"]
 
 
 def test_what_is_stated_leads_another_server_to_the_same_state(client):

@@ -22,6 +22,12 @@ from rillet.commands.usage import help_lines, usage_line
 load_all()
 SYNTAX = (streams, keys, strings, connection, transactions, pubsub, server, cluster, scripting)
 
+
+def keys_after_streams(start):
+    begin = ("keyword", {"keyword": "STREAMS", "startfrom": start})
+    return [None, ["RO", "access", "incomplete"], begin, ("range", {"lastkey": -1, "keystep": 1, "limit": 2})]
+
+
 TO_ALL_NODES = ["request_policy:all_nodes", "response_policy:all_succeeded"]
 # (command, field) where Redis 8 is not like 7.0: what it says, with the release that changed it.
 CHANGED_SINCE_70 = {
@@ -45,6 +51,9 @@ CHANGED_SINCE_70 = {
     # 7.2: a command without arguments is looked up too.
     ("command|getkeys", "arity"): -3,
     ("command|getkeysandflags", "arity"): -3,
+    # 8.10: the specification does not find all keys.
+    ("xread", "keys"): [keys_after_streams(1)],
+    ("xreadgroup", "keys"): [keys_after_streams(4)],
     # 7.2: corrected, and QUIT was deprecated.
     ("client|pause", "since"): "3.0.0",
     ("quit", "deprecated"): ("7.2.0", "just closing the connection"),
@@ -56,13 +65,19 @@ NEWER_THAN_70 = {
     "cluster|myshardid": {"flags": ["stale"]},
     "waitaof": {},
 }
+# Not in Valkey either: nobody here can be asked.
+NEWER_THAN_82 = {"xackdel", "xcfgset", "xdelex", "xidmprecord", "xnack"}
 # Versions that COMMAND DOCS names in a command's history and 7.0 could not know (or told twice).
 HISTORY_SINCE_70 = {
     "acl|log": {"7.2.0"},
     "client|kill": {"7.4.0"},
     "client|list": {"7.2.0", "7.4.0", "8.0.0"},
+    "xadd": {"8.2.0", "8.6.0"},
     "xinfo|consumers": {"7.2.0"},
-    "xinfo|stream": {"7.2.0"},
+    "xinfo|stream": {"7.2.0", "8.6.0", "8.8.0"},
+    "xread": {"8.10.0"},
+    "xreadgroup": {"8.4.0", "8.10.0"},
+    "xtrim": {"8.2.0"},
 }
 
 
@@ -131,7 +146,9 @@ def test_every_command_is_declared_as_in_redis_7_but_for_the_changes_since(rille
     ours, theirs, newer = infos(rillet_process), infos(redis7), infos(valkey)
     assert set(ours) == set(REGISTRY)
     different = {}
-    for name, fields in ours.items():
+    assert NEWER_THAN_82.isdisjoint(theirs.keys() | newer.keys())
+    for name in ours.keys() - NEWER_THAN_82:
+        fields = ours[name]
         reference = dict(theirs[name]) if name in theirs else newer[name] | NEWER_THAN_70[name]
         reference |= {field: value for (known, field), value in CHANGED_SINCE_70.items() if known == name}
         for field, value in fields.items():
@@ -150,7 +167,8 @@ def test_the_list_of_changes_since_redis_7_holds_nothing_that_is_none(redis7):
 def test_every_command_is_documented_as_in_redis_7_but_for_the_changes_since(rillet_process, redis7, valkey):
     ours, theirs, newer = docs(rillet_process), docs(redis7), docs(valkey)
     different = {}
-    for name, fields in ours.items():
+    for name in ours.keys() - NEWER_THAN_82:
+        fields = ours[name]
         reference = theirs.get(name) or newer[name]
         reference |= {field: value for (known, field), value in CHANGED_SINCE_70.items() if known == name}
         reference["history"] = reference["history"] | HISTORY_SINCE_70.get(name, set())
@@ -315,4 +333,6 @@ def test_command_answers_as_a_real_server(rillet_process, valkey, words, protoco
 def test_command_list_filters_as_a_real_server(rillet_process, redis7, words):
     with rillet_process.wire() as ours, redis7.wire() as theirs:
         filtered = ("COMMAND", "LIST", "FILTERBY", *words)
-        assert sorted(ours.call(*filtered).plain()) == sorted(theirs.call(*filtered).plain())
+        newer = {name.encode() for name in NEWER_THAN_82}
+        found = [name for name in ours.call(*filtered).plain() if name not in newer]
+        assert sorted(found) == sorted(theirs.call(*filtered).plain())

@@ -54,7 +54,8 @@ def registry(monkeypatch):
             "xadd",
             streams.XADD,
             (
-                "XADD key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id>"
+                "XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO producer-id | IDMP producer-id idempotent-id]"
+                " [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id>"
                 " field value [field value ...]"
             ),
         ),
@@ -62,8 +63,8 @@ def registry(monkeypatch):
             "xreadgroup",
             streams.XREADGROUP,
             (
-                "XREADGROUP GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK]"
-                " STREAMS key [key ...] id [id ...]"
+                "XREADGROUP GROUP group consumer [COUNT count] [MAXCOUNT maxcount] [MAXSIZE maxsize]"
+                " [BLOCK milliseconds] [CLAIM min-idle-time] [NOACK] STREAMS key [key ...] id [id ...]"
             ),
         ),
         (

@@ -196,6 +196,27 @@ EXCUSES: dict[str, Excuse] = {
 }
 
 
+# Rillet that answers as 7.2 is compared with Valkey, which left Redis between 7.2 and 7.4. In these lines Valkey has
+# its own mind (or what Redis brought with 7.4), and Rillet says what redis-server 7.0 does. As 7.0, it is redis-server
+# 7.0 byte by byte, without any excuse.
+NOT_AS_VALKEY: dict[str, str] = {
+    "hello": "Valkey's own name, version and module",
+    "no-unauthenticated-errors": "Valkey checks the password first",
+    "client-list-id": "Valkey's own text",
+    "client-kill-id": "Valkey's own text",
+    "valkey-no-multi": "Valkey has a flag no_multi; the commands spoil the transaction",
+    "valkey-flags": "Valkey's own flags",
+    "valkey-subcommands": "Valkey sends an empty array",
+    "valkey-readonly": "Valkey serves READONLY without a cluster",
+    "valkey-lua-module": "Valkey's Lua is a module",
+    "valkey-embstr": "Valkey's own limit",
+    "valkey-expired-event": "Valkey's own event",
+    "valkey-quotes": "Valkey's own parser",
+    "valkey-crlf": "Valkey's own parser",
+    "xread-plus": "since 7.4, and Valkey took it over",
+    "xread-plus-after-delete": "since 7.4, and Valkey took it over",
+}
+
 # Differences in generated runs: transformations of what valkey says into what Redis 8.0 says.
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from differential.excused import EXCUSES
-from support.script import NO_REPLY, Answer, parse_script
+from differential.excused import EXCUSES, NOT_AS_VALKEY
+from support.masks import change_at
+from support.script import NO_REPLY, Answer, change_text, parse_script
+
+from rillet.commands.compat import VERSIONS
 
 FOLDER = Path(__file__).parent / "scripts"
 CASES = [case for path in sorted(FOLDER.glob("*.script")) for case in parse_script(path)]
@@ -54,3 +58,20 @@ def judge_rillet(rillet: Answer, redis7: Answer, valkey: Answer, protocol: int) 
         expected = str(answer)
         agree = rillet.raw == answer.raw
     return [] if agree else [f"expected {expected}", f"rillet   {rillet}"]
+
+
+def judge_as_7_0(rillet: Answer, redis7: Answer) -> list[str]:
+    """What is wrong with Rillet that answers as 7.0: anything that redis-server 7.0 does not say."""
+    return [] if rillet.raw == redis7.raw else [f"redis7 {redis7}", f"rillet {rillet}"]
+
+
+def judge_as_7_2(rillet: Answer, redis7: Answer, valkey: Answer, protocol: int) -> list[str]:
+    """What is wrong with Rillet that answers as 7.2: Valkey is right, except where it has its own mind."""
+    name = excuse_of(rillet, protocol)
+    expected, who = valkey, "valkey"
+    if name in NOT_AS_VALKEY:
+        expected, who = redis7, "redis7"
+        if name == "hello":
+            version = change_text(f'$"{VERSIONS["7.2"]}"', protocol)
+            expected = replace(redis7, reply=change_at(redis7.reply, "version", version))
+    return [] if rillet.raw == expected.raw else [f"{who} {expected}", f"rillet {rillet}"]

@@ -25,7 +25,7 @@ def main() -> None:
     options.add_argument("--resp3", action="store_true")
     options.add_argument("--servers", default=",".join(KINDS))
     chosen = options.parse_args()
-    kinds = [kind for kind in chosen.servers.split(",") if find_binary(kind)]
+    kinds = [kind for kind in chosen.servers.split(",") if find_binary(kind.partition("-")[0])]
     servers = {kind: start_server(kind) for kind in kinds}
     try:
         for case in parse_script(chosen.script):

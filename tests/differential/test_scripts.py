@@ -5,8 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from differential.excused import EFFECTS, EXCUSES
-from differential.judge import CASES, judge_real_servers, judge_rillet, side_by_side
+from differential.excused import EFFECTS, EXCUSES, NOT_AS_VALKEY
+from differential.judge import (
+    CASES,
+    judge_as_7_0,
+    judge_as_7_2,
+    judge_real_servers,
+    judge_rillet,
+    side_by_side,
+)
 from support.script import Answer, Case, play_case
 
 if TYPE_CHECKING:
@@ -69,7 +76,7 @@ def test_the_real_servers_differ_only_where_excused(case, protocol, answers):
 @pytest.mark.parametrize(("case", "protocol"), runs(later=True))
 def test_rillet_answers_byte_for_byte(case, protocol, answers):
     wrong = []
-    rillet, redis7, valkey = (answers(kind, case, protocol) for kind in ("rillet", *REAL))
+    rillet, redis7, valkey = (answers(kind, case, protocol) for kind in ("rillet-8.0", *REAL))
     for mine, *real in side_by_side(rillet, redis7, valkey):
         notes = judge_rillet(mine, *real, protocol)
         if notes:
@@ -78,7 +85,30 @@ def test_rillet_answers_byte_for_byte(case, protocol, answers):
         pytest.fail(describe(case, wrong), pytrace=False)
 
 
+@pytest.mark.parametrize(("case", "protocol"), runs(later=True))
+def test_rillet_as_7_0_answers_as_redis_7_0(case, protocol, answers):
+    wrong = []
+    for mine, real in side_by_side(*(answers(kind, case, protocol) for kind in ("rillet-7.0", "redis7"))):
+        notes = judge_as_7_0(mine, real)
+        if notes:
+            wrong.append((mine, notes))
+    if wrong:
+        pytest.fail(describe(case, wrong), pytrace=False)
+
+
+@pytest.mark.parametrize(("case", "protocol"), runs(later=True))
+def test_rillet_as_7_2_answers_as_valkey_but_for_its_own_mind(case, protocol, answers):
+    wrong = []
+    for mine, *real in side_by_side(*(answers(kind, case, protocol) for kind in ("rillet-7.2", *REAL))):
+        notes = judge_as_7_2(mine, *real, protocol)
+        if notes:
+            wrong.append((mine, notes))
+    if wrong:
+        pytest.fail(describe(case, wrong), pytrace=False)
+
+
 def test_every_excuse_is_used():
+    assert set(NOT_AS_VALKEY) <= set(EXCUSES)
     used = {step.excuse for case in CASES for step in case.steps if step.excuse}
     assert used == set(EXCUSES)
     assert {step.effects for case in CASES for step in case.steps if step.effects} == set(EFFECTS)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import socket
 import subprocess
 import sys
-import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from support.live import DEADLINE, eventually
-from support.servers import free_port
 from support.wire import ConnectionClosedError, Wire
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # Redis' own shape: pid, role, time with milliseconds, mark.
 LINE = re.compile(r"^(\d+):M \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d\.\d{3} [.\-*#] .+$")
@@ -88,16 +88,16 @@ def is_closed(wire: Wire) -> bool:
 # The end
 
 
-ENDS = {
-    "SIGTERM": lambda process, wire: process.popen.send_signal(signal.SIGTERM),
-    "SIGINT": lambda process, wire: process.popen.send_signal(signal.SIGINT),
-    "SHUTDOWN": lambda process, wire: wire.send("SHUTDOWN"),
-    "SHUTDOWN NOSAVE NOW FORCE": lambda process, wire: wire.send("SHUTDOWN", "NOSAVE", "NOW", "FORCE"),
-    "SHUTDOWN SAVE": lambda process, wire: wire.send("SHUTDOWN", "SAVE"),
-}
+ENDS = [
+    signal.SIGTERM,
+    signal.SIGINT,
+    "SHUTDOWN",
+    "SHUTDOWN NOSAVE NOW FORCE",
+    "SHUTDOWN SAVE",
+]
 
 
-@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS.keys())
+@pytest.mark.parametrize("end", ENDS, ids=str)
 def test_an_orderly_end(launch, tmp_path, end):
     """Blocked clients are released, the AOF is complete, files of a living server are gone, the status is 0."""
     unix, pidfile = tmp_path / "sock", tmp_path / "pid"
@@ -111,7 +111,10 @@ def test_an_orderly_end(launch, tmp_path, end):
         wire.send("PING")
         replies = [wire.read().value for _ in range(101)]
         assert replies[-1] == b"PONG"
-        end(process, wire)
+        if isinstance(end, str):
+            wire.send(*end.split())
+        else:
+            process.popen.send_signal(end)
         assert all(is_closed(each) for each in (wire, blocked, subscriber))
     assert process.wait() == 0
     assert not unix.exists()
@@ -127,10 +130,9 @@ def test_an_orderly_end(launch, tmp_path, end):
         again.wait()
 
 
-def test_shutdown_save_without_a_file_to_save_to_is_refused(launch):
+def test_a_shutdown_that_makes_no_sense_is_refused(launch):
     process = launch("--port", 0).ready()
     with process.wire() as wire:
-        assert wire.call("SHUTDOWN", "SAVE").value.startswith(b"ERR SHUTDOWN SAVE is not supported by this version of Rillet")
         assert wire.call("SHUTDOWN", "ABORT").value == b"ERR No shutdown in progress."
         assert wire.call("SHUTDOWN", "NOSAVE", "SAVE").value == b"ERR syntax error"
         assert wire.call("PING").value == b"PONG"
@@ -139,16 +141,14 @@ def test_shutdown_save_without_a_file_to_save_to_is_refused(launch):
 SLOW_DISK = """
 import sys, time
 from rillet.storage import files
-from rillet.__main__ import main
 def slow(fd):
     print("syncing", flush=True)
     time.sleep(600)
-files.FileOperations.__init__.__defaults__  # the dataclass' defaults are replaced by a subclass
-import rillet.storage.aof as aof
 class Slow(files.FileOperations):
     def __init__(self):
         super().__init__(fdatasync=slow)
-aof.FileOperations = Slow
+files.FileOperations = Slow  # before anybody imports it from there
+from rillet.__main__ import main
 sys.exit(main())
 """
 
@@ -159,7 +159,6 @@ def test_a_second_signal_forces_the_end(launch):
         wire.call("SET", "k", "v")
         process.popen.send_signal(signal.SIGTERM)
         eventually(lambda: "scheduling shutdown" in process.output)
-        # While the loop itself waits for the disk no handler of it can run.
         eventually(lambda: "syncing" in process.output)
         process.popen.send_signal(signal.SIGTERM)
         assert process.wait() == 1
@@ -309,9 +308,18 @@ def test_a_configuration_may_come_on_standard_input(launch):
 
 
 def test_the_version_and_the_help_start_nothing(tmp_path):
-    for word, expected in (("--version", "Rillet server v="), ("-v", "Rillet server v="), ("--help", "Usage: rillet")):
+    for word, expected in (
+        ("--version", "Rillet server v="),
+        ("-v", "Rillet server v="),
+        ("--help", "Usage: rillet"),
+    ):
         done = subprocess.run(
-            [sys.executable, "-m", "rillet", word], capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path
+            [sys.executable, "-m", "rillet", word],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+            cwd=tmp_path,
         )
         assert done.stdout.startswith(expected)
 
@@ -320,10 +328,3 @@ def test_a_password_that_is_set_is_asked_for(launch):
     process = launch("--port", 0, "--requirepass", "x").ready()
     with process.wire() as wire:
         assert wire.call("PING").value == b"NOAUTH Authentication required."
-
-
-def test_two_servers_in_one_folder_do_not_share_a_port(launch):
-    one, other = launch("--port", 0).ready(), launch("--port", free_port()).ready()
-    assert one.port != other.port
-    assert os.path.isdir(one.folder)  # noqa: PTH112 - said once
-    assert time.monotonic() > 0

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from rillet.server import clock as clock_module
 from rillet.server.clock import Clock
 
 
@@ -16,6 +17,8 @@ def system(monkeypatch):
     class System:
         now = 1_700_000_000_000
 
+    # By name and through the module: however the clock asks.
+    monkeypatch.setattr(clock_module, "time_ns", lambda: System.now * 1_000_000, raising=False)
     monkeypatch.setattr(time, "time_ns", lambda: System.now * 1_000_000)
     monkeypatch.setattr(time, "time", lambda: System.now / 1000)
     return System

@@ -185,7 +185,7 @@ REFUSED = [
         ("save", bad, "Invalid save parameters")
         for bad in ("900", "0 1", "-1 1", "a b", "9  1", " 9 1 ", "9 -1")
     ),
-    ("notify-keyspace-events", "q", "Invalid event class character. Use 'Ag$lshzxeKEtmdn'."),
+    ("notify-keyspace-events", "q", "Invalid event class character. Use 'Ag$lshzxeKEtmdnoc'."),
     ("client-output-buffer-limit", "a", "Wrong number of arguments in buffer limit configuration."),
     (
         "client-output-buffer-limit",
@@ -250,8 +250,11 @@ def test_events_become_bits_once_somebody_can_hear_them(config):
     assert config.notify_mask == 0
     config.set([(b"notify-keyspace-events", b"Ktn")])
     assert config.notify_mask == events.KEYSPACE | events.STREAM | events.NEW
-    config.set([(b"notify-keyspace-events", b"AKEmn")])
-    assert config.notify_mask == (1 << 14) - 1
+    config.set([(b"notify-keyspace-events", b"AKEmnoc")])
+    assert config.notify_mask == (1 << 17) - 1
+    config.set([(b"notify-keyspace-events", b"AKE")])
+    rest = events.MISS | events.NEW | events.OVERWRITTEN | events.TYPE_CHANGED
+    assert config.notify_mask == (1 << 17) - 1 - rest
 
 
 # Setting several

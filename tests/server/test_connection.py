@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 
 import pytest
@@ -153,7 +154,9 @@ def test_every_command_of_a_packet_is_refused_until_auth(guarded):
         )
         replies = [wire.read().value.split(b" ")[0] for _ in range(9)]
         assert replies == b"NOAUTH NOAUTH WRONGPASS NOAUTH OK PONG RESET NOAUTH NOAUTH".split()
-        wire.send_raw(b"PING\r\nPING\r\nAUTH secret\r\nPING\r\n")  # RESET also brought the limits back
+        wire.call("AUTH", "secret")
+        assert wire.call("RESET").value == b"RESET"  # which brings the limits back
+        wire.send_raw(b"PING\r\nPING\r\nAUTH secret\r\nPING\r\n")
         replies = [wire.read().value.split(b" ")[0] for _ in range(4)]
         assert replies == b"NOAUTH NOAUTH OK PONG".split()
 
@@ -163,8 +166,8 @@ def test_auth_that_was_postponed_is_followed_by_all_that_came_with_it(guarded):
         admin.call("AUTH", "secret")
         admin.call("CLIENT", "PAUSE", "100000", "ALL")
         wire.send_raw(b"AUTH secret\r\nPING\r\nPING\r\n")
-        eventually(lambda: guarded.inside._postponed)
-        guarded.run_inside(guarded.inside.unpause)
+        eventually(lambda: guarded.inside.pause.postponed)
+        guarded.run_inside(guarded.inside.pause.end)
         assert [wire.read().value for _ in range(3)] == [b"OK", b"PONG", b"PONG"]
 
 
@@ -203,7 +206,7 @@ def test_protected_mode_denies_whoever_is_not_on_the_loopback(monkeypatch):
         with server.wire() as wire:
             assert wire.call("PING").value == b"PONG"
         # Another address cannot be had on every machine: the peer's address is changed instead.
-        monkeypatch.setattr(connection_module, "_address", lambda name: b"192.0.2.7:1234")
+        monkeypatch.setattr(connection_module, "_address", lambda _: b"192.0.2.7:1234")
         with server.wire() as wire:
             assert wire.read().value.startswith(
                 b"DENIED Redis is running in protected mode because protected mode"
@@ -241,6 +244,8 @@ def test_a_client_that_does_not_read_stops_only_itself(server, wire):
         lazy.send_raw(b"GET big\r\n" * 200)  # 200 MB of replies
         lazy.send_raw(b"INCR behind\r\n")
         eventually(lambda: side.congested)
+        shown = wire.call("CLIENT", "LIST", "ID", side.id).value.decode()
+        assert int(re.search(r" omem=(\d+) ", shown)[1]) > 1_000_000
         most = 0
         for _ in range(50):
             assert wire.call("PING").value == b"PONG"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.live import LiveServer, eventually
+from support.servers import start_server
 
 NOAUTH = b"NOAUTH Authentication required."
 ABORTED = b"EXECABORT Transaction discarded because of previous errors."
@@ -86,11 +87,11 @@ def test_arity_comes_before_authentication_and_lookup_before_arity():
 
 
 def test_debug_is_refused_before_authentication_is_asked_for():
-    with LiveServer(process=True, requirepass="x", enable_debug_command="no", appendonly=False) as server:
-        with server.wire() as wire:
-            assert error(wire, "DEBUG", "JMAP").startswith(b"ERR DEBUG command not allowed.")
-            assert wire.call("AUTH", "x").value == b"OK"
-            assert error(wire, "DEBUG", "JMAP").startswith(b"ERR DEBUG command not allowed.")
+    flags = ("--requirepass", "x", "--enable-debug-command", "no")
+    with start_server("rillet", *flags) as server, server.wire() as wire:
+        assert error(wire, "DEBUG", "JMAP").startswith(b"ERR DEBUG command not allowed.")
+        assert wire.call("AUTH", "x").value == b"OK"
+        assert error(wire, "DEBUG", "JMAP").startswith(b"ERR DEBUG command not allowed.")
 
 
 def test_rejected_and_failed_calls_are_counted_apart(server, wire):
@@ -235,11 +236,11 @@ def test_a_pause_postpones_everything_and_keeps_the_order(server, wire):
     with server.wire() as pauser:
         pauser.call("CLIENT", "PAUSE", "100000", "ALL")
         wire.send_raw(b"SET k 1\r\nINCR k\r\nGET k\r\n")
-        eventually(lambda: len(server.inside._postponed) == 1)
+        eventually(lambda: len(server.inside.pause.postponed) == 1)
         pauser.send("CLIENT", "UNPAUSE")  # as in Redis it has to wait, too
-        eventually(lambda: len(server.inside._postponed) == 2)
+        eventually(lambda: len(server.inside.pause.postponed) == 2)
         assert wire.pending() == b""
-        server.run_inside(server.inside.unpause)
+        server.run_inside(server.inside.pause.end)
         assert pauser.read().value == b"OK"
         assert [wire.read().value for _ in range(3)] == [b"OK", b"2", b"2"]
 
@@ -247,14 +248,14 @@ def test_a_pause_postpones_everything_and_keeps_the_order(server, wire):
 def test_a_pause_ends_by_itself(server, wire):
     wire.call("CLIENT", "PAUSE", "20")
     assert wire.call("PING").value == b"PONG"
-    assert server.inside.paused_until == 0
+    assert server.inside.pause.until == 0
 
 
 def test_a_pause_of_writes_lets_reads_pass(server, wire):
     with server.wire() as writer:
         wire.call("CLIENT", "PAUSE", "100000", "WRITE")
         writer.send("XADD", "s", "1-1", "a", "b")
-        eventually(lambda: len(server.inside._postponed) == 1)
+        eventually(lambda: len(server.inside.pause.postponed) == 1)
         assert wire.call("XLEN", "s").plain() == 0
         wire.call("MULTI")
         wire.call("XLEN", "s")
@@ -269,7 +270,7 @@ def test_a_transaction_with_a_write_waits_for_the_end_of_the_pause(server, wire)
         writer.call("SET", "k", "v")
         wire.call("CLIENT", "PAUSE", "100000", "WRITE")
         writer.send("EXEC")
-        eventually(lambda: len(server.inside._postponed) == 1)
+        eventually(lambda: len(server.inside.pause.postponed) == 1)
         wire.call("CLIENT", "UNPAUSE")
         assert writer.read().plain() == [b"OK"]
 
@@ -278,9 +279,9 @@ def test_a_postponed_client_that_goes_away_does_nothing_later(server, wire):
     writer = server.wire()
     wire.call("CLIENT", "PAUSE", "100000", "WRITE")
     writer.send("SET", "k", "v")
-    eventually(lambda: len(server.inside._postponed) == 1)
+    eventually(lambda: len(server.inside.pause.postponed) == 1)
     writer.close()
-    eventually(lambda: not server.inside._postponed)
+    eventually(lambda: not server.inside.pause.postponed)
     wire.call("CLIENT", "UNPAUSE")
     assert wire.call("EXISTS", "k").plain() == 0
 

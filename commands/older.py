@@ -1,0 +1,89 @@
+"""Handlers that take the place of others while the server answers as an older version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ..protocol.errors import ReplyError
+from ..storage import events
+from ..storage.stream import Stream
+
+if TYPE_CHECKING:
+    from .client import Client
+    from .compat import Compat
+    from .table import Handler
+
+_UNTOLD: Final = -2  # a time at which no consumer was ever active
+
+
+def handler_of(compat: Compat, name: str, handler: Handler) -> Handler:
+    """The handler for a command (by its full name) in a version: its own, unless that version had other habits."""
+    if not compat.consumers_of_nothing:
+        if name == "xreadgroup":
+            from .older_reads import xreadgroup_7_0
+
+            return xreadgroup_7_0
+        if name in {"xclaim", "xautoclaim"}:
+            return _making_consumers_late(handler)
+    if name == "config|set" and not compat.knows("8.2"):
+        return _naming_older_events(handler)
+    if name.endswith("|help") and not compat.print_this_help:
+        return _printing_help(handler)
+    return handler
+
+
+def _making_consumers_late(handler: Handler) -> Handler:
+    """XCLAIM and XAUTOCLAIM where a consumer exists, and was seen, only once it got something."""
+
+    def claim(client: Client, args: list[bytes]) -> bytes | None:
+        stream = client.db.peek(args[1])
+        group = stream.groups.get(args[2]) if type(stream) is Stream else None
+        if group is None:
+            return handler(client, args)
+        name = args[3]
+        consumer = group.consumers.get(name)
+        keyspace = client.server.keyspace
+        before = None if consumer is None else (consumer.seen_ms, consumer.active_ms)
+        if consumer is not None:
+            consumer.active_ms = _UNTOLD
+        dirty, mask, keyspace.notify_mask = keyspace.dirty, keyspace.notify_mask, 0
+        try:
+            reply = handler(client, args)
+        finally:
+            keyspace.notify_mask = mask
+            consumer = group.consumers.get(name)
+            if consumer is not None:
+                got_something = consumer.active_ms == keyspace.now
+                if before is not None:
+                    if not got_something:
+                        consumer.seen_ms, consumer.active_ms = before
+                elif got_something:
+                    keyspace.notify(events.STREAM, b"xgroup-createconsumer", args[1], client.db)
+                else:
+                    group.delete_consumer(consumer)
+                    keyspace.dirty = max(keyspace.dirty - 1, dirty)
+        return reply
+
+    return claim
+
+
+def _naming_older_events(handler: Handler) -> Handler:
+    """CONFIG SET before there were the classes o and c of notify-keyspace-events."""
+
+    def config_set(client: Client, args: list[bytes]) -> bytes | None:
+        try:
+            return handler(client, args)
+        except ReplyError as error:
+            raise ReplyError(
+                error.text.replace(b"Use 'Ag$lshzxeKEtmdnoc'", b"Use 'Ag$lshzxeKEtmdn'")
+            ) from None
+
+    return config_set
+
+
+def _printing_help(handler: Handler) -> Handler:
+    def answer(client: Client, args: list[bytes]) -> bytes | None:
+        reply = handler(client, args)
+        return None if reply is None else reply.replace(b"+    Print this help.", b"+    Prints this help.")
+
+    return answer

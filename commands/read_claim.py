@@ -1,0 +1,75 @@
+"""XREADGROUP CLAIM: what others have left lying, before what is new."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ..storage.blocks import UNOWNED_MS
+from ..storage.group import MAX_COUNT
+from ..storage.stream_id import parse
+from .group_effects import ClaimRecords
+
+if TYPE_CHECKING:
+    from ..storage.blocks import Consumer
+    from ..storage.group import Group
+    from ..storage.stream import Stream
+    from .client import Client
+    from .read_limits import Allowance
+
+# Waiting for what is due and cannot be claimed (its message is gone): as often as Redis looks when idle.
+_PATIENCE: Final = 100
+
+
+def claim_idle(
+    client: Client,
+    key: bytes,
+    group_name: bytes,
+    stream: Stream,
+    group: Group,
+    consumer: Consumer,
+    allowance: Allowance,
+    count: int | None,
+) -> tuple[int, bytes]:
+    """Let the consumer have the entries that are idle for long enough, the longest idle first.
+
+    Entries whose message is gone are passed over and stay. Each item of the reply has four elements: id, fields,
+    milliseconds since the delivery before, deliveries before.
+
+    Returns:
+        How many, and the items one after the other.
+    """
+    now = client.server.keyspace.now
+    claim = allowance.claim
+    assert claim is not None
+    count = allowance.within(count)
+    texts: list[bytes] = []
+    counts: list[int] = []
+    items: list[bytes] = []
+    for text, block in group.oldest(now - claim):
+        if len(texts) == count or allowance.is_spent():
+            break
+        entry = stream.entry(parse(text))
+        if entry is None:
+            continue
+        item = b"*4%b:%d\r\n:%d\r\n" % (entry[2:], now - max(block.ms, 0), block.count)
+        texts.append(text)
+        counts.append(min(block.count + 1, MAX_COUNT))
+        items.append(item)
+        allowance.add(len(item))
+    if texts:
+        if client.server.propagation.active:
+            records = ClaimRecords(client, key, group_name, group.last_id)
+            for text, deliveries in zip(texts, counts, strict=True):
+                records.add((text,), consumer.name, now, deliveries)
+        group.reassign_each(consumer, texts, now, counts)
+        consumer.active_ms = now
+    return len(texts), b"".join(items)
+
+
+def claimable_after(group: Group, claim: int, now: int) -> int:
+    """The millisecond after which some entry of the group may be claimed, or at which it is worth another look."""
+    oldest = group.oldest_ms()
+    if oldest is None:
+        return now + max(claim, _PATIENCE)
+    due = now if oldest == UNOWNED_MS else oldest + claim
+    return due if due > now else now + _PATIENCE

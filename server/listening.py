@@ -1,0 +1,104 @@
+"""Where clients come in: TCP ports, the unix socket, and the files that only a living server has."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .connection import Connection
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from .app import Server
+
+
+class Listeners:
+    """The listening sockets of one server, and its unix socket and pidfile."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._sockets: list[asyncio.Server] = []
+        self._files: list[Path] = []  # the unix socket and the pidfile, once they are there
+
+    def __bool__(self) -> bool:
+        return bool(self._sockets)
+
+    async def open(self) -> bool:
+        """Listen as configured and leave the pidfile; False if that is impossible (the log says why).
+
+        Port 0 becomes a free port; ``config.port`` is then that port.
+        """
+        if not await self._open_tcp() or not await self._open_unix():
+            return False
+        if not self._sockets:
+            self._server.log.warning("Configured to not listen anywhere, exiting.")
+            return False
+        self._leave_files()
+        return True
+
+    async def _open_tcp(self) -> bool:
+        server, config = self._server, self._server.config
+        port = config.port
+        for host in config.bind:
+            optional = host.startswith("-")
+            name = host.removeprefix("-")
+            address = {"*": "0.0.0.0", "::*": "::"}.get(name, name)  # noqa: S104 - what the user asked for
+            try:
+                listener = await server.loop.create_server(
+                    lambda: Connection(server), address, port, backlog=config.tcp_backlog, reuse_address=True
+                )
+            except OSError as error:
+                if optional:
+                    continue
+                server.log.warning(
+                    f"Warning: Could not create server TCP listening socket {name}:{port}: {error.strerror}"
+                )
+                server.log.warning(f"Failed listening on port {port} (tcp), aborting.")
+                return False
+            self._sockets.append(listener)
+            port = port or listener.sockets[0].getsockname()[1]
+        config.port = port
+        return True
+
+    async def _open_unix(self) -> bool:
+        server, path = self._server, self._server.config.unixsocket
+        if not path:
+            return True
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)  # noqa: PTH108 - pathlib would be taken for slow in here
+            self._sockets.append(
+                await server.loop.create_unix_server(lambda: Connection(server, unix_socket=True), path)
+            )
+        except OSError as error:
+            server.log.warning(f"Failed opening Unix socket: bind: {error.strerror}")
+            return False
+        return True
+
+    def _leave_files(self) -> None:
+        config = self._server.config
+        if config.unixsocket:
+            self._files.append(Path(config.unixsocket))
+            if config.unixsocketperm:
+                Path(config.unixsocket).chmod(config.unixsocketperm)
+        if config.pidfile:
+            try:
+                Path(config.pidfile).write_text(f"{os.getpid()}\n", encoding="ascii")
+            except OSError as error:
+                self._server.log.warning(f"Failed to write PID file: {error.strerror}")
+            else:
+                self._files.append(Path(config.pidfile))
+
+    def close(self) -> None:
+        """Accept nobody any more."""
+        for listener in self._sockets:
+            listener.close()
+
+    def remove_files(self) -> None:
+        """Take the unix socket and the pidfile away."""
+        for file in self._files:
+            with contextlib.suppress(OSError):
+                file.unlink()

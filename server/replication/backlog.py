@@ -1,0 +1,59 @@
+"""The newest part of the replication stream, kept for replicas that come back."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_SLACK: Final = 16384  # bytes more than wanted before the oldest are dropped
+
+
+class Backlog:
+    """A window on the stream that ends where the stream ends.
+
+    Attributes:
+        first: offset of the oldest byte that is kept. The first byte of a stream has offset 1.
+    """
+
+    __slots__ = ("_data", "_size", "first")
+
+    def __init__(self, size: int, offset: int) -> None:
+        self._size = size
+        self._data = bytearray()
+        self.first = offset + 1
+
+    def __len__(self) -> int:
+        return min(len(self._data), self._size)
+
+    @property
+    def size(self) -> int:
+        """How many bytes are kept at most (repl-backlog-size)."""
+        return self._size
+
+    @size.setter
+    def size(self, value: int) -> None:
+        self._size = value
+        self._trim()
+
+    @property
+    def first_promised(self) -> int:
+        """Offset of the oldest byte within the promised size (INFO repl_backlog_first_byte_offset)."""
+        return self.first + len(self._data) - len(self)
+
+    def append(self, data: bytes) -> None:
+        """Take what the stream was continued with."""
+        self._data += data
+        if len(self._data) > self._size + _SLACK:
+            self._trim()
+
+    def _trim(self) -> None:
+        excess = len(self._data) - self._size
+        if excess > 0:
+            del self._data[:excess]
+            self.first += excess
+
+    def since(self, offset: int) -> bytes | None:
+        """The stream from the byte at an offset on; None where that is no longer, or not yet, here."""
+        start = offset - self.first
+        if not 0 <= start <= len(self._data):
+            return None
+        return bytes(memoryview(self._data)[start:])

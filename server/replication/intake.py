@@ -1,0 +1,67 @@
+"""Taking the snapshot that a master sends: with its length in front, or ended by a mark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from typing import BinaryIO
+
+_CHUNK: Final = 1 << 18
+_MARK: Final = 40
+
+
+class Intake:
+    """A snapshot that arrives.
+
+    Args:
+        header: the line in front of it: ``$<length>`` or ``$EOF:<mark>``.
+
+    Attributes:
+        total: its bytes; -1 where only its end will tell.
+        received: bytes so far.
+        is_complete: it is here, and being loaded.
+
+    Raises:
+        EOFError: the header is something else.
+    """
+
+    def __init__(self, header: bytes) -> None:
+        self.received = 0
+        self.is_complete = False
+        self._mark = header[5:] if header.startswith(b"$EOF:") else b""
+        self._last = b""  # what may be the beginning of the mark
+        if self._mark:
+            self.total = -1
+            if len(self._mark) != _MARK:
+                raise EOFError(f"Bad protocol from MASTER: a mark of {len(self._mark)} bytes")
+        elif header.startswith(b"$") and header[1:].isdigit():
+            self.total = int(header[1:])
+        else:
+            raise EOFError(f"Bad protocol from MASTER, the first byte is not '$': {header[:80]!r}")
+
+    @property
+    def wanted(self) -> int:
+        """How many bytes may be read next; 0 when it is complete."""
+        if self.is_complete:
+            return 0
+        return _CHUNK if self._mark else min(_CHUNK, self.total - self.received)
+
+    def take(self, data: bytes) -> bytes:
+        """Account for what arrived; gives what of it belongs to the file for sure."""
+        self.received += len(data)
+        if not self._mark:
+            self.is_complete = self.received == self.total
+            return data
+        # Nothing follows the mark until we acknowledge, so it stands at the end of what arrived.
+        data = self._last + data
+        self._last = data[-_MARK:]
+        self.is_complete = self._last == self._mark
+        return data[:-_MARK]
+
+    async def copy(self, read: Callable[[int], Awaitable[bytes]], file: BinaryIO) -> None:
+        """Write the snapshot to a file as it comes."""
+        self.is_complete = self.total == 0
+        while wanted := self.wanted:
+            file.write(self.take(await read(wanted)))

@@ -1,0 +1,267 @@
+"""What replication knows of itself: its histories and the offset in them, the backlog, and its place.
+
+The stream of a history is numbered by bytes. A master makes it out of what it propagates; a replica takes it from its
+master and passes it on byte for byte, so that its own replicas stand in the same history at the same offsets. Whoever
+stops being a replica begins a new history where the old one ended, and remembers that one as its second: replicas of
+the old master can go on with it. The history of a master that begins to follow another is what it asks the other to
+go on from.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Final
+
+from ...protocol.errors import ReplyError
+from ...storage.rdb import rdb_chunks, stream_type_of
+from .backlog import Backlog
+from .link import CONNECTED, MasterLink
+from .master import Master
+from .waits import Waits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...commands.client import Client
+    from ...storage.keyspace import Keyspace
+    from ..app import Server
+    from ..background_writer import Pieces
+    from .follower import Follower
+
+NO_ID: Final = "0" * 40
+UNBLOCKED: Final = ReplyError(
+    b"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
+).encoded
+_OLDEST_RDB: Final = 10  # of Redis 7.0
+
+
+class Replication:
+    """The replication of one server.
+
+    Attributes:
+        id: of the present history, 40 hexadecimal digits.
+        id2: of the history before, up to ``second_offset``; forty zeroes and -1 for none.
+        offset: of the last byte of the stream.
+        backlog: the newest part of the stream; None until somebody follows, or we do.
+        master: what we are to our replicas.
+        link: our link to a master; None for a master.
+        waits: clients in WAIT and WAITAOF.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.id = secrets.token_hex(20)
+        self.id2 = NO_ID
+        self.second_offset = -1
+        self.offset = 0
+        self.backlog: Backlog | None = None
+        self.link: MasterLink | None = None
+        self.waits = Waits(self)
+        self.master = Master(self)
+        self._last_cron = 0.0
+        for name in ("min-replicas-to-write", "min-replicas-max-lag"):
+            server.config.on_change(name, self._update_demands)
+        server.config.on_change("repl-backlog-size", self._resize_backlog)
+
+    # What others ask
+
+    @property
+    def role(self) -> str:
+        """``master`` or ``slave``, as INFO and ROLE tell it."""
+        return "master" if self.link is None else "slave"
+
+    @property
+    def needs_care(self) -> bool:
+        """Whether commands must pass the checks below."""
+        return self.link is not None or self._wants_replicas
+
+    @property
+    def _wants_replicas(self) -> bool:
+        config = self.server.config
+        return config.min_replicas_to_write > 0 and config.min_replicas_max_lag > 0
+
+    @property
+    def lacks_replicas(self) -> bool:
+        """Whether min-replicas-to-write forbids writes now."""
+        return (
+            self.link is None
+            and self._wants_replicas
+            and self.master.good < self.server.config.min_replicas_to_write
+        )
+
+    @property
+    def is_readonly(self) -> bool:
+        """Whether clients may not write here because the data is another's."""
+        return self.link is not None and self.server.config.replica_read_only
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether clients may not read here because the data may be old."""
+        return (
+            self.link is not None
+            and self.link.state != CONNECTED
+            and not self.server.config.replica_serve_stale_data
+        )
+
+    # The stream
+
+    def feed(self, data: bytes) -> None:
+        """Continue the stream: the backlog and everybody who follows get it."""
+        self.offset += len(data)
+        assert self.backlog is not None
+        self.backlog.append(data)
+        self.master.feed(data)
+
+    def open_backlog(self) -> None:
+        """Begin to keep the stream, because somebody follows."""
+        if self.backlog is not None:
+            return
+        if self.link is None:
+            # What was not kept cannot be continued: whoever knows the history up to here knows another one.
+            self.id = secrets.token_hex(20)
+            self.forget_second()
+        self.backlog = Backlog(self.server.config.repl_backlog_size, self.offset)
+        self._connect_stream()
+
+    def close_backlog(self) -> None:
+        """Stop keeping the stream, and with it the histories."""
+        self.backlog = None
+        self._disconnect_stream()
+        self.id = secrets.token_hex(20)
+        self.forget_second()
+
+    def _connect_stream(self) -> None:
+        if self.link is None and self.server.propagation.replicas is None:
+            self.server.propagation.connect(self.feed, to_replicas=True)
+
+    def _disconnect_stream(self) -> None:
+        if self.server.propagation.replicas is not None:
+            self.server.propagation.disconnect(self.feed)
+
+    def forget_second(self) -> None:
+        """No history before the present one is remembered."""
+        self.id2 = NO_ID
+        self.second_offset = -1
+
+    def begin_anew_for_readers(self) -> None:
+        """Somebody gets a snapshot of this moment: what follows in the stream names its database."""
+        self.server.propagation.select_again(self.feed)
+
+    def snapshot_pieces(self, followers: list[Follower]) -> Pieces:
+        """What writes the data as an RDB file that all these replicas can read, our place in the stream in it."""
+        version = self.server.config.repl_rdb_version
+        if not version:
+            version = max(min(each.newest_rdb for each in followers), _OLDEST_RDB)
+        selected = 0 if self.link is None else self.link.database
+        aux = {
+            b"repl-stream-db": b"%d" % selected,
+            b"repl-id": self.id.encode(),
+            b"repl-offset": b"%d" % self.offset,
+        }
+        empty = followers[0].needs_nothing
+        checksum = self.server.config.rdbchecksum
+
+        def pieces(keyspace: Keyspace) -> Iterator[bytes]:
+            if empty:
+                keyspace = type(keyspace)(len(keyspace.databases))
+            return rdb_chunks(
+                keyspace, version=version, stream_type=stream_type_of(version), aux=aux, checksum=checksum
+            )
+
+        return pieces
+
+    # Changes of place
+
+    def follow(self, host: str, port: int) -> None:
+        """Become the replica of a master; where we were one already, of another."""
+        server = self.server
+        was_master = self.link is None
+        database = 0
+        if self.link is not None:
+            database = self.link.database
+            self.link.stop()
+        server.config.replicaof = (host, port)
+        self._disconnect_stream()
+        can_continue = self.backlog is not None
+        self.link = MasterLink(self, host, port, can_continue=can_continue, database=database)
+        server.role = self.role
+        server.log.role = "S"
+        server.keyspace.hides_expired = True
+        server.update_careful()
+        if was_master:
+            server.blocking.send_away_all(UNBLOCKED)
+            # They will come again, and find us in another's history.
+            self.master.disconnect_all()
+        self.link.start()
+
+    def lead(self) -> None:
+        """Become a master, in a new history that goes on from the present one."""
+        if self.link is None:
+            return
+        server = self.server
+        self.link.stop()
+        self.link = None
+        server.config.replicaof = None
+        self.begin_second_history()
+        self.master.disconnect_all()
+        self.master.nobody_since = server.loop.time()
+        server.role = self.role
+        server.log.role = "M"
+        server.keyspace.hides_expired = False
+        server.update_careful()
+        if self.backlog is not None:
+            self._connect_stream()
+            self.begin_anew_for_readers()
+
+    def begin_second_history(self, new_id: str | None = None) -> None:
+        """The present history ends here and becomes the second; replicas can go on with either."""
+        self.id2 = self.id
+        self.second_offset = self.offset + 1
+        self.id = new_id or secrets.token_hex(20)
+
+    def adopt(self, history: str, offset: int) -> None:
+        """The master's snapshot was loaded: its history is ours, from this offset on."""
+        self.id = history
+        self.offset = offset
+        self.forget_second()
+        self.master.disconnect_all()
+        self.backlog = Backlog(self.server.config.repl_backlog_size, offset)
+
+    # Life
+
+    def start(self) -> None:
+        """The server is up: follow whom the configuration names."""
+        master = self.server.config.replicaof
+        self.master.nobody_since = self.server.loop.time()
+        self._update_demands()
+        if master is not None:
+            self.follow(*master)
+
+    def cron(self) -> None:
+        """Called about ten times a second; looks around once in a second."""
+        now = self.server.loop.time()
+        if now - self._last_cron < 1:
+            return
+        self._last_cron = now
+        self.master.cron()
+        if self.link is not None:
+            self.link.cron()
+
+    def stop(self) -> None:
+        """The server ends."""
+        self.master.stop()
+        if self.link is not None:
+            self.link.stop()
+
+    def forget(self, client: Client) -> None:
+        """A connection is gone."""
+        self.master.forget(client)
+
+    def _update_demands(self) -> None:
+        if self._wants_replicas:
+            self.master.count_good()
+        self.server.update_careful()
+
+    def _resize_backlog(self) -> None:
+        if self.backlog is not None:
+            self.backlog.size = self.server.config.repl_backlog_size

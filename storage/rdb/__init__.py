@@ -1,0 +1,19 @@
+"""RDB, the snapshot format of Redis: dump files, bases of append-only files, full syncs, DUMP payloads."""
+
+from .reader import RdbInfo, load_rdb, restore_value
+from .source import ByteSource, PayloadRefusedError, RdbError, is_rdb
+from .writer import dump_value, rdb_chunks, stream_type_of, write_rdb
+
+__all__ = [
+    "ByteSource",
+    "PayloadRefusedError",
+    "RdbError",
+    "RdbInfo",
+    "dump_value",
+    "is_rdb",
+    "load_rdb",
+    "rdb_chunks",
+    "restore_value",
+    "stream_type_of",
+    "write_rdb",
+]

@@ -1,0 +1,17 @@
+"""The bytes that begin a part of an RDB file: what is not a type is one of these."""
+
+from typing import Final
+
+SLOT_IMPORT_OR_KEY_META: Final = 0xF3  # the former in Valkey, the latter in Redis
+SLOT_INFO: Final = 0xF4
+FUNCTION: Final = 0xF5
+FUNCTION_PRE_RELEASE: Final = 0xF6
+MODULE_AUX: Final = 0xF7
+IDLE: Final = 0xF8
+FREQUENCY: Final = 0xF9
+AUX: Final = 0xFA
+RESIZE: Final = 0xFB
+EXPIRE_MS: Final = 0xFC
+EXPIRE: Final = 0xFD
+SELECT: Final = 0xFE
+END: Final = 0xFF

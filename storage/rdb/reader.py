@@ -1,0 +1,291 @@
+"""Reading RDB: files into a keyspace, the payloads of RESTORE into single values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ..files import Log, silent
+from ..stream import Stream
+from . import opcodes
+from .crc64 import crc64
+from .encoding import read_length, read_string, skip_string
+from .extras import FIELD, apply_extras
+from .foreign import skip_module_data, skip_value, type_name
+from .source import ByteSource, PayloadRefusedError, RdbError
+from .stream_objects import STREAM_TYPES, read_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..keyspace import Keyspace, Value
+
+# What Redis has published up to 8.10, and Valkey since 9.0, which counts from 80.
+_REDIS_VERSIONS: Final = range(1, 17)
+_VALKEY_VERSIONS: Final = range(80, 90)
+_STRING: Final = 0
+_FIRST_WITH_CHECKSUM: Final = 5
+_FOOTER: Final = 10  # bytes of version and checksum behind a payload
+# So many bytes of small keys are loaded before the caller gets a chance to do something else.
+_PAUSE_AFTER: Final = 1 << 16
+
+
+@dataclass
+class RdbInfo:
+    """What a load learned beside the data.
+
+    Attributes:
+        version: of the format; 0 until the head is read.
+        aux: the fields at the head of the file: ``redis-ver``, ``ctime``, ``repl-id``, ``repl-offset`` …
+        keys: how many were loaded.
+        expired: how many of the file are past their time, left out or not.
+        skipped: how many were left out because Rillet does not have their type.
+        expires: how many had an expiry, of all.
+        checked: whether the file has a checksum, which was found to be right.
+    """
+
+    version: int = 0
+    aux: dict[bytes, bytes] = field(default_factory=dict)
+    keys: int = 0
+    expired: int = 0
+    skipped: int = 0
+    expires: int = 0
+    checked: bool = False
+
+
+def load_rdb(
+    source: ByteSource,
+    keyspace: Keyspace | None,
+    *,
+    skip_unknown: bool = False,
+    drop_expired: bool = False,
+    allow_duplicates: bool = False,
+    log: Log = silent,
+    info: RdbInfo | None = None,
+    now: int | None = None,
+) -> Iterator[None]:
+    """Take an RDB file off a source, its checksum included, and put its keys into a keyspace.
+
+    Yields now and then, so that a server can answer its clients meanwhile.
+
+    Args:
+        source: what follows the file stays in it (an AOF whose head is RDB).
+        keyspace: None reads everything and keeps nothing.
+        skip_unknown: leave out values of types that Rillet does not have, with a warning each.
+        drop_expired: leave out keys past their time, as a master does with its dump file.
+        allow_duplicates: a key may be there already; the file's value replaces it.
+        log: told of what is left out.
+        info: filled in with what was learned.
+        now: the time for that, in milliseconds; by default the keyspace's.
+
+    Raises:
+        RdbError: the file is damaged, too new, or holds what Rillet does not have.
+    """
+    if now is None:
+        now = 0 if keyspace is None else keyspace.now
+    yield from _Loader(
+        source, keyspace, skip_unknown, drop_expired, allow_duplicates, log, info or RdbInfo(), now
+    ).run()
+
+
+def restore_value(payload: bytes) -> Value:
+    """The value in a payload of DUMP.
+
+    Raises:
+        PayloadRefusedError: its version is not known, or its checksum wrong.
+        RdbError: the data is damaged, or of a type that Rillet does not have.
+    """
+    if len(payload) < _FOOTER:
+        raise PayloadRefusedError("DUMP payload is too short")
+    version = int.from_bytes(payload[-_FOOTER:-8], "little")
+    if version not in _REDIS_VERSIONS and version not in _VALKEY_VERSIONS:
+        raise PayloadRefusedError(f"DUMP payload has the unknown version {version}")
+    if crc64(payload[:-8]) != int.from_bytes(payload[-8:], "little"):
+        raise PayloadRefusedError("DUMP payload has a wrong checksum")
+    source = ByteSource.of(payload[:-_FOOTER])
+    value_type = source.byte()
+    if value_type != _STRING and value_type not in STREAM_TYPES:
+        raise RdbError(f"the payload is a {type_name(value_type)}, and Rillet has only strings and streams")
+    value = None
+    for found in _read_value(source, value_type):
+        value = found
+    if value is None or source.peek(1):
+        raise RdbError("Bad data format")
+    return value
+
+
+def _read_value(source: ByteSource, value_type: int) -> Iterator[Value | None]:
+    """As ``read_stream``, for strings too."""
+    if value_type == _STRING:
+        yield read_string(source)
+    else:
+        yield from read_stream(source, value_type)
+
+
+@dataclass(slots=True)
+class _Loader:
+    """One load: its arguments, where in the file it is, and what is known of the next key."""
+
+    source: ByteSource
+    keyspace: Keyspace | None
+    skip_unknown: bool
+    drop_expired: bool
+    allow_duplicates: bool
+    log: Log
+    info: RdbInfo
+    now: int
+    database: int = 0
+    expiry: int | None = None
+    stream: Stream | None = None  # the last key, if it is a stream
+    valkey: bool = False
+
+    def run(self) -> Iterator[None]:
+        source = self.source
+        source.begin_checksum()
+        self._read_head()
+        paused_at = source.position
+        while (opcode := source.byte()) != opcodes.END:
+            if opcode >= opcodes.SLOT_IMPORT_OR_KEY_META:
+                self._read_part(opcode)
+            else:
+                yield from self._read_key(opcode)
+            if source.position - paused_at >= _PAUSE_AFTER:
+                paused_at = source.position
+                yield None
+        if self.info.version >= _FIRST_WITH_CHECKSUM:
+            counted = source.checksum()
+            written = int.from_bytes(source.take(8), "little")
+            if written not in {0, counted}:
+                raise RdbError(
+                    f"Wrong RDB checksum expected: ({written:x}) but got ({counted:x}). Aborting now."
+                )
+            self.info.checked = written != 0
+
+    def _read_head(self) -> None:
+        head = self.source.take(9)
+        self.valkey = head.startswith(b"VALKEY")
+        name, digits = (b"VALKEY", head[6:]) if self.valkey else (b"REDIS", head[5:])
+        if not head.startswith(name):
+            raise RdbError("Wrong signature trying to load DB from file")
+        known = _VALKEY_VERSIONS if self.valkey else _REDIS_VERSIONS
+        if not digits.isdigit() or int(digits) not in known:
+            raise RdbError(f"Can't handle RDB format version {digits.decode(errors='backslashreplace')}")
+        self.info.version = int(digits)
+
+    def _read_part(self, opcode: int) -> None:
+        """Something that is no key."""
+        source = self.source
+        if opcode == opcodes.EXPIRE_MS:
+            self.expiry = int.from_bytes(source.take(8), "little", signed=True)
+        elif opcode == opcodes.EXPIRE:
+            self.expiry = int.from_bytes(source.take(4), "little", signed=True) * 1000
+        elif opcode == opcodes.IDLE:
+            read_length(source)
+        elif opcode == opcodes.FREQUENCY:
+            source.byte()
+        elif opcode == opcodes.SELECT:
+            self._select(read_length(source))
+        elif opcode == opcodes.RESIZE:
+            read_length(source)
+            read_length(source)
+        elif opcode == opcodes.AUX:
+            name, text = read_string(source), read_string(source)
+            if name != FIELD:
+                self.info.aux[name] = text
+            elif self.stream is not None:
+                apply_extras(self.stream, text)
+                self._watch_idempotency(self.stream)
+        elif opcode == opcodes.FUNCTION:
+            skip_string(source)
+            self.log("A function library in the RDB file is left out: Rillet runs no scripts")
+        elif opcode == opcodes.MODULE_AUX:
+            read_length(source)
+            read_length(source)  # when to load it: the kind of a number, and the number
+            read_length(source)
+            skip_module_data(source)
+            self.log("Data of a module in the RDB file is left out: Rillet has no modules")
+        elif opcode == opcodes.SLOT_INFO:
+            for _ in range(3):
+                read_length(source)
+        elif opcode == opcodes.SLOT_IMPORT_OR_KEY_META and self.valkey:
+            skip_string(source)
+            for _ in range(2 * read_length(source)):
+                read_length(source)
+        elif opcode == opcodes.SLOT_IMPORT_OR_KEY_META:
+            for _ in range(read_length(source)):
+                source.skip(4)
+                skip_module_data(source)
+        else:
+            raise RdbError("Pre-release function format not supported.")
+
+    def _select(self, index: int) -> None:
+        if self.keyspace is not None and index >= len(self.keyspace.databases):
+            raise RdbError(
+                "FATAL: Data file was created with a server configured to handle more than "
+                f"{len(self.keyspace.databases)} databases. Exiting"
+            )
+        self.database = index
+
+    def _read_key(self, value_type: int) -> Iterator[None]:
+        source = self.source
+        key = read_string(source)
+        expiry, self.expiry = self.expiry, None
+        self.stream = None
+        if value_type != _STRING and value_type not in STREAM_TYPES:
+            self._skip(key, value_type)
+            return
+        value: Value | None = None
+        self.info.keys += 1
+        self.info.expires += expiry is not None
+        try:
+            for value in _read_value(source, value_type):
+                if value is None:
+                    yield None
+        except RdbError as error:
+            raise RdbError(f"{error} (key '{_shown(key)}')") from error
+        assert value is not None
+        is_over = expiry is not None and expiry < self.now
+        self.info.expired += is_over
+        keyspace = self.keyspace
+        if keyspace is None:
+            return
+        if is_over and self.drop_expired:
+            self.info.keys -= 1
+            return
+        database = keyspace.databases[self.database]
+        if key in database.entries:
+            if not self.allow_duplicates:
+                raise RdbError(f"RDB has duplicated key '{_shown(key)}' in DB {database.index}")
+            database.remove(key)
+        database.add(key, value)
+        if expiry is not None:
+            database.set_expiry(key, expiry)
+        if isinstance(value, Stream):
+            self.stream = value
+            self._watch_idempotency(value)
+
+    def _watch_idempotency(self, stream: Stream) -> None:
+        """What is too old will be forgotten."""
+        if stream.idempotency is not None and self.keyspace is not None:
+            self.keyspace.idempotent.add(stream.idempotency)
+
+    def _skip(self, key: bytes, value_type: int) -> None:
+        """A value of a type that we do not have."""
+        what = f"key '{_shown(key)}' holds a {type_name(value_type)}"
+        if not self.skip_unknown and self.keyspace is not None:
+            raise RdbError(
+                f"{what}, and Rillet has only strings and streams; "
+                "rdb-skip-unknown-types yes loads the file without such keys"
+            )
+        try:
+            skip_value(self.source, value_type, valkey=self.valkey)
+        except RdbError as error:
+            raise RdbError(f"{what}: {error}") from error
+        self.info.skipped += 1
+        if self.keyspace is not None:
+            self.log(f"Left out: {what}")
+
+
+def _shown(key: bytes) -> str:
+    text = key[:128].decode(errors="backslashreplace")
+    return text if len(key) <= 128 else f"{text}..."

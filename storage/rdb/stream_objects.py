@@ -1,0 +1,308 @@
+"""Streams as RDB values: nodes of listpacks, the counters, then the groups with what is pending.
+
+Five types came one after the other: 15 (Redis 5.0), 19 (7.0: the counters), 21 (7.2: when a consumer was last
+active), 26 (8.6: idempotent producers) and 27 (8.8: entries given back by XNACK). The first three are written, all
+are read, but for the ids of producers in the last two: how they are written is not published.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import hiredis
+
+from ..group import Group
+from ..idempotency import Idempotency
+from ..nodes import Node, integer_size
+from ..stream import Stream
+from ..stream_id import MAX_ID, MAX_U64, encode
+from . import listpack
+from .encoding import encode_length, encode_string, read_length, read_string
+from .extras import NOBODY, delivery_ms
+from .source import RdbError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from .listpack import Element
+    from .source import ByteSource
+
+STREAM_TYPES: Final = (15, 19, 21, 26, 27)
+WRITTEN_TYPES: Final = (15, 19, 21)
+_DELETED, _SAME_FIELDS = 1, 2  # flags of an entry
+_BROKEN: Final = "Stream listpack integrity check failed."
+
+
+# Writing
+
+
+def encode_stream(stream: Stream, stream_type: int) -> Iterator[bytes]:
+    """The value in pieces, one a node, without its type byte.
+
+    Args:
+        stream: it must not change meanwhile.
+        stream_type: one of ``WRITTEN_TYPES``.
+    """
+    nodes = [node for node in _nodes(stream) if node[1]]
+    yield encode_length(len(nodes))
+    for master, entries in nodes:
+        yield b"\x10" + master.to_bytes(16, "big") + encode_string(_pack_node(master, entries))
+    yield encode_length(stream.length) + _encode_id(stream.last_id)
+    if stream_type >= 19:
+        yield _encode_id(stream.first_id) + _encode_id(stream.max_deleted_id)
+        yield encode_length(stream.entries_added)
+    yield encode_length(len(stream.groups))
+    for name, group in sorted(stream.groups.items()):
+        yield encode_string(name) + b"".join(_encode_group(group, stream_type))
+
+
+def _nodes(stream: Stream) -> Iterator[tuple[int, bytes]]:
+    """The entries of each macro node, as they are sent to clients: its first ID, and the bytes."""
+    for first, after in pairwise([*stream.node_ids, MAX_ID + 1]):
+        yield first, stream.range(first, after - 1)[1]
+
+
+def _pack_node(master: int, raw: bytes) -> bytes:
+    """The listpack of a node: what is common to its entries, and each entry with what differs."""
+    reader = hiredis.Reader()
+    reader.feed(raw)
+    entries: list[tuple[bytes, list[bytes]]] = []
+    while (entry := reader.gets()) is not False:
+        entries.append(entry)
+    integer, texts = listpack.integer, listpack.texts
+    names = entries[0][1][::2]
+    out = [integer(len(entries)), integer(0), integer(len(names)), *texts(names), integer(0)]
+    same, other = integer(_SAME_FIELDS), integer(0)
+    same_count = integer(len(names) + 3)
+    master_ms, master_seq = master >> 64, master & MAX_U64
+    for word, words in entries:
+        ms, _, seq = word.partition(b"-")
+        after, beside = int(ms) - master_ms, int(seq) - master_seq
+        if after >> 63 or beside >> 63:  # as C keeps such differences
+            after, beside = _signed(after), _signed(beside)
+        place = (integer(after), integer(beside))
+        if words[::2] == names:
+            out += (same, *place, *texts(words[1::2]), same_count)
+        else:
+            out += (other, *place, integer(len(words) // 2), *texts(words), integer(len(words) + 4))
+    return listpack.pack(out)
+
+
+def _encode_group(group: Group, stream_type: int) -> Iterator[bytes]:
+    yield _encode_id(group.last_id)
+    if stream_type >= 19:
+        yield encode_length(MAX_U64 if group.entries_read is None else group.entries_read & MAX_U64)
+    yield encode_length(len(group.pel))
+    owned: dict[bytes, list[bytes]] = {name: [] for name in sorted(group.consumers)}
+    if group.unowned.pending:
+        owned.setdefault(NOBODY, [])
+    for stream_id, consumer, ms, count in group:
+        raw = stream_id.to_bytes(16, "big")
+        owned[consumer.name].append(raw)
+        yield raw + _encode_time(delivery_ms(ms)) + encode_length(count)
+    yield encode_length(len(owned))
+    for name, ids in owned.items():
+        consumer = group.consumers.get(name, group.unowned)
+        yield encode_string(name) + _encode_time(max(consumer.seen_ms, 0))
+        if stream_type >= 21:
+            yield _encode_time(consumer.active_ms)
+        yield encode_length(len(ids)) + b"".join(ids)
+
+
+def _encode_id(stream_id: int) -> bytes:
+    return encode_length(stream_id >> 64) + encode_length(stream_id & MAX_U64)
+
+
+def _encode_time(ms: int) -> bytes:
+    return ms.to_bytes(8, "little", signed=True)
+
+
+# Reading
+
+
+def read_stream(source: ByteSource, stream_type: int) -> Iterator[Stream | None]:
+    """Take a stream off a source: None now and then (the caller may do something else), and the stream at last.
+
+    Raises:
+        RdbError: the data is damaged, or holds what we have no place for.
+    """
+    stream = Stream()
+    nodes: list[Node] = []
+    for number in range(read_length(source)):
+        key = read_string(source)
+        if len(key) != 16:
+            raise RdbError("Stream node key entry is not the size of a stream ID")
+        _unpack_node(stream, nodes, int.from_bytes(key, "big"), read_string(source))
+        if number % 16 == 15:
+            yield None
+    stream.adopt_nodes(nodes)
+    length, last_entry, stream.last_id = read_length(source), stream.last_id, _read_id(source)
+    if length != stream.length or stream.last_id < last_entry:
+        raise RdbError("Stream length or last ID inconsistent with its entries")
+    if stream_type >= 19:
+        _read_id(source)  # the first entry's, which we know
+        stream.max_deleted_id = _read_id(source)
+        stream.entries_added = read_length(source)
+    for _ in range(read_length(source)):
+        name = read_string(source)
+        if name in stream.groups:
+            raise RdbError("Duplicated consumer group name loaded from RDB")
+        stream.groups[name] = yield from _read_group(source, stream, stream_type)
+    if stream_type >= 26:
+        stream.idempotency = _read_producers(source)
+    yield stream
+
+
+def _unpack_node(stream: Stream, nodes: list[Node], master: int, data: bytes) -> None:
+    """Add the entries of a listpack to a stream, and what the node looks like to the list."""
+    items = listpack.unpack(data)
+    try:
+        live, deleted, number = items[:3]
+        assert type(live) is type(deleted) is type(number) is int
+        names = [_word(name) for name in items[3 : 3 + number]]
+        if live < 0 or deleted < 0 or number < 1 or len(names) != number or items[3 + number] != 0:
+            raise RdbError(_BROKEN)
+        node = Node(master, names, nodes[-1] if nodes else None)
+        last = _unpack_entries(stream, items, master, names, live, deleted)
+    except (IndexError, TypeError, ValueError, AssertionError):
+        raise RdbError(_BROKEN) from None
+    if last < master or (nodes and nodes[-1].last_id >= master) or not live:
+        raise RdbError(_BROKEN)
+    node.live, node.deleted, node.last_id = live, deleted, last
+    node.size = len(data) - integer_size(live) - integer_size(deleted)
+    nodes.append(node)
+
+
+def _unpack_entries(
+    stream: Stream, items: list[Element], master: int, names: list[bytes], live: int, deleted: int
+) -> int:
+    """Add the living entries; answers the ID of the last one, be it deleted."""
+    number = len(names)
+    heads = [b"$%d\r\n%b\r\n$%%d\r\n%%b\r\n" % (len(name), name.replace(b"%", b"%%")) for name in names]
+    usual = b"*%d\r\n%b" % (2 * number, b"".join(heads))
+    master_ms, master_seq = master >> 64, master & MAX_U64
+    at = 4 + number
+    last = -1
+    append = stream.append
+    for _ in range(live + deleted):
+        flags, ms, seq = items[at : at + 3]
+        stream_id = (master_ms + ms & MAX_U64) << 64 | (master_seq + seq & MAX_U64)  # type: ignore[operator]
+        at += 3
+        if flags & _SAME_FIELDS:  # type: ignore[operator]
+            values = items[at : at + number]
+            at += number
+            count = number + 3
+        else:
+            fields = items[at]
+            if type(fields) is not int or fields < 1:
+                raise RdbError(_BROKEN)
+            at += 1
+            values = items[at : at + 2 * fields]
+            at += 2 * fields
+            count = 2 * fields + 4
+        if items[at] != count or stream_id <= last:
+            raise RdbError(_BROKEN)
+        at += 1
+        last = stream_id
+        if flags & _DELETED:  # type: ignore[operator]
+            deleted -= 1
+            continue
+        if stream_id <= stream.last_id and (stream.length or not stream_id):
+            raise RdbError(_BROKEN)
+        parts: list[Any] = []
+        for value in values:
+            word = b"%d" % value if isinstance(value, int) else value
+            parts += (len(word), word)
+        if flags & _SAME_FIELDS:  # type: ignore[operator]
+            append(stream_id, usual % tuple(parts))
+        else:
+            append(stream_id, b"*%d\r\n" % len(values) + b"$%d\r\n%b\r\n" * len(values) % tuple(parts))
+    if at != len(items) or deleted:
+        raise RdbError(_BROKEN)
+    return last
+
+
+def _word(element: Element) -> bytes:
+    return b"%d" % element if isinstance(element, int) else element
+
+
+def _read_group(source: ByteSource, stream: Stream, stream_type: int) -> Generator[None, None, Group]:
+    group = Group(_read_id(source))
+    if stream_type >= 19:
+        read = read_length(source)
+        group.entries_read = None if read > MAX_U64 >> 1 else read
+    else:
+        group.entries_read = stream.entries_read_estimate(group.last_id)
+    facts: dict[bytes, tuple[int, int]] = {}
+    before = b""
+    for number in range(read_length(source)):
+        if number % 4096 == 4095:
+            yield None
+        raw = source.take(16)
+        if raw <= before:
+            raise RdbError("Duplicated global PEL entry loading stream consumer group")
+        facts[raw] = (_read_time(source), read_length(source))
+        before = raw
+    owners: dict[bytes, bytes] = {}
+    for _ in range(read_length(source)):
+        name = read_string(source)
+        if name in group.consumers:
+            raise RdbError("Duplicate consumer name in a stream consumer group")
+        seen = _read_time(source)
+        group.create_consumer(name, seen, _read_time(source) if stream_type >= 21 else seen)
+        for number in range(read_length(source)):
+            if number % 4096 == 4095:
+                yield None
+            raw = source.take(16)
+            if raw not in facts:
+                raise RdbError("Consumer entry not found in group global PEL")
+            if raw in owners:
+                raise RdbError("Duplicated consumer PEL entry loading a stream consumer group")
+            owners[raw] = name
+        yield None
+    unowned = [source.take(16) for _ in range(read_length(source))] if stream_type >= 27 else []
+    if len(owners) + len(unowned) != len(facts) or len({*owners, *unowned}) != len(facts):
+        raise RdbError("A pending entry of a stream consumer group has no consumer")
+    if any(raw not in facts for raw in unowned):
+        raise RdbError("NACKed entry not found in group global PEL")
+    yield from group.fill(
+        (_id_text(raw), group.consumers[owners[raw]], ms, _counter(count))
+        for raw, (ms, count) in facts.items()
+        if raw in owners
+    )
+    group.give_back([_id_text(raw) for raw in unowned], [_counter(facts[raw][1]) for raw in unowned])
+    return group
+
+
+def _read_producers(source: ByteSource) -> Idempotency:
+    """What is known of idempotent producers; refused where there are any, for their layout is not published."""
+    state = Idempotency(read_length(source), read_length(source))
+    if read_length(source):
+        raise RdbError(
+            "the stream holds ids of idempotent producers (XADD IDMP), whose layout Rillet does not know"
+        )
+    state.added, state.duplicates = read_length(source), read_length(source)
+    return state
+
+
+def _id_text(raw: bytes) -> bytes:
+    return encode(int.from_bytes(raw, "big"))
+
+
+def _counter(count: int) -> int:
+    return min(count, MAX_U64 >> 1)
+
+
+def _read_id(source: ByteSource) -> int:
+    return read_length(source) << 64 | read_length(source)
+
+
+def _read_time(source: ByteSource) -> int:
+    return int.from_bytes(source.take(8), "little", signed=True)
+
+
+def _signed(difference: int) -> int:
+    """A difference of two unsigned 64-bit numbers as C keeps it: modulo 2^64, signed."""
+    difference &= MAX_U64
+    return difference - (1 << 64) if difference >> 63 else difference

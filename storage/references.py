@@ -1,0 +1,105 @@
+"""What groups hold of a stream's entries, and what becomes of that when entries go: KEEPREF, DELREF, ACKED.
+
+An entry is *referenced* while some group has still to deliver it (its last delivered ID is smaller) or has it
+pending. An ID is judged alone: whether there is such an entry makes no difference.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .stream_id import MAX_ID, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .stream import Stream
+
+
+def is_referenced(stream: Stream, stream_id: int, text: bytes) -> bool:
+    """Whether some group still needs the entry; ``text`` is its ID in canonical form."""
+    return any(group.last_id < stream_id or text in group.pel for group in stream.groups.values())
+
+
+def forget(stream: Stream, texts: list[bytes]) -> int:
+    """Take entries off the PELs of all groups; answers how many references that were. The texts are distinct."""
+    return sum([group.acknowledge(texts) for group in stream.groups.values() if group.pel])
+
+
+def trim_acked_to_length(
+    stream: Stream, threshold: int, *, approximate: bool = False, limit: int = 0
+) -> tuple[int, int]:
+    """MAXLEN with ACKED: as ``Stream.trim_to_length``, but what is referenced stays, and newer entries go instead.
+
+    Returns:
+        How many entries were removed, and the ID up to which entries were looked at.
+    """
+    if not approximate:
+        doomed = _unreferenced(stream, MAX_ID, stream.length - threshold)
+        return _remove(stream, doomed), MAX_ID
+    removed = reached = 0
+    for node in stream.known_nodes():
+        if stream.length - node.live < threshold or (limit and removed + node.live > limit):
+            break
+        reached = node.last_id
+        removed += _remove(stream, _unreferenced(stream, reached, node.live, node.first_id))
+    return removed, reached
+
+
+def trim_acked_before(
+    stream: Stream, threshold: int, *, approximate: bool = False, limit: int = 0
+) -> tuple[int, int]:
+    """MINID with ACKED: as ``Stream.trim_before``, but what is referenced stays.
+
+    Returns:
+        How many entries were removed, and the ID up to which entries were looked at.
+    """
+    if not approximate:
+        doomed = _unreferenced(stream, threshold - 1, stream.length) if threshold else []
+        return _remove(stream, doomed), threshold - 1
+    removed = reached = 0
+    for node in stream.known_nodes():
+        if node.last_id >= threshold or (limit and removed + node.live > limit):
+            break
+        reached = node.last_id
+        removed += _remove(stream, _unreferenced(stream, reached, node.live, node.first_id))
+    return removed, reached
+
+
+def _unreferenced(stream: Stream, end: int, most: int, start: int = 0) -> list[int]:
+    """The first entries from start to end that no group needs, at most so many."""
+    if most <= 0:
+        return []
+    groups = stream.groups.values()
+    pels = [group.pel for group in groups if group.pel]
+    found: list[int] = []
+    for stream_id in _ids(stream, start, min([end, *[group.last_id for group in groups]])):
+        if pels:
+            text = encode(stream_id)
+            if any(text in pel for pel in pels):
+                continue
+        found.append(stream_id)
+        if len(found) == most:
+            break
+    return found
+
+
+def _ids(stream: Stream, start: int, end: int) -> Iterator[int]:
+    for stream_id in stream.ids_from(start):
+        if stream_id > end:
+            return
+        yield stream_id
+
+
+def _remove(stream: Stream, ids: list[int]) -> int:
+    """Remove entries that are there, ascending; as far as they are the oldest ones, at one blow."""
+    oldest = 0
+    if len(ids) > 1:
+        for stream_id, wanted in zip(stream.ids_from(0), ids, strict=False):
+            if stream_id != wanted:
+                break
+            oldest += 1
+        stream.trim_to_length(stream.length - oldest)
+    for stream_id in ids[oldest:]:
+        stream.remove(stream_id)
+    return len(ids)

@@ -1,0 +1,89 @@
+"""Servers in threads of one process: no fork, no signals, the same behaviour."""
+
+from __future__ import annotations
+
+from support.live import LiveServer, eventually
+from support.replication import FakeReplica
+
+
+def test_servers_in_one_process_follow_each_other():
+    with (
+        LiveServer(repl_diskless_sync_delay=0) as master,
+        LiveServer() as replica,
+        master.wire() as there,
+        replica.wire() as here,
+    ):
+        for number in range(1, 100):
+            there.call("XADD", "s", f"{number}-0", "f", "v" * 1000)
+        assert here.call("REPLICAOF", "127.0.0.1", master.port).value == b"OK"
+        eventually(lambda: here.call("XLEN", "s").plain() == 99)
+        there.call("XADD", "s", "100-0", "f", "v")
+        assert there.call("WAIT", 1, 20000).plain() == 1
+        assert here.call("XREVRANGE", "s", "+", "-", "COUNT", 1).plain() == [[b"100-0", [b"f", b"v"]]]
+
+
+def test_a_virtual_clock_moves_the_master_and_the_replica_waits_for_its_word():
+    with (
+        LiveServer(repl_diskless_sync_delay=0) as master,
+        LiveServer() as replica,
+        master.wire() as there,
+        replica.wire() as here,
+    ):
+        here.call("REPLICAOF", "127.0.0.1", master.port)
+        eventually(lambda: replica.info("master_link_status") == "up")
+        there.call("SET", "k", "v", "EX", 3600)
+        assert there.call("WAIT", 1, 20000).plain() == 1
+        replica.clock.advance(hours=2)
+        assert here.call("GET", "k").is_null
+        assert here.call("DBSIZE").plain() == 1
+        replica.clock.advance(hours=-2)
+        assert here.call("GET", "k").value == b"v"
+        master.clock.advance(hours=2)
+        eventually(lambda: here.call("DBSIZE").plain() == 0)
+
+
+def test_a_server_ends_in_the_middle_of_a_snapshot():
+    with LiveServer(repl_diskless_sync_delay=0) as master, master.wire() as there:
+        for number in range(20):
+            there.call("SET", f"k{number}", "x" * 1_000_000)
+        replica = FakeReplica(master, "eof")
+        replica.send("PSYNC", "?", "-1")
+        assert replica.line().startswith(b"+FULLRESYNC")
+        assert replica.line().startswith(b"$EOF")
+        folder = master.folder
+        assert list(folder.glob("temp-repl-*")) != []
+        # It does not read on: the writer waits for it, and the server must end nevertheless.
+        master.stop()
+        replica.close()
+    assert list(folder.glob("temp-repl-*")) == []
+
+
+def test_a_replica_that_leaves_in_the_middle_of_a_snapshot_ends_it():
+    with LiveServer(repl_diskless_sync_delay=0) as master, master.wire() as there:
+        for number in range(20):
+            there.call("SET", f"k{number}", "x" * 1_000_000)
+        with FakeReplica(master, "eof") as replica:
+            replica.send("PSYNC", "?", "-1")
+            assert replica.line().startswith(b"+FULLRESYNC")
+        eventually(lambda: not list(master.folder.glob("temp-repl-*")))
+        assert there.call("PING").value == b"PONG"
+        assert master.info("connected_slaves") == "0"
+
+
+def test_a_script_of_transactions_reaches_a_replica_whole():
+    """A reader of the replica never sees one key of a transaction without the other."""
+    with (
+        LiveServer(repl_diskless_sync_delay=0) as master,
+        LiveServer() as replica,
+        master.wire() as there,
+        replica.wire() as here,
+    ):
+        here.call("REPLICAOF", "127.0.0.1", master.port)
+        eventually(lambda: replica.info("master_link_status") == "up")
+        for number in range(300):
+            for words in (("MULTI",), ("SET", "a", number), ("SET", "b", number), ("EXEC",)):
+                there.send(*words)
+            a, b = here.call("MGET", "a", "b").plain()
+            assert a == b
+        for _ in range(1200):
+            there.read()

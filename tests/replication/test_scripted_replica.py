@@ -1,0 +1,302 @@
+"""What a master says to its replica, byte for byte: the replica is played by the test."""
+
+from __future__ import annotations
+
+import pytest
+from support.replication import call, info, pause
+from support.until import until
+
+
+@pytest.fixture
+def master(started):
+    return started("rillet", "--repl-ping-replica-period", 3600)
+
+
+def test_after_a_diskless_snapshot_the_stream_waits_for_the_first_ack(master, connect):
+    replica = connect(master, "eof", "psync2")
+    call(master, "SET", "before", "1")
+    history, offset, file = replica.full_sync()
+    assert history.decode() == info(master, "master_replid")
+    assert file.startswith(b"REDIS0010")
+    assert b"before" in file
+    call(master, "SET", "after", "2")
+    assert replica.pending(0.2) == b""
+    replica.send("REPLCONF", "ACK", offset)
+    assert [replica.command() for _ in range(2)] == [[b"select", b"0"], [b"set", b"after", b"2"]]
+
+
+def test_without_capa_eof_the_snapshot_has_a_length_and_the_stream_follows_at_once(master, connect):
+    replica = connect(master, "psync2")
+    replica.send("PSYNC", "?", "-1")
+    assert replica.line().startswith(b"+FULLRESYNC ")
+    header = replica.line()
+    assert header[1:].isdigit()
+    assert replica.exactly(int(header[1:])).startswith(b"REDIS0010")
+    call(master, "SET", "after", "2")
+    assert replica.expect("select", "set") == [b"set", b"after", b"2"]
+
+
+def test_repl_diskless_sync_no_sends_a_length_to_everybody(master, connect):
+    call(master, "CONFIG", "SET", "repl-diskless-sync", "no")
+    replica = connect(master, "eof", "psync2")
+    replica.send("PSYNC", "?", "-1")
+    assert replica.line().startswith(b"+FULLRESYNC ")
+    assert replica.payload(with_length=True).startswith(b"REDIS")
+    until(lambda: not list(master.dir.glob("temp-*")))
+
+
+def test_sync_is_answered_by_the_snapshot_alone(master, connect):
+    replica = connect(master)
+    replica.send("SYNC")
+    assert replica.payload().startswith(b"REDIS")
+    call(master, "SET", "k", "v")
+    replica.expect("select", "set")
+
+
+@pytest.mark.parametrize(
+    ("version", "setting", "expected"),
+    [("7.0.15", "0", b"0010"), ("9.1.2", "0", b"0011"), ("9.1.2", "10", b"0010"), ("7.0.15", "11", b"0011")],
+)
+def test_the_snapshot_is_one_that_the_replica_can_read(master, version, setting, expected, connect):
+    call(master, "CONFIG", "SET", "repl-rdb-version", setting)
+    replica = connect(master, "eof", "psync2")
+    assert replica.call("REPLCONF", "version", version).value == b"OK"
+    assert replica.full_sync()[2][5:9] == expected
+
+
+def test_a_replica_that_knows_the_history_gets_what_it_lacks(master, connect):
+    first = connect(master, "eof", "psync2")
+    history, offset, _ = first.full_sync()
+    first.send("REPLCONF", "ACK", offset)
+    call(master, "SET", "k", "v")
+    missing = b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n"
+    assert first.exactly(len(missing)) == missing
+    for at in (0, 23, len(missing)):
+        again = connect(master, "psync2")
+        again.send("PSYNC", history, offset + 1 + at)
+        assert again.line() == b"+CONTINUE " + history
+        assert again.exactly(len(missing) - at) == missing[at:]
+    old = connect(master)
+    old.send("PSYNC", history, offset + 1)
+    assert old.line() == b"+CONTINUE"
+    assert info(master, "sync_partial_ok") == "4"
+
+
+@pytest.mark.parametrize("beyond", [False, True])
+def test_a_replica_that_asks_for_what_is_not_kept_gets_a_snapshot(master, beyond, connect):
+    first = connect(master, "eof", "psync2")
+    history, offset, _ = first.full_sync()
+    again = connect(master, "eof", "psync2")
+    place = (history.decode(), offset + 2) if beyond else ("f" * 40, offset + 1)
+    assert again.full_sync(*place)[0] == history
+    assert info(master, "sync_partial_err") == "1"
+    assert info(master, "sync_full") == "2"
+
+
+def test_the_next_replica_hears_the_database_again(master, connect):
+    first = connect(master, "eof", "psync2")
+    first.send("REPLCONF", "ACK", first.full_sync()[1])
+    call(master, "SET", "a", "1")
+    second = connect(master, "eof", "psync2")
+    second.send("REPLCONF", "ACK", second.full_sync()[1])
+    call(master, "SET", "b", "2")
+    assert second.expect("select", "set") == [b"set", b"b", b"2"]
+    first.expect("select", "set a", "select", "set b")
+
+
+def test_published_messages_go_to_replicas_and_not_to_the_file(started, connect):
+    master = started("rillet", "--appendonly", "yes", "--repl-ping-replica-period", 3600)
+    replica = connect(master, "eof", "psync2")
+    replica.send("REPLCONF", "ACK", replica.full_sync()[1])
+    call(master, "PUBLISH", "channel", "one")
+    with master.wire() as wire:
+        for words in (("MULTI",), ("SET", "k", "v"), ("SPUBLISH", "shard", "two"), ("EXEC",)):
+            wire.call(*words)
+    replica.expect("select", "publish channel one", "multi", "set k v", "spublish shard two", "exec")
+    data = b"".join(path.read_bytes() for path in (master.dir / "appendonlydir").glob("*.incr.aof"))
+    assert b"one" not in data
+    assert b"two" not in data
+    assert b"MULTI" not in data
+    assert data.endswith(b"$1\r\nk\r\n$1\r\nv\r\n")
+
+
+def test_wait_asks_for_an_acknowledgement_and_ends_with_it(master, connect):
+    replica = connect(master, "eof", "psync2")
+    offset = replica.full_sync()[1]
+    replica.send("REPLCONF", "ACK", offset)
+    with master.wire() as wire:
+        assert wire.call("WAIT", 0, 0).plain() == 1  # it wrote nothing, so they have all of it
+        wire.call("SET", "k", "v")
+        wire.send("WAIT", 1, 0)
+        replica.expect("select", "set", "replconf getack *")
+        assert wire.pending(0.05) == b""
+        written = len(b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n")
+        replica.send("REPLCONF", "ACK", offset + written - 1)
+        assert wire.pending(0.05) == b""
+        replica.send("REPLCONF", "ACK", offset + written)
+        assert wire.read().plain() == 1
+        wire.call("SET", "k", "w")
+        assert wire.call("WAIT", 2, 50).plain() == 0
+        wire.call("MULTI")
+        wire.call("WAIT", 1, 0)
+        assert wire.call("EXEC").plain() == [0]
+
+
+def test_waitaof_counts_what_replicas_have_on_the_disk(started, connect):
+    master = started("rillet", "--appendonly", "yes")
+    replica = connect(master, "eof", "psync2")
+    replica.send("REPLCONF", "ACK", replica.full_sync()[1])
+    with master.wire() as wire:
+        wire.call("SET", "k", "v")
+        replica.send("REPLCONF", "ACK", 1000)
+        assert wire.call("WAITAOF", 1, 0, 0).plain() == [1, 0]
+        wire.send("WAITAOF", 0, 1, 0)
+        assert wire.pending(0.05) == b""
+        replica.send("REPLCONF", "ACK", 1000, "FACK", 1000)
+        assert wire.read().plain() == [1, 1]
+
+
+def test_replconf_is_answered_as_by_redis(master, connect):
+    replica = connect(master)
+    for words, answer in (
+        ("listening-port 7000", b"OK"),
+        ("ip-address 10.0.0.1 capa eof capa unheard-of", b"OK"),
+        ("rdb-only 1", b"OK"),
+        ("rdb-filter-only functions", b"OK"),
+        ("rdb-filter-only keys", b"ERR Unsupported rdb-filter-only option: keys"),
+        ("nonsense 1", b"ERR Unrecognized REPLCONF option: nonsense"),
+        ("listening-port", b"ERR syntax error"),
+        ("listening-port x", b"ERR value is not an integer or out of range"),
+        ("version x", b"ERR Unrecognized version format: x"),
+    ):
+        assert replica.call("REPLCONF", *words.split()).value == answer, words
+    replica.send("REPLCONF", "ACK", 5)
+    replica.send("REPLCONF", "GETACK", "*")
+    assert replica.call("PING").value == b"PONG"
+
+
+def test_only_the_snapshot_for_those_who_want_no_more(master, connect):
+    call(master, "SET", "k", "v")
+    replica = connect(master, "eof")
+    replica.call("REPLCONF", "rdb-only", "1")
+    assert b"k" in replica.full_sync()[2]
+    call(master, "SET", "k", "w")
+    assert replica.pending(0.1) == b""
+    functions = connect(master, "eof")
+    functions.call("REPLCONF", "rdb-only", "1", "rdb-filter-only", "functions")
+    assert b"\x00\x01k" not in functions.full_sync()[2]
+
+
+def test_replicas_that_come_within_the_delay_share_a_snapshot(started, connect):
+    master = started("rillet")
+    call(master, "CONFIG", "SET", "repl-diskless-sync-delay", "1")
+    replicas = [connect(master, "eof", "psync2") for _ in range(3)]
+    for replica in replicas:
+        replica.send("PSYNC", "?", "-1")
+    assert len({replica.line() for replica in replicas}) == 1
+    for replica in replicas:
+        assert replica.payload().startswith(b"REDIS")
+    assert master.log.count("Starting snapshot for SYNC") == 1
+    assert info(master, "sync_full") == "3"
+
+
+def test_a_replica_in_the_list_and_out_of_it(master, connect):
+    replica = connect(master, "eof", "psync2")
+    replica.call("REPLCONF", "listening-port", 7777)
+    offset = replica.full_sync()[1]
+    replica.send("REPLCONF", "ACK", offset)
+    address = f"slave0:ip=127.0.0.1,port=7777,state=online,offset={offset},lag=0"
+    until(lambda: address in call(master, "INFO", "replication").decode())
+    assert call(master, "ROLE") == [b"master", offset, [[b"127.0.0.1", b"7777", b"%d" % offset]]]
+    assert info(master, "connected_clients") == "1"
+    line = call(master, "CLIENT", "LIST", "TYPE", "replica").decode()
+    assert " flags=S " in line
+    assert " cmd=replconf " in line
+    assert call(master, "CLIENT", "KILL", "TYPE", "slave") == 1
+    assert replica.is_closed_by_server()
+    until(lambda: info(master, "connected_slaves") == "0")
+
+
+def test_pings_come_in_their_period_and_empty_lines_while_a_snapshot_is_awaited(started, connect):
+    master = started("rillet", "--repl-ping-replica-period", 1)
+    replica = connect(master, "eof", "psync2")
+    replica.send("REPLCONF", "ACK", replica.full_sync()[1])
+    replica.expect("ping", "ping")
+    call(master, "CONFIG", "SET", "repl-diskless-sync-delay", "3600")
+    waiting = connect(master, "eof", "psync2")
+    waiting.send("PSYNC", "?", "-1")
+    assert waiting.exactly(2) == b"\n\n"
+
+
+def test_a_silent_replica_is_left_after_repl_timeout(started, connect):
+    master = started("rillet", "--repl-timeout", 1)
+    replica = connect(master, "eof", "psync2")
+    replica.send("REPLCONF", "ACK", replica.full_sync()[1])
+    until(lambda: "Disconnecting timedout replica" in master.log)
+    until(lambda: info(master, "connected_slaves") == "0")
+
+
+def test_a_replica_that_does_not_read_is_closed_at_its_output_limit(master, connect):
+    call(master, "CONFIG", "SET", "client-output-buffer-limit", "replica 20000000 0 0")
+    replica = connect(master, "eof", "psync2")
+    replica.full_sync()
+    # It does not acknowledge the snapshot either: what it shall get is held.
+    with master.wire() as wire:
+        for _ in range(50):
+            wire.call("SET", "k", "x" * 1_000_000)
+    until(lambda: info(master, "connected_slaves") == "0")
+    assert "closed for overcoming of output buffer limits" in master.log
+
+
+def test_the_backlog_is_given_up_when_nobody_has_followed_for_long(started, connect):
+    master = started("rillet", "--repl-backlog-ttl", 1)
+    replica = connect(master, "eof", "psync2")
+    history = replica.full_sync()[0].decode()
+    assert info(master, "repl_backlog_active") == "1"
+    replica.close()
+    until(lambda: info(master, "repl_backlog_active") == "0")
+    assert info(master, "master_replid") != history
+
+
+def test_expired_keys_are_deleted_on_replicas_by_name(master, connect):
+    replica = connect(master, "eof", "psync2")
+    replica.send("REPLCONF", "ACK", replica.full_sync()[1])
+    call(master, "SET", "k", "v", "PX", 1)
+    replica.expect("select", "set k v pxat", "del k")
+
+
+def test_writes_need_as_many_good_replicas_as_configured(master, connect):
+    call(master, "CONFIG", "SET", "min-replicas-to-write", 1)
+    refused = b"NOREPLICAS Not enough good replicas to write."
+    assert call(master, "SET", "k", "v") == refused
+    assert call(master, "GET", "k") is None
+    with master.wire() as wire:
+        wire.call("MULTI")
+        assert wire.call("SET", "k", "v").plain() == refused
+        assert wire.call("EXEC").plain().startswith(b"EXECABORT")
+    replica = connect(master, "eof", "psync2")
+    replica.send("REPLCONF", "ACK", replica.full_sync()[1])
+    until(lambda: info(master, "min_slaves_good_slaves") == "1")
+    assert call(master, "SET", "k", "v") == b"OK"
+    replica.close()
+    until(lambda: call(master, "SET", "k", "v") == refused)
+    call(master, "CONFIG", "SET", "min-replicas-max-lag", 0)
+    assert call(master, "SET", "k", "v") == b"OK"
+
+
+def test_the_server_goes_on_while_a_slow_replica_takes_its_snapshot(master, connect):
+    with master.wire() as wire:
+        for number in range(8):
+            wire.call("SET", f"k{number}", "x" * 1_000_000)
+    slow = connect(master, "eof", "psync2")
+    slow.send("PSYNC", "?", "-1")
+    assert slow.line().startswith(b"+FULLRESYNC ")
+    header = slow.line()
+    pause(0.2)
+    call(master, "SET", "meanwhile", "1")
+    file = slow.exactly(8_000_000)
+    while not file.endswith(header[5:]):
+        file += slow.exactly(1)
+    assert b"meanwhile" not in file
+    slow.send("REPLCONF", "ACK", 0)
+    assert slow.expect("select", "set") == [b"set", b"meanwhile", b"1"]

@@ -1,0 +1,439 @@
+"""The dump file: when it is written, what happens where it cannot be, and what is loaded at the start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+from support.live import LiveServer, eventually
+from support.servers import start_server
+from support.wire import ConnectionClosedError
+
+from rillet.testing import StartError
+
+MISCONF = b"MISCONF Redis is configured to save RDB snapshots"
+
+
+@pytest.fixture
+def server():
+    with LiveServer() as server:
+        yield server
+
+
+@pytest.fixture
+def wire(server):
+    with server.wire() as wire:
+        yield wire
+
+
+class Gate:
+    """Takes the place of one file operation: calls wait until it is opened."""
+
+    def __init__(self, server, name):
+        files = server.inside.persistence.files
+        self.real = getattr(files, name)
+        self.open = threading.Event()
+        self.calls = 0
+        server.run_inside(lambda: setattr(files, name, self))
+
+    def __call__(self, *arguments):
+        self.calls += 1
+        assert self.open.wait(30)
+        return self.real(*arguments)
+
+
+def refuse(*_arguments):
+    raise OSError(28, "No space left on device")
+
+
+def files_of(server):
+    return sorted(path.name for path in server.folder.iterdir() if path.suffix == ".rdb")
+
+
+def fill(wire):
+    for number in range(1, 6):
+        wire.call("XADD", "s", f"{number}-1", "n", number)
+    wire.call("XGROUP", "CREATE", "s", "g", "0")
+    wire.call("XREADGROUP", "GROUP", "g", "alice", "COUNT", "3", "STREAMS", "s", ">")
+    wire.call("XDEL", "s", "5-1")
+    wire.call("SET", "k", "v", "PX", 10_000_000)
+    wire.call("SELECT", 3)
+    wire.call("SET", "other", "w")
+    wire.call("SELECT", 0)
+
+
+def digest(wire):
+    return wire.call("DEBUG", "DIGEST").value
+
+
+# Save and load
+
+
+@pytest.mark.parametrize("command", ["SAVE", "BGSAVE"])
+def test_what_was_saved_is_there_again(server, wire, command):
+    fill(wire)
+    before = digest(wire)
+    assert not wire.call(command).value.startswith(b"ERR")
+    eventually(lambda: server.info("rdb_bgsave_in_progress") == "0")
+    assert files_of(server) == ["dump.rdb"]
+    wire.call("SET", "late", "lost")
+    server.restart()
+    with server.wire() as again:
+        assert digest(again) == before
+        assert again.call("PTTL", "k").plain() > 0
+    assert server.info("rdb_last_load_keys_loaded") == "3"
+
+
+def test_what_no_stream_type_of_the_file_can_say_survives(server, wire):
+    for version in (10, 11):
+        wire.call("FLUSHALL")
+        wire.call("CONFIG", "SET", "rdb-version", version)
+        first = wire.call("XADD", "s", "IDMP", "producer", "message", "*", "f", "v").plain()
+        wire.call("XADD", "s", "*", "f", "v")
+        wire.call("XGROUP", "CREATE", "s", "g", "0")
+        wire.call("XGROUP", "CREATECONSUMER", "s", "g", "idle")
+        wire.call("XREADGROUP", "GROUP", "g", "bob", "STREAMS", "s", ">")
+        wire.call("XNACK", "s", "g", "FAIL", "IDS", 1, first)
+        server.clock.freeze()
+        before = wire.call("XINFO", "STREAM", "s", "FULL").plain()
+        assert wire.call("DEBUG", "RELOAD").plain() == b"OK"
+        assert wire.call("XINFO", "STREAM", "s", "FULL").plain() == before
+        server.clock.resume()
+        assert wire.call("XADD", "s", "IDMP", "producer", "message", "*", "f", "v").plain() == first
+        assert wire.call("XINFO", "CONSUMERS", "s", "g").plain()[1][-1] == -1
+
+
+def test_a_process_of_its_own_forks(tmp_path):
+    with start_server("rillet", "--enable-debug-command", "yes", folder=tmp_path) as server:
+        with server.wire() as wire:
+            fill(wire)
+            before = digest(wire)
+            assert wire.call("BGSAVE").value == b"Background saving started"
+            eventually((tmp_path / "dump.rdb").exists)
+            eventually(lambda: b"rdb_saves:1" in wire.call("INFO", "persistence").value)
+            info = wire.call("INFO").value
+            assert b"total_forks:1\r\n" in info
+            assert b"rdb_last_bgsave_status:ok" in info
+            assert b"rdb_changes_since_last_save:0\r\n" in info
+        server.restart()
+        with server.wire() as wire:
+            assert digest(wire) == before
+
+
+def test_what_changes_during_a_background_save_is_not_in_it(server, wire):
+    wire.call("SET", "k", "then")
+    wire.call("XADD", "s", "1-0", "f", "v")
+    gate = Gate(server, "fsync")
+    wire.call("BGSAVE")
+    eventually(lambda: gate.calls)
+    assert server.info("rdb_bgsave_in_progress") == "1"
+    wire.call("SET", "k", "now")
+    wire.call("XADD", "s", "2-0", "f", "v")
+    gate.open.set()
+    eventually(lambda: server.info("rdb_saves") == "1")
+    assert server.info("rdb_changes_since_last_save") == "2"
+    server.restart()
+    with server.wire() as again:
+        assert again.call("GET", "k").plain() == b"then"
+        assert again.call("XLEN", "s").plain() == 1
+
+
+def test_the_time_of_the_last_save_is_told(server, wire):
+    server.clock.advance(seconds=1000)
+    before = wire.call("LASTSAVE").plain()
+    wire.call("SAVE")
+    assert wire.call("LASTSAVE").plain() >= before + 1000
+
+
+def test_a_file_without_checksum_can_be_written():
+    with LiveServer(rdbchecksum="no") as server, server.wire() as wire:
+        wire.call("SET", "k", "v")
+        wire.call("SAVE")
+        assert (server.folder / "dump.rdb").read_bytes().endswith(bytes(8))
+        server.restart()
+        with server.wire() as again:
+            assert again.call("GET", "k").plain() == b"v"
+
+
+def test_keys_past_their_time_are_left_out_at_the_start(server, wire):
+    wire.call("SET", "k", "v", "PX", 10_000_000)
+    wire.call("SET", "l", "v")
+    wire.call("SAVE")
+    server.clock.advance(hours=10)
+    server.restart()
+    assert (server.info("rdb_last_load_keys_expired"), server.info("rdb_last_load_keys_loaded")) == ("1", "1")
+
+
+def test_the_dump_file_is_not_looked_at_with_an_aof(tmp_path):
+    with start_server("rillet", folder=tmp_path) as server, server.wire() as wire:
+        wire.call("SET", "k", "v")
+        wire.call("SAVE")
+    with start_server("rillet", "--appendonly", "yes", folder=tmp_path) as server, server.wire() as wire:
+        assert wire.call("DBSIZE").plain() == 0
+
+
+# One at a time
+
+
+def test_a_second_one_is_refused_while_the_first_is_written(server, wire):
+    gate = Gate(server, "fsync")
+    assert wire.call("BGSAVE").value == b"Background saving started"
+    eventually(lambda: gate.calls)
+    for command in (["SAVE"], ["BGSAVE"], ["BGSAVE", "SCHEDULE"]):
+        assert wire.call(*command).value == b"ERR Background save already in progress"
+    gate.open.set()
+    eventually(lambda: server.info("rdb_bgsave_in_progress") == "0")
+    assert wire.call("SAVE").plain() == b"OK"
+
+
+def test_it_waits_for_an_aof_rewrite_if_asked(server, wire):
+    gate = Gate(server, "write")
+    wire.call("BGREWRITEAOF")
+    eventually(lambda: gate.calls)
+    assert wire.call("BGSAVE").value.startswith(b"ERR Another child process is active (AOF?): can't BGSAVE")
+    assert wire.call("BGSAVE", "SCHEDULE").value == b"Background saving scheduled"
+    gate.open.set()
+    eventually(lambda: server.info("rdb_saves") == "1")
+
+
+def test_in_a_transaction_it_is_scheduled(server, wire):
+    wire.call("MULTI")
+    wire.call("BGSAVE")
+    assert wire.call("EXEC").plain() == [b"Background saving scheduled"]
+    eventually(lambda: server.info("rdb_saves") == "1")
+
+
+# By itself
+
+
+def test_a_save_point_begins_a_save():
+    with LiveServer(save="3600 1000 60 2") as server, server.wire() as wire:
+        wire.call("SET", "k", "v")
+        server.clock.advance(seconds=100)
+        wire.call("PING")
+        assert server.info("rdb_saves") == "0"
+        wire.call("SET", "l", "v")
+        eventually(lambda: server.info("rdb_saves") == "1")
+        assert server.info("rdb_changes_since_last_save") == "0"
+
+
+def test_without_save_points_nothing_is_written(server, wire):
+    wire.call("SET", "k", "v")
+    server.clock.advance(hours=10)
+    wire.call("PING")
+    server.restart()
+    assert files_of(server) == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "arguments", "saved"),
+    [
+        (["--save", "3600 1"], [], True),
+        (["--save", "3600 1"], ["NOSAVE"], False),
+        ([], [], False),
+        ([], ["SAVE"], True),
+    ],
+)
+def test_shutdown_saves_if_there_are_save_points_or_it_is_told_to(tmp_path, flags, arguments, saved):
+    with start_server("rillet", *flags, folder=tmp_path) as server:
+        with server.wire() as wire:
+            wire.call("SET", "k", "v")
+            wire.send("SHUTDOWN", *arguments)
+            with pytest.raises(ConnectionClosedError):
+                wire.read()
+        server.stop()
+    assert (tmp_path / "dump.rdb").exists() is saved
+
+
+@pytest.mark.parametrize(
+    ("flags", "saved"),
+    [
+        (["--save", "3600 1"], True),
+        (["--save", "3600 1", "--shutdown-on-sigterm", "nosave"], False),
+        ([], False),
+        (["--shutdown-on-sigterm", "save"], True),
+    ],
+)
+def test_the_end_by_signal_saves_likewise(tmp_path, flags, saved):
+    with start_server("rillet", *flags, folder=tmp_path) as server:
+        with server.wire() as wire:
+            wire.call("SET", "k", "v")
+        server.stop()
+    assert (tmp_path / "dump.rdb").exists() is saved
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("temp")] == []
+
+
+def test_flushall_leaves_no_file_that_brings_the_data_back():
+    with LiveServer(save="3600 1") as server, server.wire() as wire:
+        wire.call("SET", "k", "v")
+        wire.call("SAVE")
+        wire.call("FLUSHALL")
+        assert server.info("rdb_changes_since_last_save") == "1"
+        assert b"\x01k" not in (server.folder / "dump.rdb").read_bytes()
+
+
+def test_flushall_stops_a_save_of_what_it_deletes(server, wire):
+    wire.call("SET", "k", "v")
+    gate = Gate(server, "fsync")
+    wire.call("BGSAVE")
+    eventually(lambda: gate.calls)
+    threading.Timer(0.05, gate.open.set).start()
+    wire.call("FLUSHALL")
+    assert server.info("rdb_bgsave_in_progress") == "0"
+    assert files_of(server) == []
+
+
+# Trouble
+
+
+def test_a_full_disk_is_told_and_stops_writes_until_a_save_succeeds():
+    with LiveServer(save="3600 1") as server, server.wire() as wire:
+        wire.call("SET", "k", "v")
+        real = server.inside.persistence.files.write
+        server.run_inside(lambda: setattr(server.inside.persistence.files, "write", refuse))
+        wire.call("BGSAVE")
+        eventually(lambda: server.info("rdb_last_bgsave_status") == "err")
+        assert files_of(server) == []
+        assert wire.call("SET", "k", "w").value.startswith(MISCONF)
+        assert wire.call("PING").value.startswith(MISCONF)
+        assert wire.call("GET", "k").plain() == b"v"
+        wire.call("CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
+        assert wire.call("SET", "k", "w").plain() == b"OK"
+        wire.call("CONFIG", "SET", "stop-writes-on-bgsave-error", "yes")
+        assert wire.call("SET", "k", "w").value.startswith(MISCONF)
+        server.run_inside(lambda: setattr(server.inside.persistence.files, "write", real))
+        server.clock.advance(seconds=10)  # it tries again by itself only after a while
+        wire.call("BGSAVE")
+        eventually(lambda: server.info("rdb_last_bgsave_status") == "ok")
+        assert wire.call("SET", "k", "w").plain() == b"OK"
+
+
+def test_a_server_without_save_points_goes_on_writing(server, wire):
+    server.run_inside(lambda: setattr(server.inside.persistence.files, "write", refuse))
+    wire.call("BGSAVE")
+    eventually(lambda: server.info("rdb_last_bgsave_status") == "err")
+    assert wire.call("SET", "k", "v").plain() == b"OK"
+
+
+@pytest.mark.parametrize("kind", ["rillet", "redis7"])
+def test_a_file_that_cannot_take_its_place_is_answered_as_by_redis(kind, tmp_path):
+    with start_server(kind, "--save", "3600 1", folder=tmp_path) as server, server.wire() as wire:
+        (tmp_path / "dump.rdb").mkdir()
+        assert wire.call("SAVE").value == b"ERR"
+        wire.call("BGSAVE")
+        eventually(lambda: b"rdb_last_bgsave_status:err" in wire.call("INFO", "persistence").value)
+        assert wire.call("SET", "k", "v").value == (
+            b"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands "
+            b"that may modify the data set are disabled, because this instance is configured to report errors during "
+            b"writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for "
+            b"details about the RDB error."
+        )
+        assert wire.call("SHUTDOWN").value == b"ERR Errors trying to SHUTDOWN. Check logs."
+        os.kill(server.pid, signal.SIGTERM)
+        eventually(lambda: "Errors trying to shut down the server" in server.log)
+        assert wire.call("GET", "k").is_null
+        wire.send("SHUTDOWN", "FORCE")
+        with pytest.raises(ConnectionClosedError):
+            wire.read()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("temp")] == []
+
+
+def test_a_child_that_is_killed_is_a_failed_save(tmp_path):
+    with start_server("rillet", folder=tmp_path) as server, server.wire() as wire:
+        wire.call("SET", "k", "v")
+        wire.call("DEBUG", "POPULATE", 10)
+        for number in range(300):
+            wire.call("XADD", "s", "*", "f", "v" * 100_000, "n", number)
+        wire.call("BGSAVE")
+        child = int(server.log.rpartition("saving started by pid ")[2].split()[0])
+        os.kill(child, signal.SIGKILL)
+        eventually(lambda: b"rdb_bgsave_in_progress:0" in wire.call("INFO", "persistence").value)
+        assert "Background saving terminated by signal 9" in server.log
+        assert list(tmp_path.glob("*.rdb")) == []
+
+
+def test_a_second_signal_ends_even_the_last_save(tmp_path):
+    with start_server("rillet", "--save", "3600 1", folder=tmp_path) as server:
+        with server.wire() as wire:
+            for number in range(100):
+                wire.call("XADD", "s", "*", *(["f", "1"] * 5000), "n", number)
+        os.kill(server.pid, signal.SIGTERM)
+        eventually(lambda: "Saving the final RDB snapshot" in server.log)
+        os.kill(server.pid, signal.SIGTERM)
+        eventually(lambda: "You insist... exiting now." in server.log or "DB saved on disk" in server.log)
+        server.stop()
+        assert "You insist... exiting now." in server.log
+        assert not (tmp_path / "dump.rdb").exists()
+
+
+def test_an_end_stops_the_save_under_way(server, wire):
+    gate = Gate(server, "fsync")
+    wire.call("BGSAVE")
+    eventually(lambda: gate.calls)
+    threading.Timer(0.05, gate.open.set).start()
+    folder = Path(server.folder)
+    server.restart()
+    assert list(folder.glob("*.rdb")) == []
+
+
+# The start
+
+
+def start_with(folder, data, **options):
+    (folder / "dump.rdb").write_bytes(data)
+    return LiveServer(dir=str(folder), **options)
+
+
+def test_a_broken_file_ends_the_start(tmp_path):
+    with (
+        pytest.raises(StartError, match="Short read or OOM loading DB"),
+        start_with(tmp_path, b"REDIS0011\xfe"),
+    ):
+        pass
+
+
+def test_what_is_no_dump_file_ends_the_start(tmp_path):
+    with pytest.raises(StartError, match="Wrong signature"), start_with(tmp_path, b"hello"):
+        pass
+
+
+LIST = b"REDIS0011\xfe\x00\x01\x05queue\x01\x01a\x00\x01k\x01v\xff" + bytes(8)
+
+
+def test_a_type_that_we_do_not_have_ends_the_start_with_its_key(tmp_path):
+    with (
+        pytest.raises(StartError, match=r"key 'queue' holds a list .*rdb-skip-unknown-types"),
+        start_with(tmp_path, LIST),
+    ):
+        pass
+
+
+def test_or_is_left_out_with_a_warning_where_that_is_wanted(tmp_path):
+    with start_with(tmp_path, LIST, rdb_skip_unknown_types="yes") as server, server.wire() as wire:
+        assert wire.call("KEYS", "*").plain() == [b"k"]
+
+
+# DEBUG RELOAD
+
+
+def test_reload_can_load_an_older_file(server, wire):
+    wire.call("SET", "k", "old")
+    wire.call("SAVE")
+    wire.call("SET", "k", "new")
+    wire.call("SET", "l", "new")
+    assert wire.call("DEBUG", "RELOAD", "NOSAVE", "NOFLUSH").value.startswith(
+        b"ERR Error trying to load the RDB"
+    )
+    assert wire.call("DEBUG", "RELOAD", "NOSAVE", "NOFLUSH", "MERGE").plain() == b"OK"
+    assert [wire.call("GET", key).plain() for key in "kl"] == [b"old", b"new"]
+    assert wire.call("DEBUG", "RELOAD", "NOSAVE").plain() == b"OK"
+    assert wire.call("DBSIZE").plain() == 1
+
+
+def test_reload_without_a_file_keeps_the_data(server, wire):
+    wire.call("SET", "k", "v")
+    assert wire.call("DEBUG", "RELOAD", "NOSAVE").value.startswith(b"ERR Error trying to load the RDB")
+    assert wire.call("GET", "k").plain() == b"v"

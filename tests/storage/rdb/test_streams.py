@@ -1,0 +1,272 @@
+"""A random stream, written and read back: the same in everything that the type of the file can say."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rillet.storage.blocks import UNOWNED_MS
+from rillet.storage.group import Group
+from rillet.storage.idempotency import Idempotency
+from rillet.storage.keyspace import Keyspace
+from rillet.storage.rdb import ByteSource, RdbError, dump_value, load_rdb, rdb_chunks, restore_value
+from rillet.storage.rdb.crc64 import crc64
+from rillet.storage.rdb.extras import FIELD
+from rillet.storage.stream import Stream
+from rillet.storage.stream_id import MAX_ID, encode
+
+WORDS = st.one_of(st.binary(max_size=70), st.integers(-(1 << 64), 1 << 64).map(lambda number: b"%d" % number))
+IDS = st.one_of(st.integers(1, 1 << 20), st.integers(1, MAX_ID), st.integers(1 << 90, (1 << 90) + (1 << 66)))
+TIMES = st.integers(-(1 << 40), 1 << 62)
+NAMES = st.binary(max_size=5)
+
+
+def resp(words):
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
+
+
+@st.composite
+def streams(draw, deletions=True):
+    stream = Stream()
+    names = draw(st.lists(st.lists(NAMES, min_size=1, max_size=3), min_size=1, max_size=3))
+    ids = draw(st.lists(IDS, unique=True, max_size=20).map(sorted))
+    limits = draw(st.sampled_from([(4096, 100), (4096, 3), (60, 100)]))
+    for stream_id in ids:
+        chosen = draw(st.sampled_from(names))
+        stream.append(stream_id, resp([word for name in chosen for word in (name, draw(WORDS))]), *limits)
+    for stream_id in draw(st.lists(st.sampled_from(ids), unique=True)) if ids and deletions else ():
+        stream.delete(stream_id)
+    stream.last_id = draw(st.integers(stream.last_id, MAX_ID))
+    stream.entries_added = draw(st.integers(stream.length, 1 << 63))
+    stream.max_deleted_id = draw(st.one_of(st.just(stream.max_deleted_id), st.integers(0, stream.last_id)))
+    for name in draw(st.lists(NAMES, unique=True, max_size=3)):
+        stream.groups[name] = draw(groups())
+    return stream
+
+
+@st.composite
+def groups(draw):
+    group = Group(draw(st.integers(0, MAX_ID)), draw(st.none() | st.integers(0, 1 << 62)))
+    names = draw(st.lists(NAMES, unique=True, max_size=4))
+    for name in names:
+        group.create_consumer(
+            name, draw(st.integers(0, 1 << 50)), draw(st.just(-1) | st.integers(0, 1 << 50))
+        )
+    for stream_id in draw(st.lists(IDS, unique=True, max_size=10)) if names else ():
+        consumer = group.consumers[draw(st.sampled_from(names))]
+        group.add_pending(stream_id, consumer, draw(TIMES), draw(st.integers(0, (1 << 63) - 1)))
+    return group
+
+
+def state(stream, *, counters=True, active_times=True):
+    found = [list(stream.iter_entries()), stream.length, stream.last_id, stream.first_id, stream.node_ids]
+    if counters:
+        found += [stream.max_deleted_id, stream.entries_added]
+    for name, group in sorted(stream.groups.items()):
+        pending = [(each[0], each[1].name, each[2], each[3]) for each in group]
+        consumers = sorted(
+            (name, each.seen_ms, each.active_ms if active_times else None, each.pending)
+            for name, each in group.consumers.items()
+        )
+        unowned = [text for block in group.unowned.blocks if block.live for text in block.ids]
+        found += [
+            name,
+            group.last_id,
+            group.entries_read if counters else None,
+            pending,
+            consumers,
+            unowned,
+        ]
+    return found
+
+
+@given(streams())
+def test_type_21_keeps_everything(stream):
+    assert state(restore_value(dump_value(stream))) == state(stream)
+
+
+@given(streams())
+def test_type_19_forgets_only_when_consumers_were_active(stream):
+    read = restore_value(dump_value(stream, version=10))
+    assert state(read, active_times=False) == state(stream, active_times=False)
+    assert all(
+        each.active_ms == each.seen_ms for group in read.groups.values() for each in group.consumers.values()
+    )
+
+
+@given(streams())
+def test_type_15_estimates_the_counters(stream):
+    payload = dump_value(stream, version=9)
+    assert payload[0] == 15
+    read = restore_value(payload)
+    assert state(read, counters=False, active_times=False) == state(
+        stream, counters=False, active_times=False
+    )
+    assert (read.entries_added, read.max_deleted_id) == (stream.length, 0)
+
+
+@settings(max_examples=50)
+@given(streams(deletions=False))
+def test_a_stream_that_was_read_goes_on_as_the_written_one(stream):
+    read = restore_value(dump_value(stream))
+    if stream.last_id >= MAX_ID - 3:
+        return
+    for each in (stream, read):
+        for step in range(1, 4):
+            each.append(each.last_id + step % 2 + 1, resp([b"f", b"v" * step]), 4096, 3)
+        each.trim_to_length(2, approximate=True)
+    assert list(read.iter_entries()) == list(stream.iter_entries())
+
+
+# What only Rillet's own files say
+
+
+def loaded(keyspace, **options):
+    twin = Keyspace()
+    for _ in load_rdb(ByteSource.of(b"".join(rdb_chunks(keyspace, **options))), twin):
+        pass
+    return twin
+
+
+def keyspace_of(stream):
+    keyspace = Keyspace()
+    keyspace.databases[3].add(b"before", b"v")
+    keyspace.databases[3].add(b"s", stream)
+    keyspace.databases[3].add(b"t", Stream())
+    return keyspace
+
+
+@given(streams())
+def test_a_file_of_type_19_keeps_when_consumers_were_active(stream):
+    twin = loaded(keyspace_of(stream), version=10)
+    assert list(twin.databases[3].entries) == [b"before", b"s", b"t"]
+    assert state(twin.databases[3].entries[b"s"]) == state(stream)
+
+
+@pytest.mark.parametrize("nameless", [False, True])
+@pytest.mark.parametrize("version", [10, 11])
+def test_entries_given_back_stay_so_in_order(version, nameless):
+    stream = Stream()
+    group = stream.groups[b"g"] = Group()
+    consumer = group.create_consumer(b"" if nameless else b"c", 7, -1)
+    for stream_id in range(1, 6):
+        group.add_pending(stream_id, consumer, 1000, stream_id)
+    group.give_back([encode(4), encode(2)], [9, 0])
+    read = loaded(keyspace_of(stream), version=version).databases[3].entries[b"s"]
+    assert state(read) == state(stream)
+    assert read.groups[b"g"].unowned.pending == 2
+    assert list(read.groups[b"g"].consumers) == [consumer.name]
+
+
+def test_a_payload_gives_what_was_given_back_to_a_consumer_without_name():
+    stream = Stream()
+    group = stream.groups[b"g"] = Group()
+    group.add_pending(1, group.create_consumer(b"c", 7), 1000, 3)
+    group.give_back([encode(1)], [3])
+    read = restore_value(dump_value(stream)).groups[b"g"]
+    assert [(each.name, ms, count) for _, each, ms, count in read] == [(b"", 0, 3)]
+
+
+def test_ids_of_producers_are_kept_and_will_be_forgotten_in_time():
+    stream = Stream()
+    known = stream.idempotency = Idempotency(60, 10)
+    known.record(b"p", b"1", 5 << 64)
+    known.record(b"p", b"\xff", 6 << 64)
+    known.record(b"q", b"1", 7 << 64)
+    known.duplicates = 3
+    twin = loaded(keyspace_of(stream))
+    read = twin.databases[3].entries[b"s"].idempotency
+    assert read in twin.idempotent
+    assert [(p, list(iids.items())) for p, iids in read.producers.items()] == [
+        (b"p", [(b"1", 5 << 64), (b"\xff", 6 << 64)]),
+        (b"q", [(b"1", 7 << 64)]),
+    ]
+    assert (read.duration, read.maxsize, read.added, read.duplicates) == (60, 10, 3, 3)
+
+
+def with_field(contents):
+    """A file whose stream is followed by a field of ours with these contents."""
+    stream = Stream()
+    stream.groups[b"g"] = Group()
+    data = b"".join(rdb_chunks(keyspace_of(stream), checksum=False))
+    end = data.index(b"\x15\x01t")
+    field = b"\xfa" + bytes((len(FIELD),)) + FIELD + bytes((len(contents),)) + contents
+    return ByteSource.of(data[:end] + field + data[end:])
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        b"\x01\x01\x01x",
+        b"\x01\x01\x01g\x01\x01c",
+        b"\x01\x01\x01g\x00\x01" + bytes(16),
+        b"\x01",
+        b"\x01\x00\x01",
+    ],
+)
+def test_a_broken_field_of_ours_is_refused(contents):
+    with pytest.raises(RdbError):
+        list(load_rdb(with_field(contents), Keyspace()))
+
+
+def test_a_field_of_a_later_rillet_is_passed_over():
+    keyspace = Keyspace()
+    list(load_rdb(with_field(b"\x02whatever"), keyspace))
+    assert len(keyspace.databases[3]) == 3
+
+
+# Types that only newer servers write
+
+
+def payload(value_type, body, version=14):
+    data = bytes((value_type,)) + body + version.to_bytes(2, "little")
+    return data + crc64(data).to_bytes(8, "little")
+
+
+def empty_stream(groups=b"\x00"):
+    """No nodes, no entries, last ID 5-0, no first and no deleted one, 3 added."""
+    return b"\x00\x00" + b"\x05\x00" + b"\x00\x00" + b"\x00\x00" + b"\x03" + groups
+
+
+def test_type_26_brings_its_settings():
+    read = restore_value(payload(26, empty_stream() + b"\x40\x64\x0a\x00\x02\x01"))
+    assert (read.last_id, read.entries_added) == (5 << 64, 3)
+    known = read.idempotency
+    assert (known.duration, known.maxsize, known.added, known.duplicates) == (100, 10, 2, 1)
+
+
+def test_ids_of_producers_in_type_26_are_refused_as_unknown():
+    with pytest.raises(RdbError, match="whose layout Rillet does not know"):
+        restore_value(payload(26, empty_stream() + b"\x40\x64\x0a\x01\x02\x01"))
+
+
+def raw(ms):
+    return (ms << 64).to_bytes(16, "big")
+
+
+def group_of_type_27(unowned):
+    facts = b"".join(raw(ms) + bytes(8) + bytes((count,)) for ms, count in ((1, 4), (2, 5), (3, 6)))
+    consumer = b"\x01c" + (9).to_bytes(8, "little") + (8).to_bytes(8, "little") + b"\x01" + raw(2)
+    return b"\x01\x01g\x05\x00\x03\x03" + facts + b"\x01" + consumer + unowned
+
+
+def test_type_27_tells_who_was_given_back_in_which_order():
+    body = empty_stream(group_of_type_27(b"\x02" + raw(3) + raw(1))) + b"\x40\x64\x0a\x00\x00\x00"
+    group = restore_value(payload(27, body)).groups[b"g"]
+    assert [text for block in group.unowned.blocks for text in block.ids] == [b"3-0", b"1-0"]
+    assert [(each.name, ms, count) for _, each, ms, count in group] == [
+        (b"", UNOWNED_MS, 4),
+        (b"c", 0, 5),
+        (b"", UNOWNED_MS, 6),
+    ]
+
+
+@pytest.mark.parametrize(
+    "unowned",
+    [b"\x01" + raw(1), b"\x02" + raw(2) + raw(1), b"\x02" + raw(1) + raw(1), b"\x02" + raw(1) + raw(7)],
+)
+def test_every_pending_entry_of_type_27_has_one_place(unowned):
+    body = empty_stream(group_of_type_27(unowned)) + b"\x40\x64\x0a\x00\x00\x00"
+    with pytest.raises(RdbError, match=r"no consumer|not found"):
+        restore_value(payload(27, body))

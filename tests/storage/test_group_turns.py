@@ -1,0 +1,139 @@
+"""Whose turn it is: the order in which a group's pending entries would be claimed, beside a plain list."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rillet.storage.blocks import UNOWNED_MS
+from rillet.storage.group import Group
+from rillet.storage.stream_id import encode
+
+SOME = st.lists(st.integers(0, 30), min_size=1, max_size=3, unique=True)
+COUNTS = st.lists(st.integers(1, 2), min_size=3, max_size=3)
+WHO = st.integers(0, 1)
+STEP = st.one_of(
+    st.tuples(st.just("deliver"), WHO, st.integers(1, 3)),
+    st.tuples(st.just("deliver"), WHO, st.integers(1, 3)),
+    st.tuples(st.just("move"), WHO, SOME, COUNTS, st.sampled_from([0, 0, 5]), st.booleans()),
+    st.tuples(st.just("give back"), SOME, COUNTS),
+    st.tuples(st.just("acknowledge"), SOME),
+    st.tuples(st.just("clock"), st.integers(-2, 3)),
+    st.tuples(st.just("copy")),
+)
+
+
+class Turns:
+    """A group, and its entries as pairs of time and id in the order of their turns."""
+
+    def __init__(self) -> None:
+        self.group = Group()
+        for name in (b"a", b"b"):
+            self.group.create_consumer(name, 0)
+        self.turns: list[tuple[int, bytes]] = []
+        self.now = 1000
+        self.last = 0
+
+    def who(self, number: int):
+        return list(self.group.consumers.values())[number]
+
+    def pick(self, numbers: list[int]) -> list[bytes]:
+        """Distinct pending ids."""
+        pending = [text for _, text in self.turns]
+        return list(dict.fromkeys(pending[number % len(pending)] for number in numbers)) if pending else []
+
+    def drop(self, ids: list[bytes]) -> None:
+        self.turns = [turn for turn in self.turns if turn[1] not in ids]
+
+    def put(self, ids: list[bytes], ms: int) -> None:
+        for text in ids:
+            self.drop([text])
+            at = len(self.turns)
+            while at and self.turns[at - 1][0] > ms:
+                at -= 1
+            self.turns.insert(at, (ms, text))
+
+    def do(self, name: str, *rest) -> None:
+        group = self.group
+        if name == "deliver":
+            who, number = rest
+            ids = [encode((self.last + at) << 64) for at in range(1, number + 1)]
+            group.deliver(self.who(who), ids, self.last << 64, (self.last + number) << 64, self.now)
+            self.last += number
+            self.put(ids, self.now)
+        elif name == "move":
+            who, numbers, counts, idle, any_pending = rest
+            ids = self.pick(numbers)
+            move = group.assign_each if any_pending else group.reassign_each
+            move(self.who(who), ids, self.now - idle, counts[: len(ids)])
+            self.put(ids, self.now - idle)
+        elif name == "give back":
+            ids = self.pick(rest[0])
+            group.give_back(ids, rest[1][: len(ids)])
+            self.put(ids, UNOWNED_MS)
+        elif name == "acknowledge":
+            ids = self.pick(rest[0])
+            group.acknowledge(ids)
+            self.drop(ids)
+        elif name == "clock":
+            self.now += rest[0]
+        else:
+            self.group = group.copy()
+
+
+@given(st.lists(STEP, max_size=50))
+def test_the_longest_idle_has_its_turn_first(steps):
+    turns = Turns()
+    for step in steps:
+        turns.do(*step)
+        for latest in (turns.now, turns.now - 3, UNOWNED_MS):
+            assert [text for text, _ in turns.group.oldest(latest)] == [
+                text for ms, text in turns.turns if ms <= latest
+            ]
+        assert turns.group.unowned.pending == sum(ms == UNOWNED_MS for ms, _ in turns.turns)
+        assert turns.group.oldest_ms() == (turns.turns[0][0] if turns.turns else None)
+
+
+class Watched(dict):
+    """A PEL that counts how often it is asked."""
+
+    asked = 0
+
+    def get(self, *words):
+        self.asked += 1
+        return super().get(*words)
+
+
+def test_claiming_few_of_many_looks_at_few():
+    group = Group()
+    consumer = group.create_consumer(b"c", 0)
+    number = 20_000
+    ids = [encode(at << 64) for at in range(1, number + 1)]
+    group.deliver(consumer, ids, 0, number << 64, 1)
+    group.pel = Watched(group.pel)
+    rounds = 200
+    for at in range(rounds):
+        turn = [text for text, _ in zip_first(group.oldest(1), 10)]
+        assert turn == ids[10 * at : 10 * at + 10]
+        group.acknowledge(turn)
+    assert group.pel.asked < rounds * 200
+
+
+def test_dead_blocks_in_front_are_passed_once():
+    group = Group()
+    consumer = group.create_consumer(b"c", 0)
+    number = 20_000
+    for at in range(1, number + 1):
+        group.deliver(consumer, [encode(at << 64)], (at - 1) << 64, at << 64, at)
+    group.pel = Watched(group.pel)
+    stuck, *ids = [encode(at << 64) for at in range(1, number + 1)]
+    for at in range(500):
+        turn = [text for text, _ in zip_first(group.oldest(number), 11)]
+        assert turn == [stuck, *ids[10 * at : 10 * at + 10]]
+        group.acknowledge(turn[1:])
+    assert len(group._times) < number
+    assert group.pel.asked < 500 * 100
+
+
+def zip_first(entries, number):
+    return [entry for entry, _ in zip(entries, range(number), strict=False)]
