@@ -9,7 +9,7 @@ from ..protocol.errors import WRONG_TYPE, ReplyError
 from ..storage.stream import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ..server.app import Server
     from ..server.replication.follower import Follower
@@ -220,6 +220,7 @@ class Client:
         *,
         on_missing: bool = False,
         look_at: Mapping[bytes, int] | None = None,
+        goes_on: Callable[[], bool] | None = None,
     ) -> None:
         """Wait until one of the keys is signalled, then run ``argv`` again; see ``server/blocking``.
 
@@ -229,8 +230,12 @@ class Client:
             argv: the command to run on wake-up (``$`` already replaced by a concrete ID).
             on_missing: the client also cares for the keys going away (XREADGROUP).
             look_at: by key, the millisecond after which waiting may be over without anybody changing the key.
+            goes_on: a cheap look at wake-up; True says that running ``argv`` would only block again, and must then
+                have done what running it would do besides.
         """
-        self.server.blocking.block(self, keys, timeout, argv, on_missing=on_missing, look_at=look_at)
+        self.server.blocking.block(
+            self, keys, timeout, argv, on_missing=on_missing, look_at=look_at, goes_on=goes_on
+        )
 
     @property
     def may_block(self) -> bool:

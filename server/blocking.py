@@ -27,7 +27,7 @@ from ..storage.stream import Stream
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ..commands.client import Client
     from ..storage.keyspace import Database
@@ -50,6 +50,9 @@ class Waiter:
     argv: list[bytes]
     on_missing: bool  # cares for the key going away or changing its type
     on_timeout: bytes | None = None  # the reply when the time is up; None: a null array
+    goes_on: Callable[[], bool] | None = (
+        None  # a cheap look: True if running the command would only block again
+    )
 
 
 class Blocking:
@@ -84,6 +87,7 @@ class Blocking:
         on_missing: bool,
         on_timeout: bytes | None = None,
         look_at: Mapping[bytes, int] | None = None,
+        goes_on: Callable[[], bool] | None = None,
     ) -> None:
         """Let a client wait; see ``Client.block``. Without keys it waits for its time alone (WAIT)."""
         again = self._resumed
@@ -94,7 +98,15 @@ class Blocking:
             deadline = self.server.clock.tick() + timeout if timeout else None
             entry = self.server.dispatcher.current
         waiter = Waiter(
-            client, client.db, tuple(dict.fromkeys(keys)), deadline, entry, argv, on_missing, on_timeout
+            client,
+            client.db,
+            tuple(dict.fromkeys(keys)),
+            deadline,
+            entry,
+            argv,
+            on_missing,
+            on_timeout,
+            goes_on,
         )
         self.waiters[client] = waiter
         client.blocked = waiter
@@ -146,15 +158,24 @@ class Blocking:
             for db, key in ready:
                 for waiter in list(self.waiting.get((db, key), {}).values()):
                     if self.waiters.get(waiter.client) is waiter and self._concerns(waiter, db, key):
-                        if self.server.compat.runs_again:
-                            self._run_again(waiter)
-                        else:
+                        if not self.server.compat.runs_again:
                             self._serve_from(waiter, key)
+                        elif waiter.goes_on is not None and waiter.goes_on():
+                            self._to_the_tail(waiter)
+                        else:
+                            self._run_again(waiter)
 
     @staticmethod
     def _concerns(waiter: Waiter, db: Database, key: bytes) -> bool:
         """XREAD waits for a stream and nothing else; XREADGROUP also wants to know of any other fate of the key."""
         return waiter.on_missing or type(db.peek(key)) is Stream
+
+    def _to_the_tail(self, waiter: Waiter) -> None:
+        """As blocking again would: behind everybody who waits for the same keys."""
+        for key in waiter.keys:
+            there = self.waiting[waiter.db, key]
+            del there[waiter.client]
+            there[waiter.client] = waiter
 
     def _serve_from(self, waiter: Waiter, key: bytes) -> None:
         """Answer a reader from the one key that was signalled, as 7.0 does; it may go on waiting where it stands."""

@@ -437,3 +437,47 @@ def test_many_blocked_consumers_share_the_entries_without_loss_or_double(server)
     assert admin.xpending("s", "g")["pending"] == 0
     admin.close()
     assert isinstance(admin, redis.Redis)
+
+
+# A reader that is passed over
+
+
+def test_a_reader_that_is_passed_over_was_seen_nevertheless(server, wire, blocked):
+    wire.call("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
+    first, second = blocked(*read_group("first")), blocked(*read_group("second"))
+    server.clock.advance(seconds=10)
+    wire.call("XADD", "s", "1-0", "f", "v")
+    first.read()
+    consumers = wire.call("XINFO", "CONSUMERS", "s", "g").encode()
+    assert b"second" in consumers
+    idle = [int(line[1:]) for line in consumers.split(b"\r\n") if line.startswith(b":1") and len(line) > 5]
+    assert not idle  # nobody was idle for ten seconds
+    wire.call("XADD", "s", "2-0", "f", "v")
+    second.read()
+
+
+def test_readers_of_two_streams_that_are_passed_over_go_behind_those_of_the_other_one(wire, blocked):
+    wire.call("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
+    wire.call("XGROUP", "CREATE", "t", "g", "$", "MKSTREAM")
+    first = blocked(*read_group("first"))
+    both = blocked(*read_group("both", keys=("s", "t")))
+    other = blocked(*read_group("other", keys=("t",)))
+    wire.call("XADD", "s", "1-0", "f", "v")
+    first.read()
+    wire.call("XADD", "t", "1-0", "f", "v")
+    assert b"1-0" in other.read().encode()
+    wire.call("XADD", "t", "2-0", "f", "v")
+    assert b"2-0" in both.read().encode()
+
+
+@pytest.mark.parametrize(
+    "what", [("XGROUP", "DELCONSUMER", "s", "g", "c"), ("XGROUP", "SETID", "s", "g", "0")]
+)
+def test_a_reader_whose_group_changed_meanwhile_reads_anew(wire, blocked, what):
+    wire.call("XADD", "s", "1-0", "f", "v")
+    wire.call("XGROUP", "CREATE", "s", "g", "$")
+    waiting = blocked(*read_group("c"))
+    wire.call(*what)
+    wire.call("XADD", "s", "2-0", "f", "v")
+    assert b"2-0" in waiting.read().encode()
+    assert b"$1\r\nc\r\n" in wire.call("XINFO", "CONSUMERS", "s", "g").encode()

@@ -24,7 +24,7 @@ from rillet.server.clock import Clock
 from rillet.storage.keyspace import Database, Keyspace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 
 class FakePropagation:
@@ -63,6 +63,7 @@ class FakeBlocking:
         self.waiting: list[tuple[Client, list[bytes], int, list[bytes], bool]] = []
         self.unblocked: list[tuple[Client, bytes | None]] = []
         self.look_at: Mapping[bytes, int] | None = None
+        self.goes_on: Callable[[], bool] | None = None
 
     def block(
         self,
@@ -73,8 +74,10 @@ class FakeBlocking:
         *,
         on_missing: bool = False,
         look_at: Mapping[bytes, int] | None = None,
+        goes_on: Callable[[], bool] | None = None,
     ) -> None:
         self.look_at = look_at
+        self.goes_on = goes_on
         self.waiting.append((client, list(keys), timeout, argv, on_missing))
 
     def unblock(self, client: Client, error: bytes | None = None) -> None:
