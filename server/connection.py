@@ -41,7 +41,7 @@ class Connection(Client, asyncio.Protocol):
         "over_limit_since",
         "parser",
         "resuming",
-        "running",
+        "stats",
         "transport",
         "waiting_bytes",
     )
@@ -54,11 +54,12 @@ class Connection(Client, asyncio.Protocol):
         self.backlog: list[list[bytes]] = []
         self.waiting_bytes = 0
         self.outbox: list[bytes] = []
-        self.running = False
+        self.stats = server.stats
         self.congested = False
         self.over_limit_since = 0  # milliseconds; over the soft output limit
         self.resuming = False
         self.one_at_a_time = not self.authenticated
+        self.update_plain()
 
     # asyncio.Protocol: the life of the connection
 
@@ -128,14 +129,26 @@ class Connection(Client, asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse and run what arrived, or keep it while the client has to wait."""
+        size = len(data)
+        self.net_in += size
+        stats = self.stats
+        stats.net_input += size
+        stats.reads_processed += 1
+        if not self.plain:
+            self._receive_carefully(data)
+            return
+        batch = self.parser.feed(data)
+        if batch:
+            self._run(batch)
+        if self.parser.error is not None:
+            self._give_up_when_done()
+
+    def _receive_carefully(self, data: bytes) -> None:
+        """The same for a client in any state, as long as it is there."""
         if self.close_asap:
             return
-        self.net_in += len(data)
-        stats = self.server.stats
-        stats.net_input += len(data)
-        stats.reads_processed += 1
         batch = self.parser.feed(data)
-        if self.backlog or self.blocked is not None or self.postponed or self.congested or self.resuming:
+        if self.backlog or self.resuming or self._must_wait():
             self.backlog.extend(batch)
             self.waiting_bytes += len(data)
             if self.waiting_bytes > self.server.config.client_query_buffer_limit:
@@ -152,6 +165,7 @@ class Connection(Client, asyncio.Protocol):
         """Before AUTH the parser gives one command at a time: it may be the one that lifts the limits."""
         while self.one_at_a_time and not self._must_wait():
             self.one_at_a_time = not self.authenticated
+            self.update_plain()
             batch = self.parser.feed(b"")
             if not batch:
                 return
@@ -159,29 +173,38 @@ class Connection(Client, asyncio.Protocol):
 
     def _run(self, batch: list[list[bytes]]) -> None:
         server = self.server
-        now = server.clock.tick()
-        server.keyspace.now = now
-        self.last_interaction = now
+        self.last_interaction = server.keyspace.now = server.clock.tick()
         server.current_client = self
-        self.running = True
         try:
             if len(batch) <= _SLICE:
                 out, taken = server.dispatcher.run(self, batch)
             else:
                 out, taken = self._run_in_slices(batch)
         finally:
-            self.running = False
             server.current_client = None
-        server.stats.commands_processed += taken
+        stats = self.stats
+        stats.commands_processed += taken
         self.total_commands += taken
+        if not out or not self.plain or server.holds_replies or server.observed:
+            self._end_run(batch, out, taken)
+            return
+        # As `_end_run`, of which this is the usual case: a plain client is there, and nothing of it is left to do.
+        reply = out[0] if len(out) == 1 else b"".join(out)
+        size = len(reply)
+        self.net_out += size
+        stats.net_output += size
+        stats.writes_processed += 1
+        self.transport.write(reply)  # type: ignore[union-attr]
+
+    def _end_run(self, batch: list[list[bytes]], out: list[bytes], taken: int) -> None:
+        """Send the replies, and keep what could not be run yet."""
+        server = self.server
         if taken < len(batch):
             self.backlog = batch[taken:]
-        else:
-            self.waiting_bytes = 0
         if out:
             self.write(out[0] if len(out) == 1 else b"".join(out))
-        elif self.server.persistence.has_unwritten():
-            self.server.persistence.schedule_flush()
+        elif server.persistence.has_unwritten():
+            server.persistence.schedule_flush()
         if server.tracking.broadcasts:
             server.tracking.send_broadcasts()
         if self.close_asap:
@@ -213,15 +236,19 @@ class Connection(Client, asyncio.Protocol):
         """Go on with the backlog in the next turn of the loop: whoever released us is still at work."""
         if not self.resuming and not self.close_asap:
             self.resuming = True
+            self.update_plain()
             self.server.loop.call_soon(self._resume)
 
     def _resume(self) -> None:
         self.resuming = False
+        self.update_plain()
         if self._must_wait():
             return
         batch, self.backlog = self.backlog, []
         if batch:
             self._run(batch)
+        if not self.backlog:
+            self.waiting_bytes = 0
         if self.one_at_a_time:
             self._run_unauthenticated()
         if self.parser.error is not None:
@@ -243,7 +270,7 @@ class Connection(Client, asyncio.Protocol):
 
     def send(self, data: bytes) -> None:
         """Write a push message; while the client runs a command it follows that command's reply."""
-        if self.running:
+        if self.server.current_client is self:
             self.deferred.append(data)
             self.plain = False  # so that the dispatcher looks
         else:
@@ -265,7 +292,7 @@ class Connection(Client, asyncio.Protocol):
             return
         size = len(data)
         self.net_out += size
-        stats = self.server.stats
+        stats = self.stats
         stats.net_output += size
         stats.writes_processed += 1
         if self.server.holds_replies:
@@ -305,6 +332,7 @@ class Connection(Client, asyncio.Protocol):
             self.replica.pause()
             return
         self.congested = True
+        self.update_plain()
         self.server.congested.add(self)
         if self.transport is not None and not self.transport.is_closing():
             self.transport.pause_reading()
@@ -316,6 +344,7 @@ class Connection(Client, asyncio.Protocol):
             self.replica.resume()
             return
         self.congested = False
+        self.update_plain()
         self.server.congested.discard(self)
         if self.transport is not None and not self.transport.is_closing():
             self.transport.resume_reading()
@@ -334,7 +363,7 @@ class Connection(Client, asyncio.Protocol):
             return
         if not after_reply:
             transport.abort()
-        elif not self.running:
+        elif self.server.current_client is not self:
             self._close_when_written()
 
     def _close_when_written(self) -> None:
@@ -346,13 +375,16 @@ class Connection(Client, asyncio.Protocol):
             self.transport.close()
 
     def update_plain(self) -> None:
-        """Keep the parser's idea of authentication in step with the client's modes."""
+        """A plain client's connection has nothing to wait for either; and the parser must know who may do what."""
         super().update_plain()
         parser: RequestParser | None = getattr(self, "parser", None)
-        if parser is not None:
-            parser.authenticated = self.authenticated
-            if not self.authenticated:  # RESET
-                self.one_at_a_time = True
+        if parser is None:
+            return  # the client is still being made
+        parser.authenticated = self.authenticated
+        if not self.authenticated:  # RESET
+            self.one_at_a_time = True
+        if self.one_at_a_time or self.congested or self.resuming:
+            self.plain = False
 
 
 def _address(name: object) -> bytes:
