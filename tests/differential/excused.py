@@ -285,6 +285,9 @@ PAST = "a SET with a past time is written as it is in Redis, the deletion when t
 EFFECTS: dict[str, Effects] = {
     "multi-in-multi": Effects(NESTED, (), (b"SET a 6",)),
     "watch-in-multi": Effects(NESTED, (), (b"SET a 1",)),
+    "restored-in-the-past": Effects(
+        "lazyfree-lazy-server-del is off by default in Redis, on in Valkey", (b"UNLINK k",), (b"DEL k",)
+    ),
     "set-in-the-past": Effects(PAST, (b"DEL k",), (b"SET k v PXAT 1", b"DEL k")),
     "set-in-the-past-again": Effects(PAST, (), (b"SET k v PXAT 1000", b"DEL k")),
 }

@@ -286,7 +286,6 @@ def test_rillet_reads_what_a_real_server_wrote(redis7, valkey, kind, generated):
     agree(kind, seen[kind], seen["rillet-8.0"])
 
 
-@pytest.mark.xfail(reason="BGREWRITEAOF comes later; then this mark goes")
 def test_a_rewritten_file_holds_what_a_real_server_writes(logged):
     # The rewrite form of streams (streams.md 16), group by group, byte by byte.
     run = [

@@ -65,6 +65,19 @@ def test_without_replicas_nothing_is_kept_for_them():
     assert not propagation.active
 
 
+def test_replicas_are_told_in_older_words_what_the_file_keeps_as_it_is():
+    streams = Streams()
+    propagation = streams.propagation
+    propagation.add_with_older(0, [b"NEW"], [[b"OLD", b"1"], [b"OLD", b"2"]])
+    propagation.flush()
+    propagation.add_with_older(0, [b"NEWER"], [])
+    propagation.flush()
+    propagation.add(0, [b"DEL", b"a"])
+    propagation.flush()
+    assert streams.file == [lines("SELECT 0", "NEW"), lines("NEWER"), lines("DEL a")]
+    assert streams.sent == [lines("MULTI", "SELECT 0", "OLD 1", "OLD 2", "EXEC"), lines("DEL a")]
+
+
 def test_forgotten_effects_leave_nothing_behind():
     streams = Streams()
     propagation = streams.propagation

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.wire import encode_command
 
-from rillet.storage.aof_scan import End, scan_by_hand, scan_quickly
+from rillet.storage.aof_loader import AofLoader
+from rillet.storage.aof_scan import End, Transactions, scan_by_hand, scan_quickly
 
 
 def encode(command: list[bytes]) -> bytes:
@@ -37,6 +38,8 @@ def test_both_scanners_take_the_same_commands_from_any_beginning_of_a_file(writt
         rest = scan_by_hand(data[quick.consumed :])
         assert quick.commands + rest.commands == by_hand.commands
         assert quick.consumed + rest.consumed == by_hand.consumed
+        numbers = range(len(quick.commands))
+        assert list(map(quick.start_of, numbers)) == list(map(by_hand.start_of, numbers))
 
 
 @given(st.binary(max_size=60), st.lists(groups, max_size=3))
@@ -54,13 +57,6 @@ def test_ordinary_records_take_the_quick_way():
     scan = scan_quickly(data)
     assert scan is not None
     assert scan.commands == records[:-1]
-
-
-def test_the_quick_way_stops_before_a_transaction_that_may_go_on():
-    records = [[b"SET", b"a", b"b"], [b"MULTI"], [b"DEL", b"a"], [b"DEL", b"b"]]
-    scan = scan_quickly(b"".join(map(encode, records)))
-    assert scan is not None
-    assert scan.commands == records[:1]
 
 
 def test_other_kinds_of_values_do_not_take_the_quick_way():
@@ -88,18 +84,62 @@ def test_a_length_beyond_the_data_tells_how_much_is_needed():
     assert (scan.end, scan.consumed, scan.needs) == (End.SHORT, 14, 4 + 11 + 99999999 + 2)
 
 
-def test_a_transaction_in_small_letters_does_not_take_the_quick_way():
-    records = [[b"SET", b"a", b"b"], [b"multi"], [b"DEL", b"a"], [b"DEL", b"b"]]
-    assert scan_quickly(b"".join(map(encode, records))) is None
-
-
 def test_a_piece_that_ends_within_a_value_does_not_take_the_quick_way():
     # As many simple strings as the unfinished command has values: their numbers alone would tell nothing.
     data = b"*3\r\n+a\r\n+b\r\n+c\r\n" + encode([b"PING"]) + b"*2\r\n$3\r\nSET\r\n$99\r\nvalue\r\n*1\r\n"
     assert scan_quickly(data) is None
 
 
+@given(st.lists(groups, max_size=6), st.data(), st.sampled_from([scan_quickly, scan_by_hand]))
+def test_transactions_are_put_together_from_any_pieces(written, data, scanner):
+    encoded = b"".join(map(encode, flat(written)))
+    encoded = encoded[: data.draw(st.integers(0, len(encoded)))]
+    transactions = Transactions()
+    given_so_far = []
+    start = end = 0
+    while end < len(encoded):
+        end = min(end + data.draw(st.integers(1, 200)), len(encoded))
+        scan = scanner(encoded[start:end]) or scan_by_hand(encoded[start:end])
+        given_so_far += transactions.take(scan, start)
+        start += scan.consumed
+    whole, size = [], 0
+    for group in written:
+        length = len(b"".join(map(encode, group)))
+        if size + length > len(encoded):
+            # Of a group that is cut, nothing is given, and its place is known once its MULTI was whole.
+            begun = len(group) > 1 and size + len(encode(group[0])) <= len(encoded)
+            assert transactions.opened_at == (size if begun else None)
+            break
+        whole += group
+        size += length
+    assert given_so_far == whole
+
+
+def test_a_large_transaction_is_not_taken_by_hand(tmp_path, monkeypatch):
+    sizes = []
+
+    def slowly(data):
+        sizes.append(len(data))
+        return scan_by_hand(data)
+
+    monkeypatch.setattr("rillet.storage.aof_loader.scan_by_hand", slowly)
+    commands = [
+        [b"MULTI"],
+        *[[b"XADD", b"s", b"%d-1" % number, b"f", b"v"] for number in range(500)],
+        [b"EXEC"],
+    ]
+    folder = tmp_path / "appendonlydir"
+    folder.mkdir()
+    (folder / "a.manifest").write_bytes(b"file a.1.incr.aof seq 1 type i\n")
+    (folder / "a.1.incr.aof").write_bytes(b"".join(map(encode, commands)))
+    loader = AofLoader(tmp_path, "appendonlydir", "a", chunk_size=1000)
+    assert flat(loader.batches()) == commands
+    assert max(sizes) < 100
+
+
 def test_a_multi_within_a_transaction_does_not_begin_another():
     begun = [[b"MULTI"], [b"DEL", b"a"], [b"MULTI"], [b"DEL", b"b"]]
+    transactions = Transactions()
     scan = scan_by_hand(encode([b"PING"]) + b"".join(map(encode, begun)))
-    assert (scan.commands, scan.consumed, scan.in_transaction) == ([[b"PING"]], 14, True)
+    assert (transactions.take(scan, 0), transactions.opened_at) == ([[b"PING"]], 14)
+    assert transactions.take(scan_by_hand(encode([b"EXEC"])), 99) == [*begun, [b"EXEC"]]

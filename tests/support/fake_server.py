@@ -49,6 +49,11 @@ class FakePropagation:
     def add_for_replicas(self, db_index: int, argv: Sequence[bytes]) -> None:
         """What the data does not show is not kept."""
 
+    def needs_older(self, since: tuple[int, int]) -> bool:
+        """There are no replicas."""
+        assert since
+        return False
+
     def take(self) -> list[list[bytes]]:
         """The effects so far; they are forgotten."""
         taken, self.effects = self.effects, []

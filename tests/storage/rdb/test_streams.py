@@ -236,9 +236,57 @@ def test_type_26_brings_its_settings():
     assert (known.duration, known.maxsize, known.added, known.duplicates) == (100, 10, 2, 1)
 
 
-def test_ids_of_producers_in_type_26_are_refused_as_unknown():
-    with pytest.raises(RdbError, match="whose layout Rillet does not know"):
-        restore_value(payload(26, empty_stream() + b"\x40\x64\x0a\x01\x02\x01"))
+def test_type_26_brings_the_ids_of_producers():
+    producers = b"\x02" + b"\x01p\x02" + b"\x01a\x01\x00" + b"\x01b\x02\x03" + b"\x01q\x00"
+    read = restore_value(payload(26, empty_stream() + b"\x40\x64\x0a" + producers + b"\x02\x01"))
+    assert read.idempotency.producers == {b"p": {b"a": 1 << 64, b"b": 2 << 64 | 3}}
+    assert list(read.idempotency.producers[b"p"]) == [b"a", b"b"]
+    assert (read.idempotency.added, read.idempotency.duplicates) == (2, 1)
+
+
+def test_a_producer_that_is_named_twice_is_refused():
+    producers = b"\x02" + b"\x01p\x01\x01a\x01\x00" * 2
+    with pytest.raises(RdbError, match="Duplicated idempotent producer"):
+        restore_value(payload(26, empty_stream() + b"\x40\x64\x0a" + producers + b"\x02\x01"))
+
+
+def rich_stream():
+    """A stream with a producer, and a group in which two entries were given back, the later one first."""
+    stream = Stream()
+    group = stream.groups[b"g"] = Group()
+    for ms in (1, 2, 3):
+        group.add_pending(ms << 64, group.create_consumer(b"c%d" % ms, 7, 8), 1000, ms)
+    group.give_back([b"3-0", b"1-0"], [9, 1])
+    state = stream.idempotency = Idempotency(60, 10)
+    state.record(b"p", b"i", 5 << 64 | 6)
+    state.duplicates = 4
+    return stream
+
+
+@pytest.mark.parametrize("version", [13, 14])
+def test_what_the_newest_types_hold_needs_no_field_of_ours(version):
+    stream = rich_stream()
+    data = dump_value(stream, version=version)
+    assert data[0] == {13: 26, 14: 27}[version]
+    read = restore_value(data)
+    assert read.idempotency.producers == stream.idempotency.producers
+    assert (read.idempotency.duration, read.idempotency.maxsize) == (60, 10)
+    assert (read.idempotency.added, read.idempotency.duplicates) == (1, 4)
+    if version == 14:
+        assert list(read.groups[b"g"]) != []
+        assert [text for text, _ in read.groups[b"g"].given_back()] == [b"3-0", b"1-0"]
+        assert sorted(read.groups[b"g"].consumers) == [b"c1", b"c2", b"c3"]
+        assert b"rillet" not in b"".join(rdb_chunks(keyspace_of(stream), version=version))
+    twin = loaded(keyspace_of(stream), version=version).databases[3].entries[b"s"]
+    assert [text for text, _ in twin.groups[b"g"].given_back()] == [b"3-0", b"1-0"]
+    assert [(each.name, ms, count) for _, each, ms, count in twin.groups[b"g"]] == [
+        (each.name, ms, count) for _, each, ms, count in stream.groups[b"g"]
+    ]
+
+
+def test_a_stream_without_producers_has_the_settings_of_the_server():
+    read = restore_value(dump_value(Stream(), version=14, idempotency_defaults=(7, 8)))
+    assert (read.idempotency.duration, read.idempotency.maxsize, read.idempotency.producers) == (7, 8, {})
 
 
 def raw(ms):
