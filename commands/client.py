@@ -9,7 +9,7 @@ from ..protocol.errors import WRONG_TYPE, ReplyError
 from ..storage.stream import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ..server.app import Server
     from ..server.replication.follower import Follower
@@ -197,6 +197,13 @@ class Client:
         propagation = self.server.propagation
         if propagation.active:
             propagation.add(self.db.index, argv)
+
+    def propagate_with_older(self, argv: Sequence[bytes], older: Iterable[Sequence[bytes]] | None) -> None:
+        """As ``propagate``, but replicas are told the older commands instead (None: the same)."""
+        if older is None:
+            self.propagate(argv)
+        else:
+            self.server.propagation.add_with_older(self.db.index, argv, older)
 
     # The reply path
 

@@ -8,6 +8,7 @@ from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError
 from ..storage import events
 from ..storage.rdb import PayloadRefusedError, RdbError, dump_value, restore_value
+from ..storage.stream import Stream
 from .arguments import INT64_MAX, Arguments, parse_integer
 from .syntax import keys as syntax
 from .table import command, key
@@ -42,7 +43,13 @@ def dump(client: Client, args: list[bytes]) -> bytes:
     value = client.db.read(args[1])
     if value is None:
         return replies.null(client.resp)
-    return replies.bulk(dump_value(value, version=client.server.config.rdb_version))
+    return replies.bulk(
+        dump_value(
+            value,
+            version=client.server.config.rdb_version,
+            idempotency_defaults=client.server.keyspace.idempotency_defaults,
+        )
+    )
 
 
 def _restore(client: Client, args: list[bytes]) -> bytes:
@@ -89,6 +96,8 @@ def _restore(client: Client, args: list[bytes]) -> bytes:
             client.propagate([b"UNLINK" if client.server.config.lazyfree_lazy_server_del else b"DEL", name])
         return replies.OK
     db.replace(name, value)
+    if isinstance(value, Stream):
+        keyspace.watch_idempotency(value)
     if expiry:
         db.set_expiry(name, expiry)
     if idle >= 0:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..protocol.errors import ReplyError
+from ..protocol import replies
+from ..protocol.errors import ReplyError, shown
 from ..storage import events
 from ..storage.stream import Stream
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from .compat import Compat
     from .table import Handler
 
+_IDMP_PARAMETERS: Final = (b"stream-idmp-duration", b"stream-idmp-maxsize")
 _UNTOLD: Final = -2  # a time at which no consumer was ever active
 
 
@@ -25,8 +27,10 @@ def handler_of(compat: Compat, name: str, handler: Handler) -> Handler:
             return xreadgroup_7_0
         if name in {"xclaim", "xautoclaim"}:
             return _making_consumers_late(handler)
-    if name == "config|set" and not compat.knows("8.2"):
-        return _naming_older_events(handler)
+    if name == "config|set" and not compat.knows("8.6"):
+        return _setting_older_parameters(compat, handler)
+    if name == "config|get" and not compat.knows("8.6"):
+        return _getting_older_parameters(handler)
     if name.endswith("|help") and not compat.print_this_help:
         return _printing_help(handler)
     return handler
@@ -67,18 +71,43 @@ def _making_consumers_late(handler: Handler) -> Handler:
     return claim
 
 
-def _naming_older_events(handler: Handler) -> Handler:
-    """CONFIG SET before there were the classes o and c of notify-keyspace-events."""
+def _setting_older_parameters(compat: Compat, handler: Handler) -> Handler:
+    """CONFIG SET before there was IDMP, and before the classes o and c of notify-keyspace-events."""
 
     def config_set(client: Client, args: list[bytes]) -> bytes | None:
+        for at in range(2, len(args) - 1, 2):
+            name = args[at].lower()
+            if name in _IDMP_PARAMETERS:
+                raise ReplyError(
+                    b"ERR Unknown option or number of arguments for CONFIG SET - '%b'" % shown(args[at])
+                )
+            if name == b"notify-keyspace-events" and not compat.knows("8.2"):
+                args = args.copy()
+                args[at + 1] = args[at + 1].replace(b"o", b"?").replace(b"c", b"?")
         try:
             return handler(client, args)
         except ReplyError as error:
+            if compat.knows("8.2"):
+                raise
             raise ReplyError(
                 error.text.replace(b"Use 'Ag$lshzxeKEtmdnoc'", b"Use 'Ag$lshzxeKEtmdn'")
             ) from None
 
     return config_set
+
+
+def _getting_older_parameters(handler: Handler) -> Handler:
+    """CONFIG GET before there was IDMP."""
+
+    def config_get(client: Client, args: list[bytes]) -> bytes | None:
+        reply = handler(client, args)
+        if reply is None or not any(name in reply for name in _IDMP_PARAMETERS):
+            return reply
+        found = client.server.config.get(args[2:])
+        pairs = [(name, replies.bulk(value)) for name, value in found.items() if name not in _IDMP_PARAMETERS]
+        return replies.map_of(pairs, client.resp)
+
+    return config_get
 
 
 def _printing_help(handler: Handler) -> Handler:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError
 from ..storage import events, stream_id
-from ..storage.references import forget, is_referenced
+from ..storage.references import forget, holders, is_referenced
 from .arguments import Arguments, parse_integer
+from .older_replicas import POLICIES_SINCE, deletion, needs_older
 from .stream_ids import parse_ids
 from .stream_trimming import POLICIES
 from .syntax import streams as syntax
@@ -55,15 +56,29 @@ def _integers(numbers: list[int]) -> bytes:
     return replies.array([replies.integer(number) for number in numbers])
 
 
-def _finish(client: Client, args: list[bytes], deleted: int, changed: int) -> None:
-    """Tell what was done: entries deleted, and in all this many changes."""
+def _finish(
+    client: Client,
+    args: list[bytes],
+    deleted: list[bytes],
+    changed: int,
+    held: list[tuple[bytes, list[bytes]]] | None,
+) -> None:
+    """Tell what was done.
+
+    Args:
+        client: who asked.
+        args: the words.
+        deleted: ids of the entries that went.
+        changed: entries and references that went.
+        held: which references those are, by group; None if nobody needs to know.
+    """
     keyspace = client.db.keyspace
     if deleted:
         client.db.modified(args[1])
         keyspace.notify(events.STREAM, b"xdel", args[1], client.db)
     if changed:
         keyspace.dirty += changed
-        client.propagate(args)
+        client.propagate_with_older(args, None if held is None else deletion(args[1], held, deleted))
 
 
 # XDELEX key [KEEPREF | DELREF | ACKED] IDS numids id [id ...]
@@ -86,10 +101,23 @@ def xdelex(client: Client, args: list[bytes]) -> bytes:
     policy, words = _policy_and_ids(args, 2)
     if stream is None:
         return _integers([_NOT_FOUND] * len(words))
-    found = [_delete(stream, policy, number) for number in parse_ids(words)]
-    deleted = sum(result == _DELETED for result, _ in found)
-    _finish(client, args, deleted, deleted + sum(references for _, references in found))
+    numbers = parse_ids(words)
+    held = None
+    if needs_older(client, POLICIES_SINCE):
+        held = holders(stream, _texts(numbers)) if policy == b"DELREF" else []
+    found = [_delete(stream, policy, number) for number in numbers]
+    deleted = [
+        stream_id.encode(number)
+        for number, (result, _) in zip(numbers, found, strict=True)
+        if result == _DELETED
+    ]
+    _finish(client, args, deleted, len(deleted) + sum(references for _, references in found), held)
     return _integers([result for result, _ in found])
+
+
+def _texts(numbers: list[int]) -> list[bytes]:
+    """The ids in canonical form, each once."""
+    return list(dict.fromkeys(map(stream_id.encode, numbers)))
 
 
 def _delete(stream: Stream, policy: bytes, number: int) -> tuple[int, int]:
@@ -122,9 +150,15 @@ def xackdel(client: Client, args: list[bytes]) -> bytes:
     group = None if stream is None else stream.groups.get(args[2])
     if stream is None or group is None:
         return _integers([_NOT_FOUND] * len(words))
+    numbers = parse_ids(words)
+    held = None
+    if needs_older(client, POLICIES_SINCE):
+        pending = [text for text in _texts(numbers) if text in group.pel]
+        held = holders(stream, pending) if policy == b"DELREF" else [(args[2], pending)]
     results: list[int] = []
-    deleted = changed = 0
-    for number in parse_ids(words):
+    deleted: list[bytes] = []
+    changed = 0
+    for number in numbers:
         text = stream_id.encode(number)
         if not group.acknowledge([text]):
             results.append(_NOT_FOUND)
@@ -135,7 +169,8 @@ def xackdel(client: Client, args: list[bytes]) -> bytes:
             continue
         if policy == b"DELREF":
             forget(stream, [text])
-        deleted += stream.delete(number)
+        if stream.delete(number):
+            deleted.append(text)
         results.append(_DELETED)
-    _finish(client, args, deleted, changed)
+    _finish(client, args, deleted, changed, held)
     return _integers(results)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..protocol.errors import SYNTAX, ReplyError
 from ..storage import stream_id
-from ..storage.references import forget, trim_acked_before, trim_acked_to_length
+from ..storage.references import forget, holders, trim_acked_before, trim_acked_to_length
 from .arguments import parse_integer
+from .older_replicas import IDMP_SINCE, POLICIES_SINCE, needs_older
 from .stream_ids import parse_id, parse_new_id
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ class AddOrTrim:
         seq_given: XADD: False for ``ms-*``.
         producer: XADD: the pid of IDMP or IDMPAUTO, empty without.
         iid: XADD: the idempotent ID, empty for IDMPAUTO.
+        tells_older: replicas must be told of the policy or the producer in older words. Only then the next two are
+            filled in, and only with DELREF or ACKED.
+        removed: ids of the entries that were trimmed.
+        held: which of them the groups had pending: names and ids.
     """
 
     strategy: bytes | None = None
@@ -57,6 +62,9 @@ class AddOrTrim:
     id_at: int = 0
     producer: bytes = b""
     iid: bytes = b""
+    tells_older: bool = False
+    removed: list[bytes] = field(default_factory=list)
+    held: list[tuple[bytes, list[bytes]]] = field(default_factory=list)
 
     def trim(self, stream: Stream) -> int:
         """Trim the stream; returns how many entries went."""
@@ -64,13 +72,19 @@ class AddOrTrim:
         if self.policy == b"ACKED" and stream.groups:
             trim_acked = trim_acked_to_length if by_length else trim_acked_before
             removed, self.reached = trim_acked(
-                stream, self.threshold, approximate=self.approximate, limit=self.limit
+                stream,
+                self.threshold,
+                approximate=self.approximate,
+                limit=self.limit,
+                removed_ids=self.removed if self.tells_older else None,
             )
             return removed
         gone: list[bytes] | None = [] if self.policy == b"DELREF" and stream.groups else None
         trim = stream.trim_to_length if by_length else stream.trim_before
         removed = trim(self.threshold, approximate=self.approximate, limit=self.limit, removed_ids=gone)
         if gone:
+            if self.tells_older:
+                self.held = holders(stream, gone)
             forget(stream, gone)
         return removed
 
@@ -168,6 +182,8 @@ def parse_add_or_trim(client: Client, args: list[bytes], *, adding: bool) -> Add
             raise ReplyError(LIMIT_WITHOUT_TILDE)
     elif options.approximate:
         options.limit = _default_limit(client.server.config.stream_node_max_entries)
+    if options.policy is not None or options.producer:
+        options.tells_older = needs_older(client, IDMP_SINCE if options.producer else POLICIES_SINCE)
     return options
 
 

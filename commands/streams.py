@@ -11,6 +11,7 @@ from ..storage.stream import Stream
 from ..storage.stream_id import MAX_ID, encode
 from .arguments import Arguments, parse_integer
 from .idempotency import answer_duplicate
+from .older_replicas import add_or_trim
 from .stream_ids import parse_id, parse_ids, parse_interval
 from .stream_trimming import parse_add_or_trim
 from .syntax import streams as syntax
@@ -40,7 +41,8 @@ _LENGTHS: Final = tuple(b"$%d" % n for n in range(1025))
 _COUNTS: Final = tuple(b"*%d" % n for n in range(129))
 
 
-# XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [MAXLEN | MINID [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]
+# XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO pid | IDMP pid iid]
+#     [MAXLEN | MINID [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]
 @command(
     "XADD",
     arity=-5,
@@ -122,7 +124,8 @@ def xadd(client: Client, args: list[bytes]) -> bytes:
             options.rewrite(propagated, stream)
             if options.new_id is None or not options.seq_given:
                 propagated[options.id_at] = encode(stream_id)
-            propagation.add(db.index, propagated)
+            older = add_or_trim(propagated, options, stream) if options.tells_older else None
+            client.propagate_with_older(propagated, older)
     if db.awaited:
         db.signal_ready(name)
     return reply
@@ -306,7 +309,8 @@ def xtrim(client: Client, args: list[bytes]) -> bytes:
         _changed(client, name, b"xtrim", removed)
         propagated = args.copy()
         options.rewrite(propagated, stream)
-        client.propagate(propagated)
+        older = add_or_trim(propagated, options, stream) if options.tells_older else None
+        client.propagate_with_older(propagated, older)
     return replies.integer(removed)
 
 

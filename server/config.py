@@ -164,7 +164,7 @@ class Config:
     compat_version: str = _directive(NEWEST, kinds.Enum(*VERSIONS))  # answer as this version of Redis
 
     repl_rdb_version: int = _directive(
-        0, kinds.Integer(0, 11)
+        0, kinds.Integer(0, 14)
     )  # of full syncs; 0: what each replica can read
 
     # Data
@@ -227,7 +227,7 @@ class Config:
     # Persistence
     dir: str = _directive(os.getcwd, kinds.Directory(), protected=True)  # absolute
     dbfilename: str = _directive("dump.rdb", kinds.Filename("dbfilename", may_be_empty=True), protected=True)
-    rdb_version: int = _directive(11, kinds.Integer(10, 11))  # of files and of DUMP; Rillet only
+    rdb_version: int = _directive(11, kinds.Integer(10, 14))  # of files and of DUMP; Rillet only
     rdb_skip_unknown_types: bool = _directive(False, BOOL)  # leave out what Rillet has not; Rillet only
     save: tuple[tuple[int, int], ...] = _directive(((3600, 1), (300, 100), (60, 10000)), kinds.Save())
     rdbcompression: bool = _directive(True, BOOL)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final
 from ..protocol import replies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 MULTI: Final = replies.command([b"MULTI"])
 EXEC: Final = replies.command([b"EXEC"])
+ALL_VERSIONS: Final = (999, 0)
 _NONE: Final = -1  # no database is selected in a stream yet
 
 
@@ -28,16 +29,19 @@ class Propagation:
         effects: of the current execution unit: (database index, encoded command).
         sinks: each is called with the bytes of a whole unit; the value is the database its stream has selected.
         replicas: the sink that leads to the replicas, None while there is none.
+        understood: the version of Redis whose commands all replicas know; what is newer is told them in older forms.
     """
 
-    __slots__ = ("_fleeting", "active", "effects", "replicas", "sinks")
+    __slots__ = ("_fleeting", "_older", "active", "effects", "replicas", "sinks", "understood")
 
     def __init__(self) -> None:
         self.active = False
         self.effects: list[tuple[int, bytes]] = []
         self.sinks: dict[Callable[[bytes], None], int] = {}
         self.replicas: Callable[[bytes], None] | None = None
+        self.understood = ALL_VERSIONS
         self._fleeting: set[int] = set()  # places in `effects` of what no file keeps
+        self._older: dict[int, list[bytes]] = {}  # by places in `effects`: what replicas are told instead
 
     def add(self, db: int, argv: Sequence[bytes]) -> None:
         """Record one effect, as words."""
@@ -53,6 +57,16 @@ class Propagation:
         """Record an effect that is not on the data (PUBLISH): the replicas are told, the AOF is not."""
         if self.active and self.replicas is not None:
             self._fleeting.add(len(self.effects))
+            self.effects.append((db, replies.command(argv)))
+
+    def needs_older(self, since: tuple[int, int]) -> bool:
+        """Whether some replica may not know what came with a version."""
+        return since > self.understood and self.replicas is not None
+
+    def add_with_older(self, db: int, argv: Sequence[bytes], older: Iterable[Sequence[bytes]]) -> None:
+        """Record one effect that the replicas are told in other words, which may be none."""
+        if self.active:
+            self._older[len(self.effects)] = [replies.command(words) for words in older]
             self.effects.append((db, replies.command(argv)))
 
     def connect(self, sink: Callable[[bytes], None], *, to_replicas: bool = False) -> None:
@@ -78,12 +92,13 @@ class Propagation:
         """Drop the effects of a unit that nobody shall hear of."""
         self.effects.clear()
         self._fleeting.clear()
+        self._older.clear()
 
     def flush(self) -> None:
         """End the execution unit: hand its effects on."""
         effects = self.effects
         sinks = self.sinks
-        if self._fleeting:
+        if self._fleeting or self._older:
             self._flush_apart()
         else:
             made: tuple[int, bytes, int] | None = None
@@ -97,9 +112,15 @@ class Propagation:
     def _flush_apart(self) -> None:
         """A unit that is not the same for the replicas and for everybody else."""
         lasting = [effect for place, effect in enumerate(self.effects) if place not in self._fleeting]
+        told = [
+            (db, words)
+            for place, (db, record) in enumerate(self.effects)
+            for words in self._older.get(place, (record,))
+        ]
         self._fleeting.clear()
+        self._older.clear()
         for sink, selected in self.sinks.items():
-            effects = self.effects if sink == self.replicas else lasting
+            effects = told if sink == self.replicas else lasting
             if effects:
                 data, self.sinks[sink] = _unit(effects, selected)
                 sink(data)

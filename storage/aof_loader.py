@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .aof_scan import End, Scan, scan_by_hand, scan_quickly
+from .aof_scan import End, Transactions, scan_by_hand, scan_quickly
 from .files import BINARY, FileOperations, Log, silent
 from .manifest import AofError, FileInfo, Manifest, adopt_single_file
 from .rdb import ByteSource, RdbError, is_rdb, load_rdb
@@ -129,6 +129,7 @@ class AofLoader:
     ) -> Generator[list[list[bytes]], None, int | None]:
         """Yield what the rest of a file holds; return where it is torn, if it is."""
         start = source.position  # of the data in hand
+        transactions = Transactions()
         data = b""
         at_end = False
         while True:
@@ -138,26 +139,26 @@ class AofLoader:
                 at_end = not more
                 data += more
             scan = (None if at_end else scan_quickly(data)) or scan_by_hand(data)
+            batch = transactions.take(scan, start)
             start += scan.consumed
             data = data[scan.consumed :]
+            good = start if transactions.opened_at is None else transactions.opened_at
             self.loaded_bytes = before + start
             if scan.commands:
-                yield scan.commands
+                yield batch
             if scan.end is End.BAD:
                 raise AofError(
                     f"Bad file format reading the append only file {name}: make a backup of your AOF file, then {_FIX}"
-                    f" (byte offset {start})"
+                    f" (byte offset {good})"
                 )
             # A length beyond the end of the file need not be waited for with all the rest in memory.
             if at_end or start + scan.needs > size:
-                return self._verdict(scan, name, start)
-
-    def _verdict(self, scan: Scan, name: str, start: int) -> int | None:
-        if scan.in_transaction:
+                break
+        if transactions.opened_at is not None:
             self._log(f"Revert incomplete MULTI/EXEC transaction in AOF file {name}")
         elif scan.end is End.WHOLE:
             return None
-        return start
+        return good
 
     def _truncate(self, name: str, offset: int, *, is_last: bool) -> None:
         if self._truncates:

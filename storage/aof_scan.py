@@ -17,8 +17,6 @@ from .manifest import leading_number
 # What one call of C's fgets takes with the 1024 byte buffer of Redis.
 LINE_LIMIT = 1023
 _ARGUMENT_COUNT_LIMIT = 2**31 - 1
-_BEGIN_AND_END = frozenset((b"MULTI", b"EXEC"))
-_MULTI, _EXEC = b"\r\n$5\r\nMULTI\r\n", b"\r\n$4\r\nEXEC\r\n"
 # Fed behind a piece: it comes out as a command of its own exactly if the piece ended at the end of a command.
 _MARK = b"\0end of the piece"
 _MARK_RECORD = b"*1\r\n$%d\r\n%s\r\n" % (len(_MARK), _MARK)
@@ -36,16 +34,22 @@ class End(enum.Enum):
 class Scan:
     """What a piece held.
 
-    `commands` never end within a transaction: the bytes of one that is still open (`in_transaction`) count as
-    not consumed. `consumed` bytes reach to the end of the last command given; `needs` is how many bytes, from
-    there on, the next command is known to have at least.
+    `consumed` bytes reach to the end of the last of its commands; `needs` is how many bytes, from there on, the
+    next command is known to have at least. `begins` has the place behind the command before each of them; None
+    where they are spelled as every writer spells them, and nothing is between them.
     """
 
     commands: list[list[bytes]]
     consumed: int
     end: End
-    in_transaction: bool = False
     needs: int = 0
+    begins: list[int] | None = None
+
+    def start_of(self, index: int) -> int:
+        """Where one of the commands begins, with the annotations in front of it."""
+        if self.begins is not None:
+            return self.begins[index]
+        return self.consumed - sum(map(_written_length, self.commands[index:]))
 
 
 class _ShortError(Exception):
@@ -57,9 +61,9 @@ class _BadError(Exception):
 
 
 def scan_quickly(data: bytes) -> Scan | None:
-    """Cut all but the last command (or transaction) off the data; None where that needs a closer look."""
-    cut = _last_boundary(data)
-    if not cut:
+    """Cut all but the last command off the data; None where that needs a closer look."""
+    cut = data.rfind(b"\r\n*") + 2
+    if cut <= 2:
         return None
     reader = hiredis.Reader()
     commands = []
@@ -79,16 +83,14 @@ def scan_quickly(data: bytes) -> Scan | None:
         return None
     if data.count(b"\r\n$", 0, cut) != sum(map(len, commands)):
         return None
-    if _ends_in_transaction(commands):
-        return None
     return Scan(commands, cut, End.SHORT)
 
 
 def scan_by_hand(data: bytes) -> Scan:
     """Cut every whole command off the data, and tell what follows them."""
     commands: list[list[bytes]] = []
+    begins: list[int] = []
     at = consumed = needs = 0
-    begun: tuple[int, int] | None = None  # how many commands and bytes stood before the open MULTI
     end = End.WHOLE
     try:
         while at < len(data):
@@ -96,36 +98,54 @@ def scan_by_hand(data: bytes) -> Scan:
                 at = _behind_annotation(data, at)
                 continue
             command, at = _command(data, at)
-            word = command[0].upper()
-            if word == b"MULTI" and begun is None:
-                begun = len(commands), consumed
-            elif word == b"EXEC":
-                begun = None
             commands.append(command)
+            begins.append(consumed)
             consumed = at
     except _ShortError as short:
         end, needs = End.SHORT, short.args[0]
     except _BadError:
         end = End.BAD
-    if begun is not None:
-        del commands[begun[0] :]
-        consumed = begun[1]
-    return Scan(commands, consumed, end, begun is not None, max(needs - consumed, 0))
+    return Scan(commands, consumed, end, max(needs - consumed, 0), begins)
 
 
-def _last_boundary(data: bytes) -> int:
-    """Guess where the last command starts, or the last transaction; 0 where there is nothing before it."""
-    cut = max(data.rfind(b"\r\n*") + 2, 0)
-    multi = data.rfind(_MULTI, 0, cut)
-    if multi < 0 or data.find(_EXEC, multi, cut) >= 0:
-        return cut if cut > 2 else 0
-    return multi - 2 if data[multi - 2 : multi] == b"*1" else 0
+class Transactions:
+    """Puts commands together that are one transaction, from however many pieces.
+
+    `opened_at` is where the one begins that is still open; None without one.
+    """
+
+    def __init__(self) -> None:
+        self.opened_at: int | None = None
+        self._held: list[list[bytes]] = []
+
+    def take(self, scan: Scan, start: int) -> list[list[bytes]]:
+        """Give what may be applied: all of a piece, and of those before it, but for what no EXEC has closed.
+
+        `start` is where the piece begins.
+        """
+        commands = scan.commands
+        held_from = None if self.opened_at is None else 0
+        for index, command in enumerate(commands):
+            word = command[0].upper()
+            if word == b"EXEC":
+                held_from = self.opened_at = None
+            elif word == b"MULTI" and held_from is None:
+                held_from = index
+        if self.opened_at is not None:
+            self._held += commands
+            return []
+        given = self._held + commands[:held_from]
+        self._held = []
+        if held_from is not None:
+            self._held = commands[held_from:]
+            self.opened_at = start + scan.start_of(held_from)
+        return given
 
 
-def _ends_in_transaction(commands: list[list[bytes]]) -> bool:
-    words = [command[0].upper() for command in commands]
-    last = next((word for word in reversed(words) if word in _BEGIN_AND_END), None)
-    return last == b"MULTI"
+def _written_length(command: list[bytes]) -> int:
+    """How many bytes a command takes in a file."""
+    total = len(b"*%d\r\n" % len(command))
+    return total + sum(len(value) + len(b"$%d\r\n\r\n" % len(value)) for value in command)
 
 
 def _line(data: bytes, at: int) -> tuple[bytes, int]:

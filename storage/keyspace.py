@@ -101,6 +101,11 @@ class Keyspace:
         self.idempotent.add(state)
         return state
 
+    def watch_idempotency(self, stream: Stream) -> None:
+        """A stream came from elsewhere (COPY, RESTORE, a file): what is too old in it is to be forgotten in time."""
+        if stream.idempotency is not None:
+            self.idempotent.add(stream.idempotency)
+
     def set_idempotency_defaults(self, duration: int, maxsize: int) -> None:
         """Let new streams have other settings; those that are there keep the ones they were made with."""
         before = self.idempotency_defaults

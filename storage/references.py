@@ -26,8 +26,19 @@ def forget(stream: Stream, texts: list[bytes]) -> int:
     return sum([group.acknowledge(texts) for group in stream.groups.values() if group.pel])
 
 
+def holders(stream: Stream, texts: list[bytes]) -> list[tuple[bytes, list[bytes]]]:
+    """The names of the groups that have some of these pending, and which."""
+    held = [(name, [text for text in texts if text in group.pel]) for name, group in stream.groups.items()]
+    return [(name, found) for name, found in held if found]
+
+
 def trim_acked_to_length(
-    stream: Stream, threshold: int, *, approximate: bool = False, limit: int = 0
+    stream: Stream,
+    threshold: int,
+    *,
+    approximate: bool = False,
+    limit: int = 0,
+    removed_ids: list[bytes] | None = None,
 ) -> tuple[int, int]:
     """MAXLEN with ACKED: as ``Stream.trim_to_length``, but what is referenced stays, and newer entries go instead.
 
@@ -36,18 +47,24 @@ def trim_acked_to_length(
     """
     if not approximate:
         doomed = _unreferenced(stream, MAX_ID, stream.length - threshold)
-        return _remove(stream, doomed), MAX_ID
+        return _remove(stream, doomed, removed_ids), MAX_ID
     removed = reached = 0
     for node in stream.known_nodes():
         if stream.length - node.live < threshold or (limit and removed + node.live > limit):
             break
         reached = node.last_id
-        removed += _remove(stream, _unreferenced(stream, reached, node.live, node.first_id))
+        doomed = _unreferenced(stream, reached, node.live, node.first_id)
+        removed += _remove(stream, doomed, removed_ids)
     return removed, reached
 
 
 def trim_acked_before(
-    stream: Stream, threshold: int, *, approximate: bool = False, limit: int = 0
+    stream: Stream,
+    threshold: int,
+    *,
+    approximate: bool = False,
+    limit: int = 0,
+    removed_ids: list[bytes] | None = None,
 ) -> tuple[int, int]:
     """MINID with ACKED: as ``Stream.trim_before``, but what is referenced stays.
 
@@ -56,13 +73,14 @@ def trim_acked_before(
     """
     if not approximate:
         doomed = _unreferenced(stream, threshold - 1, stream.length) if threshold else []
-        return _remove(stream, doomed), threshold - 1
+        return _remove(stream, doomed, removed_ids), threshold - 1
     removed = reached = 0
     for node in stream.known_nodes():
         if node.last_id >= threshold or (limit and removed + node.live > limit):
             break
         reached = node.last_id
-        removed += _remove(stream, _unreferenced(stream, reached, node.live, node.first_id))
+        doomed = _unreferenced(stream, reached, node.live, node.first_id)
+        removed += _remove(stream, doomed, removed_ids)
     return removed, reached
 
 
@@ -91,8 +109,10 @@ def _ids(stream: Stream, start: int, end: int) -> Iterator[int]:
         yield stream_id
 
 
-def _remove(stream: Stream, ids: list[int]) -> int:
+def _remove(stream: Stream, ids: list[int], removed_ids: list[bytes] | None) -> int:
     """Remove entries that are there, ascending; as far as they are the oldest ones, at one blow."""
+    if removed_ids is not None:
+        removed_ids += map(encode, ids)
     oldest = 0
     if len(ids) > 1:
         for stream_id, wanted in zip(stream.ids_from(0), ids, strict=False):

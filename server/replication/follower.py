@@ -15,6 +15,8 @@ ONLINE: Final = "online"
 NEW: Final = ""  # has told about itself, and not asked for the stream yet
 DONE: Final = "rdb_transmitted"  # wanted nothing but the snapshot
 
+_OLDEST: Final = (7, 0)
+_FIRST_OF_VALKEY_ALONE: Final = 9  # no Redis has that number
 _ENOUGH: Final = 1 << 16  # bytes that may wait in the transport while a snapshot is sent
 
 
@@ -77,6 +79,18 @@ class Follower:
     def is_replica(self) -> bool:
         """Whether it asked for the stream."""
         return self.state != NEW
+
+    @property
+    def understands(self) -> tuple[int, int]:
+        """The version of Redis whose stream commands it knows for certain, as two numbers.
+
+        Redis does not tell its version, so it counts as an old one. Valkey does, and knows what 7.2 knew; its 8.0 and
+        8.1 know no more than the Redis of that number.
+        """
+        parts = self.version.split(b".")
+        if len(parts) < 2 or int(parts[0]) >= _FIRST_OF_VALKEY_ALONE:
+            return _OLDEST
+        return int(parts[0]), int(parts[1])
 
     @property
     def address(self) -> bytes:

@@ -102,6 +102,9 @@ class Master:
             old: no line may precede the snapshot.
         """
         follower = self._follower_of(client)
+        if not follower.only_snapshot:
+            propagation = self.server.propagation
+            propagation.understood = min(propagation.understood, follower.understands)
         log = self.server.log
         log.notice(f"Replica {follower.name} asks for synchronization")
         # What the stream got in this turn belongs to those who were here before.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol.errors import ReplyError
 from ...storage.rdb import rdb_chunks, stream_type_of
+from ..propagation import ALL_VERSIONS
 from .backlog import Backlog
 from .link import CONNECTED, MasterLink
 from .master import Master
@@ -126,6 +127,7 @@ class Replication:
     def close_backlog(self) -> None:
         """Stop keeping the stream, and with it the histories."""
         self.backlog = None
+        self.server.propagation.understood = ALL_VERSIONS
         self._disconnect_stream()
         self.id = secrets.token_hex(20)
         self.forget_second()

@@ -74,9 +74,12 @@ class Transfer:
 
     def _open_pipe(self) -> None:
         """Make a pipe that the writer can open by its name, for it closes what it inherits."""
-        if len(os.fsencode(self._path)) > 1000:
+        try:
+            os.mkfifo(self._path, 0o600)
+        except OSError:
+            # A folder that is read-only, full or has a long name: replicas can be served nevertheless.
             self._path = Path(tempfile.gettempdir()) / self._path.name
-        os.mkfifo(self._path, 0o600)
+            os.mkfifo(self._path, 0o600)
         self._pipe = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
 
     def _start_writer(self) -> None:

@@ -23,12 +23,14 @@ FIELD: Final = b"rillet-stream"
 NOBODY: Final = b""  # the consumer that holds what nobody owns
 _FORMAT: Final = 1
 _WITH_ACTIVE_TIMES: Final = 21
+_WITH_PRODUCERS: Final = 26
+_WITH_UNOWNED: Final = 27
 
 
 def encode_extras(stream: Stream, stream_type: int) -> bytes:
     """The contents of the field, empty if there is nothing to add."""
     groups = [(name, group) for name, group in stream.groups.items() if _adds(group, stream_type)]
-    state = stream.idempotency
+    state = stream.idempotency if stream_type < _WITH_PRODUCERS else None
     if not groups and state is None:
         return b""
     out = [bytes((_FORMAT,)), encode_length(len(groups))]
@@ -59,7 +61,7 @@ def unowned_ids(group: Group) -> list[bytes]:
 
 
 def _adds(group: Group, stream_type: int) -> bool:
-    if group.unowned.pending:
+    if group.unowned.pending and stream_type < _WITH_UNOWNED:
         return True
     return stream_type < _WITH_ACTIVE_TIMES and any(
         each.active_ms != each.seen_ms for each in group.consumers.values()

@@ -194,7 +194,8 @@ class _Loader:
                 self.info.aux[name] = text
             elif self.stream is not None:
                 apply_extras(self.stream, text)
-                self._watch_idempotency(self.stream)
+                if self.keyspace is not None:
+                    self.keyspace.watch_idempotency(self.stream)
         elif opcode == opcodes.FUNCTION:
             skip_string(source)
             self.log("A function library in the RDB file is left out: Rillet runs no scripts")
@@ -262,12 +263,7 @@ class _Loader:
             database.set_expiry(key, expiry)
         if isinstance(value, Stream):
             self.stream = value
-            self._watch_idempotency(value)
-
-    def _watch_idempotency(self, stream: Stream) -> None:
-        """What is too old will be forgotten."""
-        if stream.idempotency is not None and self.keyspace is not None:
-            self.keyspace.idempotent.add(stream.idempotency)
+            keyspace.watch_idempotency(value)
 
     def _skip(self, key: bytes, value_type: int) -> None:
         """A value of a type that we do not have."""

@@ -1,8 +1,8 @@
 """Streams as RDB values: nodes of listpacks, the counters, then the groups with what is pending.
 
 Five types came one after the other: 15 (Redis 5.0), 19 (7.0: the counters), 21 (7.2: when a consumer was last
-active), 26 (8.6: idempotent producers) and 27 (8.8: entries given back by XNACK). The first three are written, all
-are read, but for the ids of producers in the last two: how they are written is not published.
+active), 26 (8.6: idempotent producers) and 27 (8.8: entries given back by XNACK). The last two are written only where
+rdb-version asks for it: servers in the distributions do not read them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..stream import Stream
 from ..stream_id import MAX_ID, MAX_U64, encode
 from . import listpack
 from .encoding import encode_length, encode_string, read_length, read_string
-from .extras import NOBODY, delivery_ms
+from .extras import NOBODY, delivery_ms, unowned_ids
 from .source import RdbError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .source import ByteSource
 
 STREAM_TYPES: Final = (15, 19, 21, 26, 27)
-WRITTEN_TYPES: Final = (15, 19, 21)
+_DEFAULTS: Final = (100, 100)  # stream-idmp-duration and -maxsize of a server that was not configured
 _DELETED, _SAME_FIELDS = 1, 2  # flags of an entry
 _BROKEN: Final = "Stream listpack integrity check failed."
 
@@ -37,12 +37,15 @@ _BROKEN: Final = "Stream listpack integrity check failed."
 # Writing
 
 
-def encode_stream(stream: Stream, stream_type: int) -> Iterator[bytes]:
+def encode_stream(
+    stream: Stream, stream_type: int, idempotency_defaults: tuple[int, int] = _DEFAULTS
+) -> Iterator[bytes]:
     """The value in pieces, one a node, without its type byte.
 
     Args:
         stream: it must not change meanwhile.
-        stream_type: one of ``WRITTEN_TYPES``.
+        stream_type: one of ``STREAM_TYPES``.
+        idempotency_defaults: duration and maxsize of a stream that nobody used for IDMP (types 26 and 27).
     """
     nodes = [node for node in _nodes(stream) if node[1]]
     yield encode_length(len(nodes))
@@ -55,6 +58,8 @@ def encode_stream(stream: Stream, stream_type: int) -> Iterator[bytes]:
     yield encode_length(len(stream.groups))
     for name, group in sorted(stream.groups.items()):
         yield encode_string(name) + b"".join(_encode_group(group, stream_type))
+    if stream_type >= 26:
+        yield from _encode_producers(stream.idempotency or Idempotency(*idempotency_defaults))
 
 
 def _nodes(stream: Stream) -> Iterator[tuple[int, bytes]]:
@@ -95,11 +100,12 @@ def _encode_group(group: Group, stream_type: int) -> Iterator[bytes]:
         yield encode_length(MAX_U64 if group.entries_read is None else group.entries_read & MAX_U64)
     yield encode_length(len(group.pel))
     owned: dict[bytes, list[bytes]] = {name: [] for name in sorted(group.consumers)}
-    if group.unowned.pending:
+    if group.unowned.pending and stream_type < 27:
         owned.setdefault(NOBODY, [])
     for stream_id, consumer, ms, count in group:
         raw = stream_id.to_bytes(16, "big")
-        owned[consumer.name].append(raw)
+        if consumer is not group.unowned or stream_type < 27:
+            owned[consumer.name].append(raw)
         yield raw + _encode_time(delivery_ms(ms)) + encode_length(count)
     yield encode_length(len(owned))
     for name, ids in owned.items():
@@ -108,6 +114,18 @@ def _encode_group(group: Group, stream_type: int) -> Iterator[bytes]:
         if stream_type >= 21:
             yield _encode_time(consumer.active_ms)
         yield encode_length(len(ids)) + b"".join(ids)
+    if stream_type >= 27:
+        unowned = unowned_ids(group)
+        yield encode_length(len(unowned)) + b"".join(unowned)
+
+
+def _encode_producers(state: Idempotency) -> Iterator[bytes]:
+    yield encode_length(state.duration) + encode_length(state.maxsize) + encode_length(len(state.producers))
+    for pid, known in state.producers.items():
+        yield encode_string(pid) + encode_length(len(known))
+        for iid, stream_id in known.items():
+            yield encode_string(iid) + _encode_id(stream_id)
+    yield encode_length(state.added) + encode_length(state.duplicates)
 
 
 def _encode_id(stream_id: int) -> bytes:
@@ -276,12 +294,15 @@ def _read_group(source: ByteSource, stream: Stream, stream_type: int) -> Generat
 
 
 def _read_producers(source: ByteSource) -> Idempotency:
-    """What is known of idempotent producers; refused where there are any, for their layout is not published."""
+    """What is known of idempotent producers."""
     state = Idempotency(read_length(source), read_length(source))
-    if read_length(source):
-        raise RdbError(
-            "the stream holds ids of idempotent producers (XADD IDMP), whose layout Rillet does not know"
-        )
+    for _ in range(read_length(source)):
+        pid = read_string(source)
+        known = {read_string(source): _read_id(source) for _ in range(read_length(source))}
+        if pid in state.producers:
+            raise RdbError("Duplicated idempotent producer loaded from RDB")
+        if known:
+            state.producers[pid] = known
     state.added, state.duplicates = read_length(source), read_length(source)
     return state
 

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 VERSION: Final = 11
 STREAM_TYPE: Final = 21
+_TYPES_SINCE: Final = ((14, 27), (13, 26), (11, 21), (10, 19))  # RDB versions and their stream types
 _STRING: Final = b"\x00"
 _PIECE: Final = 1 << 16  # bytes given at once, about
 
 
 def stream_type_of(version: int) -> int:
     """The newest of the stream types we write that readers of an RDB version know."""
-    return 21 if version >= 11 else 19 if version == 10 else 15
+    return next((stream_type for since, stream_type in _TYPES_SINCE if version >= since), 15)
 
 
 def rdb_chunks(
@@ -40,8 +41,8 @@ def rdb_chunks(
 
     Args:
         keyspace: it must not change meanwhile (a forked process, or all in one go).
-        version: of the format: 11 is read by Redis 7.2 and Valkey, 10 by Redis 7.0 too.
-        stream_type: 21, 19 or 15; by default what belongs to the version.
+        version: of the format: 11 is read by Redis 7.2 and Valkey, 10 by Redis 7.0 too, 14 by Redis 8.8 only.
+        stream_type: 27, 26, 21, 19 or 15; by default what belongs to the version.
         aux: fields for the head of the file, beside (or instead of) the usual ones: ``repl-id`` …
         aof_base: it is the base of an append-only file.
         checksum: False leaves it out (rdbchecksum no).
@@ -71,19 +72,33 @@ def write_rdb(
         write(piece)
 
 
-def dump_value(value: Value, *, version: int = VERSION, stream_type: int | None = None) -> bytes:
+def dump_value(
+    value: Value,
+    *,
+    version: int = VERSION,
+    stream_type: int | None = None,
+    idempotency_defaults: tuple[int, int] = (100, 100),
+) -> bytes:
     """The payload that DUMP answers: type, value, version, checksum."""
-    body = b"".join(encode_value(value, stream_type or stream_type_of(version)))
+    body = b"".join(
+        encode_value(value, stream_type or stream_type_of(version), idempotency_defaults=idempotency_defaults)
+    )
     body += version.to_bytes(2, "little")
     return body + crc64(body).to_bytes(8, "little")
 
 
-def encode_value(value: Value, stream_type: int, key: bytes | None = None) -> Iterator[bytes]:
+def encode_value(
+    value: Value,
+    stream_type: int,
+    key: bytes | None = None,
+    *,
+    idempotency_defaults: tuple[int, int],
+) -> Iterator[bytes]:
     """The type byte, the key if there is one, and the value, in pieces."""
     name = b"" if key is None else encode_string(key)
     if isinstance(value, Stream):
         yield bytes((stream_type,)) + name
-        yield from encode_stream(value, stream_type)
+        yield from encode_stream(value, stream_type, idempotency_defaults)
     else:
         yield _STRING + name + encode_string(value)
 
@@ -112,7 +127,9 @@ def _pieces(
             due = expires.get(key) if expires else None
             if due is not None:
                 yield bytes((EXPIRE_MS,)) + due.to_bytes(8, "little", signed=True)
-            yield from encode_value(value, stream_type, key)
+            yield from encode_value(
+                value, stream_type, key, idempotency_defaults=keyspace.idempotency_defaults
+            )
             if isinstance(value, Stream) and (extras := encode_extras(value, stream_type)):
                 yield bytes((AUX,)) + encode_string(FIELD) + encode_string(extras)
     yield bytes((END,))

@@ -128,6 +128,31 @@ def test_a_newer_option_is_what_any_unknown_word_is(wire, since, command, before
             assert reply == before
 
 
+@pytest.mark.parametrize("name", ["stream-idmp-duration", "stream-idmp-maxsize"])
+def test_parameters_of_idmp_came_with_8_6(wire, name):
+    for version in VERSIONS:
+        become(wire, version)
+        told = wire.call("CONFIG", "GET", "stream-*").plain()
+        assert (name.encode() in told[::2]) == compat_with(version).knows("8.6"), version
+        assert b"stream-node-max-bytes" in told[::2]
+        assert str(wire.call("CONFIG", "SET", name, "50")) == (
+            "+OK"
+            if compat_with(version).knows("8.6")
+            else f"-ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
+        )
+
+
+@pytest.mark.parametrize("letter", ["o", "c"])
+def test_classes_of_overwritten_keys_came_with_8_2(wire, letter):
+    for version in VERSIONS:
+        become(wire, version)
+        reply = str(wire.call("CONFIG", "SET", "notify-keyspace-events", f"KE{letter}"))
+        if compat_with(version).knows("8.2"):
+            assert reply == "+OK"
+        else:
+            assert reply.endswith("Invalid event class character. Use 'Ag$lshzxeKEtmdn'."), version
+
+
 def test_docs_show_what_the_version_knows(wire):
     def told():
         return wire.call("COMMAND", "DOCS", "XADD").encode()

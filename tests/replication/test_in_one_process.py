@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 from support.live import LiveServer, eventually
 from support.replication import FakeReplica
 
@@ -68,6 +71,25 @@ def test_a_replica_that_leaves_in_the_middle_of_a_snapshot_ends_it():
         eventually(lambda: not list(master.folder.glob("temp-repl-*")))
         assert there.call("PING").value == b"PONG"
         assert master.info("connected_slaves") == "0"
+
+
+def test_a_folder_that_takes_no_file_does_not_keep_a_replica_away(monkeypatch):
+    refused = []
+    make = os.mkfifo
+
+    def mkfifo(path, mode):
+        if path.parent == master.folder:
+            refused.append(path)
+            raise OSError(errno.EROFS, "Read-only file system")
+        make(path, mode)
+
+    monkeypatch.setattr(os, "mkfifo", mkfifo)
+    with LiveServer(repl_diskless_sync_delay=0) as master, LiveServer() as replica, replica.wire() as here:
+        with master.wire() as there:
+            there.call("SET", "k", "v")
+        here.call("REPLICAOF", "127.0.0.1", master.port)
+        eventually(lambda: here.call("GET", "k").plain() == b"v")
+    assert len(refused) == 1
 
 
 def test_a_script_of_transactions_reaches_a_replica_whole():

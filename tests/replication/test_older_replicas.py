@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.replication import call, follow, in_step
+from support.replication import call, follow, in_step, picture
 
 # What an old replica must be able to follow: with it each command leaves the same there as here.
 STORY = """
@@ -79,6 +79,36 @@ def test_every_kind_of_replica_holds_the_same_entries_and_references(started, ma
         in_step(master, replica)
         assert without_idle(state(replica)) == without_idle(state(master)), line
     assert len(state(master)[0]) == 1
+
+
+NEWEST_ONLY = """
+XADD t IDMP p i * f v
+XADD t IDMP p i * f again
+XADD t IDMPAUTO p * f v
+XCFGSET t IDMP-MAXSIZE 7
+XADD t IDMP p j * f v
+XADD s 20-0 f v
+XADD s 21-0 f v
+XREADGROUP GROUP g c COUNT 1 STREAMS s >
+XNACK s g SILENT IDS 1 12-0
+XNACK s g FATAL IDS 2 20-0 21-0 FORCE
+XREADGROUP GROUP g d COUNT 1 CLAIM 1000000 STREAMS s >
+XREADGROUP GROUP g d MAXCOUNT 1 MAXSIZE 1 STREAMS s >
+""".strip().splitlines()
+
+
+def test_a_rillet_follows_everything_by_the_stream_and_by_a_snapshot(started, master):
+    replica, late = started("rillet", *NEWEST), started("rillet", *NEWEST)
+    follow(replica, master.port)
+    for line in (*STORY[:-2], *NEWEST_ONLY):
+        call(master, *line.split())
+    in_step(master, replica)
+    seen = picture(master)
+    assert b"nacked-count" in str(seen[0, "s"]).encode()
+    assert seen[0, "t"][2][b"iids-duplicates"] == 1
+    assert picture(replica) == seen
+    follow(late, master.port)
+    assert picture(late) == seen
 
 
 def _lower(words: str) -> str:
