@@ -142,6 +142,7 @@ def test_a_key_found_expired_by_a_write_is_deleted_before_it(server, wire):
 
 def test_a_blocked_reader_follows_the_whole_transaction_that_woke_it(server, wire):
     wire.call("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
+    wire.call("XGROUP", "CREATECONSUMER", "s", "g", "c")  # else it is written when the reader blocks
     with server.wire() as reader:
         reader.send(*"XREADGROUP GROUP g c BLOCK 0 STREAMS s >".split())
         server.wait_for_blocked(1)
