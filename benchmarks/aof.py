@@ -1,17 +1,18 @@
-"""What the append-only file costs: XADD under each fsync policy, loading, and how long a rewrite holds clients up.
+"""What files cost: XADD under each fsync policy, loading AOF and RDB, and how long a rewrite holds clients up.
 
     .venv/bin/python benchmarks/aof.py                   a million entries, about two minutes
     .venv/bin/python benchmarks/aof.py --quick           a hundred thousand
 
 Rillet and redis-server in one run; XADD on one core, the load on another. The pause is the longest that a PING had to
-wait while a rewrite was under way (the median of three rewrites); the load of a file is timed from the start of the process to its first PONG, less that
-of a start without data.
+wait while a rewrite was under way (the median of three rewrites); the load of a file is timed from the start of the
+process to its first PONG, less that of a start without data (that of dump.rdb: as the log tells it).
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import time
@@ -25,6 +26,7 @@ from workloads import FIELDS, MODES, benchmark, cores
 _PROGRAMS: Final = ("rillet", "redis-server")
 _AOF: Final = ("--appendonly", "yes", "--auto-aof-rewrite-percentage", "0")
 _ADD: Final = benchmark("XADD", "x", "*", *FIELDS, before=(("DEL", "x"),))
+_LOADED: Final = re.compile(r"DB loaded from disk: ([0-9.]+) seconds")
 _FIRST_MS: Final = 1_700_000_000_000
 
 
@@ -114,9 +116,7 @@ def _measure(program: str, entries: int) -> dict[str, float]:
     found: dict[str, float] = {}
     with Restartable(program, *_AOF) as server:
         empty = _restart(server)
-        server.control.pipeline(
-            [encode("XADD", "s", b"%d-0" % (_FIRST_MS + number), *FIELDS) for number in range(entries)], 1000
-        )
+        _fill(server, entries)
         for form, preamble in (("", ""), ("commands", "no"), ("RDB", "yes")):
             if form:
                 server.control.call("CONFIG", "SET", "aof-use-rdb-preamble", preamble)
@@ -135,7 +135,31 @@ def _measure(program: str, entries: int) -> dict[str, float]:
             kind = f"base of {form}" if form else "incr file"
             found[f"load of a {kind}, MB/s"] = size / seconds / 1e6
             found[f"load of a {kind}, entries/s"] = entries / seconds
-    return found
+    return {**found, **_measure_dump(program, entries)}
+
+
+def _measure_dump(program: str, entries: int) -> dict[str, float]:
+    """SAVE, and the load of what it wrote, timed by the servers themselves: for redis-server it is milliseconds."""
+    with Restartable(program, "--rdbcompression", "no") as server:
+        _fill(server, entries)
+        begun = time.perf_counter()
+        server.control.call("SAVE")
+        saved = time.perf_counter() - begun
+        size = (server.folder / "dump.rdb").stat().st_size
+        _restart(server)
+        assert server.control.call("XLEN", "s") == entries
+        seconds = max(float(_LOADED.findall(server.log.read_text())[-1]), 1e-3)
+        return {
+            "SAVE, s": saved,
+            "load of dump.rdb, MB/s": size / seconds / 1e6,
+            "load of dump.rdb, entries/s": entries / seconds,
+        }
+
+
+def _fill(server: Server, entries: int) -> None:
+    server.control.pipeline(
+        [encode("XADD", "s", b"%d-0" % (_FIRST_MS + number), *FIELDS) for number in range(entries)], 1000
+    )
 
 
 def _restart(server: Restartable) -> float:

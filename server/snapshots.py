@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from ..protocol.errors import ReplyError
 from ..storage.rdb import ByteSource, RdbError, RdbInfo, is_rdb, load_rdb, rdb_chunks
 from .background_writer import BackgroundWriter, ForkedWriter, ThreadedWriter
+from .orphans import remove_orphans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,6 +91,12 @@ class Snapshots:
         """How far the one under way is, as far as that can be told."""
         writer = self._writer
         return min(writer.written * 100 / writer.expected, 99.99) if writer and writer.expected else 0.0
+
+    def remove_orphans(self) -> None:
+        """Take away the unfinished files of servers that were killed."""
+        server = self.server
+        for name in remove_orphans(Path(server.config.dir), owns_process=server.handles_signals):
+            server.log.notice(f"Removed {name}, which a server that is gone had not finished")
 
     # Load
 

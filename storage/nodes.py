@@ -26,6 +26,9 @@ _NODE_BYTES_CAP: Final = 1 << 30
 _EMPTY_NODE_BYTES: Final = 7
 # The flags of an entry, and the terminator of the master entry: small integers.
 _SMALL_INTEGER_BYTES: Final = 2
+_ZERO: Final = 0x30
+_REMEMBERED: Final = 1 << 14  # words
+_REMEMBERED_BYTES: Final = 12  # longer ones seldom come again
 
 
 class Node:
@@ -130,8 +133,9 @@ class Nodes:
 
     def settle_all(self, chunks: list[Chunk]) -> None:
         """Account for everything."""
+        sizes = _Sizes()
         for chunk in self._pending(chunks):
-            self._account(chunk)
+            self._account(chunk, sizes)
 
     def remove(self, stream_id: int) -> None:
         """One live entry, settled before, was deleted; a node without live entries goes."""
@@ -155,8 +159,10 @@ class Nodes:
         for index in range(start, len(chunks)):
             yield chunks[index]
 
-    def _account(self, chunk: Chunk) -> None:
-        """Place the pending entries of a chunk."""
+    def _account(self, chunk: Chunk, sizes: _Sizes | None = None) -> None:
+        """Place the pending entries of a chunk; ``sizes`` spares work where many follow each other."""
+        if sizes is None:
+            sizes = _Sizes()
         start = chunk.position(self.accounted + 1)
         stop = len(chunk)
         reader = hiredis.Reader()
@@ -169,6 +175,7 @@ class Nodes:
         known = self.known
         node = known[-1] if known else None
         fields = None if node is None else node.fields
+        first_ms, first_seq = (0, 0) if node is None else (node.first_id >> 64, node.first_id & MAX_U64)
         for ms, seq in zip(chunk.ms[start:stop], chunk.seq[start:stop], strict=True):
             words: list[bytes] = gets()[1]
             names = words[::2]
@@ -180,13 +187,16 @@ class Nodes:
                 length = len(word)
                 payload += length
                 # What may be an integer begins with a digit or "-" and comes before ":"; most text does not.
-                size += length + 2 if length < 64 and word >= b":" else element_size(word)
+                size += length + 2 if length < 64 and word >= b":" else sizes[word]
             if node is None or not node.has_room(payload, max_bytes, max_entries):
                 node = Node(ms << 64 | seq, names, node)
+                first_ms, first_seq = ms, seq
                 known.append(node)
                 fields = node.fields
                 size = node.count_size + sum(map(element_size, words[1::2]))
-            node.size += size + node.id_size(ms, seq)
+            after = ms - first_ms
+            # As id_size says, for the usual case.
+            node.size += size + (6 if seq == first_seq and 0 <= after <= 127 else node.id_size(ms, seq))
             node.live += 1
             node.last_id = ms << 64 | seq
         self.accounted = chunk.id_at(stop - 1)
@@ -210,6 +220,8 @@ def integer_size(value: int) -> int:
 def element_size(word: bytes) -> int:
     """Bytes of a string in a listpack; what looks like an integer is kept as one."""
     size = len(word)
+    if 0 < size < 5 and word.isdigit() and (word[0] != _ZERO or size == 1):
+        return 2 if size < 3 else integer_size(int(word))
     if size < 21 and _INTEGER.match(word):
         value = int(word)
         if -(1 << 63) <= value < 1 << 63:
@@ -224,6 +236,18 @@ def element_size(word: bytes) -> int:
     if size < 2097151:
         return size + 3
     return size + (4 if size < 268435455 else 5)
+
+
+class _Sizes(dict[bytes, int]):
+    """``element_size`` of words, remembered: streams repeat themselves."""
+
+    __slots__ = ()
+
+    def __missing__(self, word: bytes) -> int:
+        size = element_size(word)
+        if len(word) < _REMEMBERED_BYTES and len(self) < _REMEMBERED:
+            self[word] = size
+        return size
 
 
 def _signed(difference: int) -> int:

@@ -14,7 +14,7 @@ import socket
 import tempfile
 import traceback
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from ...commands.client import Client
 from ...protocol import replies
@@ -24,6 +24,8 @@ from .loading import load_snapshot
 from .units import LostPlaceError, StreamError, Units
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .state import Replication
 
 # As ROLE names them.
@@ -263,27 +265,38 @@ class MasterLink:
 
     async def _take_snapshot(self, reader: asyncio.StreamReader, history: str, offset: int) -> None:
         persistence = self.server.persistence
-        handle, path = tempfile.mkstemp(prefix="temp-sync-", suffix=".rdb", dir=self.server.config.dir)
-        try:
+        with self._temporary_file() as file:
             self.intake = Intake(await self._line(reader))
             how = "with EOF" if self.intake.total < 0 else f"{self.intake.total} bytes"
             self.server.log.notice(f"MASTER <-> REPLICA sync: receiving {how} from master to disk")
-            with os.fdopen(handle, "wb") as file:
-                await self.intake.copy(partial(self._read, reader), file)
+            await self.intake.copy(partial(self._read, reader), file)
+            file.seek(0)
             appends = persistence.aof is not None
             if appends:
                 persistence.switch_off()  # it would tell of data that is gone
             try:
-                self._database = await load_snapshot(self.server, path)
+                self._database = await load_snapshot(self.server, file)
                 self.replication.adopt(history, offset)
                 self._can_continue = True
             finally:
                 if appends and not self.server.stopping:
                     persistence.switch_on()
+        self.server.log.notice("MASTER <-> REPLICA sync: Finished with success")
+
+    @contextlib.contextmanager
+    def _temporary_file(self) -> Iterator[BinaryIO]:
+        """A file in the server's folder that does not stay behind, even where the server is killed."""
+        handle, path = tempfile.mkstemp(
+            prefix=f"temp-sync-{os.getpid()}-", suffix=".rdb", dir=self.server.config.dir
+        )
+        try:
+            with os.fdopen(handle, "w+b") as file:
+                with contextlib.suppress(OSError):  # Windows keeps the name of an open file
+                    os.unlink(path)  # noqa: PTH108 - one call
+                yield file
         finally:
             with contextlib.suppress(OSError):
                 os.unlink(path)  # noqa: PTH108 - one call
-        self.server.log.notice("MASTER <-> REPLICA sync: Finished with success")
 
     # The stream
 

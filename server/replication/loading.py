@@ -10,13 +10,14 @@ from ...storage.keyspace import Keyspace
 from ...storage.rdb import ByteSource, RdbError, RdbInfo, load_rdb
 
 if TYPE_CHECKING:
+    from typing import BinaryIO
+
     from ..app import Server
 
 _SLICE: Final = 0.02  # seconds of loading between two looks at the clients
-_READ: Final = 1 << 16
 
 
-async def load_snapshot(server: Server, path: str) -> int:
+async def load_snapshot(server: Server, file: BinaryIO) -> int:
     """Replace the data by a snapshot, all at once when all of it is loaded.
 
     Meanwhile clients are told LOADING, or go on with the old data where repl-diskless-load is swapdb.
@@ -36,7 +37,7 @@ async def load_snapshot(server: Server, path: str) -> int:
     info = RdbInfo()
     tells_loading = config.repl_diskless_load != "swapdb"
     log.notice("MASTER <-> REPLICA sync: Loading DB in memory")
-    size = os.stat(path).st_size  # noqa: PTH116 - one call
+    size = os.fstat(file.fileno()).st_size
     persistence = server.persistence
     persistence.loading_started = server.clock.tick()
     persistence.loaded_bytes, persistence.total_bytes = 0, size
@@ -44,20 +45,19 @@ async def load_snapshot(server: Server, path: str) -> int:
     server.update_careful()
     loop = server.loop
     try:
-        with open(path, "rb", 0) as file:  # noqa: ASYNC230, PTH123 - a file that was written a moment ago
-            source = ByteSource(file.read)
-            until = loop.time() + _SLICE
-            for _ in load_rdb(
-                source,
-                fresh,
-                skip_unknown=config.rdb_skip_unknown_types,
-                log=log.warning,
-                info=info,
-            ):
-                if loop.time() > until:
-                    persistence.loaded_bytes = source.position
-                    await asyncio.sleep(0)
-                    until = loop.time() + _SLICE
+        source = ByteSource(file.read)
+        until = loop.time() + _SLICE
+        for _ in load_rdb(
+            source,
+            fresh,
+            skip_unknown=config.rdb_skip_unknown_types,
+            log=log.warning,
+            info=info,
+        ):
+            if loop.time() > until:
+                persistence.loaded_bytes = source.position
+                await asyncio.sleep(0)
+                until = loop.time() + _SLICE
     except RdbError as error:
         raise OSError(f"Failed trying to load the MASTER synchronization DB: {error}") from error
     finally:

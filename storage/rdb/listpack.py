@@ -16,7 +16,14 @@ Element: TypeAlias = int | bytes
 HEADER_BYTES: Final = 6
 _END: Final = 0xFF
 _INTEGER: Final = re.compile(rb"(?:0|-?[1-9][0-9]{0,18})\Z")
-_SMALL: Final = tuple(bytes((value, 1)) for value in range(128))
+_ZERO: Final = 0x30
+_REMEMBERED: Final = 1 << 14  # words
+_REMEMBERED_BYTES: Final = 12  # longer ones seldom come again
+# The integers from 0 to 4095, then those from -4096 to -1: negative indices find them.
+SHORT: Final = (
+    *(bytes((value, 1)) for value in range(128)),
+    *(bytes((0xC0 | value >> 8, value & 0xFF, 2)) for value in range(128, 8192)),
+)
 _HEADS: Final = tuple(bytes((0x80 | size,)) for size in range(64))
 _TAILS: Final = tuple(bytes((size + 1,)) for size in range(64))
 _BROKEN: Final = "Stream listpack integrity check failed."
@@ -25,35 +32,38 @@ _BROKEN: Final = "Stream listpack integrity check failed."
 def pack(elements: list[bytes]) -> bytes:
     """A listpack of elements that ``integer`` and ``text`` have encoded."""
     body = b"".join(elements)
-    count = min(len(elements), 65535)
     return b"%b%b%b\xff" % (
         (len(body) + HEADER_BYTES + 1).to_bytes(4, "little"),
-        count.to_bytes(2, "little"),
+        min(len(elements), 65535).to_bytes(2, "little"),
         body,
     )
 
 
 def integer(value: int) -> bytes:
     """An integer element; it fits in 64 bits."""
-    if 0 <= value < 128:
-        return _SMALL[value]
     if -4096 <= value < 4096:
-        value &= 0x1FFF
-        return bytes((0xC0 | value >> 8, value & 0xFF, 2))
-    for head, size in ((b"\xf1", 2), (b"\xf2", 3), (b"\xf3", 4)):
-        if -(1 << size * 8 - 1) <= value < 1 << size * 8 - 1:
-            return head + value.to_bytes(size, "little", signed=True) + bytes((size + 1,))
-    return b"\xf4" + value.to_bytes(8, "little", signed=True) + b"\x09"
+        return SHORT[value]
+    if -32768 <= value < 32768:
+        return b"\xf1%b\x03" % value.to_bytes(2, "little", signed=True)
+    if -8388608 <= value < 8388608:
+        return b"\xf2%b\x04" % value.to_bytes(3, "little", signed=True)
+    if -2147483648 <= value < 2147483648:
+        return b"\xf3%b\x05" % value.to_bytes(4, "little", signed=True)
+    return b"\xf4%b\x09" % value.to_bytes(8, "little", signed=True)
 
 
 def text(word: bytes) -> bytes:
     """A string element; what looks like an integer becomes one, as in Redis."""
     size = len(word)
     # What may be an integer begins with a digit or "-" and comes before ":"; most text does not.
-    if word < b":" and size < 21 and _INTEGER.match(word):
-        value = int(word)
-        if -(1 << 63) <= value < 1 << 63:
-            return integer(value)
+    if word < b":" and size < 21:
+        if size < 19 and word.isdigit():
+            if word[0] != _ZERO or size == 1:
+                return integer(int(word))
+        elif _INTEGER.match(word):
+            value = int(word)
+            if -(1 << 63) <= value < 1 << 63:
+                return integer(value)
     if size < 64:
         return _HEADS[size] + word + _TAILS[size]
     if size < 4096:
@@ -61,13 +71,24 @@ def text(word: bytes) -> bytes:
     return b"\xf0" + size.to_bytes(4, "little") + word + _backwards(size + 5)
 
 
-def texts(words: list[bytes]) -> list[bytes]:
-    """As ``text`` of each, with less work for what most words are."""
-    heads, tails = _HEADS, _TAILS
-    return [
-        heads[size] + word + tails[size] if (size := len(word)) < 64 and word >= b":" else text(word)
-        for word in words
-    ]
+class Words(dict[bytes, bytes]):
+    """Strings as elements, many at once; those that cost most are remembered, for streams repeat themselves."""
+
+    __slots__ = ()
+
+    def encode(self, words: list[bytes]) -> list[bytes]:
+        """As ``text`` of each."""
+        heads, tails = _HEADS, _TAILS
+        return [
+            heads[size] + word + tails[size] if (size := len(word)) < 64 and word >= b":" else self[word]
+            for word in words
+        ]
+
+    def __missing__(self, word: bytes) -> bytes:
+        element = text(word)
+        if len(word) < _REMEMBERED_BYTES and len(self) < _REMEMBERED:
+            self[word] = element
+        return element
 
 
 def unpack(data: bytes) -> list[Element]:
@@ -129,6 +150,10 @@ def _backwards_size(size: int) -> int:
 
 def _backwards(size: int) -> bytes:
     """The length at the end of an element: seven bits a byte, the highest first, all but the first one marked."""
+    if size < 128:
+        return bytes((size,))
+    if size < 16383:
+        return bytes((size >> 7, size & 0x7F | 0x80))
     count = _backwards_size(size)
     return bytes(
         (size >> 7 * place & 0x7F) | (0x80 if place < count - 1 else 0) for place in range(count - 1, -1, -1)

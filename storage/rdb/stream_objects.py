@@ -7,7 +7,7 @@ rdb-version asks for it: servers in the distributions do not read them.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import hiredis
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 STREAM_TYPES: Final = (15, 19, 21, 26, 27)
 _DEFAULTS: Final = (100, 100)  # stream-idmp-duration and -maxsize of a server that was not configured
+_FEW: Final = 3  # entries that go by rows
 _DELETED, _SAME_FIELDS = 1, 2  # flags of an entry
 _BROKEN: Final = "Stream listpack integrity check failed."
 
@@ -49,8 +50,10 @@ def encode_stream(
     """
     nodes = [node for node in _nodes(stream) if node[1]]
     yield encode_length(len(nodes))
-    for master, entries in nodes:
-        yield b"\x10" + master.to_bytes(16, "big") + encode_string(_pack_node(master, entries))
+    encoder = listpack.Words()
+    for master, number, entries in nodes:
+        packed = _pack_node(master, number, entries, encoder)
+        yield b"\x10%b%b%b" % (master.to_bytes(16, "big"), encode_length(len(packed)), packed)
     yield encode_length(stream.length) + _encode_id(stream.last_id)
     if stream_type >= 19:
         yield _encode_id(stream.first_id) + _encode_id(stream.max_deleted_id)
@@ -62,36 +65,87 @@ def encode_stream(
         yield from _encode_producers(stream.idempotency or Idempotency(*idempotency_defaults))
 
 
-def _nodes(stream: Stream) -> Iterator[tuple[int, bytes]]:
-    """The entries of each macro node, as they are sent to clients: its first ID, and the bytes."""
+def _nodes(stream: Stream) -> Iterator[tuple[int, int, bytes]]:
+    """The entries of each macro node, as they are sent to clients: its first ID, how many, and the bytes."""
     for first, after in pairwise([*stream.node_ids, MAX_ID + 1]):
-        yield first, stream.range(first, after - 1)[1]
+        yield first, *stream.range(first, after - 1)
 
 
-def _pack_node(master: int, raw: bytes) -> bytes:
+def _pack_node(master: int, number: int, raw: bytes, encoder: listpack.Words) -> bytes:
     """The listpack of a node: what is common to its entries, and each entry with what differs."""
     reader = hiredis.Reader()
+    reader.feed(b"*%d\r\n" % number)
     reader.feed(raw)
-    entries: list[tuple[bytes, list[bytes]]] = []
-    while (entry := reader.gets()) is not False:
-        entries.append(entry)
-    integer, texts = listpack.integer, listpack.texts
-    names = entries[0][1][::2]
-    out = [integer(len(entries)), integer(0), integer(len(names)), *texts(names), integer(0)]
-    same, other = integer(_SAME_FIELDS), integer(0)
-    same_count = integer(len(names) + 3)
-    master_ms, master_seq = master >> 64, master & MAX_U64
-    for word, words in entries:
-        ms, _, seq = word.partition(b"-")
-        after, beside = int(ms) - master_ms, int(seq) - master_seq
-        if after >> 63 or beside >> 63:  # as C keeps such differences
-            after, beside = _signed(after), _signed(beside)
-        place = (integer(after), integer(beside))
+    entries: list[tuple[bytes, list[bytes]]] = reader.gets()
+    halves = list(map(int, b"-".join([entry[0] for entry in entries]).split(b"-")))
+    all_words = [entry[1] for entry in entries]
+    names = all_words[0][::2]
+    integer = listpack.integer
+    master_entry = [
+        integer(number), integer(0), integer(len(names)), *encoder.encode(names), integer(0),
+    ]  # fmt: skip
+    after = _differences(halves[::2], master >> 64)
+    beside = _differences(halves[1::2], master & MAX_U64)
+    columns = _pack_columns(names, all_words, after, beside, encoder) if number > _FEW else None
+    return listpack.pack(master_entry + (columns or _pack_rows(names, all_words, after, beside, encoder)))
+
+
+def _differences(numbers: list[int], base: int) -> list[bytes]:
+    """The halves of IDs less that of the first one, as elements."""
+    short, integer = listpack.SHORT, listpack.integer
+    return [
+        short[number - base] if 0 <= number - base < 4096 else integer(_signed(number - base))
+        for number in numbers
+    ]
+
+
+def _pack_columns(
+    names: list[bytes],
+    all_words: list[list[bytes]],
+    after: list[bytes],
+    beside: list[bytes],
+    encoder: listpack.Words,
+) -> list[bytes] | None:
+    """The elements of a node's entries; None where not all have the same field names.
+
+    Dumps consist of such nodes, so it goes by columns: that is fewer steps of Python than there are words.
+    """
+    number, width = len(all_words), 2 * len(names)
+    if list(map(len, all_words)).count(width) != number:
+        return None
+    words = list(chain.from_iterable(all_words))
+    for place, name in enumerate(names):
+        if words[2 * place :: width].count(name) != number:
+            return None
+    step = len(names) + 4
+    pieces = [listpack.integer(_SAME_FIELDS)] * (step * number)
+    pieces[1::step] = after
+    pieces[2::step] = beside
+    for place in range(len(names)):
+        pieces[3 + place :: step] = encoder.encode(words[2 * place + 1 :: width])
+    pieces[step - 1 :: step] = [listpack.integer(step - 1)] * number
+    return pieces
+
+
+def _pack_rows(
+    names: list[bytes],
+    all_words: list[list[bytes]],
+    after: list[bytes],
+    beside: list[bytes],
+    encoder: listpack.Words,
+) -> list[bytes]:
+    """As ``_pack_columns``, for entries of any kind."""
+    integer, encode_words = listpack.integer, encoder.encode
+    same, other, same_count = integer(_SAME_FIELDS), integer(0), integer(len(names) + 3)
+    pieces: list[bytes] = []
+    for words, ms, seq in zip(all_words, after, beside, strict=True):
         if words[::2] == names:
-            out += (same, *place, *texts(words[1::2]), same_count)
+            pieces += (same, ms, seq, *encode_words(words[1::2]), same_count)
         else:
-            out += (other, *place, integer(len(words) // 2), *texts(words), integer(len(words) + 4))
-    return listpack.pack(out)
+            pieces += (
+                other, ms, seq, integer(len(words) // 2), *encode_words(words), integer(len(words) + 4)
+            )  # fmt: skip
+    return pieces
 
 
 def _encode_group(group: Group, stream_type: int) -> Iterator[bytes]:

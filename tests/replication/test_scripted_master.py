@@ -146,6 +146,7 @@ def test_a_snapshot_cut_off_leaves_the_data_as_it_was(started, master):
     until(lambda: info(replica, "master_sync_read_bytes") == str(len(file) - 5))
     assert info(replica, "master_sync_left_bytes") == "5"
     assert info(replica, "master_sync_in_progress") == "1"
+    assert list(replica.dir.glob("temp-*")) == []  # nothing would stay if it were killed now
     peer.close()
     peer, _ = master.accept()
     assert call(replica, "GET", "mine") == b"1"

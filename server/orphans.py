@@ -1,0 +1,48 @@
+"""Temporary dump files whose server was killed: nobody else would ever take them away."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Those of snapshots, of replication/transfer and (where a name cannot go before its file) of replication/link.
+_NAME: Final = re.compile(r"temp-(?:repl-|sync-)?([1-9][0-9]{0,8})-\w{8}(?:-[0-9]+)?\.rdb", re.ASCII)
+
+
+def remove_orphans(folder: Path, *, owns_process: bool) -> list[str]:
+    """Remove the temporary dump files that a server which is gone has left in a folder; gives their names.
+
+    Args:
+        folder: where the servers write their dump files.
+        owns_process: no other server lives in this process. Files with its number are then of an earlier process
+            with the same one, as in a container, where each server is process 1.
+    """
+    removed = []
+    with contextlib.suppress(OSError):
+        for path in sorted(folder.iterdir()):
+            match = _NAME.fullmatch(path.name)
+            if match and _is_gone(int(match[1]), owns_process=owns_process):
+                with contextlib.suppress(OSError):
+                    path.unlink()
+                    removed.append(path.name)
+    return removed
+
+
+def _is_gone(pid: int, *, owns_process: bool) -> bool:
+    if pid == os.getpid():
+        return owns_process
+    if sys.platform == "win32":
+        return False  # os.kill asks nothing there: it kills
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        pass  # somebody else's
+    return False
