@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import tempfile
 import threading
 import time
@@ -81,6 +82,15 @@ def live(server: ServerProcess, before: State, chance: random.Random) -> Journal
     return Journal(before, [step for worker in workers for step in worker.steps])
 
 
+def keep_evidence(folder: Path, journal: Journal, now: State) -> Path:
+    """Copy what a failure is to be understood from to where it stays."""
+    kept = Path(tempfile.mkdtemp(prefix="rillet-kill-failed-"))
+    shutil.copytree(folder, kept / "files")
+    lines = [*map(repr, journal.steps), repr(journal.before), repr(now)]
+    (kept / "journal.txt").write_text("\n".join(lines))
+    return kept
+
+
 @pytest.fixture(params=["disk", "memory"])
 def folder(request, tmp_path) -> Iterator[Path]:
     """Where an fsync takes its time, and where one takes none: the moments that a kill hits differ."""
@@ -109,7 +119,10 @@ def test_what_was_confirmed_survives_kill_9(policy, preamble, folder, record_pro
             try:
                 journal.check(now)
             except AssertionError as error:
-                raise AssertionError(f"seed {SEED}, kill {kill}, files in {folder}: {error}") from error
+                kept = keep_evidence(folder, journal, now)
+                raise AssertionError(
+                    f"seed {SEED}, kill {kill}, files and journal in {kept}: {error}"
+                ) from error
             done += len(journal.confirmed)
             before = now
         assert done > 2 * EACH

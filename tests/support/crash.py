@@ -30,6 +30,7 @@ class Step:
     sent: float
     answered: float = float("inf")
     reply: Any = None
+    error: str | None = None  # an error reply confirms nothing, and none is due
 
 
 @dataclass
@@ -94,7 +95,11 @@ class Worker(threading.Thread):
     def send(self, *words: str) -> None:
         step = Step(self.label, words, time.monotonic())
         self.steps.append(step)
-        step.reply = self._wire.call(*words).plain()
+        node = self._wire.call(*words)
+        if node.kind == "-":
+            step.error = str(node)
+            return
+        step.reply = node.plain()
         step.answered = time.monotonic()
         self.learn(step)
 
@@ -164,6 +169,8 @@ class Journal:
 
     def check(self, now: State) -> None:
         """Fail unless the state is one that the confirmed steps, and any of the open ones, lead to."""
+        errors = [(step.words, step.error) for step in self.steps if step.error is not None]
+        assert not errors, f"error replies: {errors[:3]}"
         self._check_entries(now)
         self._check_owners(now)
         read = [text for step in self.confirmed if step.words[0] == "XREADGROUP" for text in delivered(step)]
