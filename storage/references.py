@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from .stream_id import MAX_ID, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from .nodes import Node
     from .stream import Stream
 
 
@@ -48,14 +49,7 @@ def trim_acked_to_length(
     if not approximate:
         doomed = _unreferenced(stream, MAX_ID, stream.length - threshold)
         return _remove(stream, doomed, removed_ids), MAX_ID
-    removed = reached = 0
-    for node in stream.known_nodes():
-        if stream.length - node.live < threshold or (limit and removed + node.live > limit):
-            break
-        reached = node.last_id
-        doomed = _unreferenced(stream, reached, node.live, node.first_id)
-        removed += _remove(stream, doomed, removed_ids)
-    return removed, reached
+    return _trim_nodes(stream, lambda node: stream.length - node.live >= threshold, limit, removed_ids)
 
 
 def trim_acked_before(
@@ -74,9 +68,16 @@ def trim_acked_before(
     if not approximate:
         doomed = _unreferenced(stream, threshold - 1, stream.length) if threshold else []
         return _remove(stream, doomed, removed_ids), threshold - 1
+    return _trim_nodes(stream, lambda node: node.last_id < threshold, limit, removed_ids)
+
+
+def _trim_nodes(
+    stream: Stream, is_eligible: Callable[[Node], bool], limit: int, removed_ids: list[bytes] | None
+) -> tuple[int, int]:
+    """The approximate way of both: entry by entry, in the nodes before the first that is not eligible."""
     removed = reached = 0
     for node in stream.known_nodes():
-        if node.last_id >= threshold or (limit and removed + node.live > limit):
+        if not is_eligible(node) or (limit and removed + node.live > limit):
             break
         reached = node.last_id
         doomed = _unreferenced(stream, reached, node.live, node.first_id)
