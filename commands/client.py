@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ..protocol.errors import WRONG_TYPE, ReplyError
 from ..storage.stream import Stream
@@ -13,9 +13,11 @@ if TYPE_CHECKING:
 
     from ..server.app import Server
     from ..server.replication.follower import Follower
-    from ..storage.keyspace import Database
+    from ..storage.keyspace import Database, Value
     from .table import Command
     from .tracking import Tracking
+
+Kind = TypeVar("Kind", bound="Value")
 
 
 @dataclass(slots=True)
@@ -190,6 +192,20 @@ class Client:
             return value
         raise ReplyError(WRONG_TYPE)
 
+    def read_value(self, key: bytes, kind: type[Kind]) -> Kind | None:
+        """As ``read_stream``, for a value of any class."""
+        value = self.db.read(key)
+        if value is None or type(value) is kind:
+            return value
+        raise ReplyError(WRONG_TYPE)
+
+    def write_value(self, key: bytes, kind: type[Kind]) -> Kind | None:
+        """As ``write_stream``, for a value of any class."""
+        value = self.db.write(key)
+        if value is None or type(value) is kind:
+            return value
+        raise ReplyError(WRONG_TYPE)
+
     # Effects
 
     def propagate(self, argv: Sequence[bytes]) -> None:
@@ -226,6 +242,8 @@ class Client:
         argv: list[bytes],
         *,
         on_missing: bool = False,
+        wants: type[Value] = Stream,
+        on_timeout: bytes | None = None,
         look_at: Mapping[bytes, int] | None = None,
         goes_on: Callable[[], bool] | None = None,
     ) -> None:
@@ -235,13 +253,23 @@ class Client:
             keys: keys of the selected database.
             timeout: milliseconds, 0 for ever. Then the client is answered a null array.
             argv: the command to run on wake-up (``$`` already replaced by a concrete ID).
+            wants: the class of the value that it waits for.
+            on_timeout: the encoded reply when the time is up, if it is not a null array.
             on_missing: the client also cares for the keys going away (XREADGROUP).
             look_at: by key, the millisecond after which waiting may be over without anybody changing the key.
             goes_on: a cheap look at wake-up; True says that running ``argv`` would only block again, and must then
                 have done what running it would do besides.
         """
         self.server.blocking.block(
-            self, keys, timeout, argv, on_missing=on_missing, look_at=look_at, goes_on=goes_on
+            self,
+            keys,
+            timeout,
+            argv,
+            on_missing=on_missing,
+            wants=wants,
+            on_timeout=on_timeout,
+            look_at=look_at,
+            goes_on=goes_on,
         )
 
     @property

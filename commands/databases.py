@@ -205,7 +205,7 @@ def copy(client: Client, args: list[bytes]) -> bytes:
     if before is not None and not overwrite:
         return replies.ZERO
     expiry = db.expires.get(source)
-    twin = value.copy() if isinstance(value, Stream) else value
+    twin = value if isinstance(value, bytes) else value.copy()
     target.replace(name, twin)
     if isinstance(twin, Stream) and twin.idempotency is not None:
         db.keyspace.idempotency_of(twin)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
 from ..protocol.errors import NO_SUCH_KEY, ReplyError, wrong_subcommand_arguments
+from ..storage.collection import Collection
 from ..storage.stream import Stream
 from .arguments import INT64_MAX, parse_integer
 from .digest import keyspace_digest, value_digest
@@ -118,6 +119,8 @@ def _encoding(value: Value) -> tuple[bytes, int]:
     """The name of the encoding, and about the bytes of the value when it is written down."""
     if type(value) is Stream:
         return b"stream", value.payload_bytes
+    if isinstance(value, Collection):
+        return value.encoding, value.payload_bytes
     assert type(value) is bytes
     try:
         parse_integer(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final
 
+from ..storage.collection import Collection
 from ..storage.stream import Stream
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ def _hash(parts: Iterator[bytes]) -> bytes:
 
 
 def _parts(value: Value) -> Iterator[bytes]:
+    if isinstance(value, Collection):
+        yield value.TYPE
+        yield from value.parts()
+        return
     if type(value) is not Stream:
         assert type(value) is bytes
         yield b"string"

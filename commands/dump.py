@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError
 from ..storage import events
+from ..storage.collection import Collection
 from ..storage.rdb import PayloadRefusedError, RdbError, dump_value, restore_value
 from ..storage.stream import Stream
 from .arguments import INT64_MAX, Arguments, parse_integer
@@ -95,6 +96,8 @@ def _restore(client: Client, args: list[bytes]) -> bytes:
             keyspace.dirty += 1
             client.propagate([b"UNLINK" if client.server.config.lazyfree_lazy_server_del else b"DEL", name])
         return replies.OK
+    if isinstance(value, Collection):
+        value.fit(keyspace.limits)
     db.replace(name, value)
     if isinstance(value, Stream):
         keyspace.watch_idempotency(value)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError
+from ..storage.collection import Collection
 from ..storage.stream import Stream
 from .arguments import parse_integer
 from .syntax import server as syntax
@@ -31,6 +32,7 @@ _BYTES_OBJECT: Final = 33
 _KEY_ENTRY: Final = 100 + 60  # its slots in `entries` and `accessed`, and the time of the last access
 _EXPIRY_ENTRY: Final = 100 + 32 + 72  # a slot in `expires`, the time, the pair in the heap
 _STREAM: Final = 800
+_COLLECTION: Final = 250
 _GROUP: Final = 1200
 _CONSUMER: Final = 400
 _PENDING: Final = 60 + 100 + 16  # the ID's text, its slot in the PEL, two places in lists
@@ -117,6 +119,8 @@ def key_bytes(name: bytes, value: Value) -> int:
     size = _KEY_ENTRY + _BYTES_OBJECT + len(name)
     if type(value) is Stream:
         return size + _STREAM + value.payload_bytes + sum(map(_group_bytes, value.groups.values()))
+    if isinstance(value, Collection):
+        return size + _COLLECTION + value.payload_bytes
     assert type(value) is bytes
     return size + _BYTES_OBJECT + len(value)
 

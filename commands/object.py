@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
 from ..protocol.errors import ReplyError
+from ..storage.collection import Collection
 from .syntax import keys as syntax
 from .table import command, container, key
 from .usage import help_lines
@@ -33,7 +34,7 @@ _NEW_FREQUENCY: Final = replies.integer(5)
 def encoding(value: Value) -> bytes:
     """The name of the form in which Redis would keep a value that was set as a whole."""
     if type(value) is not bytes:
-        return b"stream"
+        return value.encoding if isinstance(value, Collection) else b"stream"
     if _is_integer(value):
         return b"int"
     return b"embstr" if len(value) <= _EMBEDDED_BYTES else b"raw"

@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 import traceback
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -21,6 +22,7 @@ from ..commands.pubsub import PubSub
 from ..commands.slowlog import Slowlog
 from ..commands.tracking import TrackingTable
 from ..storage.keyspace import Keyspace
+from ..storage.limits import Limits
 from ..storage.manifest import AofError
 from ..storage.rdb import RdbError
 from .blocking import Blocking
@@ -320,6 +322,8 @@ class Server:
         config.on_change("compat-version", self._update_compat)
         for name in ("stream-idmp-duration", "stream-idmp-maxsize"):
             config.on_change(name, self._update_idempotency)
+        for setting in fields(Limits):
+            config.on_change(setting.name.replace("_", "-"), self._update_limits)
         config.on_change("appendonly", self._switch_aof)
         config.on_change("loglevel", self._update_loglevel)
         config.on_change("dir", self._change_directory)
@@ -328,6 +332,7 @@ class Server:
         self._update_thresholds()
         self._update_notifications()
         self._update_idempotency()
+        self._update_limits()
 
     def _update_thresholds(self) -> None:
         slowlog, latency = self.config.slowlog_log_slower_than, self.config.latency_monitor_threshold
@@ -346,6 +351,10 @@ class Server:
         self.keyspace.set_idempotency_defaults(
             self.config.stream_idmp_duration, self.config.stream_idmp_maxsize
         )
+
+    def _update_limits(self) -> None:
+        for setting in fields(Limits):
+            setattr(self.keyspace.limits, setting.name, getattr(self.config, setting.name))
 
     def _update_loglevel(self) -> None:
         self.log.level = self.config.loglevel

@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
+from ..storage.collection import Collection
 from ..storage.files import BINARY
 from ..storage.keyspace import Keyspace
 
@@ -269,6 +270,9 @@ def expected_bytes(keyspace: Keyspace) -> int:
         for key, value in database.entries.items():
             if isinstance(value, bytes):
                 total += len(key) + len(value) + 40
+                continue
+            if isinstance(value, Collection):
+                total += value.payload_bytes + len(value) * 10
                 continue
             total += value.payload_bytes + value.length * (len(key) + 10)
             total += sum(

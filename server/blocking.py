@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ..commands.client import Client
-    from ..storage.keyspace import Database
+    from ..storage.keyspace import Database, Value
     from .app import Server
     from .dispatcher import Entry
 
@@ -49,6 +49,7 @@ class Waiter:
     entry: Entry
     argv: list[bytes]
     on_missing: bool  # cares for the key going away or changing its type
+    wants: type[Value] = Stream  # the type of value that it waits for
     on_timeout: bytes | None = None  # the reply when the time is up; None: a null array
     goes_on: Callable[[], bool] | None = (
         None  # a cheap look: True if running the command would only block again
@@ -85,6 +86,7 @@ class Blocking:
         argv: list[bytes],
         *,
         on_missing: bool,
+        wants: type[Value] = Stream,
         on_timeout: bytes | None = None,
         look_at: Mapping[bytes, int] | None = None,
         goes_on: Callable[[], bool] | None = None,
@@ -105,6 +107,7 @@ class Blocking:
             entry,
             argv,
             on_missing,
+            wants,
             on_timeout,
             goes_on,
         )
@@ -167,8 +170,8 @@ class Blocking:
 
     @staticmethod
     def _concerns(waiter: Waiter, db: Database, key: bytes) -> bool:
-        """XREAD waits for a stream and nothing else; XREADGROUP also wants to know of any other fate of the key."""
-        return waiter.on_missing or type(db.peek(key)) is Stream
+        """XREAD waits for a stream, BLPOP for a list; XREADGROUP also wants to know of any other fate of the key."""
+        return waiter.on_missing or type(db.peek(key)) is waiter.wants
 
     def _to_the_tail(self, waiter: Waiter) -> None:
         """As blocking again would: behind everybody who waits for the same keys."""

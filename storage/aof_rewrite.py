@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Final
 
+from .collection import Collection
 from .idempotency import statements
 from .stream_id import encode
 
@@ -39,6 +40,8 @@ def rewrite_commands(keyspace: Keyspace) -> Iterator[bytes]:
             commands: Iterator[bytes]
             if isinstance(value, bytes):
                 commands = iter((_command(b"SET", key, value),))
+            elif isinstance(value, Collection):
+                commands = (_command(*words) for words in value.commands(key))
             else:
                 commands = _stream(key, value, keyspace.idempotency_defaults)
             for command in commands:

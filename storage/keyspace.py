@@ -12,21 +12,25 @@ from typing import TYPE_CHECKING, TypeAlias
 from weakref import WeakSet
 
 from . import events
+from .collection import Collection
 from .idempotency import Idempotency
+from .limits import Limits
 from .scan import ScanOrder
 from .stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-Value: TypeAlias = bytes | Stream
+Value: TypeAlias = bytes | Stream | Collection
 
 
 def type_name(value: Value | None) -> bytes:
     """What TYPE answers."""
     if value is None:
         return b"none"
-    return b"string" if type(value) is bytes else b"stream"
+    if type(value) is bytes:
+        return b"string"
+    return value.TYPE if isinstance(value, Collection) else b"stream"
 
 
 class Keyspace:
@@ -42,6 +46,7 @@ class Keyspace:
         touching: False while a client under CLIENT NO-TOUCH runs a command: lookups leave ``accessed`` alone.
         idempotent: what streams remember of producers, to be looked through for what is too old.
         idempotency_defaults: duration (seconds) and maxsize that new streams have.
+        limits: up to which sizes collections have compact forms.
         hits, misses, expired: INFO keyspace_hits, keyspace_misses, expired_keys.
         on_event: told of (database index, event, key), for keyspace notifications.
         on_expired: told of every key that is dropped because of its time, to propagate it.
@@ -58,6 +63,7 @@ class Keyspace:
         "hits",
         "idempotency_defaults",
         "idempotent",
+        "limits",
         "misses",
         "notify_mask",
         "now",
@@ -82,6 +88,7 @@ class Keyspace:
         self.ready: dict[tuple[Database, bytes], None] = {}
         self.idempotent: WeakSet[Idempotency] = WeakSet()
         self.idempotency_defaults = (100, 100)
+        self.limits = Limits()
         self.on_event: Callable[[int, bytes, bytes], None] | None = None
         self.on_expired: Callable[[Database, bytes], None] | None = None
         self.on_flushed: Callable[[], None] | None = None
@@ -158,7 +165,7 @@ class Database:
     """One numbered database.
 
     Attributes:
-        entries: key to value. A string is ``bytes``, a stream ``Stream``. May hold keys that are past their time
+        entries: key to value. A string is ``bytes``, a stream ``Stream``, all else a ``Collection``. May hold keys that are past their time
             but not yet noticed; go through ``read``/``write`` to see what a client sees.
         expires: key to absolute expiry in milliseconds; only keys that are in ``entries``.
         watched: WATCHed keys only: [number of watchers, version]; the version grows at each modification.

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from ..collection import Collection
 from ..files import Log, silent
 from ..stream import Stream
 from . import opcodes
+from .collections import COLLECTION_TYPES, read_collection
 from .crc64 import crc64
 from .encoding import read_length, read_string, skip_string
 from .extras import FIELD, apply_extras
@@ -104,8 +106,8 @@ def restore_value(payload: bytes) -> Value:
         raise PayloadRefusedError("DUMP payload has a wrong checksum")
     source = ByteSource.of(payload[:-_FOOTER])
     value_type = source.byte()
-    if value_type != _STRING and value_type not in STREAM_TYPES:
-        raise RdbError(f"the payload is a {type_name(value_type)}, and Rillet has only strings and streams")
+    if not _is_known(value_type):
+        raise RdbError(f"the payload is a {type_name(value_type)}, which Rillet does not have")
     value = None
     for found in _read_value(source, value_type):
         value = found
@@ -114,10 +116,16 @@ def restore_value(payload: bytes) -> Value:
     return value
 
 
-def _read_value(source: ByteSource, value_type: int) -> Iterator[Value | None]:
-    """As ``read_stream``, for strings too."""
+def _is_known(value_type: int) -> bool:
+    return value_type == _STRING or value_type in STREAM_TYPES or value_type in COLLECTION_TYPES
+
+
+def _read_value(source: ByteSource, value_type: int, *, valkey: bool = False) -> Iterator[Value | None]:
+    """As ``read_stream``, for every type."""
     if value_type == _STRING:
         yield read_string(source)
+    elif value_type in COLLECTION_TYPES:
+        yield from read_collection(source, value_type, valkey=valkey)
     else:
         yield from read_stream(source, value_type)
 
@@ -232,14 +240,14 @@ class _Loader:
         key = read_string(source)
         expiry, self.expiry = self.expiry, None
         self.stream = None
-        if value_type != _STRING and value_type not in STREAM_TYPES:
+        if not _is_known(value_type):
             self._skip(key, value_type)
             return
         value: Value | None = None
         self.info.keys += 1
         self.info.expires += expiry is not None
         try:
-            for value in _read_value(source, value_type):
+            for value in _read_value(source, value_type, valkey=self.valkey):
                 if value is None:
                     yield None
         except RdbError as error:
@@ -261,6 +269,8 @@ class _Loader:
         database.add(key, value)
         if expiry is not None:
             database.set_expiry(key, expiry)
+        if isinstance(value, Collection):
+            value.fit(keyspace.limits)
         if isinstance(value, Stream):
             self.stream = value
             keyspace.watch_idempotency(value)
@@ -270,7 +280,7 @@ class _Loader:
         what = f"key '{_shown(key)}' holds a {type_name(value_type)}"
         if not self.skip_unknown and self.keyspace is not None:
             raise RdbError(
-                f"{what}, and Rillet has only strings and streams; "
+                f"{what}, which Rillet does not have; "
                 "rdb-skip-unknown-types yes loads the file without such keys"
             )
         try:

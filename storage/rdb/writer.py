@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ..collection import Collection
 from ..stream import Stream
+from .collections import encode_collection, type_of
 from .crc64 import crc64
 from .encoding import encode_length, encode_string
 from .extras import FIELD, encode_extras
@@ -81,7 +83,12 @@ def dump_value(
 ) -> bytes:
     """The payload that DUMP answers: type, value, version, checksum."""
     body = b"".join(
-        encode_value(value, stream_type or stream_type_of(version), idempotency_defaults=idempotency_defaults)
+        encode_value(
+            value,
+            stream_type or stream_type_of(version),
+            version=version,
+            idempotency_defaults=idempotency_defaults,
+        )
     )
     body += version.to_bytes(2, "little")
     return body + crc64(body).to_bytes(8, "little")
@@ -92,6 +99,7 @@ def encode_value(
     stream_type: int,
     key: bytes | None = None,
     *,
+    version: int,
     idempotency_defaults: tuple[int, int],
 ) -> Iterator[bytes]:
     """The type byte, the key if there is one, and the value, in pieces."""
@@ -99,6 +107,10 @@ def encode_value(
     if isinstance(value, Stream):
         yield bytes((stream_type,)) + name
         yield from encode_stream(value, stream_type, idempotency_defaults)
+    elif isinstance(value, Collection):
+        value_type = type_of(value, version)
+        yield bytes((value_type,)) + name
+        yield from encode_collection(value, value_type)
     else:
         yield _STRING + name + encode_string(value)
 
@@ -128,7 +140,11 @@ def _pieces(
             if due is not None:
                 yield bytes((EXPIRE_MS,)) + due.to_bytes(8, "little", signed=True)
             yield from encode_value(
-                value, stream_type, key, idempotency_defaults=keyspace.idempotency_defaults
+                value,
+                stream_type,
+                key,
+                version=version,
+                idempotency_defaults=keyspace.idempotency_defaults,
             )
             if isinstance(value, Stream) and (extras := encode_extras(value, stream_type)):
                 yield bytes((AUX,)) + encode_string(FIELD) + encode_string(extras)

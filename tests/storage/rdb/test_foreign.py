@@ -76,7 +76,7 @@ def test_the_first_of_them_is_named_where_the_file_is_refused(file):
 def test_a_payload_of_theirs_is_refused_as_bad_data(file):
     _, _, payloads = file
     for payload in payloads:
-        with pytest.raises(RdbError, match="Rillet has only strings and streams") as caught:
+        with pytest.raises(RdbError, match="which Rillet does not have") as caught:
             restore_value(payload)
         assert not isinstance(caught.value, PayloadRefusedError)
 
