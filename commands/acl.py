@@ -1,20 +1,22 @@
-"""ACL for the one user there is: ``default``, who may do everything, with requirepass as the password."""
+"""ACL: who the users are, what each may do, and what was denied."""
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
 from ..protocol.errors import ReplyError, shown, wrong_arity, wrong_subcommand_arguments
+from . import acl_file
 from .arguments import parse_integer
 from .compat import known_commands
 from .syntax import server as syntax
 from .table import CATEGORIES, command, container
 from .usage import help_lines
+from .users import Reason, RuleError, User, joined
 
 if TYPE_CHECKING:
+    from ..server.app import Server
     from .client import Client
 
 _ADMIN: Final = "admin noscript loading stale"
@@ -23,6 +25,7 @@ _ON_ALL_NODES: Final = ("request_policy:all_nodes", "response_policy:all_succeed
 _DEFAULT: Final = b"default"
 _BITS: Final = 256
 _MOST_BITS: Final = 4096
+_ENTRIES_SHOWN: Final = 10
 _NO_FILE: Final = (
     b"ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the "
     b"ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) "
@@ -30,12 +33,6 @@ _NO_FILE: Final = (
 )
 
 container("ACL", since="6.0.0", group="server", summary="A container for Access List Control commands.")
-
-
-def _password_hash(client: Client) -> bytes | None:
-    """SHA-256 of requirepass in hex, None if there is no password."""
-    password = client.server.config.requirepass
-    return hashlib.sha256(password).hexdigest().encode() if password else None
 
 
 # ACL CAT [category]
@@ -50,7 +47,7 @@ def _password_hash(client: Client) -> bytes | None:
     arguments=syntax.ACL_CAT,
 )
 def acl_cat(client: Client, args: list[bytes]) -> bytes:
-    """Names; a command that only holds subcommands belongs to no category."""
+    """Names."""
     if len(args) > 3:
         raise wrong_subcommand_arguments(args)
     if len(args) == 2:
@@ -62,7 +59,7 @@ def acl_cat(client: Client, args: list[bytes]) -> bytes:
         [
             name.encode()
             for name, entry in known_commands(client.server.compat).items()
-            if entry.handler is not None and category in entry.categories
+            if category in entry.categories
         ]
     )
 
@@ -76,15 +73,20 @@ def acl_cat(client: Client, args: list[bytes]) -> bytes:
     since="6.0.0",
     group="server",
     complexity="O(1) amortized time considering the typical user.",
-    summary="Deletes users; there is only the default one, which stays.",
+    summary="Deletes users and closes their connections.",
     arguments=syntax.ACL_DELUSER,
 )
 def acl_deluser(client: Client, args: list[bytes]) -> bytes:
-    """How many were deleted: 0."""
-    del client
+    """How many there were."""
     if _DEFAULT in args[2:]:
         raise ReplyError(b"ERR The 'default' user cannot be removed")
-    return replies.ZERO
+    users = client.server.users
+    gone = [user for name in args[2:] if (user := users.by_name.pop(name, None)) is not None]
+    for other in list(client.server.clients.values()):
+        if other.user in gone:
+            other.close(after_reply=other is client)
+    _changed(client.server)
+    return replies.integer(len(gone))
 
 
 # ACL DRYRUN username command [arg [arg ...]]
@@ -99,8 +101,9 @@ def acl_deluser(client: Client, args: list[bytes]) -> bytes:
     arguments=syntax.ACL_DRYRUN,
 )
 def acl_dryrun(client: Client, args: list[bytes]) -> bytes:
-    """OK for every command that exists."""
-    if args[2] != _DEFAULT:
+    """OK, or as a bulk string why not."""
+    user = client.server.users.get(args[2])
+    if user is None:
         raise ReplyError(b"ERR User '%b' not found" % shown(args[2]))
     words = args[3:]
     name = words[0].lower().decode("latin-1")
@@ -109,7 +112,16 @@ def acl_dryrun(client: Client, args: list[bytes]) -> bytes:
     found = client.server.dispatcher.find(words).command
     if not found.accepts(len(words)):
         raise wrong_arity(found.name)
-    return replies.OK
+    denial = user.check(found, words)
+    if denial is None:
+        return replies.OK
+    who = b"User " + user.name if client.server.compat.tells_denials else b"This user"
+    what = (
+        b"run the '%b' command"
+        if denial.reason is Reason.COMMAND
+        else b"access the '%%b' %b" % denial.reason.word
+    )
+    return replies.bulk(b"%b has no permissions to %b" % (who, what % denial.subject))
 
 
 # ACL GENPASS [bits]
@@ -153,18 +165,23 @@ def acl_genpass(client: Client, args: list[bytes]) -> bytes:
 def acl_getuser(client: Client, args: list[bytes]) -> bytes:
     """A map of flags, passwords (SHA-256 in hex), commands, keys, channels, selectors; null for nobody."""
     resp = client.resp
-    if args[2] != _DEFAULT:
+    user = client.server.users.get(args[2])
+    if user is None:
         return replies.null(resp)
-    password = _password_hash(client)
-    flags = [b"on", b"sanitize-payload"] if password else [b"on", b"nopass", b"sanitize-payload"]
+    permissions = [
+        [
+            (b"commands", replies.bulk(selector.command_rules)),
+            (b"keys", replies.bulk(selector.key_rules)),
+            (b"channels", replies.bulk(selector.channel_rules)),
+        ]
+        for selector in user.selectors
+    ]
     return replies.map_of(
         [
-            (b"flags", replies.set_of([replies.bulk(flag) for flag in flags], resp)),
-            (b"passwords", replies.bulk_array([password] if password else [])),
-            (b"commands", replies.bulk(b"+@all")),
-            (b"keys", replies.bulk(b"~*")),
-            (b"channels", replies.bulk(b"&*")),
-            (b"selectors", replies.EMPTY_ARRAY),
+            (b"flags", replies.set_of([replies.bulk(flag) for flag in user.flags], resp)),
+            (b"passwords", replies.bulk_array(user.passwords)),
+            *permissions[0],
+            (b"selectors", replies.array([replies.map_of(facts, resp) for facts in permissions[1:]])),
         ],
         resp,
     )
@@ -182,11 +199,9 @@ def acl_getuser(client: Client, args: list[bytes]) -> bytes:
     arguments=syntax.ACL_LIST,
 )
 def acl_list(client: Client, args: list[bytes]) -> bytes:
-    """One line."""
+    """One line a user."""
     del args
-    password = _password_hash(client)
-    secret = b"sanitize-payload #%b" % password if password else b"nopass sanitize-payload"
-    return replies.bulk_array([b"user default on %b ~* &* +@all" % secret])
+    return replies.bulk_array(acl_file.lines(client.server.users))
 
 
 # ACL LOAD
@@ -197,13 +212,39 @@ def acl_list(client: Client, args: list[bytes]) -> bytes:
     since="6.0.0",
     group="server",
     complexity="O(N). Where N is the number of configured users.",
-    summary="Reads the users from the ACL file. There is none.",
+    summary="Reads the users from the ACL file.",
     arguments=syntax.ACL_LOAD,
 )
 def acl_load(client: Client, args: list[bytes]) -> bytes:
-    """Always an error."""
-    del client, args
-    raise ReplyError(_NO_FILE)
+    """Take all users of the file, or on any error none."""
+    del args
+    server = client.server
+    if not server.config.aclfile:
+        raise ReplyError(_NO_FILE)
+    try:
+        load_users(server)
+    except acl_file.AclFileError as error:
+        raise ReplyError(b"ERR " + error.text) from error
+    return replies.OK
+
+
+def load_users(server: Server) -> None:
+    """Replace the users by those of the ACL file; clients of those who are gone are closed.
+
+    Raises:
+        AclFileError: nothing was changed.
+    """
+    users = server.users
+    found = acl_file.read(server.config.aclfile, all_channels=_all_channels(server))
+    before = users.by_name
+    users.by_name = {b"default": users.default}
+    for name, user in found.items():
+        kept = users.by_name[name] = before.get(name, user)
+        kept.become(user)
+    for client in list(server.clients.values()):
+        if users.get(client.user.name) is not client.user:
+            client.close()
+    _changed(server)
 
 
 # ACL LOG [count | RESET]
@@ -214,20 +255,24 @@ def acl_load(client: Client, args: list[bytes]) -> bytes:
     since="6.0.0",
     group="server",
     complexity="O(N) with N being the number of entries shown.",
-    summary="Returns what was denied to users: nothing is remembered.",
+    summary="Returns what was denied to users, the latest first.",
     history=syntax.ACL_LOG_HISTORY,
     arguments=syntax.ACL_LOG,
 )
 def acl_log(client: Client, args: list[bytes]) -> bytes:
-    """An empty array; OK for RESET."""
-    del client
+    """Maps, ten unless told otherwise; OK for RESET."""
     if len(args) > 3:
         raise wrong_subcommand_arguments(args)
+    log = client.server.acl_log
+    count = _ENTRIES_SHOWN
     if len(args) == 3:
         if args[2].upper() == b"RESET":
+            log.entries.clear()
             return replies.OK
-        parse_integer(args[2])
-    return replies.EMPTY_ARRAY
+        count = max(parse_integer(args[2]), 0)
+    now = client.server.clock.now
+    knows = client.server.compat.tells_denials
+    return replies.array([entry.encode(now, client.resp, numbered=knows) for entry in log.entries[:count]])
 
 
 # ACL SAVE
@@ -239,13 +284,23 @@ def acl_log(client: Client, args: list[bytes]) -> bytes:
     since="6.0.0",
     group="server",
     complexity="O(N). Where N is the number of configured users.",
-    summary="Writes the users into the ACL file. There is none.",
+    summary="Writes the users into the ACL file.",
     arguments=syntax.ACL_SAVE,
 )
 def acl_save(client: Client, args: list[bytes]) -> bytes:
-    """Always an error."""
-    del client, args
-    raise ReplyError(_NO_FILE)
+    """OK once the file is on disk."""
+    del args
+    server = client.server
+    if not server.config.aclfile:
+        raise ReplyError(_NO_FILE)
+    try:
+        acl_file.write(server.config.aclfile, server.users)
+    except OSError as error:
+        server.log.warning(f"Writing the ACL file failed: {error}")
+        raise ReplyError(
+            b"ERR There was an error trying to save the ACLs. Please check the server logs for more information"
+        ) from error
+    return replies.OK
 
 
 # ACL SETUSER username [rule [rule ...]]
@@ -257,17 +312,52 @@ def acl_save(client: Client, args: list[bytes]) -> bytes:
     since="6.0.0",
     group="server",
     complexity="O(N). Where N is the number of rules provided.",
-    summary="Creates or changes a user. Not in this version.",
+    summary="Creates a user or changes one.",
     history=syntax.ACL_SETUSER_HISTORY,
     arguments=syntax.ACL_SETUSER,
 )
 def acl_setuser(client: Client, args: list[bytes]) -> bytes:
-    """Always an error."""
-    del client, args
-    raise ReplyError(
-        b"ERR ACL SETUSER is not supported by this version of Rillet: the only user is default, "
-        b"with requirepass as the password"
-    )
+    """All rules or, if one is wrong, none."""
+    server, name = client.server, args[2]
+    if any(byte in b" \t\n\v\f\r\0" for byte in name):
+        raise ReplyError(b"ERR Usernames can't contain spaces or null characters")
+    all_channels = _all_channels(server)
+    users = server.users
+    user = users.get(name)
+    trial = User(name, all_channels=all_channels) if user is None else user.copy()
+    try:
+        rules = joined(args[3:])
+    except RuleError as error:
+        raise ReplyError(b"ERR " + error.text) from error
+    for rule in rules:
+        try:
+            trial.apply(rule, all_channels=all_channels)
+        except RuleError as error:
+            text = b"ERR Error in ACL SETUSER modifier '%b': %b" % (shown(rule), error.text)
+            raise ReplyError(text) from error
+    if user is None:
+        users.by_name[name] = trial
+    else:
+        user.become(trial)
+    _changed(server)
+    return replies.OK
+
+
+def _all_channels(server: Server) -> bool:
+    return server.config.acl_pubsub_default == "allchannels"
+
+
+def _changed(server: Server) -> None:
+    """Let the connections of users feel what was changed, and CONFIG REWRITE know of it."""
+    if not server.config.aclfile:
+        declared = acl_file.declaration(server.users, server.config.requirepass)
+        server.config.users = [line.split()[1:] for line in declared]
+    for client in list(server.clients.values()):
+        client.update_plain()
+        if client.is_subscriber and not client.user.is_unlimited:
+            channels = client.channels | client.shard_channels
+            if not client.user.may_listen(channels, client.patterns):
+                client.close()
 
 
 # ACL USERS
@@ -282,9 +372,9 @@ def acl_setuser(client: Client, args: list[bytes]) -> bytes:
     arguments=syntax.ACL_USERS,
 )
 def acl_users(client: Client, args: list[bytes]) -> bytes:
-    """One name."""
-    del client, args
-    return replies.bulk_array([_DEFAULT])
+    """Names, in order."""
+    del args
+    return replies.bulk_array([user.name for user in client.server.users])
 
 
 # ACL WHOAMI
@@ -301,7 +391,7 @@ def acl_users(client: Client, args: list[bytes]) -> bytes:
 def acl_whoami(client: Client, args: list[bytes]) -> bytes:
     """The name."""
     del args
-    return replies.bulk(client.user)
+    return replies.bulk(client.user.name)
 
 
 # ACL HELP

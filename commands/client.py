@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..storage.keyspace import Database, Value
     from .table import Command
     from .tracking import Tracking
+    from .users import User
 
 Kind = TypeVar("Kind", bound="Value")
 
@@ -47,6 +48,7 @@ class Client:
 
     Attributes:
         resp: 2 or 3.
+        user: who it is logged in as; ``default`` until it says so.
         trusted: True for the AOF loader and a master link: rules for replayed commands apply (XADD LIMIT without ~).
         in_exec: True while EXEC runs its commands: nothing may block.
         plain: True when the dispatcher's fast loop may serve it; kept by ``update_plain``.
@@ -102,8 +104,8 @@ class Client:
         self.id = client_id
         self.db: Database = server.keyspace.databases[0]
         self.resp = 2
-        self.user = b"default"
-        self.authenticated = not server.config.requirepass
+        self.user: User = server.users.default
+        self.authenticated = self.user.is_open
         self.name = b""
         self.lib_name = b""
         self.lib_ver = b""
@@ -164,6 +166,7 @@ class Client:
         """Recompute ``plain`` after any mode changed."""
         self.plain = (
             self.authenticated
+            and self.user.is_unlimited
             and self.transaction is None
             and self.reply_mode == "on"
             and self.tracking is None

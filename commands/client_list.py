@@ -14,6 +14,7 @@ from .transactions import watched_key_changed
 
 if TYPE_CHECKING:
     from .client import Client
+    from .users import User
 
 _TYPES: Final = {
     b"normal": "normal",
@@ -105,7 +106,7 @@ def client_line(client: Client) -> bytes:
         ("tot-mem", _BASE_MEMORY + client.argv_bytes + queued + unread),
         ("events", "r"),
         ("cmd", client.last_command),
-        ("user", client.user),
+        ("user", client.user.name),
         ("redir", client.tracking.redirect if client.tracking is not None else -1),
         ("resp", client.resp),
         ("lib-name", client.lib_name),
@@ -197,7 +198,7 @@ class _Filter:
     kind: str | None = None
     address: bytes | None = None
     local_address: bytes | None = None
-    user: bytes | None = None
+    user: User | None = None
     max_age: int | None = None  # seconds
     skip_me: bool = True
 
@@ -207,7 +208,7 @@ class _Filter:
             and (self.kind is None or client_type(other) == self.kind)
             and (self.address is None or other.address == self.address)
             and (self.local_address is None or other.local_address == self.local_address)
-            and (self.user is None or (other.authenticated and other.user == self.user))
+            and (self.user is None or (other.authenticated and other.user is self.user))
             and (self.max_age is None or (me.server.clock.now - other.created) // 1000 >= self.max_age)
             and not (self.skip_me and other is me)
         )
@@ -230,9 +231,9 @@ def _parse_filter(client: Client, args: list[bytes]) -> _Filter:
         elif option == b"LADDR":
             wanted.local_address = word
         elif option == b"USER":
-            if word != b"default":
+            wanted.user = client.server.users.get(word)
+            if wanted.user is None:
                 raise ReplyError(b"ERR No such user '%b'" % shown(word))
-            wanted.user = word
         elif option == b"SKIPME":
             answer = word.lower()
             if answer not in {b"yes", b"no"}:

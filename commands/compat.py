@@ -55,6 +55,7 @@ class Compat:
         guards_max_deleted: XSETID of an empty stream may not go below max-deleted-entry-id (12.3, 7.2).
         refuses_unknown_types: SCAN TYPE knows which types there are (7.2).
         names_protocol: the text on HELLO without AUTH has a place for the protocol (7.2).
+        tells_denials: what ACL denies names the user, and ACL LOG numbers its entries (7.2).
         print_this_help: HELP's last line is in the imperative (18, 7.2).
         reads_state_position: XREADGROUP's XCLAIMs are followed by XGROUP SETID; else only NOACK states it (13.2, 7.4).
         reads_state_their_own_id: XREADGROUP's XCLAIMs carry as LASTID the entry itself; else where the group was
@@ -87,6 +88,7 @@ class Compat:
     names_protocol: bool
     print_this_help: bool
     reads_state_position: bool
+    tells_denials: bool
     reads_state_their_own_id: bool
     empty_read_states_new_consumer: bool
     new_consumer_before_setid: bool
@@ -129,6 +131,7 @@ def compat_with(version: str) -> Compat:
         reads_state_position=number >= (7, 4),
         reads_state_their_own_id=number < (8, 4),
         empty_read_states_new_consumer=number >= (8, 8),
+        tells_denials=number >= (7, 2),
         new_consumer_before_setid=number < (8, 8),
         caps_entries_read=number >= (8, 2),
         reference_policies=number >= (8, 2),

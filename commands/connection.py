@@ -29,17 +29,18 @@ _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
 _BEFORE_LOGIN: Final = "noscript loading stale fast no_auth allow_busy"
 
 
-def log_in(client: Client, user: bytes, password: bytes) -> None:
-    """Authenticate a client as the default user, the only one there is.
+def log_in(client: Client, user: bytes, password: bytes, command: bytes) -> None:
+    """Authenticate a client; ``command`` is what ACL LOG calls it if that fails.
 
     Raises:
-        ReplyError: WRONGPASS, the same for an unknown user and a wrong password.
+        ReplyError: WRONGPASS, the same for an unknown user, one who is off, and a wrong password.
     """
-    expected = client.server.config.requirepass
-    if user != _DEFAULT_USER or (expected and password != expected):
-        client.server.stats.auth_denied += 1
+    server = client.server
+    found = server.users.get(user)
+    if found is None or not found.accepts(password):
+        server.acl_log.note_login(client, user, command)
         raise ReplyError(WRONGPASS)
-    client.user = user
+    client.user = found
     client.authenticated = True
     client.update_plain()
 
@@ -79,7 +80,7 @@ def hello(client: Client, args: list[bytes]) -> bytes:
         else:
             raise ReplyError(b"ERR Syntax error in HELLO option '%b'" % shown(word))
     if login is not None:
-        log_in(client, *login)
+        log_in(client, *login, b"HELLO")
     if not client.authenticated:
         text = HELLO_UNAUTHENTICATED
         raise ReplyError(text if client.server.compat.names_protocol else text.replace(b" <proto>", b""))
@@ -116,9 +117,9 @@ def auth(client: Client, args: list[bytes]) -> bytes:
     """Log in with a password, or with a user name and a password."""
     if len(args) > 3:
         raise ReplyError(SYNTAX)
-    if len(args) == 2 and not client.server.config.requirepass:
+    if len(args) == 2 and client.server.users.default.nopass:
         raise ReplyError(NO_PASSWORD_SET)
-    log_in(client, _DEFAULT_USER if len(args) == 2 else args[1], args[-1])
+    log_in(client, _DEFAULT_USER if len(args) == 2 else args[1], args[-1], b"AUTH")
     return replies.OK
 
 
@@ -231,8 +232,8 @@ def reset(client: Client, args: list[bytes]) -> bytes:
     discard_transaction(client)
     client.db = server.keyspace.databases[0]
     client.resp = 2
-    client.user = _DEFAULT_USER
-    client.authenticated = not server.config.requirepass
+    client.user = server.users.default
+    client.authenticated = client.user.is_open
     client.name = b""
     client.reply_mode = "on"
     client.no_evict = client.no_touch = False

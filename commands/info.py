@@ -237,10 +237,10 @@ def _stats(server: Server) -> Iterator[tuple[str, object]]:
     yield "reply_buffer_shrinks", 0
     yield "reply_buffer_expands", 0
     yield "eventloop_cycles", 0
-    yield "acl_access_denied_auth", stats.auth_denied
-    yield "acl_access_denied_cmd", 0
-    yield "acl_access_denied_key", 0
-    yield "acl_access_denied_channel", 0
+    yield "acl_access_denied_auth", stats.denied[b"auth"]
+    yield "acl_access_denied_cmd", stats.denied[b"command"]
+    yield "acl_access_denied_key", stats.denied[b"key"]
+    yield "acl_access_denied_channel", stats.denied[b"channel"]
 
 
 def _replication(server: Server) -> Iterator[tuple[str, object]]:

@@ -21,6 +21,7 @@ from .table import (
     subcommands_of,
 )
 from .usage import help_lines
+from .users import flags_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -323,7 +324,7 @@ def _access(client: Client, words: list[bytes], reference: KeyReference) -> list
     """How this very invocation treats a key; only SET's options make a difference."""
     if "variable_flags" not in reference.flags:
         return _known_flags(client, reference.flags)
-    return ["RW", "access", "update"] if b"GET" in map(bytes.upper, words[3:]) else ["OW", "update"]
+    return list(flags_of(reference.flags, client.server.dispatcher.find(words).command, words))
 
 
 # COMMAND GETKEYS command [arg [arg ...]]

@@ -12,9 +12,11 @@ from ..protocol.errors import ReplyError
 from .client import Transaction, WatchedKey
 from .syntax import transactions as syntax
 from .table import command, key
+from .users import refusal_in_exec
 
 if TYPE_CHECKING:
     from .client import Client
+    from .table import Command
 
 EXECABORT: Final = b"EXECABORT Transaction discarded because of previous errors."
 _FLAGS: Final = "noscript loading stale fast allow_busy"
@@ -100,20 +102,28 @@ def exec_(client: Client, args: list[bytes]) -> bytes:
         discard_transaction(client)
         return replies.null_array(client.resp)
     unwatch_all(client)
-    dispatcher = client.server.dispatcher
     client.in_exec = True
     last = client.server.compat.own_pushes_last
     try:
         # The transaction stays open meanwhile: CLIENT LIST shows it, as in Redis.
         answers = [
-            dispatcher.call(client, dispatcher.all[queued.name], argv)
-            if last
-            else _behind_pushes(client, dispatcher.call(client, dispatcher.all[queued.name], argv))
+            _run(client, queued, argv) if last else _behind_pushes(client, _run(client, queued, argv))
             for queued, argv in transaction.commands
         ]
     finally:
         discard_transaction(client)
     return replies.array([answer or b"" for answer in answers])
+
+
+def _run(client: Client, queued: Command, argv: list[bytes]) -> bytes | None:
+    """One queued command; what its user may do may have changed meanwhile."""
+    server = client.server
+    if not client.user.is_unlimited and not client.trusted:
+        denial = client.user.check(queued, argv)
+        if denial is not None:
+            server.acl_log.note_denial(client, denial)
+            return ReplyError(refusal_in_exec(denial)).encoded
+    return server.dispatcher.call(client, server.dispatcher.all[queued.name], argv)
 
 
 def _behind_pushes(client: Client, reply: bytes | None) -> bytes:

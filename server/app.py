@@ -15,12 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from .. import __version__
-from ..commands import load_all
+from ..commands import acl_file, load_all
+from ..commands.acl import load_users
+from ..commands.acl_log import AclLog
 from ..commands.compat import compat_with
 from ..commands.latency import Latency
 from ..commands.pubsub import PubSub
 from ..commands.slowlog import Slowlog
 from ..commands.tracking import TrackingTable
+from ..commands.users import Users
 from ..storage.keyspace import Keyspace
 from ..storage.limits import Limits
 from ..storage.manifest import AofError
@@ -93,6 +96,7 @@ class Server:
         self.keyspace = Keyspace(config.databases)
         self.keyspace.now = self.clock.now
         self.clients: dict[int, Client] = {}
+        self.users = Users()
         self.congested: set[Connection] = set()  # have more to read than the system takes
         self.run_id = secrets.token_hex(20)
         self.role = "master"
@@ -120,6 +124,7 @@ class Server:
         self.tracking = TrackingTable(self)
         self.slowlog = Slowlog(self)
         self.latency = Latency(self)
+        self.acl_log = AclLog(self)
         self.persistence = Persistence(self)
         self.snapshots = Snapshots(self)
         self.replication = Replication(self)
@@ -128,6 +133,8 @@ class Server:
         self._stopping = asyncio.Event()
         self.exit_status = 0
         self.keyspace.on_event = self.pubsub.publish_event
+        if config.requirepass:
+            self.users.set_password(config.requirepass)
         self.keyspace.on_expired = self._propagate_expiry
         self._listen_to_config()
 
@@ -164,6 +171,11 @@ class Server:
             f"Rillet version={__version__}, Redis version={self.version}, bits=64, pid={os.getpid()}"
         )
         if not await self._listeners.open():
+            return False
+        try:
+            self._start_users()
+        except acl_file.AclFileError as error:
+            self.log.warning(str(error))
             return False
         self._banner()
         self.log.warning("Server initialized")
@@ -326,6 +338,7 @@ class Server:
             config.on_change(setting.name.replace("_", "-"), self._update_limits)
         config.on_change("appendonly", self._switch_aof)
         config.on_change("loglevel", self._update_loglevel)
+        config.on_change("requirepass", self._update_password)
         config.on_change("dir", self._change_directory)
         for name in ("port", "bind"):
             config.on_change(name, self._refuse_to_move)
@@ -354,6 +367,31 @@ class Server:
 
     def _update_limits(self) -> None:
         for setting in fields(Limits):
+    def _start_users(self) -> None:
+        """Take the users of the configuration or of the ACL file.
+
+        Raises:
+            AclFileError: the text says why the server can not start with them.
+        """
+        config = self.config
+        if config.aclfile and config.users:
+            raise acl_file.AclFileError(
+                b"Configuring Rillet with users defined in redis.conf and at the same setting an ACL file path is "
+                b"invalid. This setup is very likely to lead to configuration errors and security holes, please "
+                b"define either an ACL file or declare users directly in your redis.conf, but not both."
+            )
+        acl_file.configure(self.users, config.users, all_channels=config.acl_pubsub_default == "allchannels")
+        if config.aclfile:
+            try:
+                load_users(self)
+            except acl_file.AclFileError as error:
+                raise acl_file.AclFileError(
+                    b"Aborting Rillet startup because of ACL errors: " + error.text
+                ) from None
+
+    def _update_password(self) -> None:
+        self.users.set_password(self.config.requirepass)
+
             setattr(self.keyspace.limits, setting.name, getattr(self.config, setting.name))
 
     def _update_loglevel(self) -> None:
@@ -460,7 +498,7 @@ class Server:
 
     def is_protected(self) -> bool:
         """Protected mode is in force: no password, and no bind given by the user."""
-        return self.config.protected_mode and not self.config.requirepass
+        return self.config.protected_mode and self.users.default.is_open
 
     def forget(self, client: Client) -> None:
         """Drop a client that is gone from every registry."""

@@ -116,7 +116,8 @@ class Config:
     requirepass: bytes = _directive(b"", BYTES)
     acl_pubsub_default: str = _directive("resetchannels", kinds.Enum("allchannels", "resetchannels"))
     acllog_max_len: int = _directive(128, LONG)
-    aclfile: str = _fixed("", kinds.Only(TEXT, "", "aclfile is not supported by Rillet"))
+    aclfile: str = _fixed("", TEXT)
+    users: list[list[bytes]] = field(default_factory=list)  # the words behind each `user` line, name first
     enable_debug_command: str = _fixed("no", ACCESS)
     enable_protected_configs: str = _fixed("no", ACCESS)
     enable_module_command: str = _fixed("no", ACCESS)

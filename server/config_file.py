@@ -24,7 +24,6 @@ MAX_INCLUDE_DEPTH: Final = 16
 _UNKNOWN: Final = "Bad directive or wrong number of arguments"
 _UNSUPPORTED: Final = {
     b"rename-command": "rename-command is not supported by Rillet",
-    b"user": "ACL users in the configuration file are not supported by Rillet",
     b"loadmodule": "Modules are not supported by Rillet",
     b"sentinel": "Sentinel mode is not supported by Rillet",
 }
@@ -137,6 +136,11 @@ class _Loader:
         if name == b"include" and len(values) == 1:
             self._include(os.fsdecode(values[0]), depth)
             return
+        if name == b"user" and values:
+            if any(user[0] == values[0] for user in self.config.users):
+                raise ValueError("Duplicate user found. A user can only be defined once in config files")
+            self.config.users.append(values)
+            return
         if name in _UNSUPPORTED:
             raise ValueError(_UNSUPPORTED[name])
         if name in _OBSOLETE and len(values) == 1:
@@ -220,6 +224,11 @@ def _rewritten(config: Config, old: bytes) -> bytes:
         for index in free:
             lines[index] = None
 
+    declared = [b" ".join([b"user", *words]) for words in config.users]
+    for index in [number for number, line in enumerate(lines) if line is not None and _is_user(line)]:
+        lines[index] = declared.pop(0) if declared else None
+    added.extend(declared)
+
     kept = [line for line in lines if line is not None]
     if added and SIGNATURE not in kept:
         added[:0] = [b"", SIGNATURE] if kept else [SIGNATURE]
@@ -231,6 +240,10 @@ def _attribute_of(line: bytes) -> str | None:
     words = split_inline(stripped) if stripped and not stripped.startswith(b"#") else None
     directive = DIRECTIVES.get(words[0].lower()) if words else None
     return directive.attribute if directive else None
+
+
+def _is_user(line: bytes) -> bool:
+    return line.split(maxsplit=1)[:1] == [b"user"]
 
 
 def _replace(target: Path, content: bytes, mode: int) -> None:

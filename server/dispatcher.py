@@ -15,6 +15,7 @@ from ..commands.compat import known_commands
 from ..commands.monitor import monitor_line
 from ..commands.older import handler_of
 from ..commands.table import REGISTRY, keys_of, subcommands_of
+from ..commands.users import refusal as denied
 from ..protocol import replies
 from ..protocol.errors import ReplyError, shown, wrong_arity
 
@@ -287,6 +288,11 @@ class Dispatcher:
             return NOAUTH
         if client.transaction is not None and "no_multi" in flags:
             return NO_MULTI
+        if not client.user.is_unlimited and not client.trusted:
+            denial = client.user.check(command, argv)
+            if denial is not None:
+                server.acl_log.note_denial(client, denial)
+                return denied(denial, client.user, server.compat)
         writes = entry.write or (entry.name == "exec" and _holds_writes(client))
         if (writes or entry.name == "ping") and not client.trusted:
             refusal = server.snapshot_error or server.disk_error

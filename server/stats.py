@@ -28,7 +28,7 @@ class Stats:
         self.writes_processed = 0
         self.total_errors = 0
         self.unexpected_errors = 0
-        self.auth_denied = 0
+        self.denied = {b"auth": 0, b"command": 0, b"key": 0, b"channel": 0}  # by ACL
         self.peak_clients = 0
         self.commands_processed = 0
         self.peak_memory = 0

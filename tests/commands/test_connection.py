@@ -49,7 +49,7 @@ def test_a_refused_hello_changes_nothing(client, words, error):
 def test_a_failed_login_in_hello_leaves_name_and_protocol(client):
     assert talk(client, "HELLO", 3, "AUTH", "nobody", "x", "SETNAME", "n") == WRONGPASS
     assert (client.resp, client.name) == (2, b"")
-    assert client.server.stats.auth_denied == 1
+    assert client.server.stats.denied[b"auth"] == 1
 
 
 def test_hello_refuses_a_stranger_unless_it_logs_in(stranger):

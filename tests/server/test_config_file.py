@@ -81,9 +81,13 @@ INTEGER = "argument couldn't be parsed into an integer"
         ),
         ("rename-command a b", 1, "rename-command a b", "rename-command is not supported by Rillet"),
         ("loadmodule x.so", 1, "loadmodule x.so", "Modules are not supported by Rillet"),
-        ("user a on", 1, "user a on", "ACL users in the configuration file are not supported by Rillet"),
+        (
+            "user a on\nuser a off",
+            2,
+            "user a off",
+            "Duplicate user found. A user can only be defined once in config files",
+        ),
         ("cluster-enabled yes", 1, "cluster-enabled yes", "cluster mode is not supported by Rillet"),
-        ("aclfile x", 1, "aclfile x", "aclfile is not supported by Rillet"),
     ],
 )
 def test_a_bad_line_is_told_with_its_number(text, line, shown, why):

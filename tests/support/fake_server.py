@@ -10,14 +10,17 @@ The keyspace and the clock are the real ones; everything that would reach out is
 
 from __future__ import annotations
 
+from collections import Counter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import hiredis
 
+from rillet.commands.acl_log import AclLog
 from rillet.commands.client import Client
 from rillet.commands.compat import NEWEST, compat_with
 from rillet.commands.table import REGISTRY
+from rillet.commands.users import Users
 from rillet.protocol.errors import ReplyError, wrong_arity
 from rillet.protocol.replies import null_array
 from rillet.server.clock import Clock
@@ -102,6 +105,10 @@ class FakeServer:
         self.keyspace.on_event = lambda _db, event, key: self.events.append((event, key))
         self.config = SimpleNamespace(
             requirepass=b"",
+            acllog_max_len=128,
+            acl_pubsub_default="resetchannels",
+            aclfile="",
+            users=[],
             stream_node_max_bytes=4096,
             stream_node_max_entries=100,
             proto_max_bulk_len=512 << 20,
@@ -116,7 +123,10 @@ class FakeServer:
         self.propagation = FakePropagation()
         self.blocking = FakeBlocking()
         self.clients: dict[int, Client] = {}
-        self.stats = SimpleNamespace()
+        self.stats = SimpleNamespace(denied=Counter())
+        self.users = Users()
+        self.users.set_password(self.config.requirepass)
+        self.acl_log = AclLog(self)
         self.snapshots = SimpleNamespace(after_flushall=lambda: None)
         self.monitors: set[Client] = set()
 

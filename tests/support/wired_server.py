@@ -9,6 +9,7 @@ assert alice.take() == b">3\r\n$7\r\nmessage..."        # what she got since
 
 from __future__ import annotations
 
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -71,7 +72,7 @@ class WiredServer(FakeServer):
         super().__init__(now, tracking_table_max_keys=1_000_000, **config)
         self.version = "8.0.0"
         self.role = "master"
-        self.stats = SimpleNamespace(auth_denied=0)
+        self.stats = SimpleNamespace(denied=Counter())
         self.current_client: Client | None = None
         self.observed = 0
         self.pauses: list[tuple[int, bool] | None] = []
