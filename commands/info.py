@@ -55,10 +55,14 @@ def _server(server: Server) -> Iterator[tuple[str, object]]:
     yield "executable", sys.argv[0]
     yield "config_file", config.config_file
     yield "io_threads_active", 0
-    if config.port:
-        yield "listener0", f"name=tcp,{''.join(f'bind={host},' for host in config.bind)}port={config.port}"
-    if config.unixsocket:
-        yield "listener1", f"name=unix,bind={config.unixsocket}"
+    binds = "".join(f"bind={host}," for host in config.bind)
+    listeners = [
+        f"name=tcp,{binds}port={config.port}" if config.port else "",
+        f"name=unix,bind={config.unixsocket}" if config.unixsocket else "",
+        f"name=tls,{binds}port={config.tls_port}" if config.tls_port else "",
+    ]
+    for number, listener in enumerate(filter(None, listeners)):
+        yield f"listener{number}", listener
     yield "rillet_version", server.rillet_version
 
 

@@ -7,6 +7,7 @@ import contextlib
 import os
 import secrets
 import signal
+import ssl
 import sys
 import time
 import traceback
@@ -29,6 +30,7 @@ from ..storage.limits import Limits
 from ..storage.manifest import AofError
 from ..storage.rdb import RdbError
 from .blocking import Blocking
+from . import tls
 from .clock import Clock
 from .dispatcher import Dispatcher
 from .listening import Listeners
@@ -193,11 +195,13 @@ class Server:
         if self.stopping:
             return True  # told so while it was loading
         self.replication.start()
-        if config.port or self._listeners:
+        if config.port:
             self.log.notice("Ready to accept connections tcp")
         if config.unixsocket:
             self.log.notice("Ready to accept connections unix")
         return True
+        if config.tls_port:
+            self.log.notice("Ready to accept connections tls")
 
     async def main_loop(self) -> None:
         """Look after the server ten times a second until it is told to stop."""
@@ -216,6 +220,9 @@ class Server:
         trace = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else ""
         self.log.warning(f"Internal error: {context.get('message')}\n{trace}")
 
+        if isinstance(error, (ssl.SSLError, ConnectionError)):
+            self.log.verbose(f"Error accepting a client connection: {error}")
+            return
     async def shutdown(self) -> None:
         """Stop accepting, release blocked clients, flush and fsync the AOF, close every connection."""
         self.log.warning("User requested shutdown...")
@@ -339,8 +346,11 @@ class Server:
         config.on_change("appendonly", self._switch_aof)
         config.on_change("loglevel", self._update_loglevel)
         config.on_change("requirepass", self._update_password)
+        config.on_change("requirepass", self._update_password)
+        for name in tls.DIRECTIVES:
+            config.on_change(name, self._listeners.update_tls)
         config.on_change("dir", self._change_directory)
-        for name in ("port", "bind"):
+        for name in ("port", "bind", "tls-port"):
             config.on_change(name, self._refuse_to_move)
         self._update_thresholds()
         self._update_notifications()

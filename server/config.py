@@ -301,10 +301,10 @@ class Config:
     cluster_preferred_endpoint_type: str = _directive("ip", kinds.Enum("ip", "hostname", "unknown-endpoint"))
     cluster_link_sendbuf_limit: int = _directive(0, MEMORY)
 
-    # TLS: never on
-    tls_port: int = _directive(0, kinds.Only(PORT, 0, "TLS is not supported by Rillet"))
-    tls_replication: bool = _directive(False, kinds.Only(BOOL, False, "TLS is not supported by Rillet"))
-    tls_cluster: bool = _directive(False, kinds.Only(BOOL, False, "TLS is not supported by Rillet"))
+    # TLS
+    tls_port: int = _directive(0, PORT)
+    tls_replication: bool = _directive(False, BOOL)
+    tls_cluster: bool = _directive(False, kinds.Only(BOOL, False, "there is no cluster"))
     tls_auth_clients: str = _directive("yes", kinds.Enum("no", "yes", "optional"))
     tls_cert_file: str = _directive("", TEXT)
     tls_key_file: str = _directive("", TEXT)
@@ -317,7 +317,12 @@ class Config:
     tls_dh_params_file: str = _directive("", TEXT)
     tls_protocols: str = _directive("", TEXT)
     tls_ciphers: str = _directive("", TEXT)
-    tls_ciphersuites: str = _directive("", TEXT)
+    tls_ciphersuites: str = _directive(
+        "",
+        kinds.Only(
+            TEXT, "", "Python leaves the suites of TLS 1.3 to OpenSSL; tls-ciphers sets those of TLS 1.2"
+        ),
+    )
     tls_prefer_server_ciphers: bool = _directive(False, BOOL)
     tls_session_caching: bool = _directive(True, BOOL)
     tls_session_cache_size: int = _directive(20480, COUNT)

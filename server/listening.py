@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .connection import Connection
+from .tls import TlsError, configure_server, server_context
 
 if TYPE_CHECKING:
     import asyncio
+    import ssl
 
     from .app import Server
 
@@ -21,6 +23,7 @@ class Listeners:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._sockets: list[asyncio.Server] = []
+        self._tls: ssl.SSLContext | None = None
         self._files: list[Path] = []  # the unix socket and the pidfile, once they are there
 
     def __bool__(self) -> bool:
@@ -29,9 +32,22 @@ class Listeners:
     async def open(self) -> bool:
         """Listen as configured and leave the pidfile; False if that is impossible (the log says why).
 
-        Port 0 becomes a free port; ``config.port`` is then that port.
+        Port 0 becomes a free port, and ``config.port`` is then that port; with a tls-port it means no other port.
         """
-        if not await self._open_tcp() or not await self._open_unix():
+        config = self._server.config
+        if config.tls_port:
+            try:
+                self._tls = server_context(config)
+            except TlsError as error:
+                self._server.log.warning(f"{error}\nFailed to configure TLS. Check logs for more info.")
+                return False
+            if not await self._open_tcp(config.tls_port, self._tls):
+                return False
+        elif not await self._open_tcp(config.port):
+            return False
+        if config.port and config.tls_port and not await self._open_tcp(config.port):
+            return False
+        if not await self._open_unix():
             return False
         if not self._sockets:
             self._server.log.warning("Configured to not listen anywhere, exiting.")
@@ -39,16 +55,20 @@ class Listeners:
         self._leave_files()
         return True
 
-    async def _open_tcp(self) -> bool:
+    async def _open_tcp(self, port: int, tls: ssl.SSLContext | None = None) -> bool:
         server, config = self._server, self._server.config
-        port = config.port
         for host in config.bind:
             optional = host.startswith("-")
             name = host.removeprefix("-")
             address = {"*": "0.0.0.0", "::*": "::"}.get(name, name)  # noqa: S104 - what the user asked for
             try:
                 listener = await server.loop.create_server(
-                    lambda: Connection(server), address, port, backlog=config.tcp_backlog, reuse_address=True
+                    lambda: Connection(server),
+                    address,
+                    port,
+                    ssl=tls,
+                    backlog=config.tcp_backlog,
+                    reuse_address=True,
                 )
             except OSError as error:
                 if optional:
@@ -56,12 +76,28 @@ class Listeners:
                 server.log.warning(
                     f"Warning: Could not create server TCP listening socket {name}:{port}: {error.strerror}"
                 )
-                server.log.warning(f"Failed listening on port {port} (tcp), aborting.")
+                kind = "tcp" if tls is None else "tls"
+                server.log.warning(f"Failed listening on port {port} ({kind}), aborting.")
                 return False
             self._sockets.append(listener)
             port = port or listener.sockets[0].getsockname()[1]
-        config.port = port
+        if tls is None:
+            config.port = port
         return True
+
+    def update_tls(self) -> None:
+        """Let new connections meet what the ``tls-*`` directives say now.
+
+        Raises:
+            ValueError: that is impossible; the log says why.
+        """
+        if self._tls is not None:
+            try:
+                server_context(self._server.config)  # all of it, before the one in use is touched
+                configure_server(self._tls, self._server.config)
+            except TlsError as error:
+                self._server.log.warning(str(error))
+                raise ValueError("Unable to update TLS configuration. Check server logs.") from None
 
     async def _open_unix(self) -> bool:
         server, path = self._server, self._server.config.unixsocket

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 from ...commands.client import Client
 from ...protocol import replies
 from ...protocol.errors import ReplyError
+from ..tls import TlsError, client_context
 from .intake import Intake
 from .loading import load_snapshot
 from .units import LostPlaceError, StreamError, Units
@@ -165,9 +166,13 @@ class MasterLink:
         server = self.server
         self.state = CONNECTING
         server.log.notice(f"Connecting to MASTER {self.host}:{self.port}")
+        try:
+            secure = client_context(server.config) if server.config.tls_replication else None
+        except TlsError as error:
+            raise LinkError(str(error)) from None
         source = (server.config.bind_source_addr, 0) if server.config.bind_source_addr else None
         reader, writer = await asyncio.wait_for(
-            asyncio.open_connection(self.host, self.port, limit=_READ, local_addr=source),
+            asyncio.open_connection(self.host, self.port, limit=_READ, local_addr=source, ssl=secure),
             server.config.repl_timeout,
         )
         self._writer = writer
@@ -193,7 +198,8 @@ class MasterLink:
             answer = await self._ask(reader, b"AUTH", *user, config.masterauth)
             if answer.startswith(b"-"):
                 raise LinkError(f"Unable to AUTH to MASTER: {_text(answer)}")
-        port = config.replica_announce_port or config.port
+        own = config.tls_port if config.tls_replication else config.port
+        port = config.replica_announce_port or own
         await self._tell(reader, b"listening-port", b"%d" % port)
         if config.replica_announce_ip:
             await self._tell(reader, b"ip-address", config.replica_announce_ip.encode())
