@@ -115,6 +115,11 @@ def shutdown(client: Client, args: list[bytes]) -> bytes | None:
     if b"NOSAVE" in options and b"SAVE" in options:
         raise ReplyError(SYNTAX)
     save = True if b"SAVE" in options else False if b"NOSAVE" in options else None
+    busy = client.server.busy_error
+    if busy is not None:
+        if save is not False:
+            raise ReplyError(busy)
+        client.server.scripting.stop()
     if not client.server.end(save=save, force=b"FORCE" in options):
         raise ReplyError(b"ERR Errors trying to SHUTDOWN. Check logs.")
     client.close()

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from math import isinf
 from typing import Final
 
-from ..protocol.errors import NOT_AN_INTEGER, SYNTAX, ReplyError
+from ..protocol.errors import NOT_A_FLOAT, NOT_AN_INTEGER, SYNTAX, ReplyError
 
 _INTEGER: Final = re.compile(rb"(?:0|-?[1-9][0-9]{0,18})\Z")
+_DECIMAL: Final = re.compile(
+    rb"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?)\Z", re.IGNORECASE
+)
+_NOT_ZERO: Final = re.compile(rb"[^eE]*[1-9]")
 _SMALL: Final = {b"%d" % n: n for n in range(1025)}
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
@@ -25,6 +30,19 @@ def parse_integer(word: bytes, error: bytes = NOT_AN_INTEGER) -> int:
     if _INTEGER.match(word):
         value = int(word)
         if INT64_MIN <= value <= INT64_MAX:
+            return value
+    raise ReplyError(error)
+
+
+def parse_double(word: bytes, error: bytes = NOT_A_FLOAT) -> float:
+    """A decimal number, or ``inf``; no spaces, no NaN, and nothing that is too large or too small for a double.
+
+    Raises:
+        ReplyError: with ``error`` as its text.
+    """
+    if _DECIMAL.match(word):
+        value = float(word)
+        if (value or not _NOT_ZERO.match(word)) and (not isinf(value) or b"n" in word.lower()):
             return value
     raise ReplyError(error)
 

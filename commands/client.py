@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from ..protocol.errors import WRONG_TYPE, ReplyError
 from ..storage.stream import Stream
@@ -54,9 +54,11 @@ class Client:
         plain: True when the dispatcher's fast loop may serve it; kept by ``update_plain``.
         replica: what it told by REPLCONF, and its state once it is a replica of ours; else None.
         write_offset: where the replication stream stood after its last write, for WAIT.
+        is_script: it runs the commands of a script.
         reply_mode: ``on``, ``off``, ``skip-next`` (set by CLIENT REPLY SKIP, for the next command), ``skip``.
     """
 
+    is_script: ClassVar[bool] = False
     __slots__ = (
         "address",
         "argv_bytes",

@@ -53,6 +53,7 @@ class Compat:
             rules 2 and 3).
         small_partial_ids: ``ms-*`` with a full sequence is a small ID; else something is too large (6.1, 7.2).
         guards_max_deleted: XSETID of an empty stream may not go below max-deleted-entry-id (12.3, 7.2).
+        checks_bit_ranges_first: BITCOUNT and BITPOS look at their range before they look for the key (7.2).
         refuses_unknown_types: SCAN TYPE knows which types there are (7.2).
         names_protocol: the text on HELLO without AUTH has a place for the protocol (7.2).
         tells_denials: what ACL denies names the user, and ACL LOG numbers its entries (7.2).
@@ -68,6 +69,10 @@ class Compat:
         reference_policies: KEEPREF, DELREF and ACKED are options of XADD and XTRIM (8.2).
         xadd_idmp: IDMP and IDMPAUTO are options of XADD, and XINFO STREAM tells of them (8.6).
         tells_nacked: XINFO STREAM FULL tells nacked-count (8.8).
+        compact_sets: OBJECT ENCODING calls a small set a listpack; else it is a hashtable (7.2).
+        shortest_doubles: a score has the fewest digits that tell it from others; else always up to 17 (7.2).
+        compact_lists: OBJECT ENCODING calls a small list a listpack; else every list is a quicklist (7.2).
+        bounds_list_counts: LREM's count and LPOS's RANK may not be the least integer there is (7.2).
     """
 
     version: str
@@ -84,11 +89,12 @@ class Compat:
     lags_by_position: bool
     small_partial_ids: bool
     guards_max_deleted: bool
+    checks_bit_ranges_first: bool
     refuses_unknown_types: bool
     names_protocol: bool
+    tells_denials: bool
     print_this_help: bool
     reads_state_position: bool
-    tells_denials: bool
     reads_state_their_own_id: bool
     empty_read_states_new_consumer: bool
     new_consumer_before_setid: bool
@@ -96,6 +102,10 @@ class Compat:
     reference_policies: bool
     xadd_idmp: bool
     tells_nacked: bool
+    compact_sets: bool
+    shortest_doubles: bool
+    compact_lists: bool
+    bounds_list_counts: bool
 
     def knows(self, since: str) -> bool:
         """Whether what came with a version (``8.2`` or ``8.6.2``) is there."""
@@ -125,18 +135,23 @@ def compat_with(version: str) -> Compat:
         lags_by_position=number >= (7, 4),
         small_partial_ids=number >= (7, 2),
         guards_max_deleted=number >= (7, 2),
+        checks_bit_ranges_first=number >= (7, 2),
         refuses_unknown_types=number >= (7, 2),
         names_protocol=number >= (7, 2),
+        tells_denials=number >= (7, 2),
         print_this_help=number >= (7, 2),
         reads_state_position=number >= (7, 4),
         reads_state_their_own_id=number < (8, 4),
         empty_read_states_new_consumer=number >= (8, 8),
-        tells_denials=number >= (7, 2),
         new_consumer_before_setid=number < (8, 8),
         caps_entries_read=number >= (8, 2),
         reference_policies=number >= (8, 2),
         xadd_idmp=number >= (8, 6),
         tells_nacked=number >= (8, 8),
+        compact_sets=number >= (7, 2),
+        shortest_doubles=number >= (7, 2),
+        compact_lists=number >= (7, 2),
+        bounds_list_counts=number >= (7, 2),
     )
 
 
@@ -149,4 +164,6 @@ def as_known(compat: Compat, entry: Command) -> Command:
     """A command with the arity that it had in a version."""
     if entry.name == "command|getkeys" and compat.number < (7, 2):
         return replace(entry, arity=-4)
+    if entry.name in {"zrank", "zrevrank"} and compat.number < (7, 2):
+        return replace(entry, arity=3)
     return entry

@@ -130,7 +130,7 @@ def _encoding(value: Value) -> tuple[bytes, int]:
 
 
 def _set_active_expire(client: Client, args: list[bytes]) -> bytes:
-    client.server.active_expire = _loose_integer(args[2]) != 0
+    client.server.active_expiry.enabled = _loose_integer(args[2]) != 0
     return replies.OK
 
 

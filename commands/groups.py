@@ -273,12 +273,17 @@ def xack(client: Client, args: list[bytes]) -> bytes:
     if group is None:
         return replies.ZERO
     ids = args[3:]
-    pel = group.pel
     # What is in the PEL is a canonical ID and needs no parsing.
-    if not all(map(pel.__contains__, ids)):
-        ids = [word if word in pel else stream_id.encode(parse_id(word)) for word in ids]
-    acknowledged = group.acknowledge(ids)
+    if group.acknowledge_all(ids):
+        acknowledged = len(ids)
+    else:
+        pel = group.pel
+        acknowledged = group.acknowledge(
+            [word if word in pel else stream_id.encode(parse_id(word)) for word in ids]
+        )
     if acknowledged:
-        client.server.keyspace.dirty += acknowledged
-        client.propagate(args)
+        server = client.server
+        server.keyspace.dirty += acknowledged
+        if server.propagation.active:
+            client.propagate(args)
     return replies.integer(acknowledged)

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
+from ..storage.field_expiry import expiring_hashes
 from .memory import (
     STARTUP_BYTES,
     aof_buffer_bytes,
@@ -104,11 +105,7 @@ def _memory(server: Server) -> Iterator[tuple[str, object]]:
     yield "allocator_resident", resident
     yield "total_system_memory", total
     yield "total_system_memory_human", human_bytes(total)
-    yield "used_memory_lua", 0
-    yield "number_of_cached_scripts", 0
-    yield "number_of_functions", 0
-    yield "number_of_libraries", 0
-    yield "used_memory_scripts", 0
+    yield from _scripting_memory(server)
     yield "maxmemory", limit
     yield "maxmemory_human", human_bytes(limit)
     yield "maxmemory_policy", server.config.maxmemory_policy
@@ -125,6 +122,26 @@ def _memory(server: Server) -> Iterator[tuple[str, object]]:
     yield "active_defrag_running", 0
     yield "lazyfree_pending_objects", 0
     yield "lazyfreed_objects", 0
+
+
+def _scripting_memory(server: Server) -> Iterator[tuple[str, object]]:
+    scripting = server.scripting
+    functions = scripting.functions
+    evaluating, calling = scripting.memory()
+    scripts, libraries = scripting.scripts.size, sum(map(len, functions.sources.codes.values()))
+    yield "used_memory_lua", evaluating
+    yield "used_memory_vm_eval", evaluating
+    yield "used_memory_lua_human", human_bytes(evaluating)
+    yield "used_memory_scripts_eval", scripts
+    yield "number_of_cached_scripts", len(scripting.scripts)
+    yield "number_of_functions", functions.count()
+    yield "number_of_libraries", len(functions.libraries)
+    yield "used_memory_vm_functions", calling
+    yield "used_memory_vm_total", evaluating + calling
+    yield "used_memory_vm_total_human", human_bytes(evaluating + calling)
+    yield "used_memory_functions", libraries
+    yield "used_memory_scripts", scripts + libraries
+    yield "used_memory_scripts_human", human_bytes(scripts + libraries)
 
 
 def _persistence(server: Server) -> Iterator[tuple[str, object]]:
@@ -198,14 +215,14 @@ def _stats(server: Server) -> Iterator[tuple[str, object]]:
     yield "sync_full", replicas.full_syncs
     yield "sync_partial_ok", replicas.partial_syncs
     yield "sync_partial_err", replicas.refused_partial_syncs
-    yield "expired_subkeys", 0
+    yield "expired_subkeys", keyspace.expired_fields
     yield "expired_keys", keyspace.expired
     yield "expired_stale_perc", "0.00"
     yield "expired_time_cap_reached_count", 0
     yield "expire_cycle_cpu_milliseconds", 0
     yield "evicted_keys", 0
     yield "evicted_clients", 0
-    yield "evicted_scripts", 0
+    yield "evicted_scripts", server.scripting.scripts.evicted
     yield "total_eviction_exceeded_time", 0
     yield "current_eviction_exceeded_time", 0
     yield "keyspace_hits", keyspace.hits
@@ -342,7 +359,8 @@ def _keyspace(server: Server) -> Iterator[tuple[str, object]]:
         if db.entries:
             left = [when - server.keyspace.now for when in db.expires.values()]
             average = max(sum(left) // len(left), 0) if left else 0
-            yield f"db{db.index}", f"keys={len(db.entries)},expires={len(left)},avg_ttl={average},subexpiry=0"
+            figures = f"keys={len(db.entries)},expires={len(left)},avg_ttl={average}"
+            yield f"db{db.index}", f"{figures},subexpiry={expiring_hashes(db)}"
 
 
 _SECTIONS: Final[dict[str, tuple[str, Callable[[Server], Iterator[tuple[str, object]]]]]] = {

@@ -276,9 +276,9 @@ def command_count(client: Client, args: list[bytes]) -> bytes:
     arguments=syntax.COMMAND_LIST,
 )
 def command_list(client: Client, args: list[bytes]) -> bytes:
-    """Names; a filter by category or pattern looks at subcommands too."""
+    """Names, those of subcommands too."""
     if len(args) == 2:
-        names = [entry.name for entry in _top_level(client)]
+        names = list(known_commands(client.server.compat))
     elif len(args) == 5 and args[2].upper() == b"FILTERBY":
         kind, value = args[3].upper(), args[4]
         if kind == b"MODULE":

@@ -23,6 +23,13 @@ _TITLES: Final = {
     "stream": "Streams",
     "generic": "Keys",
     "string": "Strings",
+    "hash": "Hashes",
+    "list": "Lists",
+    "set": "Sets",
+    "sorted-set": "Sorted sets",
+    "bitmap": "Bitmaps",
+    "hyperloglog": "HyperLogLog",
+    "geo": "Geo",
     "transactions": "Transactions",
     "pubsub": "Publish and subscribe",
     "connection": "Connections",
@@ -31,7 +38,7 @@ _TITLES: Final = {
     "cluster": "Cluster",
 }
 _NOTES: Final = {
-    "scripting": "No script runs here; these answer as a server that holds none, and say so where one is needed.",
+    "scripting": "Lua 5.1 by lupa; without that package these say so. There is no debugger.",
     "cluster": "The server is no node of a cluster: all of these answer `ERR This instance has cluster support disabled`.",
 }
 

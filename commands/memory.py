@@ -188,9 +188,9 @@ def _stats(server: Server, resp: int) -> Iterator[tuple[bytes, bytes]]:
         ("clients.normal", 0),
         ("cluster.links", 0),
         ("aof.buffer", aof_buffer_bytes(server)),
-        ("lua.caches", 0),
-        ("functions.caches", 0),
-        ("script.VMs", 0),
+        ("lua.caches", server.scripting.scripts.size),
+        ("functions.caches", sum(map(len, server.keyspace.libraries.codes.values()))),
+        ("script.VMs", sum(server.scripting.memory())),
     ]
     for name, number in integers:
         yield name.encode(), replies.integer(number)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 from ..protocol import replies
 from ..protocol.errors import ReplyError
 from ..storage.collection import Collection
+from ..storage.list import QUICKLIST, List
+from ..storage.set import HASHTABLE, LISTPACK, Set
 from .syntax import keys as syntax
 from .table import command, container, key
 from .usage import help_lines
@@ -70,7 +72,13 @@ container(
 def object_encoding(client: Client, args: list[bytes]) -> bytes:
     """``stream``, or for a string ``int``, ``embstr`` or ``raw``; null for a missing key."""
     value = client.db.look(args[2], notify=False)
-    return replies.null(client.resp) if value is None else replies.bulk(encoding(value))
+    if value is None:
+        return replies.null(client.resp)
+    if type(value) is List and not client.server.compat.compact_lists:
+        return replies.bulk(QUICKLIST)
+    if type(value) is Set and value.encoding is LISTPACK and not client.server.compat.compact_sets:
+        return replies.bulk(HASHTABLE)
+    return replies.bulk(encoding(value))
 
 
 # OBJECT FREQ key

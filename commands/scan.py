@@ -25,7 +25,8 @@ _TYPES: Final = frozenset((b"string", b"list", b"set", b"zset", b"hash", b"strea
 _DEFAULT_COUNT: Final = 10
 
 
-def _parse_cursor(word: bytes) -> int:
+def parse_cursor(word: bytes) -> int:
+    """A cursor as it was sent, an unsigned number of 64 bits."""
     if len(word) <= _MAX_CURSOR_TEXT and _CURSOR.match(word):
         cursor = int(word)
         if 0 <= cursor <= _MAX_CURSOR:
@@ -52,7 +53,7 @@ def _parse_cursor(word: bytes) -> int:
 )
 def scan(client: Client, args: list[bytes]) -> bytes:
     """``[next cursor, [keys]]``; COUNT is how many keys are looked at, the filters choose among them."""
-    cursor = _parse_cursor(args[1])
+    cursor = parse_cursor(args[1])
     options = Arguments(args, 2)
     count = _DEFAULT_COUNT
     pattern: bytes | None = None

@@ -1,12 +1,12 @@
-"""Scripts and functions: this server runs none, says so, and is otherwise like one that holds none."""
+"""Scripts: EVAL and its relatives, and SCRIPT. What runs them is in ``lua/``."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
-from ..protocol.errors import ReplyError, wrong_subcommand_arguments
-from .arguments import parse_integer
+from ..protocol.errors import ReplyError
+from .lua.scripting import key_count
 from .syntax import scripting as syntax
 from .table import KeySpec, command, container
 from .usage import help_lines
@@ -14,145 +14,113 @@ from .usage import help_lines
 if TYPE_CHECKING:
     from .client import Client
 
-_UNAVAILABLE: Final = b"ERR scripting is not available in this server"
 _NOSCRIPT: Final = b"NOSCRIPT No matching script. Please use EVAL."
-_NOT_BUSY: Final = b"NOTBUSY No scripts in execution right now."
-_NO_FUNCTION: Final = b"ERR Function not found"
 _SHA_LENGTH: Final = 40
-# What FUNCTION DUMP answers without functions: RDB version 12, and the CRC64 of those two bytes.
-_EMPTY_DUMP: Final = b"\x0c\x00\x96\xedh\x80\xf5U<\x93"
 
-_ANY: Final = "noscript stale skip_monitor no_mandatory_keys movablekeys"
+ANY_SCRIPT: Final = "noscript stale skip_monitor no_mandatory_keys movablekeys"
 
 
-def _keys(flags: str, notes: str | None = None) -> tuple[KeySpec, ...]:
+def script_keys(flags: str, notes: str | None = None) -> tuple[KeySpec, ...]:
+    """The keys of EVAL and its relatives, counted by the third word."""
     return (KeySpec(tuple(flags.split()), ("index", 2), ("keynum", 0, 1, 1), notes),)
 
 
-_WRITES: Final = "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE"
-_READS: Final = "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS"
+UNKNOWN_WRITES: Final = "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE"
+UNKNOWN_READS: Final = "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS"
 
 
-def _check_key_count(args: list[bytes]) -> None:
-    count = parse_integer(args[2])
-    if count > len(args) - 3:
-        raise ReplyError(b"ERR Number of keys can't be greater than number of args")
-    if count < 0:
-        raise ReplyError(b"ERR Number of keys can't be negative")
+def _evaluate(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
+    client.server.dispatcher.feed_monitors(client, args)
+    keys = key_count(args)
+    scripting = client.server.scripting
+    script = scripting.scripts.of_body(args[1])
+    if script is None:
+        script = scripting.scripts.add(args[1], scripting.interpreter, from_eval=True)
+    return scripting.run_script(client, script, args, keys, read_only=read_only)
+
+
+def _evaluate_sha(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
+    client.server.dispatcher.feed_monitors(client, args)
+    if len(args[1]) != _SHA_LENGTH:
+        raise ReplyError(_NOSCRIPT)
+    keys = key_count(args)
+    scripting = client.server.scripting
+    script = scripting.scripts.find(args[1])
+    if script is None:
+        raise ReplyError(_NOSCRIPT)
+    return scripting.run_script(client, script, args, keys, read_only=read_only)
 
 
 # EVAL script numkeys [key [key ...]] [arg [arg ...]]
 @command(
     "EVAL",
     arity=-3,
-    flags=f"{_ANY} may_replicate",
+    flags=f"{ANY_SCRIPT} may_replicate",
     categories="scripting",
-    keys=_keys("RW access update", _WRITES),
+    keys=script_keys("RW access update", UNKNOWN_WRITES),
     since="2.6.0",
     group="scripting",
     complexity="Depends on the script that is executed.",
-    summary="Runs a Lua script. Not in Rillet.",
+    summary="Runs a Lua script.",
     arguments=syntax.EVAL,
 )
 def evaluate(client: Client, args: list[bytes]) -> bytes:
-    """Always an error."""
-    del client
-    _check_key_count(args)
-    raise ReplyError(_UNAVAILABLE)
+    """What the script returns, converted as Redis does."""
+    return _evaluate(client, args, read_only=False)
 
 
 # EVAL_RO script numkeys [key [key ...]] [arg [arg ...]]
 @command(
     "EVAL_RO",
     arity=-3,
-    flags=f"{_ANY} readonly",
+    flags=f"{ANY_SCRIPT} readonly",
     categories="scripting",
-    keys=_keys("RO access", _READS),
+    keys=script_keys("RO access", UNKNOWN_READS),
     since="7.0.0",
     group="scripting",
     complexity="Depends on the script that is executed.",
-    summary="Runs a Lua script that only reads. Not in Rillet.",
+    summary="Runs a Lua script that only reads.",
     arguments=syntax.EVAL_RO,
 )
-def evaluate_ro(client: Client, args: list[bytes]) -> bytes | None:
-    """Always an error."""
-    return evaluate(client, args)
+def evaluate_ro(client: Client, args: list[bytes]) -> bytes:
+    """As EVAL."""
+    return _evaluate(client, args, read_only=True)
 
 
 # EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]
 @command(
     "EVALSHA",
     arity=-3,
-    flags=f"{_ANY} may_replicate",
+    flags=f"{ANY_SCRIPT} may_replicate",
     categories="scripting",
-    keys=_keys("RW access update"),
+    keys=script_keys("RW access update"),
     since="2.6.0",
     group="scripting",
     complexity="Depends on the script that is executed.",
-    summary="Runs a Lua script that was loaded before. Not in Rillet.",
+    summary="Runs a Lua script that was loaded before.",
     arguments=syntax.EVALSHA,
 )
 def evaluate_sha(client: Client, args: list[bytes]) -> bytes:
-    """NOSCRIPT, which is true: clients then send the script itself, and are told that nobody runs it."""
-    del client
-    if len(args[1]) == _SHA_LENGTH:
-        _check_key_count(args)
-    raise ReplyError(_NOSCRIPT)
+    """As EVAL; NOSCRIPT if there is no such script."""
+    return _evaluate_sha(client, args, read_only=False)
 
 
 # EVALSHA_RO sha1 numkeys [key [key ...]] [arg [arg ...]]
 @command(
     "EVALSHA_RO",
     arity=-3,
-    flags=f"{_ANY} readonly",
+    flags=f"{ANY_SCRIPT} readonly",
     categories="scripting",
-    keys=_keys("RO access"),
+    keys=script_keys("RO access"),
     since="7.0.0",
     group="scripting",
     complexity="Depends on the script that is executed.",
-    summary="Runs a Lua script that was loaded before and only reads. Not in Rillet.",
+    summary="Runs a Lua script that was loaded before and only reads.",
     arguments=syntax.EVALSHA_RO,
 )
-def evaluate_sha_ro(client: Client, args: list[bytes]) -> bytes | None:
-    """NOSCRIPT, as EVALSHA."""
-    return evaluate_sha(client, args)
-
-
-# FCALL function numkeys [key [key ...]] [arg [arg ...]]
-@command(
-    "FCALL",
-    arity=-3,
-    flags=f"{_ANY} may_replicate",
-    categories="scripting",
-    keys=_keys("RW access update", _WRITES),
-    since="7.0.0",
-    group="scripting",
-    complexity="Depends on the function that is executed.",
-    summary="Calls a function. There are none.",
-    arguments=syntax.FCALL,
-)
-def fcall(client: Client, args: list[bytes]) -> bytes:
-    """Always an error."""
-    del client, args
-    raise ReplyError(_NO_FUNCTION)
-
-
-# FCALL_RO function numkeys [key [key ...]] [arg [arg ...]]
-@command(
-    "FCALL_RO",
-    arity=-3,
-    flags=f"{_ANY} readonly",
-    categories="scripting",
-    keys=_keys("RO access", _READS),
-    since="7.0.0",
-    group="scripting",
-    complexity="Depends on the function that is executed.",
-    summary="Calls a function that only reads. There are none.",
-    arguments=syntax.FCALL_RO,
-)
-def fcall_ro(client: Client, args: list[bytes]) -> bytes | None:
-    """Always an error."""
-    return fcall(client, args)
+def evaluate_sha_ro(client: Client, args: list[bytes]) -> bytes:
+    """As EVALSHA."""
+    return _evaluate_sha(client, args, read_only=True)
 
 
 container(
@@ -173,12 +141,14 @@ container(
     arguments=syntax.SCRIPT_DEBUG,
 )
 def script_debug(client: Client, args: list[bytes]) -> bytes:
-    """OK for the mode that is in force."""
+    """OK for NO, which is in force; there is no debugger."""
     del client
     mode = args[2].upper()
     if mode == b"NO":
         return replies.OK
-    raise ReplyError(_UNAVAILABLE if mode in {b"YES", b"SYNC"} else b"ERR Use SCRIPT DEBUG YES/SYNC/NO")
+    if mode in {b"YES", b"SYNC"}:
+        raise ReplyError(b"ERR Rillet has no debugger for scripts")
+    raise ReplyError(b"ERR Use SCRIPT DEBUG YES/SYNC/NO")
 
 
 # SCRIPT EXISTS sha1 [sha1 ...]
@@ -195,9 +165,9 @@ def script_debug(client: Client, args: list[bytes]) -> bytes:
     arguments=syntax.SCRIPT_EXISTS,
 )
 def script_exists(client: Client, args: list[bytes]) -> bytes:
-    """0 for each."""
-    del client
-    return replies.array([replies.ZERO] * (len(args) - 2))
+    """1 or 0 for each."""
+    find = client.server.scripting.scripts.find
+    return replies.array([replies.ONE if find(sha) is not None else replies.ZERO for sha in args[2:]])
 
 
 # SCRIPT FLUSH [ASYNC | SYNC]
@@ -215,10 +185,10 @@ def script_exists(client: Client, args: list[bytes]) -> bytes:
     arguments=syntax.SCRIPT_FLUSH,
 )
 def script_flush(client: Client, args: list[bytes]) -> bytes:
-    """OK: there is nothing to forget."""
-    del client
+    """Forget them, and with them all that scripts have set in the libraries (cjson.encode_max_depth …)."""
     if len(args) > 3 or (len(args) == 3 and args[2].upper() not in {b"ASYNC", b"SYNC"}):
         raise ReplyError(b"ERR SCRIPT FLUSH only support SYNC|ASYNC option")
+    client.server.scripting.flush_scripts()
     return replies.OK
 
 
@@ -236,9 +206,10 @@ def script_flush(client: Client, args: list[bytes]) -> bytes:
     arguments=syntax.SCRIPT_KILL,
 )
 def script_kill(client: Client, args: list[bytes]) -> bytes:
-    """Always an error: none is running."""
-    del client, args
-    raise ReplyError(_NOT_BUSY)
+    """Let it end at its next step; refused once it has written."""
+    del args
+    client.server.scripting.kill(function=False)
+    return replies.OK
 
 
 # SCRIPT LOAD script
@@ -251,13 +222,13 @@ def script_kill(client: Client, args: list[bytes]) -> bytes:
     since="2.6.0",
     group="scripting",
     complexity="O(N) with N being the length in bytes of the script body.",
-    summary="Loads a Lua script. Not in Rillet.",
+    summary="Loads a Lua script.",
     arguments=syntax.SCRIPT_LOAD,
 )
 def script_load(client: Client, args: list[bytes]) -> bytes:
-    """Always an error."""
-    del client, args
-    raise ReplyError(_UNAVAILABLE)
+    """Its SHA1 in hex."""
+    scripting = client.server.scripting
+    return replies.bulk(scripting.scripts.add(args[2], scripting.interpreter, from_eval=False).sha)
 
 
 # SCRIPT HELP
@@ -276,204 +247,3 @@ def script_help(client: Client, args: list[bytes]) -> bytes:
     """The subcommands, one or two lines each."""
     del client, args
     return replies.simple_array(help_lines("script"))
-
-
-container("FUNCTION", since="7.0.0", group="scripting", summary="A container for function commands.")
-
-_ON_ALL_SHARDS: Final = ("request_policy:all_shards", "response_policy:all_succeeded")
-
-
-# FUNCTION DELETE library-name
-@command(
-    "FUNCTION|DELETE",
-    arity=3,
-    flags="noscript write",
-    categories="scripting",
-    tips=_ON_ALL_SHARDS,
-    since="7.0.0",
-    group="scripting",
-    complexity="O(1)",
-    summary="Removes a library with its functions. There are none.",
-    arguments=syntax.FUNCTION_DELETE,
-)
-def function_delete(client: Client, args: list[bytes]) -> bytes:
-    """Always an error."""
-    del client, args
-    raise ReplyError(b"ERR Library not found")
-
-
-# FUNCTION DUMP
-@command(
-    "FUNCTION|DUMP",
-    arity=2,
-    flags="noscript",
-    categories="scripting",
-    since="7.0.0",
-    group="scripting",
-    complexity="O(N) where N is the number of functions",
-    summary="Returns all libraries as one binary value.",
-    arguments=syntax.FUNCTION_DUMP,
-)
-def function_dump(client: Client, args: list[bytes]) -> bytes:
-    """The dump of no libraries."""
-    del client, args
-    return replies.bulk(_EMPTY_DUMP)
-
-
-# FUNCTION FLUSH [ASYNC | SYNC]
-@command(
-    "FUNCTION|FLUSH",
-    arity=-2,
-    flags="noscript write",
-    categories="scripting",
-    tips=_ON_ALL_SHARDS,
-    since="7.0.0",
-    group="scripting",
-    complexity="O(N) where N is the number of functions deleted",
-    summary="Removes all libraries.",
-    arguments=syntax.FUNCTION_FLUSH,
-)
-def function_flush(client: Client, args: list[bytes]) -> bytes:
-    """OK: there is nothing to remove."""
-    del client
-    if len(args) > 3:
-        raise wrong_subcommand_arguments(args)
-    if len(args) == 3 and args[2].upper() not in {b"ASYNC", b"SYNC"}:
-        raise ReplyError(b"ERR FUNCTION FLUSH only supports SYNC|ASYNC option")
-    return replies.OK
-
-
-# FUNCTION KILL
-@command(
-    "FUNCTION|KILL",
-    arity=2,
-    flags="noscript allow_busy",
-    categories="scripting",
-    tips=("request_policy:all_shards", "response_policy:one_succeeded"),
-    since="7.0.0",
-    group="scripting",
-    complexity="O(1)",
-    summary="Ends the function that is running.",
-    arguments=syntax.FUNCTION_KILL,
-)
-def function_kill(client: Client, args: list[bytes]) -> bytes:
-    """Always an error: none is running."""
-    del client, args
-    raise ReplyError(_NOT_BUSY)
-
-
-# FUNCTION LIST [LIBRARYNAME library-name-pattern] [WITHCODE]
-@command(
-    "FUNCTION|LIST",
-    arity=-2,
-    flags="noscript",
-    categories="scripting",
-    tips=("nondeterministic_output_order",),
-    since="7.0.0",
-    group="scripting",
-    complexity="O(N) where N is the number of functions",
-    summary="Returns the libraries.",
-    arguments=syntax.FUNCTION_LIST,
-)
-def function_list(client: Client, args: list[bytes]) -> bytes:
-    """An empty array."""
-    del client
-    seen: set[bytes] = set()
-    position = 2
-    while position < len(args):
-        option = args[position].upper()
-        if option not in {b"LIBRARYNAME", b"WITHCODE"} or option in seen:
-            raise ReplyError(b"ERR Unknown argument " + args[position])
-        seen.add(option)
-        if option == b"LIBRARYNAME":
-            position += 1
-            if position == len(args):
-                raise ReplyError(b"ERR library name argument was not given")
-        position += 1
-    return replies.EMPTY_ARRAY
-
-
-# FUNCTION LOAD [REPLACE] function-code
-@command(
-    "FUNCTION|LOAD",
-    arity=-3,
-    flags="noscript write denyoom",
-    categories="scripting",
-    tips=_ON_ALL_SHARDS,
-    since="7.0.0",
-    group="scripting",
-    complexity="O(1) (considering compilation time is redundant)",
-    summary="Creates a library. Not in Rillet.",
-    arguments=syntax.FUNCTION_LOAD,
-)
-def function_load(client: Client, args: list[bytes]) -> bytes:
-    """Always an error."""
-    del client, args
-    raise ReplyError(_UNAVAILABLE)
-
-
-# FUNCTION RESTORE serialized-value [FLUSH | APPEND | REPLACE]
-@command(
-    "FUNCTION|RESTORE",
-    arity=-3,
-    flags="noscript write denyoom",
-    categories="scripting",
-    tips=_ON_ALL_SHARDS,
-    since="7.0.0",
-    group="scripting",
-    complexity="O(N) where N is the number of functions on the payload",
-    summary="Restores libraries that were dumped; only a dump of none in Rillet.",
-    arguments=syntax.FUNCTION_RESTORE,
-)
-def function_restore(client: Client, args: list[bytes]) -> bytes:
-    """OK for what FUNCTION DUMP answers here."""
-    del client
-    if len(args) > 4:
-        raise wrong_subcommand_arguments(args)
-    if len(args) == 4 and args[3].upper() not in {b"FLUSH", b"APPEND", b"REPLACE"}:
-        raise ReplyError(b"ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.")
-    if args[2] != _EMPTY_DUMP:
-        raise ReplyError(b"ERR DUMP payload version or checksum are wrong")
-    return replies.OK
-
-
-# FUNCTION STATS
-@command(
-    "FUNCTION|STATS",
-    arity=2,
-    flags="noscript allow_busy",
-    categories="scripting",
-    tips=("nondeterministic_output", "request_policy:all_shards", "response_policy:special"),
-    since="7.0.0",
-    group="scripting",
-    complexity="O(1)",
-    summary="Returns what runs, and how many functions each engine holds.",
-    arguments=syntax.FUNCTION_STATS,
-)
-def function_stats(client: Client, args: list[bytes]) -> bytes:
-    """Nothing runs; the one engine that clients expect holds nothing."""
-    del args
-    resp = client.resp
-    nothing = replies.map_of([(b"libraries_count", replies.ZERO), (b"functions_count", replies.ZERO)], resp)
-    return replies.map_of(
-        [(b"running_script", replies.null(resp)), (b"engines", replies.map_of([(b"LUA", nothing)], resp))],
-        resp,
-    )
-
-
-# FUNCTION HELP
-@command(
-    "FUNCTION|HELP",
-    arity=2,
-    flags="loading stale",
-    categories="scripting",
-    since="7.0.0",
-    group="scripting",
-    complexity="O(1)",
-    summary="Shows helpful text about the subcommands.",
-    arguments=syntax.FUNCTION_HELP,
-)
-def function_help(client: Client, args: list[bytes]) -> bytes:
-    """The subcommands, one or two lines each."""
-    del client, args
-    return replies.simple_array(help_lines("function"))

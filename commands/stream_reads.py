@@ -96,6 +96,9 @@ def parse_options(client: Client, args: list[bytes], *, grouped: bool) -> ReadOp
     no_ack = False
     newer: dict[bytes, int] | None = None
     words = len(args)
+    if words == 9 and args[6] == b"STREAMS" and args[4] == b"COUNT" and args[1] == b"GROUP" and grouped:
+        number = parse_integer(args[5])  # nearly always sent like this, or with BLOCK
+        return ReadOptions(number if number > 0 else None, None, args[2], args[3], False, None, 7, 1)
     at = 1
     while at < words:
         name = args[at]
@@ -522,5 +525,7 @@ def reply_part(resp: int, key: bytes, number: int) -> bytes:
 
 def whole_reply(resp: int, parts: list[bytes]) -> bytes:
     """The reply from the heads and the entries of all streams by turns."""
+    if len(parts) == 2:
+        return (b"%%1\r\n%b%b" if resp == 3 else b"*1\r\n%b%b") % (*parts,)
     streams = len(parts) // 2
     return b"".join((b"%%%d\r\n" % streams if resp == 3 else replies.array_header(streams), *parts))

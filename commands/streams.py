@@ -147,9 +147,19 @@ def _given_id(client: Client, options: AddOrTrim, last: int) -> int:
 
 def encode_fields(words: list[bytes]) -> bytes:
     """Fields and values as one encoded array, which is how a stream keeps them."""
-    parts = [_count(len(words))]
-    append = parts.append
+    number = len(words)
     try:
+        if number == 2:
+            name, value = words
+            return b"\r\n".join((b"*2", _LENGTHS[len(name)], name, _LENGTHS[len(value)], value, b""))
+        if number == 4:
+            a, b, c, d = words
+            sizes = _LENGTHS
+            return b"\r\n".join(
+                (b"*4", sizes[len(a)], a, sizes[len(b)], b, sizes[len(c)], c, sizes[len(d)], d, b"")
+            )
+        parts = [_count(number)]
+        append = parts.append
         for word in words:
             append(_LENGTHS[len(word)])
             append(word)

@@ -9,6 +9,7 @@ from ..protocol.errors import SYNTAX, WRONG_TYPE, ReplyError, wrong_arity
 from ..storage import events
 from .expiry import checked_time, delete_expired, make_persistent, set_expiry
 from .keys import delete
+from .string_conditions import CONDITIONS, holds
 from .string_values import overwrite, read_string
 from .syntax import strings as syntax
 from .table import command, key
@@ -20,9 +21,12 @@ _UNITS: Final = frozenset((b"EX", b"PX", b"EXAT", b"PXAT"))
 
 
 class _Options:
-    """The options of SET and GETEX as they were parsed; ``amount`` is the word after the unit."""
+    """The options of SET and GETEX as they were parsed.
 
-    __slots__ = ("amount", "get", "keep_ttl", "nx", "persist", "unit", "xx")
+    ``amount`` is the word after the unit, ``operand`` the one after ``condition`` (IFEQ and so on).
+    """
+
+    __slots__ = ("amount", "condition", "get", "keep_ttl", "nx", "operand", "persist", "unit", "xx")
 
     def __init__(self) -> None:
         self.nx = False
@@ -32,6 +36,8 @@ class _Options:
         self.persist = False
         self.unit: bytes | None = None
         self.amount = b""
+        self.condition: bytes | None = None
+        self.operand = b""
 
     def expiry(self, client: Client, command_name: str) -> int | None:
         """The absolute expiry in milliseconds, None without one."""
@@ -41,16 +47,19 @@ class _Options:
         return checked_time(self.amount, command_name, base, seconds=self.unit in {b"EX", b"EXAT"})
 
 
-def _parse_options(words: list[bytes], *, setting: bool) -> _Options:
-    """The options of SET (``setting``) or GETEX; a unit given again replaces the one before."""
+def _parse_options(words: list[bytes], *, setting: bool, comparing: bool = False) -> _Options:
+    """The options of SET (``setting``) or GETEX; a unit given again replaces the one before.
+
+    ``comparing``: IFEQ and its kin are known.
+    """
     options = _Options()
     position = 0
     while position < len(words):
         word = words[position].upper()
         position += 1
-        if word == b"NX" and setting and not options.xx:
+        if word == b"NX" and setting and not options.xx and options.condition is None:
             options.nx = True
-        elif word == b"XX" and setting and not options.nx:
+        elif word == b"XX" and setting and not options.nx and options.condition is None:
             options.xx = True
         elif word == b"GET" and setting:
             options.get = True
@@ -67,6 +76,16 @@ def _parse_options(words: list[bytes], *, setting: bool) -> _Options:
         ):
             options.unit = word
             options.amount = words[position]
+            position += 1
+        elif (
+            comparing
+            and word in CONDITIONS
+            and options.condition in {None, word}
+            and not (options.nx or options.xx)
+            and position < len(words)
+        ):
+            options.condition = word
+            options.operand = words[position]
             position += 1
         else:
             raise ReplyError(SYNTAX)
@@ -96,8 +115,8 @@ def get(client: Client, args: list[bytes]) -> bytes:
     raise ReplyError(WRONG_TYPE)
 
 
-# SET key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds |
-#     PXAT unix-time-milliseconds | KEEPTTL]
+# SET key value [NX | XX | IFEQ ifeq-value | IFNE ifne-value | IFDEQ ifdeq-digest | IFDNE ifdne-digest] [GET]
+#     [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]
 @command(
     "SET",
     arity=-3,
@@ -142,7 +161,7 @@ def set_(client: Client, args: list[bytes]) -> bytes:
 
 def _set_with_options(client: Client, args: list[bytes]) -> bytes:
     name, value = args[1], args[2]
-    options = _parse_options(args[3:], setting=True)
+    options = _parse_options(args[3:], setting=True, comparing=client.server.compat.knows("8.4"))
     expiry = options.expiry(client, "set")
     refusal = replies.null(client.resp)
     answer = replies.OK
@@ -152,9 +171,14 @@ def _set_with_options(client: Client, args: list[bytes]) -> bytes:
         refusal = answer
     if (options.nx or options.xx) and (client.db.write(name) is not None) == options.nx:
         return refusal
+    condition = options.condition
+    if condition is not None and not holds(condition, options.operand, client.db.write(name)):
+        return refusal
     overwrite(client, name, value, keep_ttl=options.keep_ttl)
     if expiry is not None:
         _let_expire(client, name, value, expiry)
+    elif condition is not None:
+        client.propagate([*args[:3], b"KEEPTTL"] if options.keep_ttl else args[:3])
     elif options.get:
         client.propagate([*args[:3], *[word for word in args[3:] if word.upper() != b"GET"]])
     else:

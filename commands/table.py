@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from .client import Client
 
     Handler: TypeAlias = Callable[[Client, list[bytes]], bytes | None]
-    KeyFinder: TypeAlias = Callable[[list[bytes]], list[int]]
+    # A finder may tell what becomes of each key; else the flags of the first spec hold for all of them.
+    KeyFinder: TypeAlias = Callable[[list[bytes]], "list[int] | list[KeyReference]"]
 
 # The order in which COMMAND INFO lists them.
 FLAGS = (
@@ -249,7 +250,10 @@ def keys_of(entry: Command, argv: list[bytes]) -> list[KeyReference]:
     if entry.key_finder is not None:
         flags = entry.key_specs[0].flags if entry.key_specs else ()
         flags = tuple(flag for flag in flags if flag != "incomplete")  # which is why there is a finder
-        return [KeyReference(index, flags) for index in entry.key_finder(argv)]
+        return [
+            found if isinstance(found, KeyReference) else KeyReference(found, flags)
+            for found in entry.key_finder(argv)
+        ]
     found: list[KeyReference] = []
     for spec in entry.key_specs:
         found.extend(KeyReference(index, spec.flags) for index in _indices(spec, argv))

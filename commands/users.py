@@ -75,6 +75,11 @@ _ANONYMOUS: Final = {
     Reason.KEY: b"this user has no permissions to access one of the keys used as arguments",
     Reason.CHANNEL: b"this user has no permissions to access one of the channels used as arguments",
 }
+_IN_SCRIPTS: Final = {
+    Reason.COMMAND: b"run this command or subcommand",
+    Reason.KEY: b"access at least one of the keys mentioned in the command arguments",
+    Reason.CHANNEL: b"publish to the channel mentioned in the command",
+}
 _NO_LONGER: Final = {
     Reason.COMMAND: b"no permission to execute the command or subcommand",
     Reason.KEY: b"no permission to touch the specified keys",
@@ -93,6 +98,13 @@ def refusal(denial: Denial, user: User, compat: Compat) -> bytes:
             denial.subject,
         )
     return b"NOPERM No permissions to access a " + denial.reason.word
+
+
+def refusal_in_script(denial: Denial, user: User, compat: Compat) -> bytes:
+    """The same for a command of a script."""
+    if compat.tells_denials:
+        return b"ERR ACL failure in script: " + refusal(denial, user, compat).removeprefix(b"NOPERM ")
+    return b"ERR The user executing the script can't " + _IN_SCRIPTS[denial.reason]
 
 
 def refusal_in_exec(denial: Denial) -> bytes:

@@ -7,6 +7,7 @@ differ the function takes ``resp`` (2 or 3). Handlers join these; nothing else i
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -22,6 +23,12 @@ EMPTY_BULK: Final = b"$0\r\n\r\n"
 NULL_RESP2: Final = b"$-1\r\n"
 NULL_ARRAY_RESP2: Final = b"*-1\r\n"
 NULL_RESP3: Final = b"_\r\n"
+
+# Doubles have no exponent if they are whole and not larger than the first, between the two next, or have so few decimals.
+_LARGEST_IN_FULL: Final = float(1 << 62)
+_SMALLEST_IN_FULL: Final = 0.001
+_LARGEST_BROKEN_IN_FULL: Final = 10_000
+_DECIMALS_IN_FULL: Final = 6
 
 # Replies are mostly small counts; a table spares the formatting.
 _SMALL_INTEGERS: Final = tuple(b":%d\r\n" % n for n in range(1024))
@@ -105,14 +112,40 @@ def double(value: float, resp: int) -> bytes:
 
 
 def format_double(value: float) -> bytes:
-    """A double in Redis' spelling: ``inf``, ``-inf``, ``nan``, integers without a fraction."""
-    if math.isinf(value):
+    """A double as Redis spells it since 7.2: the fewest digits that read back as the same number.
+
+    ``inf``, ``-inf``, ``nan``; whole numbers up to 2^62 in full; beyond that an exponent where Redis puts one.
+    """
+    if -_LARGEST_IN_FULL <= value <= _LARGEST_IN_FULL:
+        whole = int(value)
+        if whole == value:
+            return b"%d" % whole if whole or math.copysign(1, value) > 0 else b"-0"
+        text = repr(value)
+        if "e" not in text and (
+            _SMALLEST_IN_FULL <= abs(value) < _LARGEST_BROKEN_IN_FULL
+            or len(text) - text.index(".") <= _DECIMALS_IN_FULL + 1
+        ):
+            return text.encode()
+    elif math.isinf(value):
         return b"inf" if value > 0 else b"-inf"
-    if math.isnan(value):
+    elif math.isnan(value):
         return b"nan"
-    if value == int(value) and abs(value) < 1e17:
-        return b"%d" % int(value)
-    return repr(value).encode()
+    return _with_exponent(value)
+
+
+def _with_exponent(value: float) -> bytes:
+    """The very large and the very small, for which Redis and Python have different rules."""
+    sign, places, power = Decimal(repr(value)).as_tuple()
+    assert isinstance(power, int)
+    digits = "".join(map(str, places))
+    exponent = power + len(digits) - 1
+    minus = "-" if sign else ""
+    if power >= 0 and exponent < len(digits) + 7:
+        return f"{minus}{digits}{'0' * power}".encode()
+    if -_DECIMALS_IN_FULL <= power < 0:
+        return f"{minus}0.{'0' * (-exponent - 1)}{digits}".encode()
+    fraction = f".{digits[1:]}" if len(digits) > 1 else ""
+    return f"{minus}{digits[0]}{fraction}e{exponent:+d}".encode()
 
 
 def boolean(value: bool, resp: int) -> bytes:

@@ -79,6 +79,8 @@ class RequestParser:
         "_missing",
         "_quick",
         "_reader",
+        "_repeated",
+        "_repeated_words",
         "_scanned",
         "error",
     )
@@ -95,6 +97,9 @@ class RequestParser:
         self._max_bulk_length = max_bulk_length
         self._max_query_buffer = max_query_buffer
         self._reader = _new_reader()
+        # XREADGROUP for new entries comes in the same words again and again, and is recognised at sight.
+        self._repeated = b""
+        self._repeated_words: list[bytes] = []
         self._buffer = bytearray()
         self._at = 0  # what of the buffer is parsed
         self._scanned = 0  # up to where the buffer is known to hold no line end
@@ -151,6 +156,8 @@ class RequestParser:
         """
         if not 9 < len(data) <= self._quick:
             return self._resume(data)
+        if data == self._repeated:
+            return [self._repeated_words.copy()]
         if len(data) < _TINY and data.startswith(_ONE_WORD):
             # Nothing but a name, like PING: by its lines.
             parts = data.split(b"\r\n", 3)
@@ -187,21 +194,25 @@ class RequestParser:
             reader.feed(data)
             first: Any = reader.gets()
             # A join takes bytes only.
-            if type(first) is list and first and b"".join(first) and first[0] not in _CROSS_PROTOCOL:
+            if type(first) is list and (joined := b"".join(first)) and first[0] not in _CROSS_PROTOCOL:
                 batch: list[Any] = [first]
-                canonical = True
-                if reader.has_data():
+                if not reader.has_data():
+                    if not (43 in data or 40 in data) or _has_lines_of_bulks(data, len(first), joined):
+                        if first[-1] == b">" and len(data) < _SHORT:
+                            self._repeated, self._repeated_words = data, first.copy()
+                        return batch
+                else:
                     reader.feed(_END)
                     batch += iter(reader.gets, _MORE)
-                    canonical = (
+                    if (
                         batch.pop() == b"~"
                         and {*map(type, batch)} == _ONLY_LISTS
                         and all(batch)
                         and b"".join(chain.from_iterable(batch)) is not None
                         and _CROSS_PROTOCOL.isdisjoint(map(_FIRST, batch))
-                    )
-                if canonical and (not (43 in data or 40 in data) or len(data) == _size(batch)):
-                    return batch
+                        and (not (43 in data or 40 in data) or len(data) == _size(batch))
+                    ):
+                        return batch
         except Exception:  # noqa: BLE001, S110 - whatever it stumbled over, the strict parser knows what to say
             pass
         self._reader = _new_reader()
@@ -419,6 +430,15 @@ class RequestParser:
 
 def _new_reader() -> Reader:
     return Reader(notEnoughData=_MORE)
+
+
+def _has_lines_of_bulks(data: bytes, count: int, joined: bytes) -> bool:
+    """Whether data that hiredis read as so many bytes are bulk strings, each of which is two lines.
+
+    `+` and `(` are one line. Where an argument may hold line ends itself the answer is no. The two bytes after an
+    argument are skipped unseen, but no more than one line can end there.
+    """
+    return _NEWLINE not in joined and data.count(b"\r\n") == 2 * count + 1
 
 
 def _size(batch: list[list[bytes]]) -> int:

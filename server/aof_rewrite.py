@@ -35,6 +35,7 @@ _SYNC_AT_ONCE: Final = 64 << 10  # bytes; more than that is synced in a thread b
 _FAILURES_AT_ONCE: Final = 3  # then the automatic ones wait 1, 2, 4 … minutes
 _LONGEST_WAIT: Final = 60  # minutes
 _TELL_EVERY: Final = 5  # seconds
+_HISTORY_EVERY: Final = 60  # seconds; that often files are looked for that were kept long enough
 _DELAY_STEP: Final = 10_000  # microseconds
 
 
@@ -70,6 +71,8 @@ class AofRewrite:
         self._told = 0.0
         self._wait_minutes = 0
         self._not_before = 0.0
+        self._history_at = 0.0  # when it was looked at last
+        self._cleaning: Future[None] | None = None
 
     @property
     def in_progress(self) -> bool:
@@ -96,6 +99,7 @@ class AofRewrite:
         """Begin one; False if that is impossible (the log says why)."""
         if self.in_progress:
             return False
+        self._finish_cleaning()
         persistence = self.persistence
         self._aof = aof = persistence.aof
         self._started = self._told = self.server.loop.time()
@@ -159,6 +163,8 @@ class AofRewrite:
         else:
             if config.aof_timestamp_enabled:
                 yield b"#TS:%d\r\n" % (keyspace.now // 1000)
+            if config.aof_timestamp_enabled == "ms":
+                yield b"#MS:%d\r\n" % keyspace.now
             pieces = rewrite_commands(keyspace)
         for piece in pieces:
             yield piece
@@ -216,6 +222,7 @@ class AofRewrite:
             rdb=self._rdb,
             files=files,
             log=self.server.log.notice,
+            outdated=self.persistence.outdated_history,
         )
 
     def _installed(self, done: Future[None]) -> None:
@@ -254,6 +261,7 @@ class AofRewrite:
     def cancel(self) -> None:
         """Give the one under way up: for SHUTDOWN, and when the AOF is switched off."""
         self.scheduled = False
+        self._finish_cleaning()
         if self._preparing is not None:
             self._preparing.cancel()
             self._preparing = None
@@ -286,6 +294,8 @@ class AofRewrite:
         if self.in_progress:
             self._tell()
             return
+        if self.server.loop.time() - self._history_at >= _HISTORY_EVERY:
+            self.look_at_history()
         if self.persistence.other_writer_runs() or self.is_limited():
             return
         if self.scheduled:
@@ -299,6 +309,25 @@ class AofRewrite:
         if growth >= percentage:
             self.server.log.notice(f"Starting automatic rewriting of AOF on {growth}% growth")
             self.start()
+
+    # History
+
+    def look_at_history(self) -> None:
+        """Remove the files that were kept long enough; a rewrite under way does that itself when it ends."""
+        aof = self.persistence.aof
+        if self.in_progress or aof is None or not aof.manifest.history:
+            return
+        self._finish_cleaning()
+        self._history_at = self.server.loop.time()
+        pool = ThreadPoolExecutor(1, "rillet-aof")
+        self._cleaning = pool.submit(aof.remove_history)
+        pool.shutdown(wait=False)
+
+    def _finish_cleaning(self) -> None:
+        """Wait, for the removal of files and two fsyncs: the manifest has one writer at a time."""
+        cleaning, self._cleaning = self._cleaning, None
+        if cleaning is not None:
+            cleaning.result()
 
     def _tell(self) -> None:
         now = self.server.loop.time()

@@ -9,7 +9,6 @@ import secrets
 import signal
 import ssl
 import sys
-import time
 import traceback
 from dataclasses import fields
 from pathlib import Path
@@ -21,6 +20,7 @@ from ..commands.acl import load_users
 from ..commands.acl_log import AclLog
 from ..commands.compat import compat_with
 from ..commands.latency import Latency
+from ..commands.lua.scripting import Scripting
 from ..commands.pubsub import PubSub
 from ..commands.slowlog import Slowlog
 from ..commands.tracking import TrackingTable
@@ -29,8 +29,10 @@ from ..storage.keyspace import Keyspace
 from ..storage.limits import Limits
 from ..storage.manifest import AofError
 from ..storage.rdb import RdbError
-from .blocking import Blocking
 from . import tls
+from .active_expiry import ActiveExpiry
+from .blocking import Blocking
+from .busy import Busy
 from .clock import Clock
 from .dispatcher import Dispatcher
 from .listening import Listeners
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
     from .directives import OutputLimit
 
 _CRON_SECONDS: Final = 0.1
-_EXPIRED_AT_ONCE: Final = 1000
+_EXPIRING_SECONDS: Final = _CRON_SECONDS / 4  # as much as Redis gives it by default
 _NEVER: Final = 1 << 62
 
 load_all()
@@ -78,6 +80,7 @@ class Server:
         holds_replies: replies wait for the AOF.
         disk_error: the text writes are refused with while the AOF cannot be written.
         snapshot_error: the same while the last background save failed.
+        busy_error: the text that others are refused with while they are served in the middle of a slow script.
         current_client: whose batch is being run.
     """
 
@@ -97,8 +100,8 @@ class Server:
         self.log = Log(self.clock, config.loglevel, config.logfile, quiet=quiet)
         self.keyspace = Keyspace(config.databases)
         self.keyspace.now = self.clock.now
-        self.clients: dict[int, Client] = {}
         self.users = Users()
+        self.clients: dict[int, Client] = {}
         self.congested: set[Connection] = set()  # have more to read than the system takes
         self.run_id = secrets.token_hex(20)
         self.role = "master"
@@ -110,11 +113,11 @@ class Server:
         self.holds_replies = False
         self.disk_error: bytes | None = None
         self.snapshot_error: bytes | None = None
+        self.busy_error: bytes | None = None
         self.slow_nanoseconds = _NEVER
         self.current_client: Client | None = None
         self.monitors: set[Client] = set()
-        self.active_expire = True
-        self._expiring = False  # the active expire cycle runs
+        self.active_expiry = ActiveExpiry(self)
         self.cron_paused = False  # by DEBUG PAUSE-CRON
         self.pause = Pause(self)
         self._client_ids = 0
@@ -125,19 +128,20 @@ class Server:
         self.pubsub = PubSub(self)
         self.tracking = TrackingTable(self)
         self.slowlog = Slowlog(self)
-        self.latency = Latency(self)
         self.acl_log = AclLog(self)
+        self.latency = Latency(self)
+        self.scripting = Scripting(self)
+        self.scripting.on_slow = Busy(self).serve
         self.persistence = Persistence(self)
         self.snapshots = Snapshots(self)
         self.replication = Replication(self)
         self.loop: asyncio.AbstractEventLoop  # set by serve()
-        self._listeners = Listeners(self)
+        self.listeners = Listeners(self)
         self._stopping = asyncio.Event()
         self.exit_status = 0
-        self.keyspace.on_event = self.pubsub.publish_event
         if config.requirepass:
             self.users.set_password(config.requirepass)
-        self.keyspace.on_expired = self._propagate_expiry
+        self.keyspace.on_event = self.pubsub.publish_event
         self._listen_to_config()
 
     # The story
@@ -172,12 +176,12 @@ class Server:
         self.log.notice(
             f"Rillet version={__version__}, Redis version={self.version}, bits=64, pid={os.getpid()}"
         )
-        if not await self._listeners.open():
-            return False
         try:
             self._start_users()
         except acl_file.AclFileError as error:
             self.log.warning(str(error))
+            return False
+        if not await self.listeners.open():
             return False
         self._banner()
         self.log.warning("Server initialized")
@@ -197,11 +201,11 @@ class Server:
         self.replication.start()
         if config.port:
             self.log.notice("Ready to accept connections tcp")
+        if config.tls_port:
+            self.log.notice("Ready to accept connections tls")
         if config.unixsocket:
             self.log.notice("Ready to accept connections unix")
         return True
-        if config.tls_port:
-            self.log.notice("Ready to accept connections tls")
 
     async def main_loop(self) -> None:
         """Look after the server ten times a second until it is told to stop."""
@@ -217,18 +221,18 @@ class Server:
         """A callback raised: the log has the traceback, and the loop goes on."""
         del loop
         error = context.get("exception")
-        trace = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else ""
-        self.log.warning(f"Internal error: {context.get('message')}\n{trace}")
-
         if isinstance(error, (ssl.SSLError, ConnectionError)):
             self.log.verbose(f"Error accepting a client connection: {error}")
             return
+        trace = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else ""
+        self.log.warning(f"Internal error: {context.get('message')}\n{trace}")
+
     async def shutdown(self) -> None:
         """Stop accepting, release blocked clients, flush and fsync the AOF, close every connection."""
         self.log.warning("User requested shutdown...")
         if self.handles_signals:
             self._handle_second_signal()
-        self._listeners.close()
+        self.listeners.close()
         # As from Redis they get the end of the connection, upon which their libraries connect again; no error reply.
         self.blocking.stop()
         self.pause.stop()
@@ -243,7 +247,7 @@ class Server:
 
     async def _leave(self) -> None:
         """Close every connection, once its replies have left, and take the files away that only a living server has."""
-        self._listeners.close()
+        self.listeners.close()
         for client in list(self.clients.values()):
             client.close()
         for _ in range(50):
@@ -253,7 +257,7 @@ class Server:
         for client in list(self.clients.values()):
             client.close(after_reply=False)
         await asyncio.sleep(0)
-        self._listeners.remove_files()
+        self.listeners.remove_files()
 
     def die(self) -> None:
         """End at once, without the replies that wait: what they would confirm is not on the disk."""
@@ -302,7 +306,7 @@ class Server:
 
     def _on_signal(self, number: int) -> None:
         if self._stopping.is_set():
-            self._insisted()
+            self.insist()
         self.log.warning(f"Received {signal.Signals(number).name} scheduling shutdown...")
         terminated = number == signal.SIGTERM
         asked = (self.config.shutdown_on_sigterm if terminated else self.config.shutdown_on_sigint).split()
@@ -314,9 +318,10 @@ class Server:
         """From here on the loop may wait for the disk, where it runs no handler: let the interpreter call one."""
         for number in (signal.SIGTERM, signal.SIGINT):
             self.loop.remove_signal_handler(number)
-            signal.signal(number, lambda *_: self._insisted())
+            signal.signal(number, lambda *_: self.insist())
 
-    def _insisted(self) -> NoReturn:
+    def insist(self) -> NoReturn:
+        """Somebody asked a second time: end at once."""
         self.log.warning("You insist... exiting now.")
         os._exit(1)
 
@@ -343,12 +348,11 @@ class Server:
             config.on_change(name, self._update_idempotency)
         for setting in fields(Limits):
             config.on_change(setting.name.replace("_", "-"), self._update_limits)
-        config.on_change("appendonly", self._switch_aof)
-        config.on_change("loglevel", self._update_loglevel)
-        config.on_change("requirepass", self._update_password)
         config.on_change("requirepass", self._update_password)
         for name in tls.DIRECTIVES:
-            config.on_change(name, self._listeners.update_tls)
+            config.on_change(name, self.listeners.update_tls)
+        config.on_change("appendonly", self._switch_aof)
+        config.on_change("loglevel", self._update_loglevel)
         config.on_change("dir", self._change_directory)
         for name in ("port", "bind", "tls-port"):
             config.on_change(name, self._refuse_to_move)
@@ -375,8 +379,6 @@ class Server:
             self.config.stream_idmp_duration, self.config.stream_idmp_maxsize
         )
 
-    def _update_limits(self) -> None:
-        for setting in fields(Limits):
     def _start_users(self) -> None:
         """Take the users of the configuration or of the ACL file.
 
@@ -402,6 +404,8 @@ class Server:
     def _update_password(self) -> None:
         self.users.set_password(self.config.requirepass)
 
+    def _update_limits(self) -> None:
+        for setting in fields(Limits):
             setattr(self.keyspace.limits, setting.name, getattr(self.config, setting.name))
 
     def _update_loglevel(self) -> None:
@@ -412,7 +416,7 @@ class Server:
             raise ValueError("No such file or directory")
 
     def _refuse_to_move(self) -> None:
-        if self._listeners:
+        if self.listeners:
             raise ValueError("Unable to listen on another address while running; restart with the new one")
 
     def _switch_aof(self) -> None:
@@ -435,7 +439,7 @@ class Server:
         now = self.clock.tick()
         self.keyspace.now = now
         self.stats.sample(int(self.loop.time() * 1000))
-        self.expire_keys()
+        self.active_expiry.run(_EXPIRING_SECONDS)
         if self.keyspace.idempotent and not self.loading:
             self.keyspace.expire_idempotent()
         self.persistence.cron()
@@ -444,25 +448,6 @@ class Server:
         for connection in list(self.congested):
             connection.check_output_limit(now)
         self._close_idle_clients(now)
-
-    def expire_keys(self) -> None:
-        """The active expire cycle; also run when a virtual clock was moved."""
-        if not self.active_expire or self.loading:
-            return
-        until = time.perf_counter() + _CRON_SECONDS / 4
-        for db in self.keyspace.databases:
-            if db.expires:
-                self._expiring = True
-                try:
-                    # As much as Redis gives it by default: a quarter of the time, in slices.
-                    while (
-                        db.expire_all_due(_EXPIRED_AT_ONCE) == _EXPIRED_AT_ONCE
-                        and time.perf_counter() < until
-                    ):
-                        pass
-                finally:
-                    self._expiring = False
-        self.finish_unit()
 
     def finish_unit(self) -> None:
         """End an execution unit that no client's batch ends: propagate, serve whoever waited, flush."""
@@ -478,7 +463,7 @@ class Server:
     def time_moved(self) -> None:
         """A virtual clock was moved: everything that waits for a time looks at it anew."""
         self.keyspace.now = self.clock.tick()
-        self.expire_keys()
+        self.active_expiry.run(_EXPIRING_SECONDS)
         self.blocking.expire()
         self.pause.look()
 
@@ -492,12 +477,6 @@ class Server:
             if idle and client.blocked is None and not is_quiet:
                 self.log.verbose("Closing idle client")
                 client.close(after_reply=False)
-
-    def _propagate_expiry(self, db: object, key: bytes) -> None:
-        name = b"UNLINK" if self.config.lazyfree_lazy_expire else b"DEL"
-        self.propagation.add(db.index, [name, key])  # type: ignore[attr-defined]
-        if self._expiring and self.propagation.effects:
-            self.propagation.flush()  # each key is an execution unit of its own
 
     # What connections and commands ask of the server
 
@@ -531,6 +510,7 @@ class Server:
             self.loading
             or self.disk_error is not None
             or self.snapshot_error is not None
+            or self.busy_error is not None
             or self.pause.until > 0
             or self.replication.needs_care
         )

@@ -254,6 +254,7 @@ def copy_of(keyspace: Keyspace) -> Keyspace:
     twin = Keyspace(len(keyspace.databases))
     twin.now = keyspace.now
     twin.idempotency_defaults = keyspace.idempotency_defaults
+    twin.libraries.take_over(keyspace.libraries)
     for mine, theirs in zip(twin.databases, keyspace.databases, strict=True):
         mine.entries = {
             key: value if isinstance(value, bytes) else value.copy() for key, value in theirs.entries.items()

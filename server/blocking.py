@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
+from ..commands.older_blocking import of_one_key
 from ..commands.older_reads import serve_7_0
 from ..protocol import replies
 from ..storage.stream import Stream
@@ -182,6 +183,10 @@ class Blocking:
 
     def _serve_from(self, waiter: Waiter, key: bytes) -> None:
         """Answer a reader from the one key that was signalled, as 7.0 does; it may go on waiting where it stands."""
+        if waiter.wants is not Stream:
+            waiter.argv = of_one_key(waiter.argv, key)
+            self._run_again(waiter)
+            return
         reply = serve_7_0(waiter.client, waiter.argv, key)
         if reply is None:
             return

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 _MB: Final = 1 << 20
 
-BOOL: Final = kinds.Bool()
+BOOL: Final = kinds.BOOL
 BYTES: Final = kinds.Bytes()
 TEXT: Final = kinds.Text()
 COUNT: Final = kinds.Integer()
 LONG: Final = kinds.Integer(maximum=LONG_MAX)
 POSITIVE: Final = kinds.Integer(minimum=1)
 PORT: Final = kinds.Integer(maximum=65535)
-MEMORY: Final = kinds.Memory()
+MEMORY: Final = kinds.MEMORY
 SIGNALS: Final = kinds.Flags("default", "save", "nosave", "now", "force")
 ACCESS: Final = kinds.Enum("no", "yes", "local")
 
@@ -249,8 +249,10 @@ class Config:
     aof_rewrite_incremental_fsync: bool = _directive(True, BOOL)
     aof_load_truncated: bool = _directive(True, BOOL)
     aof_use_rdb_preamble: bool = _directive(True, BOOL)
-    aof_timestamp_enabled: bool = _directive(False, BOOL)
+    # False, True (a line #TS:<unix seconds> in each second) or "ms" (Rillet only: also #MS:<unix milliseconds>)
+    aof_timestamp_enabled: bool | str = _directive(False, kinds.Timestamps())
     aof_disable_auto_gc: bool = _directive(False, BOOL, hidden=True)
+    aof_history_retention: tuple[int, int] = _directive((0, 0), kinds.Retention())  # Rillet only
 
     # Replication
     replicaof: tuple[str, int] | None = _fixed(None, kinds.Master(), alias="slaveof")

@@ -137,10 +137,33 @@ class Connection(Client, asyncio.Protocol):
         if not self.plain:
             self._receive_carefully(data)
             return
-        batch = self.parser.feed(data)
-        if batch:
+        parser = self.parser
+        batch = parser.feed(data)
+        server = self.server
+        if len(batch) == 1 and not server.careful and not server.observed:
+            # As `_run`, of which this is the usual case: one command, and its reply can leave at once.
+            self.last_interaction = server.keyspace.now = server.clock.tick()
+            server.current_client = self
+            try:
+                reply = server.dispatcher.run_one(self, batch[0])
+            finally:
+                server.current_client = None
+            stats.commands_processed += 1
+            self.total_commands += 1
+            if reply is not None and self.plain:
+                size = len(reply)
+                self.net_out += size
+                stats.net_output += size
+                stats.writes_processed += 1
+                if server.holds_replies:
+                    server.persistence.hold(self, reply)
+                else:
+                    self.transport.write(reply)  # type: ignore[union-attr]
+            else:
+                self._end_run(batch, reply, 1)
+        elif batch:
             self._run(batch)
-        if self.parser.error is not None:
+        if parser.error is not None:
             self._give_up_when_done()
 
     def _receive_carefully(self, data: bytes) -> None:
@@ -172,6 +195,7 @@ class Connection(Client, asyncio.Protocol):
             self._run(batch)
 
     def _run(self, batch: list[list[bytes]]) -> None:
+        """Run a batch, and send the replies or let them wait."""
         server = self.server
         self.last_interaction = server.keyspace.now = server.clock.tick()
         server.current_client = self
@@ -182,27 +206,17 @@ class Connection(Client, asyncio.Protocol):
                 out, taken = self._run_in_slices(batch)
         finally:
             server.current_client = None
-        stats = self.stats
-        stats.commands_processed += taken
+        self.stats.commands_processed += taken
         self.total_commands += taken
-        if not out or not self.plain or server.holds_replies or server.observed:
-            self._end_run(batch, out, taken)
-            return
-        # As `_end_run`, of which this is the usual case: a plain client is there, and nothing of it is left to do.
-        reply = out[0] if len(out) == 1 else b"".join(out)
-        size = len(reply)
-        self.net_out += size
-        stats.net_output += size
-        stats.writes_processed += 1
-        self.transport.write(reply)  # type: ignore[union-attr]
+        self._end_run(batch, b"".join(out), taken)
 
-    def _end_run(self, batch: list[list[bytes]], out: list[bytes], taken: int) -> None:
+    def _end_run(self, batch: list[list[bytes]], reply: bytes | None, taken: int) -> None:
         """Send the replies, and keep what could not be run yet."""
         server = self.server
         if taken < len(batch):
             self.backlog = batch[taken:]
-        if out:
-            self.write(out[0] if len(out) == 1 else b"".join(out))
+        if reply:
+            self.write(reply)
         elif server.persistence.has_unwritten():
             server.persistence.schedule_flush()
         if server.tracking.broadcasts:

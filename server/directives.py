@@ -77,6 +77,38 @@ class Bool(Kind[bool]):
         return b"yes" if value else b"no"
 
 
+BOOL: Final = Bool()
+
+
+class Timestamps(Kind["bool | str"]):
+    """``yes`` or ``no``, or Rillet's own ``ms``."""
+
+    def parse(self, words: list[bytes], present: bool | str) -> bool | str:
+        return "ms" if words[0].lower() == b"ms" else BOOL.parse(words, bool(present))
+
+    def format(self, value: bool | str) -> bytes:
+        return b"ms" if value == "ms" else BOOL.format(bool(value))
+
+
+class Retention(Kind[tuple[int, int]]):
+    """Seconds, and bytes with an optional unit: how long and how much is kept. No seconds: nothing; no bytes: no limit."""
+
+    multiple = True
+
+    def parse(self, words: list[bytes], present: tuple[int, int]) -> tuple[int, int]:
+        seconds = _integer(words[0]) if words else None
+        size = _memory(words[1]) if len(words) > 1 else 0
+        if seconds is None or size is None or seconds < 0 or len(words) > 2:
+            raise ValueError("argument must be <seconds> [<bytes>]")
+        return seconds, size
+
+    def format(self, value: tuple[int, int]) -> bytes:
+        return b"%d %d" % value
+
+    def file_text(self, value: tuple[int, int]) -> bytes:
+        return b"%d %b" % (value[0], MEMORY.file_text(value[1]))
+
+
 class Integer(Kind[int]):
     """A strict decimal between two bounds; with ``clamp`` what is beyond is drawn in silently."""
 
@@ -123,6 +155,9 @@ class Memory(Integer):
             if value > 0 and value % _UNITS[unit] == 0:
                 return b"%d%b" % (value // _UNITS[unit], unit)
         return b"%d" % value
+
+
+MEMORY: Final = Memory()
 
 
 class MemoryOrPercent(Memory):

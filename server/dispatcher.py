@@ -16,6 +16,7 @@ from ..commands.monitor import monitor_line
 from ..commands.older import handler_of
 from ..commands.table import REGISTRY, keys_of, subcommands_of
 from ..commands.users import refusal as denied
+from ..commands.xadd_runs import add_together
 from ..protocol import replies
 from ..protocol.errors import ReplyError, shown, wrong_arity
 
@@ -53,6 +54,8 @@ _SUBSCRIBER: Final = frozenset(
     )
 )
 _ARGUMENTS_SHOWN: Final = 128
+# Commands of which several in one batch can be run together.
+_TOGETHER: Final = {"xadd": add_together}
 
 
 class Entry:
@@ -72,6 +75,7 @@ class Entry:
         "readonly",
         "rejected",
         "slowlogged",
+        "together",
         "write",
     )
 
@@ -86,6 +90,7 @@ class Entry:
         # EXEC is skipped by the flag only because Redis feeds it by hand, after the commands it ran; so do we.
         self.feeds_monitor = command.name == "exec" or not command.flags & {"skip_monitor", "admin"}
         self.slowlogged = "skip_slowlog" not in command.flags
+        self.together = _TOGETHER.get(command.name)
         self.reset()
 
     def reset(self) -> None:
@@ -181,9 +186,12 @@ class Dispatcher:
         propagation = server.propagation
         keyspace = server.keyspace
         out: list[bytes] = []
-        taken = 0
+        taken = together = 0
         started = perf_counter_ns()  # the end of one command is the start of the next
         for argv in batch:
+            if together:
+                together -= 1
+                continue
             taken += 1
             entry = table.get(argv[0])
             if (
@@ -194,6 +202,14 @@ class Dispatcher:
             ):
                 self.current = entry
                 client.last_command = entry.name
+                if entry.together is not None and not server.observed and len(batch) > taken:
+                    answers = self._run_together(client, entry, batch, taken - 1, started)
+                    if answers is not None:
+                        out += answers
+                        together = len(answers) - 1
+                        taken += together
+                        started = perf_counter_ns()
+                        continue
                 try:
                     reply = entry.handler(client, argv)
                 except Exception as error:  # noqa: BLE001 - whatever it is, it ends here
@@ -213,32 +229,102 @@ class Dispatcher:
             if propagation.effects:
                 propagation.flush()
                 client.write_offset = server.replication.offset
-            if keyspace.ready:
-                if reply is not None:
-                    # The reply leaves before those of clients that it wakes, its own later ones included.
-                    out.append(reply)
-                    reply = None
-                server.blocking.serve()
-                started = perf_counter_ns()
-            if reply is not None:
-                out.append(reply)
-            if not client.plain:
+            if keyspace.ready or not client.plain:
                 if client.postponed:
                     taken -= 1
                     break
-                if client.tracking is not None:
-                    server.tracking.finish(client, argv)
-                if client.deferred:
-                    # Push messages to the client that runs the command follow its reply.
-                    if reply is None or server.compat.own_pushes_last:
-                        out.extend(client.deferred)
-                    else:
-                        out[-1:-1] = client.deferred
-                    client.deferred.clear()
-                    client.update_plain()
+                self._end_unusually(client, argv, reply, out)
                 if client.blocked is not None or client.close_asap:
                     break
+                started = perf_counter_ns()
+            elif reply is not None:
+                out.append(reply)
         return out, taken
+
+    def run_one(self, client: Client, argv: list[bytes]) -> bytes | None:
+        """As ``run`` for a batch of one command: the usual case of it, without the loop.
+
+        The client is plain, and the server neither careful nor observed.
+
+        Returns:
+            What is to be sent, None if there is nothing.
+        """
+        entry = self.table.get(argv[0])
+        if entry is None or not entry.minimum <= len(argv) <= entry.maximum:
+            return b"".join(self.run(client, [argv])[0]) or None
+        server = self.server
+        self.current = entry
+        client.last_command = entry.name
+        started = perf_counter_ns()
+        try:
+            reply = entry.handler(client, argv)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it ends here
+            reply = self._failed(entry, error)
+        nanoseconds = perf_counter_ns() - started
+        if reply is None or nanoseconds >= server.slow_nanoseconds:
+            reply = self._finish(client, entry, argv, reply, nanoseconds)
+        else:
+            entry.calls += 1
+            entry.nanoseconds += nanoseconds
+            entry.histogram[nanoseconds.bit_length()] += 1
+        if server.propagation.effects:
+            server.propagation.flush()
+            client.write_offset = server.replication.offset
+        if server.keyspace.ready or not client.plain:
+            out: list[bytes] = []
+            self._end_unusually(client, argv, reply, out)
+            return b"".join(out) or None
+        return reply
+
+    def _end_unusually(
+        self, client: Client, argv: list[bytes], reply: bytes | None, out: list[bytes]
+    ) -> None:
+        """After a command that wakes others, or of a client that is not plain: put its replies in their order."""
+        server = self.server
+        if server.keyspace.ready:
+            if reply is not None:
+                # The reply leaves before those of clients that it wakes, its own later ones included.
+                out.append(reply)
+                reply = None
+            server.blocking.serve()
+        if reply is not None:
+            out.append(reply)
+        if client.tracking is not None:
+            server.tracking.finish(client, argv)
+        if client.deferred:
+            # Push messages to the client that runs the command follow its reply.
+            if reply is None or server.compat.own_pushes_last:
+                out.extend(client.deferred)
+            else:
+                out[-1:-1] = client.deferred
+            client.deferred.clear()
+            client.update_plain()
+
+    def _run_together(
+        self, client: Client, entry: Entry, batch: list[list[bytes]], at: int, started: int
+    ) -> list[bytes] | None:
+        """Let the command's own way for several of a batch run as many as it can; None if it takes none.
+
+        Each of them is counted as if it had taken the same time.
+        """
+        assert entry.together is not None
+        answers = entry.together(client, batch, at)
+        if answers is None:
+            return None
+        number = len(answers)
+        nanoseconds = perf_counter_ns() - started
+        mean = nanoseconds // number
+        server = self.server
+        if mean >= server.slow_nanoseconds:
+            for argv, answer in zip(batch[at : at + number], answers, strict=True):
+                self._finish(client, entry, argv, answer, mean)
+        else:
+            entry.calls += number
+            entry.nanoseconds += nanoseconds
+            entry.histogram[mean.bit_length()] += number
+        if server.propagation.active:
+            client.write_offset = server.replication.offset
+        return answers
 
     def process(self, client: Client, argv: list[bytes]) -> bytes | None:
         """Run one command with all checks: the careful way, and the specification of the fast one."""
@@ -315,6 +401,8 @@ class Dispatcher:
             return MASTERDOWN
         if server.loading and "loading" not in flags:
             return LOADING
+        if server.busy_error is not None and "allow_busy" not in flags:
+            return server.busy_error
         return None
 
     def _refuse(self, client: Client, entry: Entry | None, text: bytes) -> bytes | None:
@@ -396,15 +484,26 @@ class Dispatcher:
     def _observe(self, client: Client, entry: Entry, argv: list[bytes]) -> None:
         """What only somebody who watches needs: MONITOR and client tracking."""
         server = self.server
-        if server.monitors and entry.feeds_monitor and not client.trusted:
+        if server.monitors and entry.feeds_monitor:
+            self.feed_monitors(client, argv)
+        if client.tracking is not None:
+            self.track(client, entry, argv)
+
+    def feed_monitors(self, client: Client, argv: list[bytes]) -> None:
+        """Show a command to those who watch; a script is shown before what it runs."""
+        server = self.server
+        if server.monitors and not client.trusted:
             line = monitor_line(server.clock.unix_seconds(), client, argv)
             for monitor in list(server.monitors):
                 if monitor.reply_mode == "on":
                     monitor.send(line)
+
+    def track(self, client: Client, entry: Entry, argv: list[bytes]) -> None:
+        """Remember for a client that caches which keys a command has read."""
         if client.tracking is not None and entry.readonly:
             keys = [argv[reference.index] for reference in keys_of(entry.command, argv)]
             if keys:
-                server.tracking.remember(client, keys)
+                self.server.tracking.remember(client, keys)
 
     def _note_slow(self, client: Client, entry: Entry, argv: list[bytes], nanoseconds: int) -> None:
         """SLOWLOG and LATENCY, for a command over the lower of their thresholds (``Server.slow_nanoseconds``)."""

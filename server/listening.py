@@ -23,6 +23,7 @@ class Listeners:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._sockets: list[asyncio.Server] = []
+        self.plain: list[tuple[asyncio.Server, bool]] = []  # those without TLS, and whether it is the unix socket
         self._tls: ssl.SSLContext | None = None
         self._files: list[Path] = []  # the unix socket and the pidfile, once they are there
 
@@ -80,6 +81,8 @@ class Listeners:
                 server.log.warning(f"Failed listening on port {port} ({kind}), aborting.")
                 return False
             self._sockets.append(listener)
+            if tls is None:
+                self.plain.append((listener, False))
             port = port or listener.sockets[0].getsockname()[1]
         if tls is None:
             config.port = port
@@ -109,6 +112,7 @@ class Listeners:
             self._sockets.append(
                 await server.loop.create_unix_server(lambda: Connection(server, unix_socket=True), path)
             )
+            self.plain.append((self._sockets[-1], True))
         except OSError as error:
             server.log.warning(f"Failed opening Unix socket: bind: {error.strerror}")
             return False

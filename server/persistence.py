@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..commands.client import Client
 from ..protocol.errors import ReplyError
 from ..storage.aof import AppendOnlyFile
+from ..storage.aof_history import outdated
 from ..storage.aof_loader import AofLoader
 from ..storage.files import FileOperations
 from ..storage.manifest import AofError
@@ -22,8 +23,10 @@ from ..storage.rdb import load_rdb
 from .aof_rewrite import AofRewrite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
+    from ..storage.manifest import FileInfo
     from ..storage.rdb import ByteSource
     from .app import Server
     from .connection import Connection
@@ -57,7 +60,10 @@ class Persistence:
         self._committing: dict[Connection, int] = {}  # how many of its replies wait for the fsync under way
         self._closing: set[Connection] = set()
         self._flush_scheduled = False
+        self._alone: Connection | None = None  # the one whose replies were all that the last flush let go
         self._syncing: asyncio.Future[None] | None = None
+        server.config.on_change("aof-timestamp-enabled", self._update_timestamps)
+        server.config.on_change("aof-history-retention", self.rewrite.look_at_history)
 
     @property
     def is_syncing(self) -> bool:
@@ -122,7 +128,20 @@ class Persistence:
             "timestamps": self.server.config.aof_timestamp_enabled,
             "files": self.files,
             "log": self.server.log.notice,
+            "outdated": self.outdated_history,
         }
+
+    def outdated_history(self, directory: Path, history: Sequence[FileInfo]) -> Sequence[FileInfo]:
+        """Which history files are to be removed, as the configuration says."""
+        config = self.server.config
+        if config.aof_disable_auto_gc:
+            return []
+        seconds, limit = config.aof_history_retention
+        return outdated(directory, history, seconds, limit, self.server.clock.now)
+
+    def _update_timestamps(self) -> None:
+        if self.aof is not None:
+            self.aof.timestamps = self.server.config.aof_timestamp_enabled
 
     def _feed(self, aof: AppendOnlyFile) -> None:
         self.aof = aof
@@ -169,8 +188,7 @@ class Persistence:
         if self.aof is not None:
             self.aof.write()
             self.server.propagation.active = False
-        for db in self.server.keyspace.databases:
-            db.clear()
+        self.server.keyspace.clear()
         loader = self._loader()
         client = Client(self.server)
         client.trusted = True
@@ -255,10 +273,31 @@ class Persistence:
 
     def hold(self, connection: Connection, data: bytes) -> None:
         """Keep a reply until the effects of this turn are written."""
+        if not self._flush_scheduled and self._goes_at_once(connection, data):
+            return
         connection.outbox.append(data)
         self._held[connection] = None
         if not self._flush_scheduled:
             self.schedule_flush()
+
+    def _goes_at_once(self, connection: Connection, data: bytes) -> bool:
+        """What a flush would do, but now, sparing the loop another round; False if it may not be done.
+
+        There is nothing to be written, or the client seems to be alone.
+        """
+        aof, transport = self.aof, connection.transport
+        if (
+            aof is None
+            or transport is None
+            or connection.outbox
+            or self.server.config.appendfsync == "always"
+            or (aof.has_pending and connection is not self._alone)
+        ):
+            return False
+        if aof.has_pending:
+            self._write(aof)
+        transport.write(data)
+        return True
 
     def is_held(self, connection: Connection) -> bool:
         """Whether replies of this connection wait."""
@@ -278,6 +317,7 @@ class Persistence:
         """Write what the turn changed, then let the replies go (under ``always`` after an fsync)."""
         self._flush_scheduled = False
         aof = self.aof
+        self._alone = next(iter(self._held)) if len(self._held) == 1 else None
         if aof is None:
             self._release(list(self._held))
             return
@@ -328,7 +368,7 @@ class Persistence:
         transport = connection.transport
         if transport is not None and not transport.is_closing() and ready:
             transport.write(ready[0] if len(ready) == 1 else b"".join(ready))
-        if connection in self._closing and not connection.outbox:
+        if self._closing and connection in self._closing and not connection.outbox:
             self._closing.discard(connection)
             if transport is not None:
                 transport.close()
@@ -340,6 +380,7 @@ class Persistence:
             connection.outbox.clear()
         self._committing.clear()
         self._held.clear()
+        self._alone = None
         self._syncing = None
         self.aof = None
 
@@ -367,7 +408,7 @@ class Persistence:
 
     def has_unwritten(self) -> bool:
         """Whether effects wait to be written."""
-        return self.aof is not None and self.aof.pending > 0
+        return self.aof is not None and self.aof.has_pending
 
     def switch_off(self) -> None:
         """CONFIG SET appendonly no: finish the file and stop feeding it."""

@@ -69,6 +69,19 @@ class Propagation:
             self._older[len(self.effects)] = [replies.command(words) for words in older]
             self.effects.append((db, replies.command(argv)))
 
+    def limit(self, since: int, *, aof: bool, replicas: bool) -> None:
+        """Tell only some of the effects that were recorded from a place in ``effects`` on (redis.set_repl)."""
+        if not (aof or replicas):
+            del self.effects[since:]
+            self._fleeting = {place for place in self._fleeting if place < since}
+            self._older = {place: words for place, words in self._older.items() if place < since}
+            return
+        for place in range(since, len(self.effects)):
+            if not aof:
+                self._fleeting.add(place)
+            if not replicas:
+                self._older[place] = []
+
     def connect(self, sink: Callable[[bytes], None], *, to_replicas: bool = False) -> None:
         """Begin to feed a sink; its stream starts with a SELECT."""
         self.sinks[sink] = _NONE
@@ -94,12 +107,31 @@ class Propagation:
         self._fleeting.clear()
         self._older.clear()
 
+    def set_aside(self) -> tuple[list[tuple[int, bytes]], set[int], dict[int, list[bytes]]]:
+        """Begin another unit in the middle of one, which ``take_back`` goes on with."""
+        aside = self.effects, self._fleeting, self._older
+        self.effects, self._fleeting, self._older = [], set(), {}
+        return aside
+
+    def take_back(self, aside: tuple[list[tuple[int, bytes]], set[int], dict[int, list[bytes]]]) -> None:
+        """The inverse of ``set_aside``; the other unit was flushed."""
+        self.effects, self._fleeting, self._older = aside
+
     def flush(self) -> None:
         """End the execution unit: hand its effects on."""
         effects = self.effects
         sinks = self.sinks
         if self._fleeting or self._older:
             self._flush_apart()
+        elif len(effects) == 1:
+            # As below, of which this is the usual case.
+            db, record = effects[0]
+            for sink, selected in sinks.items():
+                if selected == db:
+                    sink(record)
+                else:
+                    sinks[sink] = db
+                    sink(_select(db) + record)
         else:
             made: tuple[int, bytes, int] | None = None
             for sink, selected in sinks.items():
@@ -108,6 +140,13 @@ class Propagation:
                 sinks[sink] = made[2]
                 sink(made[1])
         effects.clear()
+
+    def flush_units(self, db: int, records: list[bytes]) -> None:
+        """Hand on several execution units of one effect each, already in request form."""
+        data = b"".join(records)
+        for sink, selected in self.sinks.items():
+            self.sinks[sink] = db
+            sink(data if selected == db else _select(db) + data)
 
     def _flush_apart(self) -> None:
         """A unit that is not the same for the replicas and for everybody else."""

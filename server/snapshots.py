@@ -156,8 +156,7 @@ class Snapshots:
             server.log.warning(f"Can't open {path.name} for reading: {error.strerror}")
             raise ReplyError(b"ERR Error trying to load the RDB dump, check server logs") from error
         if flush:
-            for db in server.keyspace.databases:
-                db.clear()
+            server.keyspace.clear()
         server.persistence.begin_loading(0)
         try:
             for _ in self._read(source, allow_duplicates=merge):

@@ -16,7 +16,17 @@ from .files import BINARY, FileOperations, Log, silent
 from .manifest import AofError, Manifest, make_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from .manifest import FileInfo
+
+    # Which of the history files are to be removed from a folder; the others are kept.
+    Outdated = Callable[[Path, Sequence[FileInfo]], Sequence[FileInfo]]
+
+
+def everything(_directory: Path, history: Sequence[FileInfo]) -> Sequence[FileInfo]:
+    """Keep no history, as Redis does."""
+    return history
 
 
 # And a number that no other rewrite has; what a crash leaves of one is removed at the next start.
@@ -37,10 +47,11 @@ class AppendOnlyFile:
         basename: str,
         manifest: Manifest,
         *,
-        timestamps: bool,
+        timestamps: bool | str,
         files: FileOperations,
         log: Log,
         detached: bool = False,
+        outdated: Outdated = everything,
     ) -> None:
         self.timestamps = timestamps
         self.manifest = manifest
@@ -58,6 +69,8 @@ class AppendOnlyFile:
         self._written = self._synced = 0  # bytes since opening
         self._syncing = threading.Lock()
         self._annotated_second = 0
+        self._annotated_ms = 0
+        self._outdated = outdated
         self._write_error: OSError | None = None
         self._sync_error: OSError | None = None
         self._detached = detached
@@ -70,10 +83,11 @@ class AppendOnlyFile:
         appenddirname: str,
         appendfilename: str,
         *,
-        timestamps: bool = False,
+        timestamps: bool | str = False,
         manifest: Manifest | None = None,
         files: FileOperations | None = None,
         log: Log = silent,
+        outdated: Outdated = everything,
     ) -> AppendOnlyFile:
         """Open below `root` (the server's `dir`), creating what is missing; AofError where that fails.
 
@@ -97,6 +111,7 @@ class AppendOnlyFile:
             timestamps=timestamps,
             files=files,
             log=log,
+            outdated=outdated,
         )
         if fresh and manifest.base is not None:
             log(f"Creating AOF base file {manifest.base.name} on server start")
@@ -124,9 +139,10 @@ class AppendOnlyFile:
         appenddirname: str,
         appendfilename: str,
         *,
-        timestamps: bool = False,
+        timestamps: bool | str = False,
         files: FileOperations | None = None,
         log: Log = silent,
+        outdated: Outdated = everything,
     ) -> AppendOnlyFile:
         """Open for a server that has data already: nothing counts until `install_base` brings that data.
 
@@ -138,7 +154,14 @@ class AppendOnlyFile:
         make_folder(directory, files)
         manifest = Manifest.load(directory, appendfilename, files)
         aof = cls(
-            directory, appendfilename, manifest, timestamps=timestamps, files=files, log=log, detached=True
+            directory,
+            appendfilename,
+            manifest,
+            timestamps=timestamps,
+            files=files,
+            log=log,
+            detached=True,
+            outdated=outdated,
         )
         aof.base_size = 0
         aof.remove_temporaries()
@@ -165,6 +188,11 @@ class AppendOnlyFile:
         return sum(map(len, self._pending))
 
     @property
+    def has_pending(self) -> bool:
+        """Whether anything was appended and not written yet."""
+        return bool(self._pending)
+
+    @property
     def unsynced(self) -> int:
         """Bytes written and not yet known to be on the disk."""
         return self._written - self._synced
@@ -175,11 +203,18 @@ class AppendOnlyFile:
         return self._write_error or self._sync_error
 
     def annotate(self, now_ms: int) -> None:
-        """Append `#TS:<unix seconds>` where timestamps are wanted and a new second has begun."""
+        """Append `#TS:<unix seconds>` where timestamps are wanted and a new second has begun.
+
+        With timestamps "ms" also `#MS:<unix milliseconds>` where the millisecond is another one, and at the head of
+        each file, which can then be read alone.
+        """
         second = now_ms // 1000
         if self.timestamps and second > self._annotated_second:
             self._annotated_second = second
             self.append(b"#TS:%d\r\n" % second)
+        if self.timestamps == "ms" and now_ms != self._annotated_ms:
+            self._annotated_ms = now_ms
+            self.append(b"#MS:%d\r\n" % now_ms)
 
     def write(self) -> bool:
         """Write all records appended since the last call; False and `last_error` where the disk refuses.
@@ -263,6 +298,7 @@ class AppendOnlyFile:
         self._files.close(old)
         self.manifest = manifest
         self.selected_db = -1
+        self._annotated_ms = 0
         self._sizes_before += self._file_size
         self._file_size = 0
 
@@ -281,6 +317,7 @@ class AppendOnlyFile:
         self._written = self._synced = self._file_size = 0
         self._write_error = self._sync_error = None
         self.selected_db = -1
+        self._annotated_ms = 0
         self._log(f"Creating AOF incr file {self._detached_name} on background rewrite")
 
     def install_base(self, temporary: Path, *, rdb: bool) -> None:
@@ -302,14 +339,21 @@ class AppendOnlyFile:
         self.base_size = self.size
 
     def remove_history(self) -> None:
-        """Forget and remove the files that a rewrite has replaced; what can not be removed now stays listed."""
+        """Forget and remove those files that rewrites have replaced which are outdated.
+
+        What can not be removed now stays listed.
+        """
         history = self.manifest.history
         if not history:
             return
         live = {info.name for info in self.manifest.live}
+        outdated = {info.name for info in self._outdated(self._directory, history)}
         kept = []
         for info in history:
             if info.name in live:
+                continue
+            if info.name not in outdated:
+                kept.append(info)
                 continue
             self._log(f"Removing the history file {info.name}")
             try:
@@ -319,6 +363,8 @@ class AppendOnlyFile:
             except OSError as error:
                 kept.append(info)
                 self._log(f"Can't remove the history file {info.name}: {error.strerror}")
+        if kept == history:
+            return
         self.manifest = Manifest(self.manifest.base, kept, self.manifest.incr)
         try:
             self.manifest.persist(self._directory, self._basename, self._files)
@@ -383,6 +429,7 @@ def install_base_alone(
     rdb: bool,
     files: FileOperations,
     log: Log,
+    outdated: Outdated = everything,
 ) -> None:
     """Let a snapshot take the place of all files, for a server that appends nothing (BGREWRITEAOF, appendonly no).
 
@@ -393,7 +440,7 @@ def install_base_alone(
     manifest = manifest.with_new_base(appendfilename, len(manifest.incr), rdb=rdb)
     _install(directory, appendfilename, manifest, temporary, files)
     AppendOnlyFile(
-        directory, appendfilename, manifest, timestamps=False, files=files, log=log
+        directory, appendfilename, manifest, timestamps=False, files=files, log=log, outdated=outdated
     ).remove_history()
 
 

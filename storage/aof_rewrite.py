@@ -32,6 +32,8 @@ def rewrite_commands(keyspace: Keyspace) -> Iterator[bytes]:
     """
     piece: list[bytes] = []
     size = 0
+    for code in keyspace.libraries.codes.values():
+        piece.append(_command(b"FUNCTION", b"LOAD", code))
     for database in keyspace.databases:
         if not database.entries:
             continue

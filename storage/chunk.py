@@ -69,6 +69,13 @@ class Chunk:
         offsets = self.offsets
         return bytes(self.data[offsets[position] : offsets[position + 1]])
 
+    def text_and_entry(self, position: int) -> tuple[bytes, bytes]:
+        """The ID text of one entry, and the entry encoded."""
+        offsets = self.offsets
+        raw = bytes(self.data[offsets[position] : offsets[position + 1]])
+        head = self.heads[position]
+        return raw[9 if head > 20 else 8 : head - 2], raw
+
     def texts(self, start: int, stop: int, raw: bytes) -> list[bytes]:
         """The ID texts of the entries from start to stop, cut out of ``raw``, which is exactly their bytes."""
         heads = self.heads

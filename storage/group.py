@@ -135,7 +135,7 @@ class Group:
         if (
             read is not None
             and self.last_id >= stream.first_id
-            and not stream.has_tombstone_from(self.last_id)
+            and not (stream.max_deleted_id and stream.has_tombstone_from(self.last_id))
         ):
             self.entries_read = read + len(ids)
         elif stream.entries_added:
@@ -196,25 +196,26 @@ class Group:
             return
         blocks = consumer.blocks
         block = blocks[-1] if blocks else None
+        number = len(ids)
         if (
             block is not None
             and block.ms == now
-            and block.count == 1
             and block.live
             and type(block) is Delivery
+            and block.count == 1
             and (self._times.moved_ms < now or block is self._times.newest)
         ):
             block.ids += ids
-            block.live += len(ids)
+            block.live += number
         else:
             block = Delivery(consumer, now, 1, ids[:])
             consumer.add(block)
             self._times.add(block)
-        if len(ids) == 1:
+        if number == 1:
             self.pel[ids[0]] = block
         else:
             self.pel.update(dict.fromkeys(ids, block))
-        consumer.pending += len(ids)
+        consumer.pending += number
         order.append(ids, last)
         if consumer.ids is not None:
             consumer.ids += ids
@@ -309,26 +310,42 @@ class Group:
 
     def acknowledge(self, ids: list[bytes]) -> int:
         """Take entries off the PEL; answers how many were there. The ids are canonical texts."""
-        pel = self.pel
-        if len(ids) == 1:
-            only = pel.pop(ids[0], None)
-            if only is None:
-                return 0
-            self._release(only, 1)
-            self._order.removed(1)
-            return 1
-        if not ids:
-            return 0
-        blocks = list(map(pel.pop, ids, repeat(None)))
         gone = 0
-        # Mostly what was read at once is acknowledged at once.
-        counts = {blocks[0]: len(ids)} if blocks.count(blocks[0]) == len(ids) else Counter(blocks)
-        for block, count in counts.items():
+        for block, count in Counter(map(self.pel.pop, ids, repeat(None))).items():
             if block is not None:
                 self._release(block, count)
                 gone += count
         self._order.removed(gone)
         return gone
+
+    def acknowledge_all(self, ids: list[bytes]) -> bool:
+        """As ``acknowledge`` if all these words are pending ids, and none is repeated; else do nothing: False."""
+        pel = self.pel
+        number = len(ids)
+        if number == 1:
+            only = pel.pop(ids[0], None)
+            if only is None:
+                return False
+            self._release(only, 1)
+            self._order.removed(1)
+            return True
+        blocks = list(map(pel.pop, ids, repeat(None)))
+        first = blocks[0]
+        # Mostly what was read at once is acknowledged at once.
+        if first is not None and blocks.count(first) == number:
+            self._release(first, number)
+        else:
+            counts = Counter(blocks)
+            if None in counts:
+                pel.update(
+                    (text, block) for text, block in zip(ids, blocks, strict=True) if block is not None
+                )
+                return False
+            for block, count in counts.items():
+                assert block is not None
+                self._release(block, count)
+        self._order.removed(number)
+        return True
 
     def _new_block(self, consumer: Consumer, ms: int, count: int, ids: list[bytes]) -> Block:
         """A block listed everywhere; it counts as living at once, for dead ones may be dropped at any time."""

@@ -108,11 +108,11 @@ class IdOrder:
             self._sample += 1
             sample = chunk[self._sample % stride :: stride]
             self._owed -= 64  # what it costs, in ids of a whole look
-            if 4 * sum([text in members for text in sample]) > 3 * len(sample):
+            if 4 * sum(map(members.__contains__, sample)) > 3 * len(sample):
                 self._sweep_at += 1
                 continue
             self._owed -= len(chunk)
-            chunk[:] = [text for text in chunk if text in members]
+            chunk[:] = filter(members.__contains__, chunk)
             if at and len(chunks[at - 1]) + len(chunk) <= CHUNK:
                 chunks[at - 1] += chunk
                 del chunks[at]
@@ -135,7 +135,7 @@ class IdOrder:
         while at < len(chunks):
             chunk = chunks[at]
             part = chunk[offset : offset + piece]
-            living = [text for text in part if text in members]
+            living = list(filter(members.__contains__, part))
             if len(living) * 2 < len(part):
                 chunk[offset : offset + piece] = living
                 if not chunk:

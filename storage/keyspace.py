@@ -13,7 +13,10 @@ from weakref import WeakSet
 
 from . import events
 from .collection import Collection
+from .deadlines import Deadlines
+from .hash import Hash
 from .idempotency import Idempotency
+from .libraries import Libraries
 from .limits import Limits
 from .scan import ScanOrder
 from .stream import Stream
@@ -47,9 +50,11 @@ class Keyspace:
         idempotent: what streams remember of producers, to be looked through for what is too old.
         idempotency_defaults: duration (seconds) and maxsize that new streams have.
         limits: up to which sizes collections have compact forms.
-        hits, misses, expired: INFO keyspace_hits, keyspace_misses, expired_keys.
+        libraries: the source code of function libraries.
+        hits, misses, expired, expired_fields: INFO keyspace_hits, keyspace_misses, expired_keys, expired_subkeys.
         on_event: told of (database index, event, key), for keyspace notifications.
         on_expired: told of every key that is dropped because of its time, to propagate it.
+        on_field_expired: the same for fields of hashes: (database, key, field).
         on_modified: told of every modified key, for client tracking; None while nobody tracks.
         on_flushed: told once after each FLUSHDB or FLUSHALL, for client tracking.
     """
@@ -58,17 +63,20 @@ class Keyspace:
         "databases",
         "dirty",
         "expired",
+        "expired_fields",
         "expiring",
         "hides_expired",
         "hits",
         "idempotency_defaults",
         "idempotent",
+        "libraries",
         "limits",
         "misses",
         "notify_mask",
         "now",
         "on_event",
         "on_expired",
+        "on_field_expired",
         "on_flushed",
         "on_modified",
         "ready",
@@ -81,6 +89,7 @@ class Keyspace:
         self.hits = 0
         self.misses = 0
         self.expired = 0
+        self.expired_fields = 0
         self.expiring = True
         self.hides_expired = False
         self.touching = True
@@ -89,8 +98,10 @@ class Keyspace:
         self.idempotent: WeakSet[Idempotency] = WeakSet()
         self.idempotency_defaults = (100, 100)
         self.limits = Limits()
+        self.libraries = Libraries()
         self.on_event: Callable[[int, bytes, bytes], None] | None = None
         self.on_expired: Callable[[Database, bytes], None] | None = None
+        self.on_field_expired: Callable[[Database, bytes, bytes], None] | None = None
         self.on_flushed: Callable[[], None] | None = None
         self.on_modified: Callable[[Database, bytes], None] | None = None
         self.databases = [Database(self, index) for index in range(databases)]
@@ -150,13 +161,21 @@ class Keyspace:
         first.expires, second.expires = second.expires, first.expires
         first.accessed, second.accessed = second.accessed, first.accessed
         first.due, second.due = second.due, first.due
+        first.field_due, second.field_due = second.field_due, first.field_due
         first.scan_order, second.scan_order = second.scan_order, first.scan_order
+
+    def clear(self) -> None:
+        """Forget all keys and all function libraries."""
+        for database in self.databases:
+            database.clear()
+        self.libraries.clear()
 
     def take_over(self, other: Keyspace) -> None:
         """Replace all the data by another keyspace's, which is done with. Watchers and waiters hear of it."""
         for mine, fresh in zip(self.databases, other.databases, strict=True):
             self.swap(mine, fresh)
         self.idempotent = other.idempotent
+        self.libraries.take_over(other.libraries)
         if self.on_flushed is not None:
             self.on_flushed()
 
@@ -172,6 +191,7 @@ class Database:
         awaited: keys that blocked clients wait on, to the number of waiters.
         accessed: key to the time of its last access in milliseconds (OBJECT IDLETIME).
         due: a heap of (when, key) that may hold outdated pairs: ``expires`` decides.
+        field_due: when a field of the hash at a key expires, or earlier; may name keys that hold no such hash.
         scan_order: the order of keys for SCAN; None until somebody asks for it.
     """
 
@@ -181,6 +201,7 @@ class Database:
         "due",
         "entries",
         "expires",
+        "field_due",
         "index",
         "keyspace",
         "scan_order",
@@ -196,6 +217,7 @@ class Database:
         self.awaited: dict[bytes, int] = {}
         self.accessed: dict[bytes, int] = {}
         self.due: list[tuple[int, bytes]] = []
+        self.field_due = Deadlines()
         self.scan_order: ScanOrder | None = None
 
     def __len__(self) -> int:
@@ -292,6 +314,8 @@ class Database:
         self.accessed[key] = keyspace.now
         if self.scan_order is not None:
             self.scan_order.add(key)
+        if type(value) is Hash and value.times is not None and (first := value.times.first()) is not None:
+            self.field_due.bring_forward(key, first[0])
         if self.awaited:
             self.signal_ready(key)
         if keyspace.notify_mask & events.NEW:
@@ -362,6 +386,7 @@ class Database:
         self.entries = {}
         self.expires = {}
         self.due = []
+        self.field_due = Deadlines()
         self.accessed = {}
         self.scan_order = None
         return len(gone)

@@ -6,7 +6,7 @@ IDs are integers here, ``ms << 64 | seq``; entries go out as encoded RESP (see `
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import islice, pairwise
+from itertools import accumulate, islice, pairwise, repeat
 from typing import TYPE_CHECKING, Final
 
 from .chunk import MAX_BYTES, MAX_ENTRIES, Chunk
@@ -46,6 +46,7 @@ class Stream(Trimming):
         "_firsts",
         "_nodes",
         "_prefix",
+        "_prefix_base",
         "_prefix_end",
         "_prefix_ms",
         "_prefix_start",
@@ -78,6 +79,7 @@ class Stream(Trimming):
         # "*2\r\n$15\r\n1700000000000-", right for this ms and sequences of one length: start <= seq < end.
         self._prefix = b""
         self._prefix_ms = -1
+        self._prefix_base = -1 << 64
         self._prefix_start = 0
         self._prefix_end = 0
 
@@ -106,10 +108,10 @@ class Stream(Trimming):
             nodes.settle_all(self._chunks)
             nodes.max_bytes = node_max_bytes
             nodes.max_entries = node_max_entries
-        ms = stream_id >> 64
-        seq = stream_id & MAX_U64
-        if ms != self._prefix_ms or not self._prefix_start <= seq < self._prefix_end:
-            self._remember_prefix(ms, seq)
+        seq = stream_id - self._prefix_base
+        if not self._prefix_start <= seq < self._prefix_end:  # which no ID of another millisecond is
+            seq = stream_id & MAX_U64
+            self._remember_prefix(stream_id >> 64, seq)
         head = self._prefix + (_SEQ_ENDS[seq] if seq < 256 else b"%d\r\n" % seq)
         chunk = self._tail
         if chunk is None or len(chunk.heads) >= MAX_ENTRIES or len(chunk.data) >= MAX_BYTES:
@@ -119,7 +121,7 @@ class Stream(Trimming):
         chunk.offsets.append(len(data) + len(entry))  # first, for it refuses more than 4 GiB
         data += entry
         chunk.heads.append(len(head))
-        chunk.ms.append(ms)
+        chunk.ms.append(self._prefix_ms)
         chunk.seq.append(seq)
         if not self.length:
             self.first_id = stream_id
@@ -128,6 +130,43 @@ class Stream(Trimming):
         self.entries_added += 1
         self.last_id = stream_id
         return head[4:]
+
+    def append_run(
+        self, ms: int, seq: int, fields: list[bytes], node_max_bytes: int, node_max_entries: int
+    ) -> list[bytes]:
+        """As ``append`` for several small entries whose IDs follow each other, all in one millisecond.
+
+        The first ID is ``ms`` and ``seq``.
+        """
+        replies: list[bytes] = []
+        while fields:
+            # The first one sees to it that there is a chunk with room in it and the right prefix.
+            replies.append(self.append(ms << 64 | seq, fields[0], node_max_bytes, node_max_entries))
+            seq += 1
+            chunk = self._tail
+            assert chunk is not None
+            room = min(MAX_ENTRIES - len(chunk.heads), self._prefix_end - seq) + 1
+            prefix = self._prefix
+            heads = [
+                prefix + (_SEQ_ENDS[n] if n < 256 else b"%d\r\n" % n)
+                for n in range(seq, seq + min(len(fields), room) - 1)
+            ]
+            number = len(heads)
+            entries = [head + field for head, field in zip(heads, islice(fields, 1, room), strict=True)]
+            ends = accumulate(map(len, entries), initial=len(chunk.data))
+            next(ends)
+            chunk.offsets.extend(ends)
+            chunk.data += b"".join(entries)
+            chunk.heads.extend(map(len, heads))
+            chunk.ms.extend(repeat(ms, number))
+            chunk.seq.extend(range(seq, seq + number))
+            self.length += number
+            self.entries_added += number
+            seq += number
+            self.last_id = ms << 64 | seq - 1
+            replies += [head[4:] for head in heads]
+            fields = fields[room:]
+        return replies
 
     def _grow(self, stream_id: int) -> Chunk:
         """Close the tail and begin a new one."""
@@ -142,8 +181,9 @@ class Stream(Trimming):
         digits = len(str(seq))
         self._prefix = b"*2\r\n$%d\r\n%d-" % (len(str(ms)) + 1 + digits, ms)
         self._prefix_ms = ms
+        self._prefix_base = ms << 64
         self._prefix_start = 10 ** (digits - 1) if digits > 1 else 0
-        self._prefix_end = 10**digits
+        self._prefix_end = min(10**digits, MAX_U64 + 1)
 
     # Reading
 
@@ -244,6 +284,12 @@ class Stream(Trimming):
         if reached != stream_id:
             index, position = self._seek(stream_id + 1)
         chunks = self._chunks
+        if count == 1 and index < len(chunks) and position < len(chunk := chunks[index]):
+            # As below, of which this is the usual case for queues.
+            text, entry = chunk.text_and_entry(position)
+            last = chunk.id_at(position)
+            self._cursor = (last, index, position + 1)
+            return [text], entry, last
         left = self.length if count is None else count
         texts: list[bytes] = []
         parts: list[bytes] = []

@@ -1,5 +1,6 @@
 """RDB, the snapshot format of Redis: dump files, bases of append-only files, full syncs, DUMP payloads."""
 
+from .libraries import dump_libraries, restore_libraries
 from .reader import RdbInfo, load_rdb, restore_value
 from .source import ByteSource, PayloadRefusedError, RdbError, is_rdb
 from .writer import dump_value, rdb_chunks, stream_type_of, write_rdb
@@ -9,10 +10,12 @@ __all__ = [
     "PayloadRefusedError",
     "RdbError",
     "RdbInfo",
+    "dump_libraries",
     "dump_value",
     "is_rdb",
     "load_rdb",
     "rdb_chunks",
+    "restore_libraries",
     "restore_value",
     "stream_type_of",
     "write_rdb",

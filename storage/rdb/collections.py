@@ -4,6 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from ..hash import Hash
+from ..list import List
+from ..set import Set
+from ..sorted_set import SortedSet
+from .hash_objects import HASH_TYPES, encode_hash, hash_type, read_hash
+from .list_objects import LIST_TYPES, encode_list, list_type, read_list
+from .set_objects import SET_TYPES, encode_set, read_set, set_type
+from .sorted_set_objects import (
+    SORTED_SET_TYPES,
+    encode_sorted_set,
+    read_sorted_set,
+    sorted_set_type,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -14,14 +28,24 @@ if TYPE_CHECKING:
     Reader: TypeAlias = Callable[[ByteSource, int, bool], Iterator[Collection | None]]
 
 # By type byte. A reader takes the source behind the key, the type byte, and whether the file is Valkey's.
-_READERS: Final[dict[int, Reader]] = {}
+_READERS: Final[dict[int, Reader]] = {
+    **dict.fromkeys(HASH_TYPES, read_hash),
+    **dict.fromkeys(LIST_TYPES, read_list),
+    **dict.fromkeys(SET_TYPES, read_set),
+    **dict.fromkeys(SORTED_SET_TYPES, read_sorted_set),
+}
 # By class: which type byte a value is written as for readers of an RDB version, and its bytes behind the key.
 _WRITERS: Final[
     dict[
         type[Collection],
         tuple[Callable[[Collection, int], int], Callable[[Collection, int], Iterator[bytes]]],
     ]
-] = {}
+] = {
+    Hash: (hash_type, encode_hash),
+    List: (list_type, encode_list),
+    Set: (set_type, encode_set),
+    SortedSet: (sorted_set_type, encode_sorted_set),
+}
 
 COLLECTION_TYPES: Final = frozenset(_READERS)
 

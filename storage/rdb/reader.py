@@ -6,7 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ..collection import Collection
+from ..field_expiry import let_expire
 from ..files import Log, silent
+from ..hash import Hash
+from ..libraries import LibraryError, library_head
 from ..stream import Stream
 from . import opcodes
 from .collections import COLLECTION_TYPES, read_collection
@@ -14,6 +17,7 @@ from .crc64 import crc64
 from .encoding import read_length, read_string, skip_string
 from .extras import FIELD, apply_extras
 from .foreign import skip_module_data, skip_value, type_name
+from .hash_objects import TIMES_FIELD, read_times
 from .source import ByteSource, PayloadRefusedError, RdbError
 from .stream_objects import STREAM_TYPES, read_stream
 
@@ -90,12 +94,11 @@ def load_rdb(
     ).run()
 
 
-def restore_value(payload: bytes) -> Value:
-    """The value in a payload of DUMP.
+def checked_payload(payload: bytes) -> ByteSource:
+    """What stands before the version and the checksum of a payload of DUMP or FUNCTION DUMP.
 
     Raises:
         PayloadRefusedError: its version is not known, or its checksum wrong.
-        RdbError: the data is damaged, or of a type that Rillet does not have.
     """
     if len(payload) < _FOOTER:
         raise PayloadRefusedError("DUMP payload is too short")
@@ -104,12 +107,23 @@ def restore_value(payload: bytes) -> Value:
         raise PayloadRefusedError(f"DUMP payload has the unknown version {version}")
     if crc64(payload[:-8]) != int.from_bytes(payload[-8:], "little"):
         raise PayloadRefusedError("DUMP payload has a wrong checksum")
-    source = ByteSource.of(payload[:-_FOOTER])
+    return ByteSource.of(payload[:-_FOOTER])
+
+
+def restore_value(payload: bytes) -> Value:
+    """The value in a payload of DUMP.
+
+    Raises:
+        PayloadRefusedError: its version is not known, or its checksum wrong.
+        RdbError: the data is damaged, or of a type that Rillet does not have.
+    """
+    source = checked_payload(payload)
+    valkey = int.from_bytes(payload[-_FOOTER:-8], "little") in _VALKEY_VERSIONS
     value_type = source.byte()
     if not _is_known(value_type):
         raise RdbError(f"the payload is a {type_name(value_type)}, which Rillet does not have")
     value = None
-    for found in _read_value(source, value_type):
+    for found in _read_value(source, value_type, valkey=valkey):
         value = found
     if value is None or source.peek(1):
         raise RdbError("Bad data format")
@@ -145,6 +159,7 @@ class _Loader:
     database: int = 0
     expiry: int | None = None
     stream: Stream | None = None  # the last key, if it is a stream
+    hash: tuple[bytes, Hash] | None = None  # the last key, if it is a hash
     valkey: bool = False
 
     def run(self) -> Iterator[None]:
@@ -198,15 +213,16 @@ class _Loader:
             read_length(source)
         elif opcode == opcodes.AUX:
             name, text = read_string(source), read_string(source)
-            if name != FIELD:
+            if name == TIMES_FIELD and self.hash is not None:
+                self._let_fields_expire(text, *self.hash)
+            elif name != FIELD:
                 self.info.aux[name] = text
             elif self.stream is not None:
                 apply_extras(self.stream, text)
                 if self.keyspace is not None:
                     self.keyspace.watch_idempotency(self.stream)
         elif opcode == opcodes.FUNCTION:
-            skip_string(source)
-            self.log("A function library in the RDB file is left out: Rillet runs no scripts")
+            self._keep_library(read_string(source))
         elif opcode == opcodes.MODULE_AUX:
             read_length(source)
             read_length(source)  # when to load it: the kind of a number, and the number
@@ -227,6 +243,17 @@ class _Loader:
         else:
             raise RdbError("Pre-release function format not supported.")
 
+    def _keep_library(self, code: bytes) -> None:
+        try:
+            name, _ = library_head(code)
+        except LibraryError as error:
+            raise RdbError(f"Failed loading a function library: {error.args[0].decode(errors='replace')}") from error
+        if self.keyspace is None:
+            return
+        if name in self.keyspace.libraries.codes and not self.allow_duplicates:
+            raise RdbError(f"RDB has the function library '{_shown(name)}' twice")
+        self.keyspace.libraries.put(name, code)
+
     def _select(self, index: int) -> None:
         if self.keyspace is not None and index >= len(self.keyspace.databases):
             raise RdbError(
@@ -239,7 +266,7 @@ class _Loader:
         source = self.source
         key = read_string(source)
         expiry, self.expiry = self.expiry, None
-        self.stream = None
+        self.stream = self.hash = None
         if not _is_known(value_type):
             self._skip(key, value_type)
             return
@@ -271,9 +298,18 @@ class _Loader:
             database.set_expiry(key, expiry)
         if isinstance(value, Collection):
             value.fit(keyspace.limits)
-        if isinstance(value, Stream):
+        if isinstance(value, Hash):
+            self.hash = key, value
+        elif isinstance(value, Stream):
             self.stream = value
             keyspace.watch_idempotency(value)
+
+    def _let_fields_expire(self, text: bytes, key: bytes, value: Hash) -> None:
+        assert self.keyspace is not None
+        for name, when in read_times(text):
+            if name not in value.fields:
+                raise RdbError("A field of Rillet names a field of a hash that is not there")
+            let_expire(self.keyspace.databases[self.database], key, value, name, when)
 
     def _skip(self, key: bytes, value_type: int) -> None:
         """A value of a type that we do not have."""
@@ -284,7 +320,7 @@ class _Loader:
                 "rdb-skip-unknown-types yes loads the file without such keys"
             )
         try:
-            skip_value(self.source, value_type, valkey=self.valkey)
+            skip_value(self.source, value_type)
         except RdbError as error:
             raise RdbError(f"{what}: {error}") from error
         self.info.skipped += 1

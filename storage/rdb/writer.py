@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..collection import Collection
+from ..hash import Hash
 from ..stream import Stream
 from .collections import encode_collection, type_of
 from .crc64 import crc64
 from .encoding import encode_length, encode_string
 from .extras import FIELD, encode_extras
-from .opcodes import AUX, END, EXPIRE_MS, RESIZE, SELECT
+from .hash_objects import FIRST_WITH_TIMES, TIMES_FIELD, encode_times
+from .opcodes import AUX, END, EXPIRE_MS, FUNCTION, RESIZE, SELECT
 from .stream_objects import encode_stream
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ VERSION: Final = 11
 STREAM_TYPE: Final = 21
 _TYPES_SINCE: Final = ((14, 27), (13, 26), (11, 21), (10, 19))  # RDB versions and their stream types
 _STRING: Final = b"\x00"
+_FIRST_WITH_LIBRARIES: Final = 10
 _PIECE: Final = 1 << 16  # bytes given at once, about
 
 
@@ -82,6 +85,8 @@ def dump_value(
     idempotency_defaults: tuple[int, int] = (100, 100),
 ) -> bytes:
     """The payload that DUMP answers: type, value, version, checksum."""
+    if isinstance(value, Hash) and value.times is not None:
+        version = max(version, FIRST_WITH_TIMES)  # nothing else in a payload could tell the times
     body = b"".join(
         encode_value(
             value,
@@ -129,6 +134,9 @@ def _pieces(
     }
     for name, text in fields.items():
         yield bytes((AUX,)) + encode_string(name) + encode_string(text)
+    if version >= _FIRST_WITH_LIBRARIES:
+        for code in keyspace.libraries.codes.values():
+            yield bytes((FUNCTION,)) + encode_string(code)
     for database in keyspace.databases:
         if not database.entries:
             continue
@@ -148,6 +156,8 @@ def _pieces(
             )
             if isinstance(value, Stream) and (extras := encode_extras(value, stream_type)):
                 yield bytes((AUX,)) + encode_string(FIELD) + encode_string(extras)
+            if isinstance(value, Hash) and (times := encode_times(value, type_of(value, version))):
+                yield bytes((AUX,)) + encode_string(TIMES_FIELD) + encode_string(times)
     yield bytes((END,))
 
 

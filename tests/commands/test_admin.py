@@ -195,10 +195,7 @@ def test_waiting_without_an_aof_answers_as_valkey(rillet_process, own_valkey, li
 @pytest.mark.parametrize(
     ("line", "reply"),
     [
-        ("EVAL s 0", "-ERR scripting is not available in this server"),
-        ("SCRIPT LOAD s", "-ERR scripting is not available in this server"),
-        ("SCRIPT DEBUG YES", "-ERR scripting is not available in this server"),
-        ("FUNCTION LOAD s", "-ERR scripting is not available in this server"),
+        ("SCRIPT DEBUG YES", "-ERR Rillet has no debugger for scripts"),
         ("MODULE LOAD x", "-ERR Error loading the extension. Rillet has no module interface."),
         ("MODULE LOADEX x", "-ERR Error loading the extension. Rillet has no module interface."),
         ("MODULE UNLOAD x", "-ERR Error unloading module: no such module with that name"),

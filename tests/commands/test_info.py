@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from support.servers import start_server
 
-# What 7.0 tells and Rillet has nothing to tell of: Lua's memory, the allocator's ratios, threads.
+# What 7.0 tells and Rillet has nothing to tell of: the allocator's ratios, threads.
 NOT_TOLD = {
     "allocator_frag_bytes",
     "allocator_frag_ratio",
@@ -13,14 +13,6 @@ NOT_TOLD = {
     "rss_overhead_ratio",
     "used_cpu_sys_main_thread",
     "used_cpu_user_main_thread",
-    "used_memory_functions",
-    "used_memory_lua_human",
-    "used_memory_scripts_eval",
-    "used_memory_scripts_human",
-    "used_memory_vm_eval",
-    "used_memory_vm_functions",
-    "used_memory_vm_total",
-    "used_memory_vm_total_human",
 }
 
 

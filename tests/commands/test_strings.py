@@ -133,7 +133,7 @@ def test_get_refuses_another_type_before_any_condition(with_stream):
         ("KEEPTTL", "EX", 1),
         ("EX",),
         ("PERSIST",),
-        ("IFEQ", "v"),
+        ("IFEQ", "v", "NX"),
     ],
 )
 def test_options_of_set_that_do_not_go_together(client, options):

@@ -6,12 +6,20 @@ import pytest
 
 from rillet.commands import load_all
 from rillet.commands.syntax import (
+    bitmaps,
     cluster,
     connection,
+    geo,
+    hashes,
+    hyperloglog,
     keys,
+    lists,
     pubsub,
     scripting,
     server,
+    sets,
+    sorted_sets,
+    sorting,
     streams,
     strings,
     transactions,
@@ -20,7 +28,25 @@ from rillet.commands.table import REGISTRY, keys_of, legacy_positions
 from rillet.commands.usage import help_lines, usage_line
 
 load_all()
-SYNTAX = (streams, keys, strings, connection, transactions, pubsub, server, cluster, scripting)
+SYNTAX = (
+    bitmaps,
+    hashes,
+    streams,
+    keys,
+    strings,
+    connection,
+    transactions,
+    pubsub,
+    server,
+    cluster,
+    scripting,
+    lists,
+    sorting,
+    sets,
+    sorted_sets,
+    hyperloglog,
+    geo,
+)
 
 
 def keys_after_streams(start):
@@ -34,6 +60,31 @@ CHANGED_SINCE_70 = {
     # 7.2: an answer that waits is a blocking command's.
     ("wait", "flags"): ["blocking"],
     ("wait", "categories"): ["@blocking", "@connection", "@slow"],
+    # 7.2: scripts may call what blocks; there it never waits.
+    ("blpop", "flags"): ["blocking", "write"],
+    ("brpop", "flags"): ["blocking", "write"],
+    ("blmove", "flags"): ["blocking", "denyoom", "write"],
+    ("brpoplpush", "flags"): ["blocking", "denyoom", "write"],
+    ("bzpopmin", "flags"): ["blocking", "fast", "write"],
+    ("bzpopmax", "flags"): ["blocking", "fast", "write"],
+    # 7.4: what is at the destination does not matter.
+    ("sinterstore", "keys"): [
+        [
+            None,
+            ["OW", "update"],
+            ("index", {"index": 1}),
+            ("range", {"lastkey": 0, "keystep": 1, "limit": 0}),
+        ],
+        [
+            None,
+            ["RO", "access"],
+            ("index", {"index": 2}),
+            ("range", {"lastkey": -1, "keystep": 1, "limit": 0}),
+        ],
+    ],
+    # 7.2: WITHSCORE.
+    ("zrank", "arity"): -3,
+    ("zrevrank", "arity"): -3,
     # 7.2: routing tips were completed.
     ("acl|deluser", "tips"): TO_ALL_NODES,
     ("acl|save", "tips"): TO_ALL_NODES,
@@ -58,26 +109,70 @@ CHANGED_SINCE_70 = {
     ("client|pause", "since"): "3.0.0",
     ("quit", "deprecated"): ("7.2.0", "just closing the connection"),
 }
+FIRST_WORD = (("index", {"index": 1}), ("range", {"lastkey": 0, "keystep": 1, "limit": 0}))
+UPDATES_TTL = ["RW and UPDATE because it changes the TTL", ["RW", "access", "update"], *FIRST_WORD]
 # Not in 7.0; Valkey has them, where it differs Redis' own declaration is told here.
 NEWER_THAN_70 = {
     "client|no-touch": {"flags": ["loading", "noscript", "stale"]},
     "client|setinfo": {"flags": ["loading", "noscript", "stale"]},
     "cluster|myshardid": {"flags": ["stale"]},
     "waitaof": {},
+    "hexpire": {"flags": ["denyoom", "fast", "write"]},
+    "hexpireat": {"flags": ["denyoom", "fast", "write"]},
+    "hexpiretime": {},
+    "hgetdel": {},
+    "hgetex": {"keys": [UPDATES_TTL]},
+    "hpersist": {},
+    "hpexpire": {"flags": ["denyoom", "fast", "write"]},
+    "hpexpireat": {"flags": ["denyoom", "fast", "write"]},
+    "hpexpiretime": {},
+    "hpttl": {},
+    "hsetex": {"keys": [[None, ["RW", "update"], *FIRST_WORD]]},
+    "httl": {},
+    "msetex": {},
 }
 # Not in Valkey either: nobody here can be asked.
-NEWER_THAN_82 = {"xackdel", "xcfgset", "xdelex", "xidmprecord", "xnack"}
+NEWER_THAN_82 = {
+    "delex",
+    "digest",
+    "increx",
+    "sdiffcard",
+    "sunioncard",
+    "xackdel",
+    "xcfgset",
+    "xdelex",
+    "xidmprecord",
+    "xnack",
+}
+# Valkey counts otherwise.
+SINCE_IN_REDIS = {
+    **dict.fromkeys(("hexpire", "hexpireat", "hexpiretime", "hpersist", "hpexpire", "hpexpireat"), "7.4.0"),
+    **dict.fromkeys(("hpexpiretime", "hpttl", "httl"), "7.4.0"),
+    **dict.fromkeys(("hgetdel", "hgetex", "hsetex"), "8.0.0"),
+    "msetex": "8.4.0",
+}
 # Versions that COMMAND DOCS names in a command's history and 7.0 could not know (or told twice).
 HISTORY_SINCE_70 = {
     "acl|log": {"7.2.0"},
+    "bitop": {"8.2.0"},
     "client|kill": {"7.4.0"},
     "client|list": {"7.2.0", "7.4.0", "8.0.0"},
+    "set": {"8.4.0"},
+    "georadius_ro": {"7.0.0"},
+    "georadiusbymember": {"6.2.0"},
+    "georadiusbymember_ro": {"6.2.0", "7.0.0"},
     "xadd": {"8.2.0", "8.6.0"},
     "xinfo|consumers": {"7.2.0"},
     "xinfo|stream": {"7.2.0", "8.6.0", "8.8.0"},
     "xread": {"8.10.0"},
     "xreadgroup": {"8.4.0", "8.10.0"},
     "xtrim": {"8.2.0"},
+    "zinter": {"8.8.0"},
+    "zinterstore": {"8.8.0"},
+    "zrank": {"7.2.0"},
+    "zrevrank": {"7.2.0"},
+    "zunion": {"8.8.0"},
+    "zunionstore": {"8.8.0"},
 }
 
 
@@ -174,6 +269,8 @@ def test_every_command_is_documented_as_in_redis_7_but_for_the_changes_since(ril
         reference["history"] = reference["history"] | HISTORY_SINCE_70.get(name, set())
         if name == "quit":
             reference["doc_flags"] = ["deprecated"]
+        if name in SINCE_IN_REDIS:
+            reference["since"] = SINCE_IN_REDIS[name]
         for field, value in fields.items():
             if value != reference[field]:
                 different[name, field] = (value, reference[field])

@@ -31,8 +31,11 @@ class Excuse:
 INVALID_ID = "-ERR Invalid stream ID specified as stream command argument"
 NO_KEY = "-NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option"
 NO_SETINFO = "-ERR unknown subcommand 'SETINFO'. Try CLIENT HELP."
+NO_WITHSCORE = "-ERR wrong number of arguments for '%s' command"
 
 EXCUSES: dict[str, Excuse] = {
+    # Scripts.
+    "script-errors": Excuse("Valkey's errors of scripts name no SHA1, and its table is `server`", "redis7"),
     # Consumers.
     "consumers-since-7.2": Excuse(
         "1 (7.2): the consumer exists after a read or claim of nothing; XINFO CONSUMERS tells `inactive`",
@@ -65,6 +68,22 @@ EXCUSES: dict[str, Excuse] = {
             "redis7": "+OK",
             "valkey": "-ERR The ID specified in XSETID is smaller than current max_deleted_entry_id",
         },
+    ),
+    # Bitmaps.
+    "bit-range-of-missing-count": Excuse(
+        "7.2: the range is looked at before the key",
+        "valkey",
+        {"redis7": ":0", "valkey": "-ERR value is not an integer or out of range"},
+    ),
+    "bit-range-of-missing-count-syntax": Excuse(
+        "7.2: the range is looked at before the key",
+        "valkey",
+        {"redis7": ":0", "valkey": "-ERR syntax error"},
+    ),
+    "bit-range-of-missing-position": Excuse(
+        "7.2: the range is looked at before the key",
+        "valkey",
+        {"redis7": ":0", "valkey": "-ERR value is not an integer or out of range"},
     ),
     # XREAD.
     "unbalanced-xread": Excuse(
@@ -182,6 +201,53 @@ EXCUSES: dict[str, Excuse] = {
         {"redis7": "-ERR Protocol error: unbalanced quotes in request", "valkey": '$"abcd"'},
     ),
     "valkey-crlf": Excuse("server 2.1: the CRLF behind a bulk is skipped unseen", "redis7"),
+    # Lists.
+    "compact-lists": Excuse(
+        "a small list is a listpack since 7.2; in 7.0 every list was a quicklist",
+        "valkey",
+        {"redis7": '$"quicklist"', "valkey": '$"listpack"'},
+    ),
+    "list-counts": Excuse(
+        "LREM refuses the least integer since 7.2, for it has no opposite",
+        "valkey",
+        {
+            "redis7": ":0",
+            "valkey": "-ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+        },
+    ),
+    "list-rank": Excuse(
+        "LPOS refuses the least integer as RANK since 7.2, for it has no opposite",
+        "valkey",
+        {
+            "redis7": ":5",
+            "valkey": "-ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+        },
+    ),
+    "timeout-overflow": Excuse(
+        "a timeout that overflows the clock is out of range since 7.2",
+        "valkey",
+        {"redis7": "-ERR timeout is negative", "valkey": "-ERR timeout is out of range"},
+    ),
+    "reexecuted-pop": Excuse(
+        "1 (7.2), 14: a blocked command is executed again, all its keys in their order", "valkey"
+    ),
+    "valkey-sort-numbers": Excuse(
+        "SORT reads numbers as C does (white space before, hexadecimal, nothing at all is 0); Valkey has its own reader",
+        "redis7",
+    ),
+    "valkey-geo-member": Excuse(
+        "the text for a member that is to be the center and is missing",
+        "redis7",
+        {
+            "redis7": "-ERR could not decode requested zset member",
+            "valkey": "-ERR member nope does not exist",
+        },
+    ),
+    "valkey-polygon": Excuse("Valkey searches polygons, and its text tells so", "redis7"),
+    "valkey-idle-trim": Excuse(
+        "an LTRIM that removes nothing touches the key for WATCH; not in Valkey",
+        "redis7",
+    ),
     # Keys.
     "scan-unknown-type": Excuse(
         "server 10: SCAN refuses a type it does not know",
@@ -193,6 +259,13 @@ EXCUSES: dict[str, Excuse] = {
         "valkey",
         {"redis7": "-ERR wrong number of arguments for 'command|getkeys' command"},
     ),
+    # Sets and sorted sets.
+    "small-sets": Excuse(
+        "small sets are listpacks (7.2)", "valkey", {"redis7": '$"hashtable"', "valkey": '$"listpack"'}
+    ),
+    "withscore": Excuse("ZRANK WITHSCORE (7.2)", "valkey", {"redis7": NO_WITHSCORE % "zrank"}),
+    "withscore-reverse": Excuse("ZREVRANK WITHSCORE (7.2)", "valkey", {"redis7": NO_WITHSCORE % "zrevrank"}),
+    "shortest-scores": Excuse("scores have the fewest digits that tell them from others (7.2)", "valkey"),
 }
 
 
@@ -200,6 +273,7 @@ EXCUSES: dict[str, Excuse] = {
 # its own mind (or what Redis brought with 7.4), and Rillet says what redis-server 7.0 does. As 7.0, it is redis-server
 # 7.0 byte by byte, without any excuse.
 NOT_AS_VALKEY: dict[str, str] = {
+    "script-errors": "Valkey's own words",
     "hello": "Valkey's own name, version and module",
     "no-unauthenticated-errors": "Valkey checks the password first",
     "client-list-id": "Valkey's own text",
@@ -211,6 +285,10 @@ NOT_AS_VALKEY: dict[str, str] = {
     "valkey-lua-module": "Valkey's Lua is a module",
     "valkey-embstr": "Valkey's own limit",
     "valkey-expired-event": "Valkey's own event",
+    "valkey-idle-trim": "Valkey's own idea",
+    "valkey-geo-member": "Valkey's own text",
+    "valkey-polygon": "Valkey's own option",
+    "valkey-sort-numbers": "Valkey's own reader",
     "valkey-quotes": "Valkey's own parser",
     "valkey-crlf": "Valkey's own parser",
     "xread-plus": "since 7.4, and Valkey took it over",
@@ -287,6 +365,12 @@ EFFECTS: dict[str, Effects] = {
     "watch-in-multi": Effects(NESTED, (), (b"SET a 1",)),
     "restored-in-the-past": Effects(
         "lazyfree-lazy-server-del is off by default in Redis, on in Valkey", (b"UNLINK k",), (b"DEL k",)
+    ),
+    "popped-whole": Effects(
+        "lazyfree-lazy-server-del is off by default in Redis, on in Valkey", (b"UNLINK one",), (b"DEL one",)
+    ),
+    "popped-whole-s": Effects(
+        "lazyfree-lazy-server-del is off by default in Redis, on in Valkey", (b"UNLINK s",), (b"DEL s",)
     ),
     "set-in-the-past": Effects(PAST, (b"DEL k",), (b"SET k v PXAT 1", b"DEL k")),
     "set-in-the-past-again": Effects(PAST, (), (b"SET k v PXAT 1000", b"DEL k")),

@@ -328,6 +328,23 @@ def test_commands_belong_to_the_caller():
     assert parser.feed(PING) == [[b"PING"]]
 
 
+def test_a_read_that_comes_again_is_recognised_and_still_belongs_to_the_caller(monkeypatch):
+    words = [b"XREADGROUP", b"GROUP", b"g", b"c", b"STREAMS", b"s", b">"]
+    data = b"*7\r\n" + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
+    parser = RequestParser()
+    assert parser.feed(data) == [words]
+    monkeypatch.setattr(RequestParser, "_take_whole_batch", None)
+    for _ in range(2):
+        again = parser.feed(data)
+        assert again == [words]
+        again[0].append(b"mine")
+    assert parser.feed(data[:20]) == []
+    assert parser.feed(data[20:]) == [words]
+    parser.max_bulk_length = 9
+    assert parser.feed(data) == []
+    assert parser.error
+
+
 arguments = st.one_of(
     st.binary(max_size=12),
     st.sampled_from(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rillet.storage.blocks import NEVER
 from rillet.storage.group import Group
@@ -256,3 +258,23 @@ def test_a_removed_range_does_not_slow_the_walk_for_ever():
     group.acknowledge([text(ms) for ms in range(1, 4990)])
     assert group.first_pending() == text(4990)
     assert sum(map(len, group._order._chunks)) < 1100
+
+
+@given(st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=12) | st.integers(1, 30), max_size=8))
+def test_acknowledging_all_or_nothing_is_acknowledging_where_all_is_pending(turns):
+    sure, strict = Group(), Group()
+    for group in (sure, strict):
+        delivered(group, b"alice", 1, 10)
+        delivered(group, b"bob", 11, 20)
+        delivered(group, b"alice", 21, 30, now=200)
+    for turn in turns:
+        ids = [text(ms) for ms in (turn if isinstance(turn, list) else range(turn, 31))]
+        is_pending = len(set(ids)) == len(ids) and all(word in sure.pel for word in ids)
+        assert strict.acknowledge_all(ids) == is_pending
+        if is_pending:
+            assert sure.acknowledge(ids) == len(ids)
+        assert [(*entry[:1], entry[1].name, *entry[2:]) for entry in strict] == [
+            (*entry[:1], entry[1].name, *entry[2:]) for entry in sure
+        ]
+        for name in (b"alice", b"bob"):
+            assert strict.consumers[name].pending == sure.consumers[name].pending

@@ -81,9 +81,13 @@ class FakeBlocking:
         argv: list[bytes],
         *,
         on_missing: bool = False,
+        wants: object = None,
+        on_timeout: bytes | None = None,
         look_at: Mapping[bytes, int] | None = None,
         goes_on: Callable[[], bool] | None = None,
     ) -> None:
+        self.wants = wants
+        self.on_timeout = on_timeout
         self.look_at = look_at
         self.goes_on = goes_on
         self.waiting.append((client, list(keys), timeout, argv, on_missing))

@@ -1,0 +1,262 @@
+"""Strings as rows of bits, the highest bit of the first byte first: SETBIT, GETBIT, BITCOUNT, BITPOS, BITOP."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import and_, or_, xor
+from typing import TYPE_CHECKING, Final
+
+from ..protocol import replies
+from ..protocol.errors import SYNTAX, ReplyError
+from .arguments import INT64_MAX, parse_integer
+from .keys import delete
+from .string_values import overwrite, read_string, store, write_string
+from .syntax import bitmaps as syntax
+from .table import command, key
+
+if TYPE_CHECKING:
+    from .client import Client
+
+_ACCESSED: Final = (key(1, "RO access"),)
+_NOT_FOUND: Final = replies.integer(-1)
+_BAD_OFFSET: Final = b"ERR bit offset is not an integer or out of range"
+_AT_LEAST_TWO: Final = frozenset((b"DIFF", b"DIFF1", b"ANDOR"))
+_OPERATIONS: Final = frozenset((b"AND", b"OR", b"XOR", b"NOT", b"ONE", *_AT_LEAST_TWO))
+_SINCE_8_2: Final = frozenset((b"ONE", *_AT_LEAST_TWO))
+
+
+def parse_offset(client: Client, word: bytes, width: int | None = None) -> int:
+    """The place of a bit. ``#n`` is the n-th run of ``width`` bits, where that is given."""
+    factor = 1
+    if width is not None and word.startswith(b"#"):
+        word, factor = word[1:], width
+    offset = parse_integer(word, _BAD_OFFSET) * factor
+    if not 0 <= offset <= INT64_MAX:
+        raise ReplyError(_BAD_OFFSET)
+    if offset >> 3 >= client.server.config.proto_max_bulk_len and not client.trusted:
+        raise ReplyError(_BAD_OFFSET)
+    return offset
+
+
+# SETBIT key offset value
+@command(
+    "SETBIT",
+    arity=4,
+    flags="write denyoom",
+    categories="bitmap",
+    keys=(key(1, "RW access update"),),
+    since="2.2.0",
+    group="bitmap",
+    complexity="O(1)",
+    summary="Sets or clears a bit of the string at a key; makes the key if it is missing.",
+    arguments=syntax.SETBIT,
+)
+def setbit(client: Client, args: list[bytes]) -> bytes:
+    """The bit as it was; nothing changes, and nothing is propagated, if it was so already."""
+    name = args[1]
+    offset = parse_offset(client, args[2])
+    error = b"ERR bit is not an integer or out of range"
+    bit = parse_integer(args[3], error)
+    if bit not in {0, 1}:
+        raise ReplyError(error)
+    present = write_string(client, name)
+    at, mask = offset >> 3, 0x80 >> (offset & 7)
+    data = bytearray(present or b"")
+    grown = present is None or at >= len(data)
+    if grown:
+        data.extend(bytes(max(at + 1 - len(data), 0)))
+    old = int(data[at] & mask != 0)
+    if grown or old != bit:
+        data[at] ^= mask if old != bit else 0
+        store(client, name, bytes(data), b"setbit", keep_ttl=True)
+        client.propagate(args)
+    return replies.integer(old)
+
+
+# GETBIT key offset
+@command(
+    "GETBIT",
+    arity=3,
+    flags="readonly fast",
+    categories="bitmap",
+    keys=_ACCESSED,
+    since="2.2.0",
+    group="bitmap",
+    complexity="O(1)",
+    summary="Returns a bit of the string at a key.",
+    arguments=syntax.GETBIT,
+)
+def getbit(client: Client, args: list[bytes]) -> bytes:
+    """0 or 1; 0 beyond the end of the string."""
+    offset = parse_offset(client, args[2])
+    value = read_string(client, args[1]) or b""
+    at = offset >> 3
+    return replies.integer(value[at] >> (7 - (offset & 7)) & 1 if at < len(value) else 0)
+
+
+def _clamped(start: int, end: int, length: int) -> tuple[int, int]:
+    """A range with both ends included and none of them counted from behind; it may be empty."""
+    first = start if start >= 0 else max(start + length, 0)
+    last = end if end >= 0 else max(end + length, 0)
+    return first, min(last, length - 1)
+
+
+def _parse_unit(word: bytes) -> bool:
+    """Whether a range counts bits."""
+    unit = word.upper()
+    if unit not in {b"BYTE", b"BIT"}:
+        raise ReplyError(SYNTAX)
+    return unit == b"BIT"
+
+
+def _cut(value: bytes, first: int, last: int, *, bits: bool, filler: int) -> tuple[bytes, int]:
+    """The bytes that a range touches, bits outside it set to ``filler``, and the place of the first of them."""
+    if not bits:
+        return value[first : last + 1], first
+    data = bytearray(value[first >> 3 : (last >> 3) + 1])
+    before, behind = 0xFF >> (first & 7), 0xFF << (7 - (last & 7)) & 0xFF  # what lies inside
+    data[0] = data[0] & before if not filler else data[0] | ~before & 0xFF
+    data[-1] = data[-1] & behind if not filler else data[-1] | ~behind & 0xFF
+    return bytes(data), first >> 3
+
+
+# BITCOUNT key [start end [BYTE | BIT]]
+@command(
+    "BITCOUNT",
+    arity=-2,
+    flags="readonly",
+    categories="bitmap",
+    keys=_ACCESSED,
+    since="2.6.0",
+    group="bitmap",
+    complexity="O(N)",
+    summary="Counts the bits that are set in the string at a key.",
+    history=syntax.BITCOUNT_HISTORY,
+    arguments=syntax.BITCOUNT,
+)
+def bitcount(client: Client, args: list[bytes]) -> bytes:
+    """How many; both ends of the range are included and may count from the end."""
+    late = client.server.compat.checks_bit_ranges_first
+    value = None if late else read_string(client, args[1])
+    if not late and value is None:
+        return replies.ZERO
+    start, end, bits = 0, -1, False
+    if len(args) in {4, 5}:
+        start, end = parse_integer(args[2]), parse_integer(args[3])
+        bits = len(args) == 5 and _parse_unit(args[4])
+    elif len(args) != 2:
+        raise ReplyError(SYNTAX)
+    if late:
+        value = read_string(client, args[1])
+    if not value or (start < 0 and end < 0 and start > end):
+        return replies.ZERO
+    first, last = _clamped(start, end, len(value) << 3 if bits else len(value))
+    if first > last:
+        return replies.ZERO
+    piece, _ = _cut(value, first, last, bits=bits, filler=0)
+    return replies.integer(int.from_bytes(piece).bit_count())
+
+
+# BITPOS key bit [start [end [BYTE | BIT]]]
+@command(
+    "BITPOS",
+    arity=-3,
+    flags="readonly",
+    categories="bitmap",
+    keys=_ACCESSED,
+    since="2.8.7",
+    group="bitmap",
+    complexity="O(N)",
+    summary="Finds the first bit that is set, or clear, in the string at a key.",
+    history=syntax.BITPOS_HISTORY,
+    arguments=syntax.BITPOS,
+)
+def bitpos(client: Client, args: list[bytes]) -> bytes:
+    """Its place, -1 if there is none; behind a string whose end is not given all bits are clear."""
+    bit = parse_integer(args[2])
+    if bit not in {0, 1}:
+        raise ReplyError(b"ERR The bit argument must be 1 or 0.")
+    missing = _NOT_FOUND if bit else replies.ZERO
+    late = client.server.compat.checks_bit_ranges_first
+    value = None if late else read_string(client, args[1])
+    if not late and value is None:
+        return missing
+    start, end, bits = 0, -1, False
+    if len(args) > 6:
+        raise ReplyError(SYNTAX)
+    if len(args) > 3:
+        start = parse_integer(args[3])
+        bits = len(args) == 6 and _parse_unit(args[5])
+        end = parse_integer(args[4]) if len(args) > 4 else -1
+    if late:
+        value = read_string(client, args[1])
+    if value is None:
+        return missing
+    first, last = _clamped(start, end, len(value) << 3 if bits else len(value))
+    if first > last:
+        return _NOT_FOUND
+    piece, at = _cut(value, first, last, bits=bits, filler=0 if bit else 1)
+    rest = piece.lstrip(b"\0" if bit else b"\xff")
+    if rest:
+        byte = rest[0] if bit else ~rest[0] & 0xFF
+        return replies.integer((at + len(piece) - len(rest)) * 8 + 8 - byte.bit_length())
+    return _NOT_FOUND if bit or len(args) > 4 else replies.integer(len(value) * 8)
+
+
+def _combine(operation: bytes, numbers: list[int], ones: int) -> int:
+    """The result of a BITOP on numbers of the same length; ``ones`` is a number of it with all bits set."""
+    if operation == b"AND":
+        return reduce(and_, numbers)
+    if operation == b"OR":
+        return reduce(or_, numbers)
+    if operation == b"XOR":
+        return reduce(xor, numbers)
+    if operation == b"NOT":
+        return numbers[0] ^ ones
+    if operation == b"ONE":
+        once = more = 0
+        for number in numbers:
+            more |= once & number
+            once |= number
+        return once & ~more
+    others = reduce(or_, numbers[1:])
+    if operation == b"DIFF":
+        return numbers[0] & ~others
+    return others & ~numbers[0] if operation == b"DIFF1" else numbers[0] & others
+
+
+# BITOP <AND | OR | XOR | NOT | DIFF | DIFF1 | ANDOR | ONE> destkey key [key ...]
+@command(
+    "BITOP",
+    arity=-4,
+    flags="write denyoom",
+    categories="bitmap",
+    keys=(key(2, "OW update"), key(3, "RO access", last=-1)),
+    since="2.6.0",
+    group="bitmap",
+    complexity="O(N)",
+    summary="Combines strings bit by bit and stores the result.",
+    history=syntax.BITOP_HISTORY,
+    arguments=syntax.BITOP,
+)
+def bitop(client: Client, args: list[bytes]) -> bytes:
+    """The length of the result, that of the longest string: shorter ones are filled up with zeros."""
+    operation = args[1].upper()
+    if operation not in _OPERATIONS or (operation in _SINCE_8_2 and not client.server.compat.knows("8.2")):
+        raise ReplyError(SYNTAX)
+    if operation == b"NOT" and len(args) != 4:
+        raise ReplyError(b"ERR BITOP NOT must be called with a single source key.")
+    if operation in _AT_LEAST_TWO and len(args) < 5:
+        raise ReplyError(b"ERR BITOP %b must be called with at least two source keys." % operation)
+    values = [read_string(client, name) or b"" for name in args[3:]]
+    length = max(map(len, values))
+    target = args[2]
+    if length:
+        numbers = [int.from_bytes(value.ljust(length, b"\0")) for value in values]
+        result = _combine(operation, numbers, (1 << 8 * length) - 1)
+        overwrite(client, target, result.to_bytes(length))
+        client.propagate(args)
+    elif client.db.write(target) is not None:
+        delete(client, target)
+        client.propagate(args)
+    return replies.integer(length)

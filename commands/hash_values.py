@@ -1,0 +1,97 @@
+"""What the hash commands share: finding hashes and fields, and what follows when fields come and go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..protocol.errors import WRONG_TYPE, ReplyError
+from ..storage import events
+from ..storage.field_expiry import after_drops, drop, is_due
+from ..storage.hash import Hash
+
+if TYPE_CHECKING:
+    from .client import Client
+
+
+def read_hash(client: Client, key: bytes) -> Hash | None:
+    """The hash at a key for a command that only reads, None if missing; WRONGTYPE for another type."""
+    value = client.db.read(key)
+    if value is None or type(value) is Hash:
+        return value
+    raise ReplyError(WRONG_TYPE)
+
+
+def write_hash(client: Client, key: bytes) -> Hash | None:
+    """The hash at a key for a command that may change it, None if missing; WRONGTYPE for another type."""
+    value = client.db.write(key)
+    if value is None or type(value) is Hash:
+        return value
+    raise ReplyError(WRONG_TYPE)
+
+
+def make_hash(client: Client, key: bytes) -> Hash:
+    """A new, empty hash at a key that is missing; the command fills it."""
+    value = Hash()
+    client.db.add(key, value)
+    return value
+
+
+def find_field(client: Client, key: bytes, value: Hash, field: bytes) -> bytes | None:
+    """The value of a field; one that is past its time goes, with all that follows from it."""
+    content = value.fields.get(field)
+    if content is None or value.times is None:
+        return content
+    looks = Looks(client, key, value)
+    content = looks.find(field)
+    looks.finish()
+    return content
+
+
+class Looks:
+    """Several fields of one hash are looked at; those past their time go, which is told once, at the end.
+
+    Attributes:
+        dropped: how many went.
+    """
+
+    __slots__ = ("_client", "_hash", "_key", "dropped")
+
+    def __init__(self, client: Client, key: bytes, value: Hash) -> None:
+        self._client = client
+        self._key = key
+        self._hash = value
+        self.dropped = 0
+
+    def find(self, field: bytes) -> bytes | None:
+        """The value of a field that is not past its time."""
+        value, db = self._hash, self._client.db
+        content = value.fields.get(field)
+        if content is not None and value.times is not None and is_due(value, field, db.keyspace):
+            if not db.keyspace.hides_expired:
+                drop(db, self._key, value, field)
+                self.dropped += 1
+            return None
+        return content
+
+    def finish(self) -> None:
+        """Tell of the fields that went; without fields the hash goes too."""
+        if self.dropped:
+            after_drops(self._client.db, self._key, self._hash)
+
+
+def changed(client: Client, key: bytes, event: bytes, changes: int) -> None:
+    """Tell watchers and subscribers that a hash changed, count the changes. The caller propagates."""
+    db = client.db
+    keyspace = db.keyspace
+    db.modified(key)
+    keyspace.dirty += changes
+    if keyspace.notify_mask & events.HASH:
+        keyspace.notify(events.HASH, event, key, db)
+
+
+def remove_if_empty(client: Client, key: bytes, value: Hash) -> None:
+    """A hash that lost fields goes with the last of them."""
+    if not value.fields:
+        db = client.db
+        db.remove(key)
+        db.keyspace.notify(events.GENERIC, b"del", key, db)

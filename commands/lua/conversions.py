@@ -1,0 +1,138 @@
+"""Values on their way between Lua and RESP: the words of redis.call, and the replies to it.
+
+What a script returns at its end goes another way: ``replies.lua`` encodes it where it is.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    MakeTable: TypeAlias = Callable[..., Any]
+
+# Beyond this Redis takes a number for a fraction, and writes no more digits than tell it from others.
+_INTEGERS: Final = range(-(1 << 62), (1 << 62) + 1)
+_BULK, _INTEGER, _STATUS, _ARRAY, _ERROR = b"$:+*-"
+_NULL, _BOOLEAN, _DOUBLE, _MAP, _SET, _PUSH, _BIG, _VERBATIM = b"_#,%~>(="
+
+
+class NotAWordError(ValueError):
+    """An argument of redis.call is neither a string nor a number."""
+
+
+def to_words(values: Sequence[object]) -> list[bytes]:
+    """The words of a command, from what a script gave: strings as they are, numbers written out.
+
+    Raises:
+        NotAWordError: something else is among them.
+    """
+    return [value if type(value) is bytes else _written(value) for value in values]
+
+
+def _written(value: object) -> bytes:
+    if type(value) is int:
+        return b"%d" % value if value in _INTEGERS else format_number(float(value))
+    if type(value) is float:
+        return format_number(value)
+    raise NotAWordError
+
+
+def format_number(value: float) -> bytes:
+    """A number as Redis writes it since 7.2: with the fewest digits that read back as the same.
+
+    There is no exponent where a few zeros do.
+    """
+    if math.isnan(value):
+        return b"-nan" if math.copysign(1, value) < 0 else b"nan"
+    if math.isinf(value):
+        return b"inf" if value > 0 else b"-inf"
+    if value == int(value) and int(value) in _INTEGERS:
+        return b"%d" % int(value)
+    mantissa, _, exponent = repr(abs(value)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    scale = int(exponent or 0) - len(fraction)
+    stripped = digits.rstrip("0")
+    scale += len(digits) - len(stripped)
+    digits = stripped
+    sign = "-" if value < 0 else ""
+    power = scale + len(digits) - 1  # of the first digit
+    if scale >= 0 and abs(power) < len(digits) + 7:
+        text = digits + "0" * scale
+    elif scale < 0 and (scale > -7 or abs(power) < 4):
+        point = len(digits) + scale
+        text = digits[:point] + "." + digits[point:] if point > 0 else "0." + "0" * -point + digits
+    else:
+        digits = digits[: 18 - len(sign)]
+        text = digits[0] + ("." + digits[1:] if len(digits) > 1 else "") + f"e{power:+d}"
+    return (sign + text).encode()
+
+
+def to_lua(reply: bytes, table: MakeTable) -> Any:
+    """What redis.call returns for a reply that is no error.
+
+    Strings and integers are themselves, a status is ``{ok=…}``, arrays are tables from 1, the null of RESP2 is
+    False and that of RESP3 nil; doubles, maps, sets, big numbers and verbatim strings are tables with the field
+    ``double``, ``map``, ``set``, ``big_number`` or ``verbatim_string``.
+
+    Args:
+        reply: one whole reply.
+        table: makes a table of Lua from a list or dict (``LuaRuntime.table_from``).
+    """
+    kind = reply[0]
+    if kind == _BULK:
+        start = reply.index(b"\n") + 1
+        return False if reply[1] == 45 else reply[start:-2]  # a minus: null
+    if kind == _INTEGER:
+        return int(reply[1:-2])
+    if kind == _STATUS:
+        return table({b"ok": reply[1:-2]})
+    value, _ = _read(reply, 0)
+    return table(value, recursive=True) if isinstance(value, (list, dict)) else value
+
+
+def _read(data: bytes, at: int) -> tuple[Any, int]:
+    """The value that begins at a place, as lists and dicts, and the place behind it."""
+    end = data.index(b"\r\n", at)
+    kind, line, behind = data[at], data[at + 1 : end], end + 2
+    if kind == _BULK:
+        size = int(line)
+        return (False, behind) if size < 0 else (data[behind : behind + size], behind + size + 2)
+    if kind == _INTEGER:
+        return int(line), behind
+    if kind in {_ARRAY, _PUSH}:
+        count = int(line)
+        return (False, behind) if count < 0 else _read_many(data, behind, count)
+    if kind == _STATUS:
+        return {b"ok": line}, behind
+    if kind == _ERROR:
+        return {b"err": line}, behind
+    if kind == _NULL:
+        return None, behind
+    if kind == _BOOLEAN:
+        return line == b"t", behind
+    if kind == _DOUBLE:
+        return {b"double": float(line)}, behind
+    if kind == _BIG:
+        return {b"big_number": line}, behind
+    if kind == _VERBATIM:
+        size = int(line)
+        text = data[behind : behind + size]
+        return {b"verbatim_string": {b"format": text[:3], b"string": text[4:]}}, behind + size + 2
+    if kind == _MAP:
+        items, behind = _read_many(data, behind, 2 * int(line))
+        return {b"map": dict(zip(items[::2], items[1::2], strict=True))}, behind
+    assert kind == _SET, f"a reply of the unknown kind {chr(kind)}"
+    items, behind = _read_many(data, behind, int(line))
+    return {b"set": dict.fromkeys(items, True)}, behind
+
+
+def _read_many(data: bytes, at: int, count: int) -> tuple[list[Any], int]:
+    items = []
+    for _ in range(count):
+        item, at = _read(data, at)
+        items.append(item)
+    return items, at

@@ -1,0 +1,21 @@
+"""How clients that wait for an element of a list or a sorted set were served until 7.0.
+
+They got something of the key that was signalled, though another key that they named first may have come meanwhile.
+"""
+
+from __future__ import annotations
+
+_SEVERAL_KEYS = frozenset((b"BLPOP", b"BRPOP", b"BZPOPMIN", b"BZPOPMAX"))
+_COUNTED_KEYS = frozenset((b"BLMPOP", b"BZMPOP"))
+
+
+def of_one_key(argv: list[bytes], key: bytes) -> list[bytes]:
+    """A command that waits, as if it had named only one of its keys."""
+    name = argv[0].upper()
+    if name in _SEVERAL_KEYS:
+        return [argv[0], key, argv[-1]]
+    if name in _COUNTED_KEYS:
+        return [*argv[:2], b"1", key, *argv[3 + int(argv[2]) :]]
+    if name == b"BLMOVE":
+        return [*argv[:3], argv[3].lower(), argv[4].lower(), argv[5]]  # so it was propagated
+    return argv

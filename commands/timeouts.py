@@ -1,0 +1,37 @@
+"""How long commands that block may wait, in seconds with a fraction."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+from ..protocol.errors import ReplyError
+from .arguments import INT64_MAX
+from .long_double import NotFiniteError, parse
+
+if TYPE_CHECKING:
+    from .client import Client
+
+_NOT_A_NUMBER: Final = b"ERR timeout is not a float or out of range"
+_NEGATIVE: Final = b"ERR timeout is negative"
+_TOO_LONG: Final = b"ERR timeout is out of range"
+
+
+def parse_seconds(client: Client, word: bytes) -> int:
+    """Milliseconds, a fraction of one counts as a whole one; 0 for ever."""
+    if word == b"0":
+        return 0
+    try:
+        timeout = ceil(parse(word) * 1000)
+    except NotFiniteError:
+        timeout = -1 if word.startswith(b"-") else INT64_MAX + 1
+    except ValueError as error:
+        raise ReplyError(_NOT_A_NUMBER) from error
+    limited = client.server.compat.limits_timeouts
+    if timeout < 0 or (timeout > INT64_MAX and not limited):
+        raise ReplyError(_NEGATIVE)
+    if timeout > INT64_MAX - client.server.keyspace.now:
+        if not limited:
+            return 0
+        raise ReplyError(_TOO_LONG)
+    return timeout

@@ -1,0 +1,292 @@
+"""Serving others in the middle of a slow script.
+
+A script runs to its end on the thread of the event loop: that is what makes it atomic, and while it runs the loop
+stands still. Once it has taken longer than ``busy-reply-threshold`` the interpreter's hook comes here about every
+millisecond of Lua. Here the sockets are looked at by hand: what has arrived is given to the connections as usual,
+whose commands the dispatcher refuses with BUSY, but for those that may end the script. New clients are accepted the
+same way, and handed to the loop when the script is over.
+
+Nothing of the script's half-done unit shows: its effects, the keys it made ready and its time are set aside
+meanwhile. Left alone are the client that runs the script, replicas, and connections with TLS, whose bytes only the
+loop can read. The first SIGTERM or SIGINT ends a script that has not written yet, a second one the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import selectors
+import signal
+import socket
+import sys
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ..commands.lua.scripting import BUSY_FUNCTION, BUSY_SCRIPT
+from .connection import Connection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..commands.lua.scripting import Run
+    from .app import Server
+
+_READ_AT_ONCE: Final = 1 << 16
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+class DirectTransport:
+    """Stands in for the transport of a connection while the loop stands still: writes go out at once.
+
+    Args:
+        fd: of the socket.
+        real: the transport in whose place it stands; None for a client that the loop does not know yet.
+        sock: the socket of such a client.
+    """
+
+    def __init__(self, fd: int, real: asyncio.Transport | None, sock: socket.socket | None = None) -> None:
+        self.fd = fd
+        self.real = real
+        self.sock = sock
+        self.unsent = b""
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        """Send now what the socket takes; the rest goes with the loop."""
+        if self.real is not None and self.real.get_write_buffer_size():
+            self.real.write(data)
+            return
+        if not self.unsent:
+            try:
+                data = data[os.write(self.fd, data) :]
+            except BlockingIOError:
+                pass
+            except OSError:
+                return  # gone: the loop will find out
+        if self.real is not None and data:
+            self.real.write(data)
+        else:
+            self.unsent += data
+
+    def get_write_buffer_size(self) -> int:
+        """Bytes that are not sent."""
+        return self.real.get_write_buffer_size() if self.real is not None else len(self.unsent)
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """As an asyncio transport tells it."""
+        if self.real is not None:
+            return self.real.get_extra_info(name, default)
+        assert self.sock is not None
+        if name == "peername":
+            return self.sock.getpeername()
+        if name == "sockname":
+            return self.sock.getsockname()
+        return self.sock if name == "socket" else default
+
+    def is_closing(self) -> bool:
+        """Whether nothing more is to be written."""
+        return self.closed or (self.real is not None and self.real.is_closing())
+
+    def close(self) -> None:
+        """Close when the loop goes on."""
+        self.closed = True
+        if self.real is not None:
+            self.real.close()
+
+    def abort(self) -> None:
+        """The same without what is unsent."""
+        self.unsent = b""
+        self.closed = True
+        if self.real is not None:
+            self.real.abort()
+
+    def pause_reading(self) -> None:
+        """Nothing: what is not read by hand stays in the socket."""
+
+    def resume_reading(self) -> None:
+        """Nothing."""
+
+
+class _Successor(asyncio.Protocol):
+    """Gives a connection its transport of the loop."""
+
+    def __init__(self, connection: Connection, before: DirectTransport) -> None:
+        self._connection = connection
+        self._before = before
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        real = cast("asyncio.Transport", transport)
+        self._connection.transport = real
+        real.set_protocol(self._connection)
+        if self._before.unsent:
+            real.write(self._before.unsent)
+
+
+class Busy:
+    """Looks after everybody else while a script of one server is slow."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._run: Run | None = None
+        self._selector: selectors.BaseSelector | None = None
+        self._doors: list[socket.socket] = []
+        self._guests: list[tuple[Connection, DirectTransport]] = []
+        self._handlers: dict[int, Any] = {}
+        self._signals = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # One look
+
+    def serve(self, run: Run) -> None:
+        """Let in, read and answer what there is; called in the middle of a script, by its hook."""
+        if self._run is not run:
+            self._begin(run)
+        assert self._selector is not None
+        ready = self._selector.select(0)
+        if not ready:
+            return
+        server = self._server
+        keyspace, clock, propagation = server.keyspace, server.clock, server.propagation
+        now, tick, keys_ready = keyspace.now, clock.now, keyspace.ready
+        caller, current, holds = server.current_client, server.dispatcher.current, server.holds_replies
+        effects = propagation.set_aside()
+        keyspace.ready = {}
+        server.holds_replies = False  # what is answered now changes nothing that would have to be on the disk
+        server.busy_error = BUSY_FUNCTION if run.is_function else BUSY_SCRIPT
+        server.update_careful()
+        try:
+            for key, _ in ready:
+                key.data(key.fd)
+        finally:
+            server.busy_error = None
+            server.update_careful()
+            server.holds_replies = holds
+            keyspace.now, clock.now, keyspace.ready = now, tick, keys_ready
+            propagation.take_back(effects)
+            server.current_client, server.dispatcher.current = caller, current
+
+    def _read(self, connection: Connection, fd: int) -> None:
+        assert self._selector is not None
+        transport = connection.transport
+        try:
+            data = os.read(fd, _READ_AT_ONCE)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data or transport is None:
+            self._selector.unregister(fd)  # the loop will see the end, too
+            return
+        stands_in = isinstance(transport, DirectTransport)
+        if not stands_in:
+            connection.transport = cast("asyncio.Transport", DirectTransport(fd, transport))
+        try:
+            connection.data_received(data)
+        finally:
+            if not stands_in and connection.transport is not None:
+                connection.transport = transport
+        if connection.close_asap:
+            self._selector.unregister(fd)
+
+    def _accept(self, door: socket.socket, unix_socket: bool, _fd: int) -> None:
+        assert self._selector is not None
+        try:
+            sock, _ = door.accept()
+        except OSError:
+            return
+        sock.setblocking(False)
+        connection = Connection(self._server, unix_socket=unix_socket)
+        transport = DirectTransport(sock.fileno(), None, sock)
+        self._guests.append((connection, transport))
+        connection.connection_made(cast("asyncio.Transport", transport))
+        if not connection.close_asap:
+            self._watch(sock.fileno(), partial(self._read, connection))
+
+    # Beginning and end
+
+    def _watch(self, fd: int, act: Callable[[int], None]) -> None:
+        assert self._selector is not None
+        self._selector.register(fd, selectors.EVENT_READ, act)
+
+    def _begin(self, run: Run) -> None:
+        """A script turned out to be slow: gather the sockets."""
+        server = self._server
+        self._leave()  # of a slow script before, in the same turn of the loop
+        self._run = run
+        self._selector = selectors.DefaultSelector()
+        self._listen_to_signals()
+        server.loop.call_soon(self._leave)
+        if sys.platform == "win32":
+            return
+        for listener, unix_socket in server.listeners.plain:
+            for known in listener.sockets:
+                door = socket.socket(fileno=os.dup(known.fileno()))
+                self._doors.append(door)
+                self._watch(door.fileno(), partial(self._accept, door, unix_socket))
+        for client in server.clients.values():
+            if (
+                isinstance(client, Connection)
+                and client is not run.caller
+                and client.replica is None
+                and client.transport is not None
+                and not client.transport.is_closing()
+                and client.transport.get_extra_info("ssl_object") is None
+                and not server.persistence.is_held(client)
+            ):
+                self._watch(client.fd, partial(self._read, client))
+
+    def _leave(self) -> None:
+        """The loop goes on: it takes over."""
+        if self._selector is None:
+            return
+        self._selector.close()
+        self._selector = self._run = None
+        for door in self._doors:
+            door.close()
+        self._doors.clear()
+        for number, handler in self._handlers.items():
+            if signal.getsignal(number) == self._on_signal:
+                signal.signal(number, handler)
+        self._handlers.clear()
+        guests, self._guests = self._guests, []
+        for connection, transport in guests:
+            assert transport.sock is not None
+            if connection.close_asap or transport.closed:
+                transport.sock.close()
+                connection.connection_lost(None)
+            else:
+                task = self._server.loop.create_task(self._hand_over(connection, transport))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def _hand_over(self, connection: Connection, transport: DirectTransport) -> None:
+        """A client that came meanwhile gets a transport of the loop."""
+        assert transport.sock is not None
+        await self._server.loop.connect_accepted_socket(
+            lambda: _Successor(connection, transport), transport.sock
+        )
+
+    # Signals
+
+    def _listen_to_signals(self) -> None:
+        self._signals = 0
+        if not self._server.handles_signals or threading.current_thread() is not threading.main_thread():
+            return
+        for number in _SIGNALS:
+            self._handlers[number] = signal.getsignal(number)
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, _frame: object) -> None:
+        """The loop hears of the signal as well, when the script is over."""
+        self._signals += 1
+        run = self._run
+        if run is None or self._signals > 1:
+            self._server.insist()
+        elif run.wrote:
+            self._server.log.warning(
+                f"Received {signal.Signals(number).name}, but a slow script that has written already is running. "
+                "It is waited for; a second signal ends the server without."
+            )
+        else:
+            self._server.scripting.stop()

@@ -1,0 +1,63 @@
+"""Names with a time each, and which of them comes first: the fields of a hash that expire, the hashes that have such."""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class Deadlines:
+    """A time for each of some names.
+
+    Attributes:
+        when: name to milliseconds since the epoch. Read it; change it by the methods.
+        heap: (when, name), the earliest first; may hold outdated pairs: ``when`` decides.
+    """
+
+    __slots__ = ("heap", "when")
+
+    def __init__(self) -> None:
+        self.when: dict[bytes, int] = {}
+        self.heap: list[tuple[int, bytes]] = []
+
+    def __len__(self) -> int:
+        return len(self.when)
+
+    def set(self, name: bytes, when: int) -> None:
+        """Give a name its time, in place of the one it may have."""
+        self.when[name] = when
+        heap = self.heap
+        heapq.heappush(heap, (when, name))
+        if len(heap) > 64 + 4 * len(self.when):
+            self.heap = [(when, name) for name, when in self.when.items()]
+            heapq.heapify(self.heap)
+
+    def bring_forward(self, name: bytes, when: int) -> None:
+        """Give a name a time unless it has an earlier one."""
+        present = self.when.get(name)
+        if present is None or when < present:
+            self.set(name, when)
+
+    def forget(self, name: bytes) -> bool:
+        """Take away the time of a name; False if it had none."""
+        return self.when.pop(name, None) is not None
+
+    def first(self) -> tuple[int, bytes] | None:
+        """The earliest time and whose it is; None if there are no names."""
+        heap = self.heap
+        while heap:
+            when, name = heap[0]
+            if self.when.get(name) == when:
+                return heap[0]
+            heapq.heappop(heap)
+        return None
+
+    def copy(self) -> Self:
+        """The same in an object of its own."""
+        twin = type(self)()
+        twin.when = dict(self.when)
+        twin.heap = list(self.heap)
+        return twin

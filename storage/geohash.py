@@ -1,0 +1,205 @@
+"""Places on the globe as numbers of 52 bits whose order keeps neighbours together, and distances between places.
+
+A place is a pair of longitude and latitude in degrees. A cell of step n is one of 2^n times 2^n equal parts of the
+map; its number interleaves the bits of column and row. The arithmetic is that of Redis, operation by operation, for
+its last digits show.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import asin, cos, pi, sin, sqrt
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Place: TypeAlias = tuple[float, float]
+
+MAX_STEP: Final = 26
+LONGITUDES: Final = (-180.0, 180.0)
+LATITUDES: Final = (-85.05112878, 85.05112878)  # those of the map's projection
+_ALL_LATITUDES: Final = (-90.0, 90.0)
+_EARTH_RADIUS: Final = 6372797.560856  # metres
+_MERCATOR_MAX: Final = 20037726.37
+_DEGREE: Final = pi / 180.0
+_ALPHABET: Final = b"0123456789bcdefghjkmnpqrstuvwxyz"
+
+
+def _interleave(row: int, column: int) -> int:
+    """The bits of the row at the even places, those of the column at the odd ones."""
+    bits = 0
+    for place in range(MAX_STEP):
+        bits |= (row >> place & 1) << 2 * place | (column >> place & 1) << 2 * place + 1
+    return bits
+
+
+def _deinterleave(bits: int) -> tuple[int, int]:
+    row = column = 0
+    for place in range(MAX_STEP):
+        row |= (bits >> 2 * place & 1) << place
+        column |= (bits >> 2 * place + 1 & 1) << place
+    return row, column
+
+
+def _part(value: float, bounds: tuple[float, float], step: int) -> int:
+    low, high = bounds
+    return int((value - low) / (high - low) * (1 << step))
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A part of the map: its row and column at a step."""
+
+    row: int
+    column: int
+    step: int
+
+    @classmethod
+    def of(cls, place: Place, step: int) -> Cell:
+        """The cell in which a place is."""
+        return cls(_part(place[1], LATITUDES, step), _part(place[0], LONGITUDES, step), step)
+
+    def beside(self, east: int, north: int) -> Cell:
+        """The next cell in a direction; the map has no end."""
+        mask = (1 << self.step) - 1
+        return Cell(self.row + north & mask, self.column + east & mask, self.step)
+
+    def bounds(self) -> tuple[float, float, float, float]:
+        """West, south, east and north."""
+        parts = 1 << self.step
+        west, east = (
+            LONGITUDES[0] + ((self.column + side) * 1.0 / parts) * (LONGITUDES[1] - LONGITUDES[0])
+            for side in (0, 1)
+        )
+        south, north = (
+            LATITUDES[0] + ((self.row + side) * 1.0 / parts) * (LATITUDES[1] - LATITUDES[0])
+            for side in (0, 1)
+        )
+        return west, south, east, north
+
+    def hashes(self) -> tuple[int, int]:
+        """The 52-bit numbers in it: from the first up to the second, which is outside."""
+        bits = _interleave(self.row, self.column)
+        shift = 2 * (MAX_STEP - self.step)
+        return bits << shift, bits + 1 << shift
+
+
+def encode(place: Place) -> int:
+    """The 52-bit number of a place, which must be on the map."""
+    cell = Cell.of(place, MAX_STEP)
+    return _interleave(cell.row, cell.column)
+
+
+def decode(score: float) -> Place:
+    """About the place of a number: the middle of its smallest cell."""
+    row, column = _deinterleave(int(score) if 0 <= score < 1 << 64 else 0)
+    west, south, east, north = Cell(row, column, MAX_STEP).bounds()
+    longitude, latitude = (west + east) / 2, (south + north) / 2
+    return (
+        min(max(longitude, LONGITUDES[0]), LONGITUDES[1]),
+        min(max(latitude, LATITUDES[0]), LATITUDES[1]),
+    )
+
+
+def text(place: Place) -> bytes:
+    """The usual geohash of eleven letters; of the last one nothing is known."""
+    bits = _interleave(_part(place[1], _ALL_LATITUDES, MAX_STEP), _part(place[0], LONGITUDES, MAX_STEP))
+    return bytes(_ALPHABET[bits >> 47 - 5 * at & 31] for at in range(10)) + b"0"
+
+
+def distance(first: Place, second: Place) -> float:
+    """Metres along the globe."""
+    v = sin((second[0] * _DEGREE - first[0] * _DEGREE) / 2)
+    if v == 0.0:
+        return latitude_distance(first[1], second[1])
+    first_latitude, second_latitude = first[1] * _DEGREE, second[1] * _DEGREE
+    u = sin((second_latitude - first_latitude) / 2)
+    a = u * u + cos(first_latitude) * cos(second_latitude) * v * v
+    return 2.0 * _EARTH_RADIUS * asin(sqrt(a))
+
+
+def latitude_distance(first: float, second: float) -> float:
+    """Metres between two latitudes."""
+    return _EARTH_RADIUS * abs(second * _DEGREE - first * _DEGREE)
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """What is searched: a circle, or a box when ``height`` is given. All in metres.
+
+    Attributes:
+        width: of the box, or the radius of the circle.
+    """
+
+    center: Place
+    width: float
+    height: float | None = None
+
+    def distance_to(self, place: Place) -> float | None:
+        """How far a place is from the center, None if it is outside."""
+        if self.height is None:
+            far = distance(self.center, place)
+            return far if far <= self.width else None
+        if latitude_distance(place[1], self.center[1]) > self.height / 2:
+            return None
+        if distance(place, (self.center[0], place[1])) > self.width / 2:
+            return None
+        return distance(self.center, place)
+
+    def cells(self) -> Iterator[Cell]:
+        """Up to nine cells that cover it, in the order in which Redis looks at them."""
+        west, south, east, north = self._bounds()
+        step = self._step()
+        cell = Cell.of(self.center, step)
+        if step > 1 and self._is_too_fine(cell, west, south, east, north):
+            step -= 1
+            cell = Cell.of(self.center, step)
+        own = cell.bounds()
+        skips = (own[0] < west, own[1] < south, own[2] > east, own[3] > north) if step >= 2 else (False,) * 4
+        before: Cell | None = None
+        yield cell
+        for x, y in ((0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1)):
+            if (x < 0 and skips[0]) or (y < 0 and skips[1]) or (x > 0 and skips[2]) or (y > 0 and skips[3]):
+                continue
+            other = cell.beside(x, y)
+            # Of a huge area opposite neighbours are one; only that one behind the other is told twice.
+            if other != before and other.hashes() != (0, 0):
+                yield other
+            before = other
+
+    def _bounds(self) -> tuple[float, float, float, float]:
+        longitude, latitude = self.center
+        width, height = (self.width, self.width) if self.height is None else (self.width / 2, self.height / 2)
+        across = height / _EARTH_RADIUS / _DEGREE
+        top = width / _EARTH_RADIUS / cos((latitude + across) * _DEGREE) / _DEGREE
+        bottom = width / _EARTH_RADIUS / cos((latitude - across) * _DEGREE) / _DEGREE
+        along = bottom if latitude < 0 else top
+        return longitude - along, latitude - across, longitude + along, latitude + across
+
+    def _step(self) -> int:
+        """The finest step whose cells are not smaller than the area."""
+        reach = self.width
+        if self.height is not None:
+            reach = sqrt((self.width / 2) * (self.width / 2) + (self.height / 2) * (self.height / 2))
+        if reach == 0:
+            return MAX_STEP
+        step = 1
+        while reach < _MERCATOR_MAX:
+            reach *= 2
+            step += 1
+        step -= 2
+        latitude = abs(self.center[1])
+        if latitude > 66:
+            step -= 2 if latitude > 80 else 1
+        return min(max(step, 1), MAX_STEP)
+
+    @staticmethod
+    def _is_too_fine(cell: Cell, west: float, south: float, east: float, north: float) -> bool:
+        """The area reaches beyond the neighbours."""
+        return (
+            cell.beside(0, 1).bounds()[3] < north
+            or cell.beside(0, -1).bounds()[1] > south
+            or cell.beside(1, 0).bounds()[2] < east
+            or cell.beside(-1, 0).bounds()[0] > west
+        )

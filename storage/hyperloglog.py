@@ -1,0 +1,282 @@
+"""HyperLogLogs: strings that tell about how many different elements were added to them, in the form that Redis gives them.
+
+Sixteen bytes of header: ``HYLL``, a byte for the form (0 dense, 1 sparse), three of nothing, the number of elements
+when it was last asked for (little-endian; the highest bit says that it is out of date). Then 16384 registers; one holds
+the longest run of zeros, plus one, with which any hash that belongs to it begins. Dense, each has six bits. Sparse, they
+are runs of equal ones: ``00llllll`` zeros, ``01llllll llllllll`` more zeros, ``1vvvvvll`` a value up to 32, up to four
+times (all numbers less one).
+
+Bytes and numbers are those of Redis: the same hash (MurmurHash64A), the same steps at changing runs, the same estimate
+(O. Ertl, "New cardinality estimation algorithms for HyperLogLog sketches").
+"""
+
+from __future__ import annotations
+
+from math import inf, sqrt
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+REGISTERS: Final = 1 << 14
+_HASH_BITS: Final = 50  # of 64, behind those that choose the register
+_HEADER: Final = 16
+_DENSE: Final = 0
+_SPARSE: Final = 1
+_DENSE_BYTES: Final = _HEADER + REGISTERS * 6 // 8
+_OUT_OF_DATE: Final = 0x80
+_LARGEST_SPARSE: Final = 32
+_LONGEST_RUN: Final = 4
+_LONGEST_ZERO: Final = 64
+_MERGED: Final = 5  # runs that are looked at for equal neighbours after a change
+_ALPHA: Final = 0.721347520444481703680
+_SEED: Final = 0xADC83B19
+_MULTIPLIER: Final = 0xC6A4A7935BD1E995
+_MASK: Final = (1 << 64) - 1
+
+
+class NotHyperLogLogError(ValueError):
+    """The string is something else."""
+
+
+class CorruptError(ValueError):
+    """The string begins as a HyperLogLog, but its registers can not be read."""
+
+
+class HyperLogLog:
+    """One that can be changed.
+
+    Args:
+        data: the string; None for a new one.
+        sparse_bytes: up to which size it stays sparse (hll-sparse-max-bytes).
+
+    Raises:
+        NotHyperLogLogError: for another string.
+    """
+
+    __slots__ = ("_data", "_sparse_bytes")
+
+    def __init__(self, data: bytes | None = None, sparse_bytes: int = 3000) -> None:
+        if data is None:
+            data = b"HYLL\x01" + bytes(11) + _zeros(REGISTERS)
+        elif (
+            len(data) < _HEADER
+            or not data.startswith(b"HYLL")
+            or data[4] > _SPARSE
+            or (data[4] == _DENSE and len(data) != _DENSE_BYTES)
+        ):
+            raise NotHyperLogLogError
+        self._data = bytearray(data)
+        self._sparse_bytes = sparse_bytes
+
+    def __bytes__(self) -> bytes:
+        return bytes(self._data)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether every register has its own place."""
+        return self._data[4] == _DENSE
+
+    def add(self, element: bytes) -> bool:
+        """Add an element; False if nothing changed. May raise CorruptError."""
+        place, rank = _place_and_rank(element)
+        return self.set(place, rank)
+
+    def set(self, place: int, rank: int) -> bool:
+        """Raise a register; False if it is as high already. May raise CorruptError."""
+        changed = self._set_dense(place, rank) if self.is_dense else self._set_sparse(place, rank)
+        if changed:
+            self.forget_count()
+        return changed
+
+    def forget_count(self) -> None:
+        """The number in the header is out of date."""
+        self._data[15] |= _OUT_OF_DATE
+
+    def known_count(self) -> int | None:
+        """The number in the header, None if it is out of date."""
+        return None if self._data[15] & _OUT_OF_DATE else int.from_bytes(self._data[8:16], "little")
+
+    def count(self) -> int:
+        """About how many different elements were added; the header knows it from then on. May raise CorruptError."""
+        count = estimate(self.registers())
+        self._data[8:16] = count.to_bytes(8, "little")
+        return count
+
+    def registers(self) -> bytearray:
+        """All registers, one a byte. May raise CorruptError."""
+        found = bytearray()
+        data = self._data
+        if self.is_dense:
+            for at in range(_HEADER, _DENSE_BYTES, 3):
+                four = data[at] | data[at + 1] << 8 | data[at + 2] << 16
+                found += bytes((four & 63, four >> 6 & 63, four >> 12 & 63, four >> 18))
+            return found
+        at = _HEADER
+        while at < len(data):
+            size, length, value = self._run(at)
+            found += bytes((value,)) * length
+            at += size
+        if len(found) != REGISTERS:
+            raise CorruptError
+        return found
+
+    def become_dense(self) -> None:
+        """Give every register its own place. May raise CorruptError."""
+        if self.is_dense:
+            return
+        registers = self.registers()
+        body = bytearray()
+        for at in range(0, REGISTERS, 4):
+            first, second, third, fourth = registers[at : at + 4]
+            body += (first | second << 6 | third << 12 | fourth << 18).to_bytes(3, "little")
+        self._data[4] = _DENSE
+        self._data[_HEADER:] = body
+
+    def _set_dense(self, place: int, rank: int) -> bool:
+        at, shift = divmod(6 * place, 8)
+        at += _HEADER
+        two = int.from_bytes(self._data[at : at + 2], "little")
+        if (two >> shift & 63) >= rank:
+            return False
+        two = two & ~(63 << shift) | rank << shift
+        self._data[at : at + 2] = two.to_bytes(2, "little")[: len(self._data) - at]
+        return True
+
+    def _set_sparse(self, place: int, rank: int) -> bool:
+        if rank > _LARGEST_SPARSE:
+            return self._promote(place, rank)
+        data = self._data
+        at, first, before = _HEADER, 0, _HEADER
+        while True:
+            if at >= len(data):
+                raise CorruptError
+            size, length, value = self._run(at)
+            if place < first + length:
+                break
+            before = at
+            at += size
+            first += length
+        if value >= rank:
+            return False
+        run = _zeros if not value else lambda count: bytes((_value(value, count),))
+        runs = run(place - first) if place > first else b""
+        runs += bytes((_value(rank, 1),))
+        if place < first + length - 1:
+            runs += run(first + length - 1 - place)
+        if len(runs) > size and len(data) + len(runs) - size > self._sparse_bytes:
+            return self._promote(place, rank)
+        data[at : at + size] = runs
+        self._merge(before)
+        return True
+
+    def _promote(self, place: int, rank: int) -> bool:
+        self.become_dense()
+        return self._set_dense(place, rank)
+
+    def _merge(self, at: int) -> None:
+        """Join equal neighbours among a few runs, where a byte can tell of both."""
+        data = self._data
+        for _ in range(_MERGED):
+            if at >= len(data):
+                return
+            head = data[at]
+            if head < 0x80:
+                at += 1 if head < 0x40 else 2
+                continue
+            if at + 1 < len(data) and data[at + 1] >= 0x80 and head >> 2 == data[at + 1] >> 2:
+                length = (head & 3) + (data[at + 1] & 3) + 2
+                if length <= _LONGEST_RUN:
+                    data[at : at + 2] = bytes((_value((head >> 2 & 31) + 1, length),))
+                    continue
+            at += 1
+
+    def _run(self, at: int) -> tuple[int, int, int]:
+        """The run at a place: its bytes, its length, its value."""
+        head = self._data[at]
+        if head >= 0x80:
+            return 1, (head & 3) + 1, (head >> 2 & 31) + 1
+        if head < 0x40:
+            return 1, head + 1, 0
+        if at + 1 >= len(self._data):
+            raise CorruptError
+        return 2, ((head & 63) << 8 | self._data[at + 1]) + 1, 0
+
+
+def _zeros(length: int) -> bytes:
+    """A run of registers that are 0."""
+    length -= 1
+    return bytes((length,)) if length < _LONGEST_ZERO else bytes((0x40 | length >> 8, length & 0xFF))
+
+
+def _value(value: int, length: int) -> int:
+    """A short run of others."""
+    return 0x80 | (value - 1) << 2 | (length - 1)
+
+
+def registers_of(elements: Iterable[bytes]) -> bytearray:
+    """The registers that some elements give."""
+    found = bytearray(REGISTERS)
+    for element in elements:
+        place, rank = _place_and_rank(element)
+        found[place] = max(found[place], rank)
+    return found
+
+
+def highest(several: Sequence[bytearray]) -> bytearray:
+    """The registers of a union."""
+    return bytearray(map(max, *several)) if len(several) > 1 else bytearray(several[0])
+
+
+def estimate(registers: bytearray) -> int:
+    """About how many different elements gave these registers."""
+    z = REGISTERS * _tau((REGISTERS - registers.count(_HASH_BITS + 1)) / REGISTERS)
+    for rank in range(_HASH_BITS, 0, -1):
+        z = (z + registers.count(rank)) * 0.5
+    z += REGISTERS * _sigma(registers.count(0) / REGISTERS)
+    return int(_ALPHA * REGISTERS * REGISTERS / z + 0.5)
+
+
+def _tau(x: float) -> float:
+    if x in {0.0, 1.0}:
+        return 0.0
+    y, z, before = 1.0, 1 - x, inf
+    while z != before:
+        x = sqrt(x)
+        before = z
+        y *= 0.5
+        z -= (1 - x) ** 2 * y
+    return z / 3
+
+
+def _sigma(x: float) -> float:
+    if x == 1:
+        return inf
+    y, z, before = 1.0, x, inf
+    while z != before:
+        x *= x
+        before = z
+        z += x * y
+        y += y
+    return z
+
+
+def _place_and_rank(element: bytes) -> tuple[int, int]:
+    """Which register an element belongs to, and what it may raise that to."""
+    hashed = murmur_hash(element)
+    rest = hashed >> 14 | 1 << _HASH_BITS
+    return hashed & (REGISTERS - 1), (rest & -rest).bit_length()
+
+
+def murmur_hash(data: bytes) -> int:
+    """MurmurHash64A (A. Appleby, public domain) with the seed that Redis uses."""
+    size = len(data)
+    h = _SEED ^ (size * _MULTIPLIER & _MASK)
+    whole = size & ~7
+    for at in range(0, whole, 8):
+        k = int.from_bytes(data[at : at + 8], "little") * _MULTIPLIER & _MASK
+        h = (h ^ ((k ^ k >> 47) * _MULTIPLIER & _MASK)) * _MULTIPLIER & _MASK
+    if size > whole:
+        h = (h ^ int.from_bytes(data[whole:], "little")) * _MULTIPLIER & _MASK
+    h = (h ^ h >> 47) * _MULTIPLIER & _MASK
+    return h ^ h >> 47

@@ -1,0 +1,249 @@
+"""Scripts in a server: what they change, what is told of it, who may, and that they are one step."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from support.live import LiveServer, eventually
+
+
+@pytest.fixture(scope="module")
+def server():
+    with LiveServer() as running:
+        yield running
+
+
+@pytest.fixture
+def wire(server):
+    with server.wire() as connection:
+        connection.call("FLUSHALL")
+        connection.call("FUNCTION", "FLUSH")
+        connection.call("CONFIG", "RESETSTAT")
+        yield connection
+
+
+LIBRARY = (
+    "#!lua name=lib\nredis.register_function('put', function(k, a) return redis.call('set', k[1], a[1]) end)"
+)
+
+
+def test_all_that_a_script_changes_is_one_transaction_in_the_aof():
+    with LiveServer(appendonly=True, appendfsync="always") as server, server.wire() as wire:
+        wire.call("EVAL", "redis.call('set', 'a', 1) redis.call('incr', KEYS[1]) return 1", 1, "a")
+        wire.call("EVAL", "return redis.call('set', 'b', 1)", 0)
+        wire.call("EVAL", "redis.call('set', 'c', 1) error('late')", 0)
+        wire.call("EVAL", "return redis.call('get', 'a')", 0)
+        assert [b" ".join(words) for words in server.aof()] == [
+            b"MULTI", b"SELECT 0", b"set a 1", b"incr a", b"EXEC", b"set b 1", b"set c 1",
+        ]  # fmt: skip
+
+
+def test_set_repl_decides_who_is_told():
+    with LiveServer(appendonly=True, appendfsync="always") as server, server.wire() as wire:
+        wire.call(
+            "EVAL",
+            "redis.call('set', 'a', 1) redis.set_repl(redis.REPL_NONE) redis.call('set', 'b', 1) "
+            "redis.set_repl(redis.REPL_AOF) redis.call('set', 'c', 1) "
+            "redis.set_repl(redis.REPL_REPLICA) redis.call('set', 'd', 1)",
+            0,
+        )
+        assert [words[1] for words in server.aof() if words[0] == b"set"] == [b"a", b"c"]
+
+
+def test_functions_survive_in_the_aof_and_in_its_rewrite():
+    server = LiveServer(appendonly=True, appendfsync="always").start()
+    with server.wire() as wire:
+        wire.call("FUNCTION", "LOAD", LIBRARY)
+        server.restart()
+    with server.wire() as wire:
+        assert wire.call("FCALL", "put", 1, "k", "v").plain() == b"OK"
+        wire.call("CONFIG", "SET", "aof-use-rdb-preamble", "no")
+        wire.call("BGREWRITEAOF")
+        eventually(
+            lambda: server.info("aof_rewrite_in_progress") == "0" and server.info("aof_base_size") != "0"
+        )
+        server.restart()
+    with server.wire() as wire:
+        assert wire.call("FCALL", "put", 1, "k", "w").plain() == b"OK"
+    server.stop()
+
+
+def test_a_snapshot_holds_the_functions(wire):
+    wire.call("FUNCTION", "LOAD", LIBRARY)
+    assert str(wire.call("DEBUG", "RELOAD")) == "+OK"
+    assert str(wire.call("FCALL", "put", 1, "k", "v")) == "+OK"
+
+
+def test_functions_reach_a_replica(server, wire):
+    wire.call("FUNCTION", "LOAD", LIBRARY)
+    with LiveServer(replicaof=f"127.0.0.1 {server.port}") as replica, replica.wire() as reader:
+        eventually(lambda: replica.info("master_link_status") == "up")
+        assert len(reader.call("FUNCTION", "LIST").plain()) == 1
+        wire.call("FUNCTION", "DELETE", "lib")
+        eventually(lambda: reader.call("FUNCTION", "LIST").plain() == [])
+        assert str(reader.call("EVAL", "return redis.call('set', 'k', 1)", 0)).startswith("-READONLY")
+        assert str(reader.call("EVAL", "#!lua\nreturn 1", 0)) == (
+            "-READONLY You can not run script with write flag on readonly replica."
+        )
+        assert str(reader.call("EVAL", "#!lua flags=no-writes\nreturn 1", 0)) == ":1"
+
+
+def test_time_stands_still_in_a_script(wire):
+    code = "local a = redis.call('xadd', 's', '*', 'f', 'v') for i = 1, 300000 do end "
+    first, second = wire.call("EVAL", code + "return {a, redis.call('xadd', 's', '*', 'f', 'v')}", 0).plain()
+    assert first.split(b"-")[0] == second.split(b"-")[0]
+
+
+def test_whoever_waits_is_served_when_the_script_is_over(server, wire):
+    with server.wire() as reader:
+        reader.send("XREAD", "BLOCK", 0, "STREAMS", "s", "$")
+        server.wait_for_blocked(1)
+        wire.call("EVAL", "redis.call('xadd', 's', '1-0', 'f', 'v') redis.call('del', 's')", 0)
+        wire.call(
+            "EVAL", "redis.call('xadd', 's', '2-0', 'f', 'v') redis.call('xadd', 's', '3-0', 'f', 'v')", 0
+        )
+        entries = reader.read().plain()[0][1]
+        assert [entry[0] for entry in entries] == [b"2-0", b"3-0"]
+
+
+def test_nothing_blocks_in_a_script(wire):
+    assert wire.call("EVAL", "return redis.call('xread', 'block', 0, 'streams', 's', '$')", 0).plain() is None
+
+
+def test_a_watched_key_that_a_script_changes_fails_the_transaction(server, wire):
+    with server.wire() as other:
+        wire.call("WATCH", "k")
+        other.call("EVAL", "redis.call('set', 'k', 1)", 0)
+        wire.call("MULTI")
+        wire.call("PING")
+        assert wire.call("EXEC").plain() is None
+
+
+def test_a_select_in_a_script_is_its_own(wire):
+    wire.call("EVAL", "redis.call('select', 5) redis.call('set', 'k', 1)", 0)
+    assert wire.call("GET", "k").plain() is None
+    assert wire.call("EVAL", "return redis.call('exists', 'k')", 0).plain() == 0
+
+
+def test_monitors_see_the_script_before_its_commands(server, wire):
+    with server.wire() as watcher:
+        watcher.call("MONITOR")
+        wire.call("EVAL", "return redis.call('set', 'k', 'v')", 1, "k")
+        lines = [watcher.read().plain() for _ in range(2)]
+        assert lines[0].endswith(b'] "EVAL" "return redis.call(\'set\', \'k\', \'v\')" "1" "k"')
+        assert lines[1].endswith(b'[0 lua] "set" "k" "v"')
+
+
+def test_a_caching_client_is_told_of_keys_that_its_script_read(server):
+    with server.wire(3) as reader, server.wire() as writer:
+        reader.call("CLIENT", "TRACKING", "ON")
+        reader.call("EVAL", "return redis.call('get', 'k')", 1, "k")
+        writer.call("SET", "k", 1)
+        assert reader.read().plain() == [b"invalidate", [b"k"]]
+
+
+def test_an_error_of_a_command_is_counted_once(server, wire):
+    for code in ("return redis.call('incr')", "return redis.pcall('incr')"):
+        wire.call("EVAL", code, 0)
+    wire.call("SET", "k", "x")
+    wire.call("EVAL", "return redis.call('incr', 'k')", 1, "k")
+    wire.call("EVAL", "error('own')", 0)
+    assert server.info("errorstat_ERR") == "count=4"
+    assert "rejected_calls=2,failed_calls=1" in server.info("cmdstat_incr")
+    assert "calls=4," in server.info("cmdstat_eval")
+    assert server.info("cmdstat_eval").endswith("failed_calls=1")
+
+
+def test_users_have_no_more_rights_in_scripts(server, wire):
+    wire.call("ACL", "SETUSER", "bob", "on", "nopass", "+@all", "-set", "~k*")
+    with server.wire() as bob:
+        bob.call("AUTH", "bob", "x")
+        assert "ACL failure in script: User bob has no permissions to run the 'set' command" in str(
+            bob.call("EVAL", "return redis.call('set', 'k', 1)", 0)
+        )
+        assert "No permissions to access a key" in str(bob.call("EVAL", "return redis.call('get', 'x')", 0))
+        assert bob.call("EVAL", "return redis.acl_check_cmd('get', 'x')", 0).plain() is None
+        assert bob.call("EVAL", "return redis.acl_check_cmd('get', 'k')", 0).plain() == 1
+        assert str(bob.call("EVAL", "return redis.call('get', 'k')", 1, "x")).startswith("-NOPERM")
+    assert {entry[5] for entry in wire.call("ACL", "LOG").plain()} == {b"lua", b"toplevel"}
+    wire.call("ACL", "DELUSER", "bob")
+
+
+def test_a_script_inside_a_transaction_is_part_of_it(wire):
+    wire.call("MULTI")
+    wire.call("EVAL", "return redis.call('set', 'k', 1)", 1, "k")
+    wire.call("EVAL", "return redis.call('nosuch')", 0)
+    done, failed = wire.call("EXEC").children
+    assert str(done) == "+OK"
+    assert str(failed).startswith("-ERR Unknown Redis command")
+
+
+def test_info_counts_scripts_and_functions(server, wire):
+    wire.call("SCRIPT", "FLUSH")
+    wire.call("EVAL", "return 1", 0)
+    wire.call("SCRIPT", "LOAD", "return 2")
+    wire.call("FUNCTION", "LOAD", LIBRARY)
+    assert server.info("number_of_cached_scripts") == "2"
+    assert server.info("number_of_functions") == server.info("number_of_libraries") == "1"
+    assert int(server.info("used_memory_vm_eval")) > 10_000
+
+
+def test_a_restore_that_collides_changes_nothing(wire):
+    wire.call("FUNCTION", "LOAD", LIBRARY)
+    dump = wire.call("FUNCTION", "DUMP").value
+    assert str(wire.call("FUNCTION", "RESTORE", dump)) == "-ERR Library lib already exists"
+    wire.call("FUNCTION", "LOAD", "REPLACE", LIBRARY.replace("put", "get"))
+    assert str(wire.call("FUNCTION", "RESTORE", dump)) == "-ERR Library lib already exists"
+    assert str(wire.call("FCALL", "get", 1, "k", "v")) == "+OK"
+    assert str(wire.call("FUNCTION", "RESTORE", dump, "REPLACE")) == "+OK"
+    assert str(wire.call("FCALL", "put", 1, "k", "v")) == "+OK"
+    wire.call("FUNCTION", "LOAD", LIBRARY.replace("lib", "other").replace("put", "more"))
+    assert str(wire.call("FUNCTION", "RESTORE", dump, "FLUSH")) == "+OK"
+    assert len(wire.call("FUNCTION", "LIST").plain()) == 1
+
+
+@pytest.mark.parametrize("peer", ["redis7", "valkey"])
+def test_libraries_are_exchanged_with_real_servers(peer, running, server, wire):
+    with running(peer).wire() as theirs:
+        theirs.call("FUNCTION", "FLUSH")
+        theirs.call("FUNCTION", "LOAD", LIBRARY)
+        assert str(wire.call("FUNCTION", "RESTORE", theirs.call("FUNCTION", "DUMP").value)) == "+OK"
+        assert str(wire.call("FCALL", "put", 1, "k", "v")) == "+OK"
+        wire.call("CONFIG", "SET", "rdb-version", 10)
+        dump = wire.call("FUNCTION", "DUMP").value
+        wire.call("CONFIG", "SET", "rdb-version", 11)
+        assert str(theirs.call("FUNCTION", "RESTORE", dump, "FLUSH")) == "+OK"
+        assert str(theirs.call("FCALL", "put", 1, "k", "v")) == "+OK"
+        theirs.call("FUNCTION", "FLUSH")
+
+
+def test_a_library_that_does_not_come_to_an_end_is_refused(wire):
+    assert str(wire.call("FUNCTION", "LOAD", "#!lua name=slow\nwhile true do end")) == (
+        "-ERR Error registering functions: ERR FUNCTION LOAD timeout"
+    )
+    assert str(wire.call("PING")) == "+PONG"
+
+
+def test_without_lupa_the_server_works_and_loses_no_library(monkeypatch, tmp_path):
+    server = LiveServer(dir=str(tmp_path), appendonly=True, appendfsync="always").start()
+    with server.wire() as wire:
+        wire.call("FUNCTION", "LOAD", LIBRARY)
+    server.stop()
+    monkeypatch.setitem(sys.modules, "lupa", None)
+    server.start()
+    missing = "-ERR scripting is not available in this server: the Python package lupa is not installed (pip install lupa)"
+    with server.wire() as wire:
+        assert str(wire.call("SET", "k", "v")) == "+OK"
+        assert str(wire.call("EVAL", "return 1", 0)) == missing
+        assert str(wire.call("SCRIPT", "LOAD", "return 1")) == missing
+        assert str(wire.call("FUNCTION", "LOAD", LIBRARY)) == missing
+        assert str(wire.call("FCALL", "put", 1, "k", "v")) == missing
+        assert server.info("number_of_functions") == "0"
+        assert str(wire.call("EVALSHA", "0" * 40, 0)).startswith("-NOSCRIPT")
+    server.stop()
+    monkeypatch.undo()
+    server.start()
+    with server.wire() as wire:
+        assert str(wire.call("FCALL", "put", 1, "k", "w")) == "+OK"
+    server.stop()

@@ -1,0 +1,129 @@
+"""Generated runs of commands for hashes and bits, the same to every server: replies, effects, and files."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from differential.commands import fuzz_settings
+from differential.hash_commands import KEYS, LAST_LOOKS, hash_runs
+from hypothesis import given
+from support.aof import FOLDER, AofTail, flags_for
+from support.servers import start_server
+
+# Which Rillet is to be like which server: nothing is allowed to differ.
+PAIRS = [("redis7", "rillet-7.0"), ("valkey", "rillet-7.2"), ("valkey", "rillet-8.0")]
+
+
+def compare(run, mine, real):
+    for at, (got, wanted) in enumerate(zip(mine, real, strict=True)):
+        if got != wanted:
+            played = "\n".join(f"    {' '.join(words)}" for words in run[: at + 1])
+            pytest.fail(f"after\n{played}\n  real   {wanted}\n  rillet {got}", pytrace=False)
+
+
+def play(wire, run):
+    wire.call("FLUSHALL")
+    return [wire.call(*command) for command in run]
+
+
+@pytest.mark.parametrize(("real", "rillet"), PAIRS)
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_a_run_of_hash_and_bit_commands_is_answered_alike(running, real, rillet, protocol):
+    with running(real).wire(protocol) as theirs, running(rillet).wire(protocol) as ours:
+
+        @fuzz_settings(25)
+        @given(hash_runs(40))
+        def check(run):
+            everything = run + LAST_LOOKS
+            compare(everything, play(ours, everything), play(theirs, everything))
+
+        check()
+
+
+@pytest.fixture(scope="module")
+def logged():
+    """By kind: a server with a readable AOF, and what it appends."""
+    started = {kind: start_server(kind, *flags_for(kind)) for kind in ("rillet", "redis7", "valkey")}
+    yield {kind: (server, AofTail(server)) for kind, server in started.items()}
+    for server in started.values():
+        server.discard()
+
+
+@pytest.mark.parametrize("real", ["redis7", "valkey"])
+def test_a_run_is_propagated_alike(logged, real):
+    @fuzz_settings(25)
+    @given(hash_runs(30))
+    def check(run):
+        compare(run, effects(*logged["rillet"], run), effects(*logged[real], run))
+
+    check()
+
+
+def effects(server, tail, run):
+    with server.wire() as wire:
+        wire.call("FLUSHALL")
+        tail.take()
+        out = []
+        for command in run:
+            wire.call(*command)
+            out.append([words for words in tail.take() if words[0] != b"SELECT"])
+        return out
+
+
+def looks(wire):
+    return [sorted(wire.call("HGETALL", key).plain() or []) for key in KEYS if key != "b"] + [
+        wire.call(command, key).plain() for key in KEYS for command in ("TYPE", "PEXPIRETIME")
+    ]
+
+
+@pytest.mark.parametrize("rewritten", [False, True], ids=["appended", "rewritten"])
+@pytest.mark.parametrize("peer", ["redis7", "valkey", "rillet"])
+def test_files_of_rillet_are_loaded(tmp_path, peer, rewritten):
+    with start_server("rillet", *flags_for("rillet")) as writer:
+        with writer.wire() as wire:
+            wire.call("HSET", "h", *(word for number in range(200) for word in (f"f{number}", f"v{number}")))
+            wire.call("HINCRBYFLOAT", "h", "n", "1.5")
+            wire.call("HDEL", "h", "f7", "f8")
+            wire.call("HSET", "g", "a", "x" * 100, "", "1")
+            wire.call("PEXPIREAT", "g", 33_177_117_420_123)
+            wire.call("SETBIT", "b", 77, 1)
+            if rewritten:
+                wire.call("BGREWRITEAOF")
+                wait_for_rewrite(wire)
+            expected = looks(wire)
+        writer.stop()
+        shutil.copytree(writer.dir / FOLDER, tmp_path / FOLDER)
+    with start_server(peer, *flags_for(peer), folder=tmp_path) as reader, reader.wire() as wire:
+        assert looks(wire) == expected
+
+
+def wait_for_rewrite(wire):
+    for _ in range(1000):
+        info = wire.call("INFO", "persistence").plain()
+        if b"aof_rewrite_in_progress:0" in info and b"aof_rewrite_scheduled:0" in info:
+            return
+        wire.call("PING")
+    pytest.fail("the rewrite does not end")
+
+
+@pytest.mark.parametrize("preamble", ["yes", "no"])
+@pytest.mark.parametrize("rewritten", [False, True], ids=["appended", "rewritten"])
+def test_times_of_fields_survive_a_restart(tmp_path, preamble, rewritten):
+    flags = (*flags_for("rillet"), "--aof-use-rdb-preamble", preamble)
+    with start_server("rillet", *flags) as writer:
+        with writer.wire() as wire:
+            wire.call("HSET", "h", "a", 1, "b", 2, "c", 3)
+            wire.call("HPEXPIREAT", "h", 33_177_117_420_123, "FIELDS", 1, "a")
+            wire.call("HGETEX", "h", "PXAT", 33_177_117_420_124, "FIELDS", 1, "b")
+            wire.call("HSETEX", "h", "PX", 1, "FIELDS", 1, "c", "gone soon")
+            wire.call("HINCRBYFLOAT", "h", "a", "0.5")
+            if rewritten:
+                wire.call("BGREWRITEAOF")
+                wait_for_rewrite(wire)
+        writer.stop()
+        shutil.copytree(writer.dir / FOLDER, tmp_path / FOLDER)
+    with start_server("rillet", *flags, folder=tmp_path) as reader, reader.wire() as wire:
+        times = wire.call("HPEXPIRETIME", "h", "FIELDS", 3, "a", "b", "c").plain()
+        assert times == [33_177_117_420_123, 33_177_117_420_124, -2]
+        assert wire.call("HMGET", "h", "a", "b", "c").plain() == [b"1.5", b"2", None]

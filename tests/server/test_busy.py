@@ -1,0 +1,167 @@
+"""A slow script: others are told BUSY meanwhile, and may end it."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from support.live import eventually
+from support.servers import start_server
+from support.wire import Wire
+
+BUSY = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+BUSY_FUNCTION = "-BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
+FOR_EVER = "while true do end"
+
+
+@pytest.fixture(scope="module")
+def server():
+    with start_server("rillet", "--busy-reply-threshold", 20) as process:
+        yield process
+
+
+def run_slowly(runner, others, *words):
+    """Send a slow command once the server's loop knows everybody."""
+    for wire in (runner, *others):
+        assert str(wire.call("PING")) == "+PONG"
+    runner.send(*words)
+
+
+def wait_until_busy(wire, text=BUSY):
+    eventually(lambda: str(wire.call("PING")) == text)
+
+
+def test_others_are_told_and_one_of_them_ends_the_script(server):
+    with server.wire() as runner, server.wire() as other:
+        other.call("SET", "k", "v")
+        run_slowly(runner, [other], "EVAL", FOR_EVER, 0)
+        wait_until_busy(other)
+        assert str(other.call("GET", "k")) == BUSY
+        assert str(other.call("MULTI")) == "+OK"
+        assert str(other.call("GET", "k")) == BUSY
+        assert str(other.call("EXEC")) == f"-EXECABORT Transaction discarded because of: {BUSY[1:]}"
+        assert str(other.call("FUNCTION", "KILL")) == BUSY
+        assert str(other.call("SHUTDOWN")) == BUSY
+        assert str(other.call("SCRIPT", "KILL")) == "+OK"
+        assert str(runner.read()).startswith("-ERR Script killed by user with SCRIPT KILL. script: ")
+        assert other.call("GET", "k").plain() == b"v"
+        assert str(other.call("SCRIPT", "KILL")) == "-NOTBUSY No scripts in execution right now."
+
+
+def test_a_client_that_comes_meanwhile_stays(server):
+    with server.wire() as runner, server.wire() as other:
+        run_slowly(runner, [other], "EVAL", FOR_EVER, 0)
+        wait_until_busy(other)
+        with Wire(server.port, 3) as late:
+            assert str(late.call("GET", "k")) == BUSY
+            assert str(late.call("SCRIPT", "KILL")) == "+OK"
+            assert str(runner.read()).startswith("-ERR Script killed")
+            assert str(late.call("SET", "k", "late")) == "+OK"
+            late.send_raw(b"*2\r\n$3\r\nGET\r\n$1\r\n")
+            late.send_raw(b"k\r\n")
+            assert late.read().plain() == b"late"
+            assert late.call("CLIENT", "ID").plain() > 0
+
+
+def test_what_arrives_in_pieces_is_put_together(server):
+    with server.wire() as runner, server.wire() as other, server.wire() as third:
+        other.call("PING")
+        other.send_raw(b"*2\r\n$3\r\nGET\r\n$1")
+        run_slowly(runner, [third], "EVAL", FOR_EVER, 0)
+        wait_until_busy(third)
+        other.send_raw(b"\r\nk\r\n*1\r\n$4\r\nPI")
+        assert str(other.read()) == BUSY
+        third.call("SCRIPT", "KILL")
+        runner.read()
+        other.send_raw(b"NG\r\n")
+        assert str(other.read()) == "+PONG"
+
+
+def test_a_script_that_has_written_is_not_ended(server):
+    code = "redis.call('set', KEYS[1], 1) local n = 0 for i = 1, 20000000 do n = n + i end return n"
+    with server.wire() as runner, server.wire() as other:
+        run_slowly(runner, [other], "EVAL", code, 1, "k")
+        wait_until_busy(other)
+        assert str(other.call("SCRIPT", "KILL")).startswith(
+            "-UNKILLABLE Sorry the script already executed write"
+        )
+        assert runner.read().plain() == 200000010000000
+        assert other.call("GET", "k").plain() == b"1"
+
+
+def test_functions_have_a_kill_of_their_own(server):
+    with server.wire() as runner, server.wire() as other:
+        other.call(
+            "FUNCTION",
+            "LOAD",
+            "#!lua name=l\nredis.register_function('spin', function() while true do end end)",
+        )
+        run_slowly(runner, [other], "FCALL", "spin", 0)
+        wait_until_busy(other, BUSY_FUNCTION)
+        running = other.call("FUNCTION", "STATS").plain()[1]
+        assert running[:4] == [b"name", b"spin", b"command", [b"FCALL", b"spin", b"0"]]
+        assert str(other.call("SCRIPT", "KILL")) == BUSY_FUNCTION
+        assert str(other.call("FUNCTION", "KILL")) == "+OK"
+        assert str(runner.read()).startswith("-ERR Script killed by user with FUNCTION KILL. script: spin")
+
+
+def test_a_script_inside_a_transaction_can_be_ended(server):
+    with server.wire() as runner, server.wire() as other:
+        runner.call("MULTI")
+        runner.call("SET", "k", "before")
+        runner.call("EVAL", FOR_EVER, 0)
+        runner.call("SET", "k", "after")
+        other.call("PING")
+        runner.send("EXEC")
+        wait_until_busy(other)
+        assert str(other.call("SCRIPT", "KILL")) == "+OK"
+        first, second, third = runner.read().children
+        assert (str(first), str(third)) == ("+OK", "+OK")
+        assert str(second).startswith("-ERR Script killed")
+        assert other.call("GET", "k").plain() == b"after"
+
+
+def test_shutdown_nosave_ends_the_script_and_the_server():
+    with start_server("rillet", "--busy-reply-threshold", 20, "--appendonly", "yes") as server:
+        with server.wire() as runner, server.wire() as other:
+            other.call("SET", "k", "v")
+            code = "redis.call('set', 'k', 'cut') while true do pcall(function() while true do end end) end"
+            run_slowly(runner, [other], "EVAL", code, 0)
+            wait_until_busy(other)
+            other.send("SHUTDOWN", "NOSAVE")
+            assert server._process.wait(20) == 0
+        log = b"".join(path.read_bytes() for path in (server.dir / "appendonlydir").glob("*.incr.aof"))
+        assert b"cut" not in log
+
+
+@pytest.fixture
+def own_server():
+    with start_server("rillet", "--busy-reply-threshold", 20) as process:
+        yield process
+
+
+def test_a_signal_ends_the_script_and_the_server(own_server):
+    with own_server.wire() as runner, own_server.wire() as other:
+        run_slowly(runner, [other], "EVAL", FOR_EVER, 0)
+        wait_until_busy(other)
+        own_server._process.send_signal(signal.SIGTERM)
+        assert own_server._process.wait(20) == 0
+
+
+def test_a_second_signal_does_not_wait_for_a_script_that_has_written(own_server):
+    with own_server.wire() as runner, own_server.wire() as other:
+        run_slowly(runner, [other], "EVAL", "redis.call('set', 'k', 1) while true do end", 0)
+        wait_until_busy(other)
+        own_server._process.send_signal(signal.SIGTERM)
+        wait_until_busy(other)
+        own_server._process.send_signal(signal.SIGTERM)
+        assert own_server._process.wait(20) == 1
+
+
+def test_a_threshold_of_zero_switches_it_off(server):
+    with server.wire() as runner, server.wire() as other:
+        other.call("CONFIG", "SET", "lua-time-limit", 0)
+        runner.send("EVAL", "for i = 1, 5000000 do end return 1", 0)
+        assert str(other.call("PING")) == "+PONG"
+        assert runner.read().plain() == 1
+        other.call("CONFIG", "SET", "lua-time-limit", 20)

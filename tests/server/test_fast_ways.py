@@ -1,0 +1,215 @@
+"""The fast ways of plain clients against the careful way, which is their specification."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from rillet.commands.xadd_runs import SHORTEST
+from rillet.protocol.replies import command
+from rillet.server.app import Server
+from rillet.server.clock import Clock
+from rillet.server.config import Config
+from rillet.server.connection import Connection
+
+NOW = 1_700_000_000_000
+
+
+class Wire:
+    """A transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
+    def get_extra_info(self, _name: str) -> None:
+        return None
+
+    def is_closing(self) -> bool:
+        return False
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        self.written.append(b"closed")
+
+
+class Alone:
+    """A server without sockets and files, at a standing clock."""
+
+    def __init__(self, *, careful: bool = False) -> None:
+        clock = Clock()
+        clock.freeze(NOW)
+        self.server = server = Server(Config(), clock=clock, quiet=True)
+        server.config.slowlog_log_slower_than = -1
+        server._update_thresholds()
+        self.turns: list[tuple[object, tuple[object, ...]]] = []
+        later = SimpleNamespace(cancel=lambda: None)
+        server.loop = SimpleNamespace(  # type: ignore[assignment]
+            call_soon=lambda what, *args: self.turns.append((what, args)),
+            call_later=lambda *_: later,
+            call_at=lambda *_: later,
+            time=lambda: 0.0,
+        )
+        self.told: list[bytes] = []
+        server.propagation.connect(self.told.append)
+        self.clients = [self._connect() for _ in range(3)]
+        server.careful = careful
+
+    def _connect(self) -> Connection:
+        connection = Connection(self.server, unix_socket=True)
+        connection.connection_made(Wire())  # type: ignore[arg-type]
+        return connection
+
+    def send(self, who: int, data: bytes) -> None:
+        self.clients[who].data_received(data)
+        while self.turns:
+            what, args = self.turns.pop(0)
+            what(*args)  # type: ignore[operator]
+
+    def state(self) -> dict[str, object]:
+        """All that can be seen from outside, times of calls left out."""
+        server = self.server
+        keyspace = server.keyspace
+        return {
+            "replies": [b"".join(client.transport.written) for client in self.clients],  # type: ignore[union-attr]
+            "told": b"".join(self.told),
+            "streams": [
+                {
+                    key: (
+                        list(value.iter_entries()),
+                        value.last_id,
+                        value.length,
+                        value.entries_added,
+                        value.node_ids,
+                    )
+                    if hasattr(value, "iter_entries")
+                    else value
+                    for key, value in db.entries.items()
+                }
+                for db in keyspace.databases[:2]
+            ],
+            "accessed": [db.accessed for db in keyspace.databases],
+            "watched": [db.watched for db in keyspace.databases],
+            "counters": (keyspace.dirty, keyspace.hits, keyspace.misses),
+            "commands": server.stats.commands_processed,
+            "calls": {
+                name: (entry.calls, entry.failed, entry.rejected, sum(entry.histogram))
+                for name, entry in server.dispatcher.entries.items()
+                if entry.calls or entry.failed or entry.rejected
+            },
+            "clients": [
+                (client.total_commands, client.last_command, client.net_in, client.net_out, client.plain)
+                for client in self.clients
+            ],
+        }
+
+
+words = st.binary(max_size=5) | st.sampled_from([b"x" * 1100, b"y" * 5000, b"\r\n"])
+keys = st.sampled_from([b"a", b"a", b"b", b"text"])
+pairs = st.lists(words, min_size=2, max_size=6)
+xadd = st.builds(lambda key, pair: [b"XADD", key, b"*", *pair], keys, pairs)
+runs = st.builds(
+    lambda verb, key, pair, times: [[verb, key, b"*", *pair]] * times,
+    st.sampled_from([b"XADD", b"XADD", b"XADD", b"xadd", b"XAdd"]),
+    keys,
+    pairs,
+    st.integers(SHORTEST - 1, 300),
+)
+others = st.sampled_from(
+    [
+        [b"XLEN", b"a"],
+        [b"PING"],
+        [b"SET", b"text", b"1"],
+        [b"DEL", b"a"],
+        [b"XADD", b"a", b"NOMKSTREAM", b"*", b"f", b"v"],
+        [b"XADD", b"a", b"MAXLEN", b"5", b"*", b"f", b"v"],
+        [b"XADD", b"a", b"%d-18446744073709551600" % (NOW + 1), b"f", b"v"],
+        [b"XADD", b"b", b"18446744073709551615-18446744073709551600", b"f", b"v"],
+        [b"XADD", b"a", b"1-1", b"f", b"v"],
+        [b"XADD", b"a", b"*"],
+        [b"XDEL", b"a", b"%d-0" % NOW],
+        [b"PEXPIREAT", b"a", b"%d" % (NOW + 5)],
+        [b"PERSIST", b"a"],
+        [b"SELECT", b"1"],
+        [b"SELECT", b"0"],
+        [b"MULTI"],
+        [b"EXEC"],
+        [b"CLIENT", b"REPLY", b"SKIP"],
+        [b"SUBSCRIBE", b"news"],
+        [b"UNSUBSCRIBE"],
+        [b"HELLO", b"3"],
+        [b"XREAD", b"BLOCK", b"0", b"STREAMS", b"b", b"$"],
+        [b"NONSENSE"],
+        [b"CONFIG", b"SET", b"stream-node-max-entries", b"7"],
+    ]
+)
+before = st.lists(
+    st.sampled_from(
+        [
+            [b"WATCH", b"a"],
+            [b"XREAD", b"BLOCK", b"0", b"STREAMS", b"a", b"b", b"$", b"$"],
+            [b"CONFIG", b"SET", b"notify-keyspace-events", b"KEA"],
+            [b"PSUBSCRIBE", b"__key*"],
+            [b"CLIENT", b"TRACKING", b"ON", b"BCAST"],
+            [b"XADD", b"a", b"%d-18446744073709551600" % (NOW + 1), b"f", b"v"],
+            [b"PEXPIREAT", b"a", b"%d" % (NOW + 5)],
+            [b"XGROUP", b"CREATE", b"a", b"g", b"$", b"MKSTREAM"],
+            [b"MONITOR"],
+        ]
+    ),
+    max_size=3,
+)
+
+
+@settings(max_examples=60)
+@given(
+    before,
+    st.lists(
+        st.lists(xadd.map(lambda one: [one]) | runs | others.map(lambda one: [one]), max_size=6), max_size=3
+    ),
+)
+@example(
+    [[b"XADD", b"a", b"%d-18446744073709551600" % (NOW + 1), b"f", b"v"]],
+    [[[[b"XADD", b"a", b"*", b"f", b"v"]] * 30]],
+)
+def test_batches_single_commands_and_the_careful_way_do_the_same(preparation, batches):
+    ways = [Alone(), Alone(), Alone(careful=True)]
+    for at, way in enumerate(ways):
+        way.send(0, command([b"XADD", b"a", b"7-7", b"f", b"v"]))
+        for who, words in enumerate(preparation):
+            way.send(1 + who % 2, command(words))
+        for batch in batches:
+            encoded = [command(words) for run in batch for words in run]
+            for data in [b"".join(encoded)] if at == 0 else encoded:
+                if data:
+                    way.send(0, data)
+    expected = ways[2].state()
+    for way in ways[:2]:
+        found = way.state()
+        for name, value in expected.items():
+            assert found[name] == value, name
+
+
+@pytest.mark.parametrize("number", [SHORTEST, 1000])
+def test_a_run_of_xadds_is_run_together(number, monkeypatch):
+    alone = Alone()
+    alone.send(0, command([b"XADD", b"a", b"*", b"f", b"v"]))
+    entry = alone.server.dispatcher.entries["xadd"]
+    monkeypatch.setattr(entry, "handler", None)
+    alone.send(0, command([b"XADD", b"a", b"*", b"f", b"v"]) * number)
+    assert entry.calls == 1 + number
+    assert alone.server.keyspace.databases[0].entries[b"a"].length == 1 + number
+
+
+def test_a_single_command_of_a_plain_client_takes_the_short_way(monkeypatch):
+    alone = Alone()
+    monkeypatch.setattr(alone.server.dispatcher, "run", None)
+    alone.send(0, command([b"XADD", b"a", b"1-1", b"f", b"v"]))
+    assert alone.clients[0].transport.written == [b"$3\r\n1-1\r\n"]
