@@ -6,13 +6,13 @@ ARGS   ?=
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help install run test coverage crash lint format bench bench-aof clean
+.PHONY: help install run test coverage crash lint format bench bench-aof bench-spark clean
 
 help:
 	@echo "make run [PORT=6379] [ARGS='--appendonly yes']   start the server"
 	@echo "make test [ARGS='-k xclaim']                     run every test"
 	@echo "make crash [KILLS=1000]                          kill -9 under load, again and again"
-	@echo "make lint | format | bench | bench-aof | install | clean"
+	@echo "make lint | format | bench | bench-aof | bench-spark | install | clean"
 
 install: $(VENV)/.installed
 
@@ -30,12 +30,12 @@ run: install
 
 test: $(VENV)/.installed-dev
 	@sh tests/peers.sh
-	$(BIN)/pytest -n 2 $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
 
 coverage: $(VENV)/.installed-dev
 	@sh tests/peers.sh
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -n 2 $(ARGS)
+	$(BIN)/coverage run -m pytest -n 2 --dist loadgroup $(ARGS)
 	-$(BIN)/coverage combine --quiet # the file of a process that a test killed may be torn
 	$(BIN)/coverage report --fail-under=95
 
@@ -61,6 +61,10 @@ bench: $(VENV)/.installed-dev
 bench-aof: $(VENV)/.installed-dev
 	@sh tests/peers.sh
 	$(BIN)/python benchmarks/aof.py $(ARGS)
+
+bench-spark: $(VENV)/.installed-dev
+	@sh tests/peers.sh
+	$(BIN)/python benchmarks/spark.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) .types build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

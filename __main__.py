@@ -16,6 +16,7 @@ Usage: rillet [/path/to/redis.conf] [options] [-]
        rillet -h or --help
        rillet check-aof [--fix] <file.manifest|file.aof>
        rillet check-rdb <dump.rdb>
+       rillet pipeline <verb>     (Spark: --help lists the verbs)
 
 Options are directives of redis.conf:
        rillet --port 7000 --appendonly yes --dir /var/lib/rillet
@@ -32,6 +33,10 @@ def main() -> int:
         return _check_aof(sys.argv[2:])
     if sys.argv[1:2] == ["check-rdb"]:
         return _check_rdb(sys.argv[2:])
+    if sys.argv[1:2] == ["pipeline"]:
+        from .pipeline.cli import main as pipeline
+
+        return pipeline(sys.argv[2:])
     asked = asks_for(sys.argv[1:])
     if asked == "version":
         print(f"Rillet server v={__version__}")  # noqa: T201 - what was asked for

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ ALLOWED = {
     "storage": {"storage", "protocol"},
     "commands": {"commands", "storage", "protocol"},
     "server": {"server", "commands", "storage", "protocol", ""},
+    "pipeline": {"pipeline", "storage", "protocol"},
 }
 FILES = [path for folder in ALLOWED for path in sorted((ROOT / folder).rglob("*.py"))]
 
@@ -51,13 +54,14 @@ def test_imports_flow_one_way(path):
             assert top in ALLOWED[folder] or (folder == "server" and top not in ALLOWED), module
         if folder in {"protocol", "storage"}:
             assert top not in {"asyncio", "socket", "uvloop"}, module
-        if folder == "commands":
+        if folder in {"commands", "pipeline"}:
             assert top not in {"asyncio", "uvloop"}, module
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_only_the_clock_asks_for_the_time(path):
-    if path.relative_to(ROOT).as_posix() == "server/clock.py":
+    # The pipeline lives beside servers, not in one.
+    if path.relative_to(ROOT).as_posix() == "server/clock.py" or path.is_relative_to(ROOT / "pipeline"):
         return
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Attribute) and ast.unparse(node) in {
@@ -71,3 +75,12 @@ def test_only_the_clock_asks_for_the_time(path):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_file_holds_one_idea(path):
     assert len(path.read_text().splitlines()) <= 550
+
+
+def test_the_pipeline_is_imported_without_spark_or_a_server():
+    program = (
+        "import sys, rillet.pipeline, rillet.pipeline.cli, rillet.pipeline.wire\n"
+        "print(*[name for name in sys.modules if name.startswith(('pyspark', 'pyarrow', 'rillet.server', 'asyncio'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCES = (
     "__init__.py", "__main__.py", "testing.py", "pytest_plugin.py", "py.typed", "pyproject.toml", "README.md", "LICENSE",
-    "commands", "protocol", "server", "storage",
+    "commands", "pipeline", "protocol", "server", "storage",
 )  # fmt: skip
 
 DEPENDENCIES = (
@@ -69,7 +69,7 @@ def test_the_wheel_has_every_module_and_nothing_else(wheel):
         inside = {name for name in archive.namelist() if name.startswith("rillet/")}
     expected = {
         f"rillet/{path.relative_to(ROOT).as_posix()}"
-        for folder in ("commands", "protocol", "server", "storage")
+        for folder in ("commands", "pipeline", "protocol", "server", "storage")
         for path in (ROOT / folder).rglob("*.py")
     } | {
         "rillet/__init__.py",
@@ -82,7 +82,7 @@ def test_the_wheel_has_every_module_and_nothing_else(wheel):
 
 
 def test_a_project_with_folders_of_the_same_names_is_not_disturbed(environment, tmp_path):
-    for name in ("server", "commands", "protocol", "storage", "tests"):
+    for name in ("server", "commands", "pipeline", "protocol", "storage", "tests"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(f"MINE = {name!r}\n")
     (tmp_path / "main.py").write_text(
@@ -106,3 +106,19 @@ def test_the_fixtures_are_there_without_an_import(environment, tmp_path):
 
 def test_the_module_runs_as_a_program(environment, tmp_path):
     assert run(environment, "-m", "rillet", "--version", cwd=tmp_path).stdout.startswith("Rillet server v=")
+
+
+def test_without_spark_the_pipeline_says_how_to_get_it(environment, tmp_path):
+    told = run(environment, "-m", "rillet", "pipeline", "--help", cwd=tmp_path).stdout
+    assert "doctor" in told
+    done = subprocess.run(
+        [str(environment), "-m", "rillet", "pipeline", "doctor", "--port", "1"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "WRONG   pyspark: not installed\n          -> pip install 'rillet[spark]'" in done.stdout
+    program = "import rillet.pipeline; rillet.pipeline.session()"
+    done = subprocess.run(
+        [str(environment), "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert "rillet.pipeline needs pyspark: pip install 'rillet[spark]'" in done.stderr

@@ -1,0 +1,238 @@
+"""Texts and JSON values of entries as typed Arrow arrays; what does not fit becomes null and is told by its index."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal, Inexact, InvalidOperation, localcontext
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_INTEGER_BITS: Final = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
+
+
+class UnsupportedTypeError(TypeError):
+    """A column has a type that no entry's value can become."""
+
+
+def text_array(raw: Sequence[bytes | None], kind: pa.DataType) -> pa.Array:
+    r"""Names and free texts as strings or binary; bytes that are no UTF-8 show as ``\xNN`` in a string."""
+    try:
+        return pa.array(raw, kind)
+    except (pa.ArrowInvalid, UnicodeDecodeError):
+        return pa.array(
+            [None if word is None else word.decode("utf-8", "backslashreplace") for word in raw], kind
+        )
+
+
+def parse_texts(raw: Sequence[bytes | None], kind: pa.DataType) -> tuple[pa.Array, list[int]]:
+    """Read texts as one type: the array, and the indices that could not be read.
+
+    Numbers are plain decimals, booleans true/false/1/0, dates and times ISO 8601 (no zone means UTC); arrays, maps and
+    structs are JSON.
+
+    Raises:
+        UnsupportedTypeError: nothing is read as that type.
+    """
+    if pa.types.is_binary(kind):
+        return pa.array(raw, kind), []
+    if pa.types.is_nested(kind):
+        return _parse_nested(raw, kind)
+    texts, bad = _cast(pa.array(raw, pa.binary()), _to(pa.string()))
+    if pa.types.is_string(kind):
+        return texts, bad
+    cells, worse = _cast(texts, _caster(kind))
+    return cells, [*bad, *worse]
+
+
+def parse_json(values: Sequence[Any], kind: pa.DataType) -> tuple[pa.Array, list[int]]:
+    """Take decoded JSON values as one type: the array, and the indices that do not fit.
+
+    Raises:
+        UnsupportedTypeError: nothing is read as that type.
+    """
+    convert = _json_converter(kind)
+    cells: list[Any] = []
+    bad: list[int] = []
+    for index, value in enumerate(values):
+        try:
+            cells.append(None if value is None else convert(value))
+        except (ValueError, OverflowError):
+            cells.append(None)
+            bad.append(index)
+    return pa.array(cells, kind), bad
+
+
+def decode_json(text: bytes, *, exact: bool = False) -> Any:
+    """One JSON document; ``exact`` keeps fractions as decimals.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return json.loads(text, parse_float=Decimal) if exact else json.loads(text)
+
+
+def needs_exact(kind: pa.DataType) -> bool:
+    """Whether a type has decimals in it."""
+    if pa.types.is_decimal(kind):
+        return True
+    return any(needs_exact(kind.field(index).type) for index in range(kind.num_fields))
+
+
+# Texts
+
+
+def _cast(cells: pa.Array, cast: Callable[[pa.Array], pa.Array]) -> tuple[pa.Array, list[int]]:
+    """Cast a whole array; where that fails, halve it until the bad cells stand alone."""
+    try:
+        return cast(cells), []
+    except pa.ArrowInvalid:
+        if len(cells) == 1:
+            empty = cast(cells.slice(0, 0))
+            return pa.nulls(1, empty.type), [0]
+    middle = len(cells) // 2
+    left, bad = _cast(cells.slice(0, middle), cast)
+    right, worse = _cast(cells.slice(middle), cast)
+    return pa.concat_arrays([left, right]), [*bad, *(middle + index for index in worse)]
+
+
+def _to(kind: pa.DataType) -> Callable[[pa.Array], pa.Array]:
+    return lambda cells: cells.cast(kind)
+
+
+def _caster(kind: pa.DataType) -> Callable[[pa.Array], pa.Array]:
+    if pa.types.is_timestamp(kind) and kind.tz:
+        return lambda cells: _cast_instants(cells, kind)
+    if pa.types.is_integer(kind):
+        return lambda cells: _cast_integers(cells, kind)
+    if (
+        pa.types.is_boolean(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_date32(kind)
+        or pa.types.is_timestamp(kind)
+    ):
+        return _to(kind)
+    raise UnsupportedTypeError(f"entries cannot be read as {kind}")
+
+
+def _cast_integers(cells: pa.Array, kind: pa.DataType) -> pa.Array:
+    # Arrow would read 0x10 as 16.
+    if pc.any(pc.match_substring(cells, "x", ignore_case=True)).as_py():
+        raise pa.ArrowInvalid("hexadecimal")
+    return cells.cast(kind)
+
+
+def _cast_instants(cells: pa.Array, kind: pa.DataType) -> pa.Array:
+    try:
+        return cells.cast(kind)
+    except pa.ArrowInvalid:
+        return cells.cast(pa.timestamp(kind.unit)).cast(kind)  # no zone: UTC
+
+
+def _parse_nested(raw: Sequence[bytes | None], kind: pa.DataType) -> tuple[pa.Array, list[int]]:
+    exact = needs_exact(kind)
+    values: list[Any] = []
+    bad: list[int] = []
+    for index, text in enumerate(raw):
+        try:
+            values.append(None if text is None else decode_json(text, exact=exact))
+        except ValueError:
+            values.append(None)
+            bad.append(index)
+    cells, worse = parse_json(values, kind)
+    return cells, [*bad, *worse]
+
+
+# JSON values
+
+
+def _json_converter(kind: pa.DataType) -> Callable[[Any], Any]:
+    if pa.types.is_string(kind):
+        return lambda value: (
+            value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        )
+    if pa.types.is_binary(kind):
+        return lambda value: base64.b64decode(_expect(value, str), validate=True)
+    if pa.types.is_boolean(kind):
+        return lambda value: _expect(value, bool)
+    if kind in _INTEGER_BITS:
+        limit = 1 << (_INTEGER_BITS[kind] - 1)
+        return lambda value: _integer(value, limit)
+    if pa.types.is_floating(kind):
+        return _float
+    if pa.types.is_decimal(kind):
+        return lambda value: _decimal(value, kind.precision, kind.scale)
+    if pa.types.is_date32(kind):
+        return lambda value: date.fromisoformat(_expect(value, str))
+    if pa.types.is_timestamp(kind):
+        return _instant if kind.tz else _local_time
+    if pa.types.is_map(kind):
+        item = _json_converter(kind.item_type)
+        if not pa.types.is_string(kind.key_type):
+            raise UnsupportedTypeError("maps of JSON have string keys")
+        return lambda value: [(name, _or_null(item, each)) for name, each in _expect(value, dict).items()]
+    if pa.types.is_list(kind):
+        element = _json_converter(kind.value_type)
+        return lambda value: [_or_null(element, each) for each in _expect(value, list)]
+    if pa.types.is_struct(kind):
+        members = {field.name: _json_converter(field.type) for field in kind}
+        return lambda value: _struct(_expect(value, dict), members)
+    raise UnsupportedTypeError(f"entries cannot be read as {kind}")
+
+
+def _or_null(convert: Callable[[Any], Any], value: Any) -> Any:
+    return None if value is None else convert(value)
+
+
+def _struct(value: dict[str, Any], members: dict[str, Callable[[Any], Any]]) -> dict[str, Any]:
+    return {name: _or_null(convert, value.get(name)) for name, convert in members.items()}
+
+
+def _expect(value: Any, kind: type) -> Any:
+    if not isinstance(value, kind):
+        raise ValueError(f"not {kind.__name__}: {value!r}")  # noqa: TRY004 - it is the text's value that is wrong
+    return value
+
+
+def _integer(value: Any, limit: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not -limit <= value < limit:
+        raise ValueError(f"no integer of that size: {value!r}")
+    return value
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, str) and value in {"NaN", "Infinity", "-Infinity"}:
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+        raise ValueError(f"no number: {value!r}")  # noqa: TRY004 - as above
+    return float(value)
+
+
+def _decimal(value: Any, precision: int, scale: int) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
+        raise ValueError(f"no decimal: {value!r}")  # noqa: TRY004 - as above
+    with localcontext(prec=precision) as context:
+        context.traps[Inexact] = True
+        try:
+            return Decimal(value).quantize(Decimal(1).scaleb(-scale))
+        except (Inexact, InvalidOperation):
+            raise ValueError(f"does not fit decimal({precision},{scale}): {value!r}") from None
+
+
+def _instant(value: Any) -> datetime:
+    moment = datetime.fromisoformat(_expect(value, str))
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _local_time(value: Any) -> datetime:
+    moment = datetime.fromisoformat(_expect(value, str))
+    if moment.tzinfo:
+        raise ValueError(f"a time without a zone is needed: {value!r}")
+    return moment

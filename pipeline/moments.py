@@ -1,0 +1,63 @@
+"""Points in time and lengths of time as people write them on a command line, and as a report shows them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+_UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_LENGTH: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
+
+
+def read_moment(word: str) -> int:
+    """Milliseconds since 1970 of a number of them, or of an ISO time (UTC where it names no zone).
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if word.isdigit():
+        return int(word)
+    try:
+        moment = datetime.fromisoformat(word)
+    except ValueError:
+        raise ValueError(f"not milliseconds since 1970 and not an ISO time: {word!r}") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)
+
+
+def read_length(word: str) -> int:
+    """Milliseconds of ``500ms``, ``10s``, ``15m``, ``1.5h``, ``7d``.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    found = _LENGTH.fullmatch(word.strip().lower())
+    if found is None:
+        raise ValueError(f"not a length of time such as 500ms, 10s, 15m or 7d: {word!r}")
+    return round(float(found[1]) * _UNITS[found[2]])
+
+
+def show_moment(ms: int | None, *, precise: bool = True) -> str:
+    """``2026-11-20 11:25:16.042`` (UTC), or a dash."""
+    if ms is None or not 0 <= ms < 253_402_300_800_000:
+        return "–"
+    text = datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return f"{text}.{ms % 1000:03d}" if precise else text
+
+
+def show_length(ms: float | None) -> str:
+    """``22 ms``, ``1.4 s``, ``3 min 20 s``, ``2 h 5 min``, ``3 d 4 h``, or a dash."""
+    if ms is None:
+        return "–"
+    if ms < 999.5:
+        return f"{ms:.0f} ms"
+    if ms < 59_950:
+        return f"{ms / 1000:.1f} s"
+    seconds = round(ms / 1000)
+    for size, small, name, small_name in ((60, 1, "min", "s"), (3600, 60, "h", "min"), (86400, 3600, "d", "h")):
+        if seconds < size * (60 if size < 3600 else 24) or size == 86400:
+            whole, rest = divmod(seconds, size)
+            return f"{whole:,} {name}" + (f" {rest // small} {small_name}" if rest // small else "")
+    raise AssertionError(ms)

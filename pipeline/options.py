@@ -1,0 +1,187 @@
+"""Options of the Spark formats: strings under case-insensitive names, read with errors a user can act on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_YES: Final = frozenset({"true", "yes", "1", "on"})
+_NO: Final = frozenset({"false", "no", "0", "off"})
+# What Spark itself or a plain `.load(path)` adds.
+SPARKS_OWN: Final = ("path", "checkpointLocation", "queryName", "outputMode", "triggerInterval")
+ENDPOINT_NAMES: Final = (
+    "host", "port", "username", "password", "db", "unixSocket",
+    "tls", "tlsCaCert", "tlsCert", "tlsKey", "tlsSkipVerify",
+    "timeoutMs", "retries", "retryIntervalMs",
+)  # fmt: skip
+
+
+class OptionError(ValueError):
+    """An option is missing, malformed or contradicts another; the text names it as users write it."""
+
+
+class Options:
+    """A read-only, case-insensitive view of the strings given with ``.option(name, value)``.
+
+    Pickles, so readers may keep it. Empty strings count as not given.
+    """
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = {name.lower(): str(value) for name, value in given.items()}
+
+    def __contains__(self, name: str) -> bool:
+        return bool(self._given.get(name.lower()))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._given)
+
+    def refuse_unknown(self, known: Iterable[str]) -> None:
+        """Stop at the first option nobody reads: a misspelt limit must not be silently no limit.
+
+        Raises:
+            OptionError: with the nearest known name.
+        """
+        names = {name.lower(): name for name in (*known, *SPARKS_OWN)}
+        for name in sorted(self._given):
+            if name not in names:
+                near = get_close_matches(name, names, n=1)
+                hint = f"; did you mean {names[near[0]]!r}?" if near else ""
+                raise OptionError(f"unknown option {name!r}{hint}")
+
+    def text(self, name: str, default: str | None = None) -> str | None:
+        """The string, or the default."""
+        return self._given.get(name.lower()) or default
+
+    def required(self, name: str) -> str:
+        """The string.
+
+        Raises:
+            OptionError: it is not given.
+        """
+        value = self.text(name)
+        if value is None:
+            raise OptionError(f"option {name!r} is required")
+        return value
+
+    def number(
+        self, name: str, default: int | None = None, *, least: int = 0, most: int = 2**63 - 1
+    ) -> int | None:
+        """A whole number between two bounds, or the default.
+
+        Raises:
+            OptionError: it is none.
+        """
+        value = self.text(name)
+        if value is None:
+            return default
+        try:
+            number = int(value)
+        except ValueError:
+            raise OptionError(f"option {name!r} takes a whole number, not {value!r}") from None
+        if not least <= number <= most:
+            raise OptionError(f"option {name!r} takes a number from {least} to {most}, not {number}")
+        return number
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """Whether it is set to true.
+
+        Raises:
+            OptionError: it is neither true nor false.
+        """
+        value = self.text(name)
+        if value is None:
+            return default
+        if value.lower() in _YES:
+            return True
+        if value.lower() in _NO:
+            return False
+        raise OptionError(f"option {name!r} takes true or false, not {value!r}")
+
+    def choice(self, name: str, choices: Iterable[str], default: str) -> str:
+        """One of several words, in whatever case it was written.
+
+        Raises:
+            OptionError: it is none of them.
+        """
+        words = {word.lower(): word for word in choices}
+        value = self.text(name, default)
+        assert value is not None
+        if value.lower() not in words:
+            raise OptionError(f"option {name!r} takes {', '.join(words.values())}; not {value!r}")
+        return words[value.lower()]
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where the Redis server is and how to get in; pickles into every task, and never shows its password.
+
+    ``timeout_ms`` bounds the connection and each reply. ``retries`` counts tries after the first one, with pauses from
+    ``retry_interval_ms`` doubling up to five seconds.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 6379
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    db: int = 0
+    unix_socket: str | None = None
+    tls: bool = False
+    tls_ca_cert: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    tls_skip_verify: bool = False
+    timeout_ms: int = 30_000
+    retries: int = 5
+    retry_interval_ms: int = 200
+
+    @classmethod
+    def of(cls, options: Options | Mapping[str, str]) -> Endpoint:
+        """Read it from the options of a format.
+
+        Raises:
+            OptionError: an option is malformed, or two contradict each other.
+        """
+        given = options if isinstance(options, Options) else Options(options)
+        endpoint = cls(
+            host=given.text("host") or cls.host,
+            port=given.number("port", cls.port, least=1, most=65535) or cls.port,
+            username=given.text("username"),
+            password=given.text("password"),
+            db=given.number("db", 0, most=2**31 - 1) or 0,
+            unix_socket=given.text("unixSocket"),
+            tls=given.flag("tls"),
+            tls_ca_cert=given.text("tlsCaCert"),
+            tls_cert=given.text("tlsCert"),
+            tls_key=given.text("tlsKey"),
+            tls_skip_verify=given.flag("tlsSkipVerify"),
+            timeout_ms=given.number("timeoutMs", cls.timeout_ms, least=1) or cls.timeout_ms,
+            retries=_or(given.number("retries", most=1000), cls.retries),
+            retry_interval_ms=_or(given.number("retryIntervalMs"), cls.retry_interval_ms),
+        )
+        endpoint._refuse_contradictions(given)
+        return endpoint
+
+    def _refuse_contradictions(self, given: Options) -> None:
+        if self.unix_socket and ("host" in given or "port" in given or self.tls):
+            raise OptionError("option 'unixSocket' goes without 'host', 'port' and 'tls'")
+        if self.username and not self.password:
+            raise OptionError("option 'username' needs a 'password'")
+        if not self.tls:
+            for name in ("tlsCaCert", "tlsCert", "tlsKey", "tlsSkipVerify"):
+                if name in given:
+                    raise OptionError(f"option {name!r} needs 'tls' to be true")
+        if bool(self.tls_cert) != bool(self.tls_key):
+            raise OptionError("options 'tlsCert' and 'tlsKey' go together")
+
+    def __str__(self) -> str:
+        """The address for messages: no password in it."""
+        place = self.unix_socket or f"{self.host}:{self.port}"
+        return f"{place}{f' db {self.db}' if self.db else ''}{' (TLS)' if self.tls else ''}"
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value

@@ -1,0 +1,84 @@
+"""Which ranges of ids one batch reads, and in how many pieces: pure functions, no Spark and no server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The ids of one task: after one, up to and including another; ``rows`` where their number is known exactly."""
+
+    after: int
+    upto: int
+    rows: int | None = None
+
+
+def split_evenly(after: int, upto: int, parts: int, *, first: int | None = None) -> list[Piece]:
+    """Cut a range of ids into at most so many pieces of about the same width.
+
+    Args:
+        after: ids above this one.
+        upto: ids up to this one.
+        parts: at least 1.
+        first: the smallest id there is; the time before it is not worth a piece.
+    """
+    if upto <= after:
+        return []
+    low = max(after, min(first - 1, upto - 1)) if first else after
+    width = upto - low
+    parts = min(parts, width)
+    bounds = [after, *(low + width * step // parts for step in range(1, parts)), upto]
+    return [Piece(one, other) for one, other in pairwise(bounds)]
+
+
+def join_steps(after: int, steps: Sequence[tuple[int, int]], parts: int) -> list[Piece]:
+    """Join small counted steps into at most so many pieces of about as many rows each.
+
+    Args:
+        after: where the first step begins.
+        steps: the last id and the number of rows of each step, in order.
+        parts: at least 1.
+    """
+    total = sum(rows for _, rows in steps)
+    pieces: list[Piece] = []
+    start, rows, passed = after, 0, 0
+    for index, (upto, step_rows) in enumerate(steps):
+        rows += step_rows
+        passed += step_rows
+        if index == len(steps) - 1 or passed * parts >= total * (len(pieces) + 1):
+            pieces.append(Piece(start, upto, rows))
+            start, rows = upto, 0
+    return pieces
+
+
+def part_count(rows: int, *, least: int, rows_per_part: int) -> int:
+    """How many tasks so many rows are worth."""
+    return max(1, min(least, rows), -(-rows // rows_per_part))
+
+
+def share_rows(limit: int, backlogs: dict[str, int]) -> dict[str, int]:
+    """Share a number of rows among streams by how far behind each is; nobody with a backlog gets nothing.
+
+    Streams that are not behind are left out. The shares add up to the limit, or to one row each if there are more
+    streams than that.
+    """
+    waiting = {name: rows for name, rows in backlogs.items() if rows > 0}
+    total = sum(waiting.values())
+    if total <= limit:
+        return waiting
+    shares = {name: max(1, limit * rows // total) for name, rows in waiting.items()}
+    left = limit - sum(shares.values())
+    for name in sorted(waiting, key=waiting.__getitem__, reverse=True):
+        if left > 0:
+            shares[name] += left
+            break
+        taken = min(shares[name] - 1, -left)
+        shares[name] -= taken
+        left += taken
+    return shares

@@ -1,0 +1,80 @@
+"""Says on the terminal what is being done, how far it is, and how long it took."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import TextIO
+
+    from pyspark.sql import SparkSession
+
+_EVERY_SECONDS: Final = 0.3
+_CLEAR: Final = "\r\x1b[2K"
+
+
+class Progress:
+    """Steps that are counted: one line each when done, and on a terminal a line that moves meanwhile.
+
+    Args:
+        steps: how many there will be.
+        out: where to; the error stream.
+    """
+
+    def __init__(self, steps: int, out: TextIO | None = None) -> None:
+        self._steps = steps
+        self._out = sys.stderr if out is None else out
+        self._done = 0
+        self.spark: SparkSession | None = None
+        self._told = ""
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[None]:
+        """Do one step; what ``tell`` says in it stands at the end of its line."""
+        self._done += 1
+        head = f"[{self._done}/{self._steps}] {title}"
+        self._told = ""
+        begun = time.monotonic()
+        ended = threading.Event()
+        watcher = threading.Thread(target=self._move, args=(head, begun, ended), daemon=True)
+        if self._out.isatty():
+            watcher.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            if watcher.is_alive():
+                watcher.join()
+                self._out.write(_CLEAR)
+        told = f": {self._told}" if self._told else ""
+        self.say(f"{head}{told} ({time.monotonic() - begun:.1f} s)")
+
+    def tell(self, words: str) -> None:
+        """What the step found."""
+        self._told = words
+
+    def say(self, line: str) -> None:
+        """A line of its own."""
+        self._out.write(f"{line}\n")
+        self._out.flush()
+
+    def _move(self, head: str, begun: float, ended: threading.Event) -> None:
+        while not ended.wait(_EVERY_SECONDS):
+            self._out.write(f"{_CLEAR}{head} … {self._tasks()}{time.monotonic() - begun:.0f} s")
+            self._out.flush()
+
+    def _tasks(self) -> str:
+        """How many of Spark's tasks are done, of the stages at work."""
+        if self.spark is None:
+            return ""
+        tracker = self.spark.sparkContext.statusTracker()
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        there = [stage for stage in stages if stage is not None]
+        if not there:
+            return ""
+        return f"{sum(s.numCompletedTasks for s in there)} of {sum(s.numTasks for s in there)} tasks, "

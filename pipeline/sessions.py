@@ -1,0 +1,92 @@
+"""A SparkSession that is set up right on one machine, and our formats for anybody's session."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from .java import use_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ALWAYS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+}
+# When a query is stopped amid foreachBatch, Spark matches a regular expression that recurses once for each character
+# of Python's traceback; with the usual stack the query ends with a StackOverflowError.
+_STACK: Final = "-Xss8m"
+# Host names that do not resolve are a common way for a local Spark not to start.
+_LOCAL: Final = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+}
+
+
+def session(app_name: str = "rillet", **conf: object) -> SparkSession:
+    """A session with ``redis-streams`` and ``redis-aof`` registered: Java found, UTC, our Python for the workers.
+
+    Args:
+        app_name: what Spark shows.
+        conf: Spark's own settings, which win over ours: ``session("x", **{"spark.master": "local[2]"})``. Under
+            spark-submit the master is the submitted one; ``spark.remote`` gives a Spark Connect session.
+
+    Raises:
+        NoJavaError: no Java that Spark supports was found.
+    """
+    need_spark()
+    from pyspark.sql import SparkSession
+
+    given = {name: _text(value) for name, value in conf.items()}
+    # Spark would look for `python3` on PATH, which is not the Python of an environment that is not activated.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(app_name)
+    if "spark.remote" in given:
+        if given["spark.remote"].startswith("local"):  # Spark starts a Connect server here
+            use_java()
+        settings = given
+    else:
+        settings = dict(_ALWAYS)
+        if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has started a JVM already
+            settings["spark.master"] = given.get("spark.master", os.environ.get("SPARK_MASTER", "local[*]"))
+            java = use_java()
+            if settings["spark.master"].partition("[")[0] == "local":
+                settings |= _LOCAL
+            extra = given.pop("spark.driver.extraJavaOptions", "")
+            settings["spark.driver.extraJavaOptions"] = " ".join(filter(None, (_STACK, java.flags, extra)))
+        settings |= given
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    register(spark)
+    return spark
+
+
+def register(spark: SparkSession) -> None:
+    """Make our formats known to a session: ``spark.read.format("redis-streams")`` and ``"redis-aof"``."""
+    need_spark()
+    from .ledger.source import LedgerDataSource
+    from .source import RedisStreams
+
+    spark.dataSource.register(RedisStreams)
+    spark.dataSource.register(LedgerDataSource)
+
+
+def need_spark() -> None:
+    """Stop early and clearly where the extra is not installed.
+
+    Raises:
+        ImportError: with the command that installs it.
+    """
+    for name in ("pyspark", "pyarrow"):
+        if find_spec(name) is None:
+            raise ImportError(f"rillet.pipeline needs {name}: pip install 'rillet[spark]'", name=name)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,279 @@
+"""A blocking RESP2 connection over hiredis for Spark's driver and tasks: reconnects, backs off, and never guesses.
+
+A command that only reads is simply sent again when the connection breaks. One that writes is not, once it may have
+reached the server: only its caller knows whether doing it twice is harmless (``repeatable=True``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import ssl
+import time
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import hiredis
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .options import Endpoint
+
+Word = bytes | str | int
+Reply = Any
+
+_CHUNK: Final = 1 << 18
+_LONGEST_PAUSE_SECONDS: Final = 5.0
+_READING: Final = frozenset(
+    "XRANGE XREVRANGE XINFO XLEN XPENDING XREAD GET EXISTS TYPE SCAN TIME PING INFO TTL PTTL DBSIZE COMMAND LRANGE LLEN "
+    "MEMORY OBJECT ECHO HGET HGETALL".split()
+)
+_OPENS: Final = frozenset({"WATCH", "MULTI"})
+_CLOSES: Final = frozenset({"EXEC", "DISCARD", "UNWATCH"})
+# The server is there and did not run the command; in a while it will.
+_LATER: Final = ("LOADING", "BUSY ", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN", "ERR max number of clients")
+
+
+class WireError(Exception):
+    """Whatever went wrong between us and the server."""
+
+
+class ServerError(WireError):
+    """An error reply; the text is the server's own: ``"WRONGTYPE Operation against …"``."""
+
+    @property
+    def code(self) -> str:
+        """Its first word: ``"WRONGTYPE"``."""
+        return str(self).partition(" ")[0]
+
+
+class ConnectionLost(WireError):  # noqa: N818 - reads as what it says
+    """No connection, or it broke while a command that may not be repeated was under way."""
+
+
+class Wire:
+    """One connection, made at its first use and made again when it breaks; a context manager.
+
+    Replies are hiredis': bytes, int, None, lists; simple strings are bytes too. ``WATCH`` and ``MULTI`` pin the
+    connection until ``EXEC``, ``DISCARD`` or ``UNWATCH``: if it breaks in between, the command fails.
+
+    Raises:
+        WireError: the TLS files of the endpoint cannot be used.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self._socket: socket.socket | None = None
+        self._reader = hiredis.Reader()
+        self._pinned = False
+        self._tls = _tls_context(endpoint) if endpoint.tls else None
+
+    def call(self, *words: Word, repeatable: bool | None = None) -> Reply:
+        """Run one command and return its reply.
+
+        Raises:
+            ServerError: it answered with an error.
+            ConnectionLost: there was no answer.
+        """
+        reply = self.pipeline([words], repeatable=repeatable)[0]
+        if isinstance(reply, WireError):
+            raise reply
+        return reply
+
+    def pipeline(self, commands: Sequence[Sequence[Word]], *, repeatable: bool | None = None) -> list[Reply]:
+        """Send several commands at once and return as many replies, errors among them as ``ServerError`` objects.
+
+        Args:
+            commands: their words.
+            repeatable: whether all may be sent twice; None: if all of them only read.
+
+        Raises:
+            ConnectionLost: not every reply came.
+        """
+        if not commands:
+            return []
+        names = [_name(words) for words in commands]
+        if repeatable is None:
+            repeatable = all(name in _READING for name in names)
+        return self.exchange(_packed(commands), names, repeatable=repeatable)
+
+    def exchange(self, request: bytes, names: Sequence[str], *, repeatable: bool = False) -> list[Reply]:
+        """Send commands that are packed already and return their replies, as ``pipeline`` does.
+
+        Args:
+            request: the RESP of all commands.
+            names: the name of each, in upper case.
+            repeatable: whether all may be sent twice.
+
+        Raises:
+            ConnectionLost: not every reply came.
+        """
+        for attempt in range(self.endpoint.retries + 1):
+            last = attempt == self.endpoint.retries
+            sent = False
+            try:
+                if not repeatable:
+                    self._leave_a_dead_connection()
+                connection = self._connected()
+                sent = True
+                connection.sendall(request)
+                replies = self._replies(connection, len(names))
+            except ssl.SSLCertVerificationError as error:
+                raise ConnectionLost(f"{self.endpoint}: {error.verify_message} (see tlsCaCert)") from error
+            except (OSError, hiredis.ProtocolError) as error:
+                was_pinned = self._pinned
+                self.close()
+                if was_pinned or (sent and not repeatable):
+                    raise ConnectionLost(
+                        f"{self.endpoint}: the connection broke during {names[0]}: {error}"
+                    ) from error
+                if last:
+                    raise ConnectionLost(_given_up(self.endpoint, error)) from error
+            else:
+                # A connection that just opened answers this way before it closes: nothing was run.
+                if last or self._pinned or not all(_not_yet(reply) for reply in replies):
+                    self._note_state(names)
+                    return replies
+                if replies[0].code == "ERR":
+                    self.close()
+            self._pause(attempt)
+        raise AssertionError("the last attempt returns or raises")
+
+    def close(self) -> None:
+        """Close the connection; the next command opens a new one."""
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.close()
+        self._socket = None
+        self._pinned = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # The connection
+
+    def _connected(self) -> socket.socket:
+        if self._socket is None:
+            connection = self._open()
+            self._reader = hiredis.Reader(replyError=ServerError)
+            self._socket = connection
+            try:
+                self._introduce(connection)
+            except BaseException:
+                self.close()
+                raise
+        return self._socket
+
+    def _open(self) -> socket.socket:
+        to = self.endpoint
+        if to.unix_socket:
+            raw = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                raw.settimeout(to.timeout_ms / 1000)
+                raw.connect(to.unix_socket)
+            except BaseException:
+                raw.close()
+                raise
+            return raw
+        raw = socket.create_connection((to.host, to.port), timeout=to.timeout_ms / 1000)
+        try:
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return self._tls.wrap_socket(raw, server_hostname=to.host) if self._tls else raw
+        except BaseException:
+            raw.close()
+            raise
+
+    def _introduce(self, connection: socket.socket) -> None:
+        to = self.endpoint
+        hello: list[tuple[Word, ...]] = []
+        if to.password:
+            hello.append(("AUTH", to.username, to.password) if to.username else ("AUTH", to.password))
+        if to.db:
+            hello.append(("SELECT", to.db))
+        if not hello:
+            return
+        connection.sendall(_packed(hello))
+        for reply in self._replies(connection, len(hello)):
+            if _not_yet(reply):
+                raise ConnectionResetError(str(reply))
+            if isinstance(reply, ServerError):
+                raise ServerError(f"{reply} (at {to})")
+
+    def _leave_a_dead_connection(self) -> None:
+        """A server may have closed an idle connection: better to see it before a command that is sent only once."""
+        if self._socket is not None and not self._pinned:
+            poll = select.poll()
+            poll.register(self._socket, select.POLLIN)
+            if poll.poll(0):
+                self.close()
+
+    def _replies(self, connection: socket.socket, count: int) -> list[Reply]:
+        replies: list[Reply] = []
+        reader = self._reader
+        while True:
+            while len(replies) < count and (reply := reader.gets()) is not False:
+                replies.append(reply)
+            if len(replies) == count:
+                return replies
+            data = connection.recv(_CHUNK)
+            if not data:
+                raise ConnectionResetError("the server closed the connection")
+            reader.feed(data)
+
+    def _note_state(self, names: Sequence[str]) -> None:
+        for name in names:
+            if name in _OPENS:
+                self._pinned = True
+            elif name in _CLOSES:
+                self._pinned = False
+
+    def _pause(self, attempt: int) -> None:
+        time.sleep(min(self.endpoint.retry_interval_ms / 1000 * 2**attempt, _LONGEST_PAUSE_SECONDS))
+
+
+def checked(replies: list[Reply]) -> list[Reply]:
+    """The replies of a pipeline, if none of them is an error.
+
+    Raises:
+        ServerError: the first error.
+    """
+    for reply in replies:
+        if isinstance(reply, ServerError):
+            raise reply
+    return replies
+
+
+def _packed(commands: Sequence[Sequence[Word]]) -> bytes:
+    # hiredis' own stub says a tuple of one word.
+    return b"".join(hiredis.pack_command(tuple(words)) for words in commands)  # type: ignore[arg-type]
+
+
+def _name(words: Sequence[Word]) -> str:
+    word = words[0]
+    return (word.decode(errors="replace") if isinstance(word, bytes) else str(word)).upper()
+
+
+def _not_yet(reply: Reply) -> bool:
+    return isinstance(reply, ServerError) and str(reply).startswith(_LATER)
+
+
+def _given_up(to: Endpoint, error: Exception) -> str:
+    times = "once" if to.retries == 0 else f"{to.retries + 1} times"
+    return f"no answer from the Redis server at {to} (tried {times}): {error}"
+
+
+def _tls_context(to: Endpoint) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=to.tls_ca_cert)
+        if to.tls_cert:
+            context.load_cert_chain(to.tls_cert, to.tls_key)
+    except OSError as error:
+        raise WireError(f"cannot use tlsCaCert, tlsCert or tlsKey: {error}") from error
+    if to.tls_skip_verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context

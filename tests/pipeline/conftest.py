@@ -1,0 +1,60 @@
+"""One Spark session for all tests that need the JVM (tests/pipeline/spark), with flags that make it start quickly."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from pathlib import Path
+
+import pytest
+
+from rillet.pipeline.options import Endpoint
+from rillet.pipeline.wire import Wire
+
+names = itertools.count()
+
+
+def pytest_collection_modifyitems(items):
+    """With -n 2 only one worker starts a JVM (--dist loadgroup)."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent / "spark"):
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    from rillet.pipeline import session
+
+    folder = tmp_path_factory.mktemp("spark")
+    found = session(
+        "tests",
+        **{
+            "spark.master": "local[2,2]",  # a task is tried twice
+            "spark.driver.memory": "768m",
+            "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dderby.system.home={folder}",
+            "spark.sql.shuffle.partitions": "1",
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.local.dir": str(folder),
+        },
+    )
+    found.sparkContext.setLogLevel("OFF")  # tests that let queries fail would fill pages
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    yield found
+    found.stop()
+
+
+@pytest.fixture(params=["rillet", "redis7"])
+def redis(request, running):
+    """A connection to a server of each kind that matters; `redis.options` reaches it from Spark."""
+    with Wire(Endpoint(port=running(request.param).port)) as wire:
+        wire.options = {"port": str(wire.endpoint.port), "retries": "1"}
+        yield wire
+
+
+@pytest.fixture
+def stream(redis):
+    """A new stream's name; what was in it is gone at the end."""
+    name = f"spark-{next(names)}"
+    yield name
+    redis.call("DEL", name)

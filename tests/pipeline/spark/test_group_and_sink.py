@@ -1,0 +1,177 @@
+"""Group mode and the sink under a real Spark: what spark-redis loses, doubles, or hides."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pyspark import TaskContext
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import functions as f
+
+# The server's part is tested on all of them without a JVM; here it is Spark that matters.
+on_rillet = pytest.mark.parametrize("redis", ["rillet"], indirect=True)
+on_redis = pytest.mark.parametrize("redis", ["redis7"], indirect=True)
+
+
+def add(redis, stream, count, *, start=0):
+    replies = redis.pipeline([("XADD", stream, "*", "n", n) for n in range(start, start + count)])
+    return [reply.decode() for reply in replies]
+
+
+def group(spark, redis, stream, **options):
+    given = {"mode": "group", "group": "g", "startingOffsets": "earliest", "streams": stream}
+    return spark.readStream.format("redis-streams").options(**redis.options, **(given | options))
+
+
+def run(writer, checkpoint):
+    query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop()
+    return query
+
+
+def collected(frame, checkpoint, each=None):
+    """The rows of all batches of one run."""
+    rows = []
+    keep = each or (lambda batch: rows.extend(batch.collect()))
+    run(frame.writeStream.foreachBatch(lambda batch, _: keep(batch)), checkpoint)
+    return rows
+
+
+def pending(redis, stream):
+    return redis.call("XPENDING", stream, "g")[0]
+
+
+def numbers(redis, stream):
+    return [int(fields[1]) for _, fields in redis.call("XRANGE", stream, "-", "+")]
+
+
+def forget_last_commit(checkpoint):
+    """As if Spark had died before it wrote its commit log."""
+    commits = checkpoint / "commits"
+    last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
+    (commits / str(last)).unlink()
+    (commits / f".{last}.crc").unlink()
+
+
+def test_batches_are_read_once_and_run_again_as_they_were(spark, redis, stream, tmp_path):
+    added = add(redis, stream, 25)
+    frame = group(spark, redis, stream, maxRowsPerTrigger=15).load()
+    rows = collected(frame, tmp_path)
+    assert [row.id for row in rows] == added
+    assert {(row.consumer, row.delivery_count, row.claimed) for row in rows} == {("spark", 1, False)}
+    assert pending(redis, stream) == 0
+    forget_last_commit(tmp_path)
+    later = add(redis, stream, 4)
+    batches = []
+    collected(frame, tmp_path, lambda batch: batches.append([row.id for row in batch.collect()]))
+    assert batches == [added[15:], later]
+    assert pending(redis, stream) == 0
+
+
+@on_rillet
+def test_a_batch_is_the_same_in_a_task_that_runs_again_and_when_it_is_used_twice(
+    spark, redis, stream, tmp_path
+):
+    """spark-redis: the group has moved on, so that the second attempt and the second use get nothing."""
+    added = add(redis, stream, 10)
+    seen = []
+
+    def fail_once(rows):
+        found = [(row.id, TaskContext.get().attemptNumber()) for row in rows]
+        if TaskContext.get().attemptNumber() == 0:
+            raise RuntimeError("this attempt fails")
+        return found
+
+    def use(batch):
+        seen.append(sorted(batch.rdd.mapPartitions(fail_once).collect()))
+        seen.append([(row.id, 1) for row in batch.collect()])
+
+    collected(group(spark, redis, stream).load(), tmp_path, use)
+    assert seen == [[(each, 1) for each in added]] * 2
+
+
+@on_redis
+def test_other_consumers_may_share_the_group(spark, redis, stream, tmp_path):
+    """spark-redis: it sets the group back for each batch, and everyone reads everything again."""
+    redis.call("XGROUP", "CREATE", stream, "g", "0", "MKSTREAM")
+    added = add(redis, stream, 10)
+    redis.call("XREADGROUP", "GROUP", "g", "worker", "COUNT", 4, "STREAMS", stream, ">")
+    rows = collected(group(spark, redis, stream).load(), tmp_path)
+    assert [row.id for row in rows] == added[4:]
+    assert pending(redis, stream) == 4
+    rows = collected(group(spark, redis, stream, claimMinIdleMs=0).load(), tmp_path)
+    assert sorted(row.id for row in rows) == added[:4]
+    assert {(row.consumer, row.delivery_count, row.claimed) for row in rows} == {("worker", 2, True)}
+    assert pending(redis, stream) == 0
+
+
+@on_rillet
+def test_entries_deleted_while_pending_are_told_of(spark, redis, stream, tmp_path):
+    """spark-redis: nobody would know."""
+    redis.call("XGROUP", "CREATE", stream, "g", "0", "MKSTREAM")
+    added = add(redis, stream, 4)
+    redis.call("XREADGROUP", "GROUP", "g", "worker", "COUNT", 2, "STREAMS", stream, ">")
+    redis.call("XDEL", stream, added[0])
+    with pytest.raises(StreamingQueryException, match="1 entries that were pending"):
+        collected(group(spark, redis, stream, claimMinIdleMs=0).load(), tmp_path)
+
+
+def test_group_to_stream_is_exactly_once_when_a_batch_runs_again(spark, redis, stream, tmp_path):
+    add(redis, stream, 30)
+    out = f"{stream}-out"
+    frame = group(spark, redis, stream, maxRowsPerTrigger=15).load()
+    writer = frame.writeStream.format("redis-streams").options(**redis.options, stream=out)
+    query = run(writer, tmp_path)
+    forget_last_commit(tmp_path)
+    add(redis, stream, 5, start=30)
+    run(writer, tmp_path)
+    assert numbers(redis, out) == list(range(35))
+    assert pending(redis, stream) == 0
+    marker = json.loads(redis.call("GET", f"rillet:sink:{{{out}}}:{query.id}"))
+    assert marker == {"batch": 2}
+
+
+@on_redis
+def test_a_large_batch_is_staged_and_published_in_chunks(spark, redis, stream, tmp_path):
+    add(redis, stream, 2000)
+    out = f"{stream}-out"
+    frame = group(spark, redis, stream, minPartitions=4, fetchSize=100).load()
+    sink = {"stream": out, "chunkRows": 300, "inlineBytes": 1000}
+    run(frame.writeStream.format("redis-streams").options(**redis.options, **sink), tmp_path)
+    assert sorted(numbers(redis, out)) == list(range(2000))
+    assert redis.call("KEYS", f"*{out}*staged*") == []
+
+
+@on_rillet
+def test_output_mode_complete_replaces_the_stream(spark, redis, stream, tmp_path):
+    out = f"{stream}-out"
+    for start in (0, 5):
+        add(redis, stream, 5, start=start)
+        counts = group(spark, redis, stream).load().groupBy("stream").agg(f.count("*").alias("n")).select("n")
+        writer = counts.writeStream.outputMode("complete").format("redis-streams")
+        run(writer.options(**redis.options, stream=out), tmp_path)
+    assert numbers(redis, out) == [10]
+
+
+@on_rillet
+@pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
+def test_a_data_frame_is_written(spark, redis, stream, delivery):
+    rows = spark.range(100).select(f.col("id").alias("n"), f.lit("é").alias("word"))
+    writer = rows.write.format("redis-streams").options(**redis.options, stream=stream, delivery=delivery)
+    writer.mode("append").save()
+    assert sorted(numbers(redis, stream)) == list(range(100))
+    if delivery == "exactly-once":
+        writer.mode("overwrite").save()
+        assert len(numbers(redis, stream)) == 100
+
+
+@on_redis
+def test_a_refused_row_fails_the_write_with_the_servers_words(spark, redis, stream):
+    redis.call("SET", stream, "x")
+    writer = spark.range(3).write.format("redis-streams").options(**redis.options, stream=stream)
+    with pytest.raises(PySparkException, match="3 of 3 XADD failed: WRONGTYPE"):
+        writer.mode("append").save()

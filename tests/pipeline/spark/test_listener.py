@@ -1,0 +1,51 @@
+"""The listener under a real Spark: queries that run, fall behind, lose entries and fail."""
+
+from __future__ import annotations
+
+import contextlib
+import urllib.request
+
+import pytest
+from pyspark.errors import PySparkException
+from support.until import until
+
+from rillet.pipeline.listener import LagListener
+
+
+@pytest.mark.parametrize("redis", ["rillet"], indirect=True)
+def test_lag_and_loss_reach_prometheus(spark, redis, stream, tmp_path):
+    listener = LagListener(tmp_path / "rillet.prom")
+    spark.streams.addListener(listener)
+    redis.pipeline([("XADD", stream, f"{n}-0", "f", n) for n in range(1, 6)])
+
+    def run(name, **options):
+        given = {"startingOffsets": "earliest", "maxRowsPerTrigger": "2", **options}
+        frame = (
+            spark.readStream.format("redis-streams").options(**redis.options, streams=stream, **given).load()
+        )
+        query = (
+            frame.writeStream.format("noop").queryName(name).trigger(availableNow=True)
+            .option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+        )  # fmt: skip
+        query.awaitTermination()
+
+    try:
+        run("orders")
+        until(lambda: any(not query.running for query in listener.queries))
+        redis.pipeline([("XADD", stream, f"{n}-0", "f", n) for n in range(6, 11)])
+        redis.call("XTRIM", stream, "MAXLEN", 2)
+        with contextlib.suppress(PySparkException):
+            run("orders")
+        until(lambda: any(query.failed for query in listener.queries))
+        run("orders", failOnDataLoss="false")
+        until(lambda: any(query.running is False and query.batch_id >= 3 for query in listener.queries))
+        port = listener.serve(0)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+            text = answer.read().decode()
+    finally:
+        spark.streams.removeListener(listener)
+        listener.close()
+    assert f'rillet_spark_entries_gone_total{{query="orders",stream="{stream}"}} 3' in text
+    assert f'rillet_spark_entries_behind{{query="orders",stream="{stream}"}} 0' in text
+    assert 'rillet_spark_running{query="orders"} 0' in text
+    assert (tmp_path / "rillet.prom").read_text() == text

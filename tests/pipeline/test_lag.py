@@ -1,0 +1,70 @@
+"""pipeline/lag.py: entries and seconds behind, what is gone and pending, in words and in Prometheus' format."""
+
+from __future__ import annotations
+
+import json
+
+from rillet.pipeline import ids, offsets
+from rillet.pipeline.lag import QueryState, StreamLag, prometheus_text, read_sources
+from rillet.pipeline.offsets import Position
+
+
+def source(end, latest):
+    return {"endOffset": json.dumps(end), "latestOffset": json.dumps(latest)}
+
+
+def at(word, added, gone=0):
+    return Position(ids.parse(word), added, 0, gone)
+
+
+def test_range_mode_counts_entries_and_seconds():
+    end = offsets.dump(
+        {
+            "a": at("1000-0", 5, 2),
+            "b": at("7-0", 3),
+            "c": at("1000-0", None),
+            "d": at("0-0", 0),
+            "e": at("9-0", 1),
+        }
+    )
+    latest = offsets.dump({"a": at("3500-0", 9), "b": at("7-0", 3), "c": at("2000-0", 4), "d": at("5-0", 4)})
+    assert read_sources([source(end, latest)]) == (
+        StreamLag("a", 4, 2.5, 2),
+        StreamLag("b", 0, 0.0, 0),
+        StreamLag("c", None, 1.0, 0),
+        StreamLag("d", 4, None, 0),
+        StreamLag("e", 0, 0.0, 0),
+    )
+
+
+def test_group_mode_tells_the_groups_own_lag():
+    streams = {"s": {"last_delivered": "5-0", "lag": 7, "pending": 3}}
+    latest = {"v": 1, "mode": "group", "group": "g", "streams": streams}
+    assert read_sources([source({"v": 1, "mode": "group"}, latest)]) == (StreamLag("s", 7, None, None, 3),)
+
+
+def test_other_sources_are_left_out():
+    assert (
+        read_sources([source({"t": {"0": 5}}, {"t": {"0": 9}}), {"endOffset": "5", "latestOffset": None}, {}])
+        == ()
+    )
+
+
+def test_prometheus_text_has_each_metric_once():
+    lag = StreamLag('or"ders\n', 4, 2.5, 2, 1)
+    states = [QueryState("a\\b", 3, 5, 50, 0.25, (lag,)), QueryState("c", running=False, failed=True)]
+    text = prometheus_text(states)
+    lines = text.splitlines()
+    assert 'rillet_spark_entries_behind{query="a\\\\b",stream="or\\"ders\\n"} 4' in lines
+    assert 'rillet_spark_rows_total{query="a\\\\b"} 50' in lines
+    assert 'rillet_spark_running{query="c",failed="true"} 0' in lines
+    assert 'rillet_spark_pending{query="a\\\\b",stream="or\\"ders\\n"} 1' in lines
+    assert text.count("# TYPE rillet_spark_running gauge\n") == 1
+    assert text.endswith("\n")
+
+
+def test_a_log_line_says_what_a_person_asks_first():
+    state = QueryState("orders", 3, 50, 50, 0.25, (StreamLag("a", 4, 2.5, 2, 1), StreamLag("b", None, None)))
+    assert str(state) == (
+        "orders: batch 3, 50 rows in 0.250 s; a 4 entries / 2.5 s behind, 1 pending, 2 gone; b ? entries behind"
+    )
