@@ -11,7 +11,7 @@ BIN    := $(VENV)/bin
 help:
 	@echo "make run [PORT=6379] [ARGS='--appendonly yes']   start the server"
 	@echo "make test [ARGS='-k xclaim']                     run every test"
-	@echo "make crash [KILLS=1000]                          kill -9 under load, again and again"
+	@echo "make crash [KILLS=1000] [SPARK_KILLS=100]        kill -9 under load, again and again"
 	@echo "make lint | format | bench | bench-aof | bench-spark | install | clean"
 
 install: $(VENV)/.installed
@@ -40,9 +40,10 @@ coverage: $(VENV)/.installed-dev
 	$(BIN)/coverage report --fail-under=95
 
 KILLS ?= 1000
+SPARK_KILLS ?= 100
 
 crash: $(VENV)/.installed-dev
-	RILLET_KILLS=$(KILLS) $(BIN)/python -m pytest -n 2 tests/crash $(ARGS)
+	RILLET_KILLS=$(KILLS) RILLET_SPARK_KILLS=$(SPARK_KILLS) $(BIN)/python -m pytest -n 2 --dist loadgroup tests/crash $(ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

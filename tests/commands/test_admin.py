@@ -199,13 +199,6 @@ def test_waiting_without_an_aof_answers_as_valkey(rillet_process, own_valkey, li
         ("MODULE LOAD x", "-ERR Error loading the extension. Rillet has no module interface."),
         ("MODULE LOADEX x", "-ERR Error loading the extension. Rillet has no module interface."),
         ("MODULE UNLOAD x", "-ERR Error unloading module: no such module with that name"),
-        (
-            "ACL SETUSER bob on",
-            (
-                "-ERR ACL SETUSER is not supported by this version of Rillet: the only user is default, "
-                "with requirepass as the password"
-            ),
-        ),
         ("PSYNC ? -1 FAILOVER", "-ERR FAILOVER is not supported by this version of Rillet"),
         ("FAILOVER", "-ERR FAILOVER requires connected replicas."),
         ("ACL LIST", '*[$"user default on nopass sanitize-payload ~* &* +@all"]'),

@@ -74,8 +74,9 @@ def test_the_version_is_told_everywhere(wire, version):
 def test_what_is_listed_is_known_and_nothing_else(wire, version):
     become(wire, version)
     listed = {name.decode() for name in wire.call("COMMAND", "LIST").plain()}
-    assert listed == {entry[0].decode() for entry in wire.call("COMMAND").plain()}
-    assert len(listed) == wire.call("COMMAND", "COUNT").plain()
+    commands = {name for name in listed if "|" not in name}
+    assert commands == {entry[0].decode() for entry in wire.call("COMMAND").plain()}
+    assert len(commands) == wire.call("COMMAND", "COUNT").plain()
     for name, since in NEWER.items():
         known = compat_with(version).knows(since)
         assert (name.lower() in listed) == known

@@ -103,7 +103,8 @@ def registry(monkeypatch):
             "set",
             strings.SET,
             (
-                "SET key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds |"
+                "SET key value [NX | XX | IFEQ ifeq-value | IFNE ifne-value | IFDEQ ifdeq-digest | IFDNE ifdne-digest]"
+                " [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds |"
                 " PXAT unix-time-milliseconds | KEEPTTL]"
             ),
         ),

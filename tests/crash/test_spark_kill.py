@@ -177,12 +177,13 @@ def test_nothing_is_lost_or_doubled_when_spark_is_killed(wire, producer, series,
     for number in range(KILLS):
         # Kills of drivers that have not recovered from the kill before count, too.
         wait_for_progress(tmp_path, series, chance.choice([all, any]))
-        time.sleep(chance.uniform(0, 1.0))
         series.driver.check()
         if number % 2 == 0:
+            await_moment(wire, chance)
             series.again()
         else:
             # The driver lives, and tries their tasks again.
+            time.sleep(chance.uniform(0, 1.0))
             workers_killed += series.driver.kill_workers()
     count = producer.finish()
     wait_for_the_end(wire, tmp_path, series, count)
@@ -237,6 +238,22 @@ def commits(folder: Path) -> dict[str, int]:
         name: sum(path.name.isdigit() for path in (folder / f"{name}-checkpoint" / "commits").glob("*"))
         for name in NAMES
     }
+
+
+def await_moment(wire: Wire, chance: random.Random) -> None:
+    """Any moment; or the ones that hurt: just published and not committed, just delivered and in no offset."""
+    kind = chance.choice(["any", "published", "delivered"])
+    looks = {
+        "published": ("XLEN", "out-group-stream"),
+        "delivered": ("XINFO", "GROUPS", "in-group-parquet"),
+    }
+    if kind == "any":
+        time.sleep(chance.uniform(0, 1.0))
+        return
+    end = time.monotonic() + 30
+    before = wire.call(*looks[kind])
+    while wire.call(*looks[kind]) == before and time.monotonic() < end:
+        pass
 
 
 def wait_for_progress(folder: Path, series: Series, enough: Callable[[list[bool]], bool]) -> None:

@@ -170,7 +170,7 @@ def test_a_command_that_fails_is_told_in_the_log_and_the_link_goes_on(started, m
     peer = in_sync(replica, master, k="v")
     stream = (
         encode_command("XADD", "k", "1-0", "a", "b")
-        + encode_command("LPUSH", "l", "1")
+        + encode_command("NOSUCH", "l", "1")
         + encode_command("SET", "k", "w")
     )
     peer.send_raw(stream + encode_command("REPLCONF", "GETACK", "*"))

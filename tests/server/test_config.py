@@ -213,7 +213,7 @@ REFUSED = [
     ("proc-title-template", "{bad", "template format is invalid or contains unknown variables"),
     ("proc-title-template", "{x}", "template format is invalid or contains unknown variables"),
     ("bind", " ".join("abcdefghijklmnopq"), "Too many bind addresses specified."),
-    ("tls-port", "5", "TLS is not supported by Rillet"),
+    ("tls-cluster", "yes", "there is no cluster"),
 ]
 
 

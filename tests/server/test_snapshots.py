@@ -400,19 +400,19 @@ def test_what_is_no_dump_file_ends_the_start(tmp_path):
         pass
 
 
-LIST = b"REDIS0011\xfe\x00\x01\x05queue\x01\x01a\x00\x01k\x01v\xff" + bytes(8)
+MODULE_VALUE = b"REDIS0011\xfe\x00\x07\x05bloom\x81" + bytes(8) + b"\x02\x05\x00\x00\x01k\x01v\xff" + bytes(8)
 
 
 def test_a_type_that_we_do_not_have_ends_the_start_with_its_key(tmp_path):
     with (
-        pytest.raises(StartError, match=r"key 'queue' holds a list .*rdb-skip-unknown-types"),
-        start_with(tmp_path, LIST),
+        pytest.raises(StartError, match=r"key 'bloom' holds a module value.*rdb-skip-unknown-types"),
+        start_with(tmp_path, MODULE_VALUE),
     ):
         pass
 
 
 def test_or_is_left_out_with_a_warning_where_that_is_wanted(tmp_path):
-    with start_with(tmp_path, LIST, rdb_skip_unknown_types="yes") as server, server.wire() as wire:
+    with start_with(tmp_path, MODULE_VALUE, rdb_skip_unknown_types="yes") as server, server.wire() as wire:
         assert wire.call("KEYS", "*").plain() == [b"k"]
 
 
