@@ -156,7 +156,7 @@ class Connection(Client, asyncio.Protocol):
                 stats.net_output += size
                 stats.writes_processed += 1
                 if server.holds_replies:
-                    server.persistence.hold(self, reply)
+                    server.persistence.hold_last(self, reply)
                 else:
                     self.transport.write(reply)  # type: ignore[union-attr]
             else:

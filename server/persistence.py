@@ -273,12 +273,18 @@ class Persistence:
 
     def hold(self, connection: Connection, data: bytes) -> None:
         """Keep a reply until the effects of this turn are written."""
-        if not self._flush_scheduled and self._goes_at_once(connection, data):
-            return
         connection.outbox.append(data)
         self._held[connection] = None
         if not self._flush_scheduled:
             self.schedule_flush()
+
+    def hold_last(self, connection: Connection, data: bytes) -> None:
+        """As ``hold``, for a client whose whole batch is run and propagated: it need not wait for the end of the turn.
+
+        Unless others change something, too: then one write serves them all.
+        """
+        if self._flush_scheduled or not self._goes_at_once(connection, data):
+            self.hold(connection, data)
 
     def _goes_at_once(self, connection: Connection, data: bytes) -> bool:
         """What a flush would do, but now, sparing the loop another round; False if it may not be done.
@@ -290,6 +296,7 @@ class Persistence:
             aof is None
             or transport is None
             or connection.outbox
+            or self.server.propagation.effects
             or self.server.config.appendfsync == "always"
             or (aof.has_pending and connection is not self._alone)
         ):
