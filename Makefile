@@ -6,11 +6,13 @@ ARGS   ?=
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help install run test coverage crash lint format bench bench-aof bench-spark clean
+.PHONY: help install run test test-frameworks test-declarative coverage crash lint format bench bench-aof bench-spark clean
 
 help:
 	@echo "make run [PORT=6379] [ARGS='--appendonly yes']   start the server"
 	@echo "make test [ARGS='-k xclaim']                     run every test"
+	@echo "make test-frameworks                             all frameworks, heavy ones too, installed into .frameworks"
+	@echo "make test-declarative                            the Declarative Pipelines project (installs pandas, gRPC)"
 	@echo "make crash [KILLS=1000] [SPARK_KILLS=100]        kill -9 under load, again and again"
 	@echo "make lint | format | bench | bench-aof | bench-spark | install | clean"
 
@@ -31,6 +33,16 @@ run: install
 test: $(VENV)/.installed-dev
 	@sh tests/peers.sh
 	$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
+
+# `make test` leaves out those marked as heavy (see addopts in pyproject.toml); this runs all of them.
+test-frameworks: $(VENV)/.installed-dev
+	@sh tests/peers.sh
+	$(BIN)/pytest -n 2 -m "" --durations 0 --durations-min 1 tests/frameworks $(ARGS)
+
+# Not in `make test`: needs another extra (pandas, gRPC) and two JVMs.
+test-declarative: $(VENV)/.installed-dev
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,declarative]'
+	$(BIN)/pytest -m declarative tests/pipeline/test_declarative.py $(ARGS)
 
 coverage: $(VENV)/.installed-dev
 	@sh tests/peers.sh
@@ -68,4 +80,4 @@ bench-spark: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/spark.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) .types build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .types .frameworks build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

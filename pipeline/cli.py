@@ -13,7 +13,19 @@ if TYPE_CHECKING:
 # verb → module; its file is imported only when the verb is used, its help line is here so that `--help` is quick.
 VERBS: Final[dict[str, tuple[str, str]]] = {
     "doctor": (".doctor", "say what this machine has for the pipeline, and what is wrong"),
-    "report": (".report.command", "what was delivered, how often and how fast: tables and a page from an append-only file"),
+    "report": (
+        ".report.command",
+        "what was delivered, how often and how fast: tables and a page from an append-only file",
+    ),
+    "ingest": (".jobs.ingest", "streams into Parquet, Delta or Iceberg, each entry once"),
+    "ledger": (".jobs.ledger", "the delivery ledger of an append-only file into Parquet, Delta or Iceberg"),
+    "compact": (".jobs.compact", "join the small files of ingest and ledger"),
+    "replay": (".jobs.replay", "entries of the past, from Parquet or an append-only file, into a stream"),
+    "deadletter": (".jobs.deadletter", "look at dead letters, and requeue them"),
+    "declarative": (
+        ".declarative.command",
+        "set up and run the Declarative Pipelines project: bronze, silver, gold",
+    ),
 }
 _NEEDED: Final = frozenset({"pyspark", "pyarrow", "py4j", "matplotlib"})
 _HOW: Final = "The pipeline needs {module}, which is not installed: pip install 'rillet[spark]'"

@@ -42,7 +42,7 @@ def read_length(word: str) -> int:
 def show_moment(ms: int | None, *, precise: bool = True) -> str:
     """``2026-11-20 11:25:16.042`` (UTC), or a dash."""
     if ms is None or not 0 <= ms < 253_402_300_800_000:
-        return "–"
+        return "-"
     text = datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     return f"{text}.{ms % 1000:03d}" if precise else text
 
@@ -50,13 +50,17 @@ def show_moment(ms: int | None, *, precise: bool = True) -> str:
 def show_length(ms: float | None) -> str:
     """``22 ms``, ``1.4 s``, ``3 min 20 s``, ``2 h 5 min``, ``3 d 4 h``, or a dash."""
     if ms is None:
-        return "–"
+        return "-"
     if ms < 999.5:
         return f"{ms:.0f} ms"
     if ms < 59_950:
         return f"{ms / 1000:.1f} s"
     seconds = round(ms / 1000)
-    for size, small, name, small_name in ((60, 1, "min", "s"), (3600, 60, "h", "min"), (86400, 3600, "d", "h")):
+    for size, small, name, small_name in (
+        (60, 1, "min", "s"),
+        (3600, 60, "h", "min"),
+        (86400, 3600, "d", "h"),
+    ):
         if seconds < size * (60 if size < 3600 else 24) or size == 86400:
             whole, rest = divmod(seconds, size)
             return f"{whole:,} {name}" + (f" {rest // small} {small_name}" if rest // small else "")

@@ -44,15 +44,17 @@ class Progress:
         watcher = threading.Thread(target=self._move, args=(head, begun, ended), daemon=True)
         if self._out.isatty():
             watcher.start()
+        how = "failed"
         try:
             yield
+            how = self._told
         finally:
             ended.set()
             if watcher.is_alive():
                 watcher.join()
                 self._out.write(_CLEAR)
-        told = f": {self._told}" if self._told else ""
-        self.say(f"{head}{told} ({time.monotonic() - begun:.1f} s)")
+            told = f": {how}" if how else ""
+            self.say(f"{head}{told} ({time.monotonic() - begun:.1f} s)")
 
     def tell(self, words: str) -> None:
         """What the step found."""

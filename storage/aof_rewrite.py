@@ -30,10 +30,8 @@ def rewrite_commands(keyspace: Keyspace) -> Iterator[bytes]:
 
     The keyspace must not change meanwhile. Keys past their time are written with their expiry, as Redis does.
     """
-    piece: list[bytes] = []
+    piece = [_command(b"FUNCTION", b"LOAD", code) for code in keyspace.libraries.codes.values()]
     size = 0
-    for code in keyspace.libraries.codes.values():
-        piece.append(_command(b"FUNCTION", b"LOAD", code))
     for database in keyspace.databases:
         if not database.entries:
             continue

@@ -247,7 +247,9 @@ class _Loader:
         try:
             name, _ = library_head(code)
         except LibraryError as error:
-            raise RdbError(f"Failed loading a function library: {error.args[0].decode(errors='replace')}") from error
+            raise RdbError(
+                f"Failed loading a function library: {error.args[0].decode(errors='replace')}"
+            ) from error
         if self.keyspace is None:
             return
         if name in self.keyspace.libraries.codes and not self.allow_duplicates:

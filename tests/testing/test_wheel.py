@@ -70,7 +70,8 @@ def test_the_wheel_has_every_module_and_nothing_else(wheel):
     expected = {
         f"rillet/{path.relative_to(ROOT).as_posix()}"
         for folder in ("commands", "pipeline", "protocol", "server", "storage")
-        for path in (ROOT / folder).rglob("*.py")
+        for kind in ("*.py", "*.lua", "*.css", "*.yml")
+        for path in (ROOT / folder).rglob(kind)
     } | {
         "rillet/__init__.py",
         "rillet/__main__.py",

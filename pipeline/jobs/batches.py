@@ -1,0 +1,98 @@
+"""Micro-batches into a folder of Parquet, each exactly once.
+
+A folder holds ``day=2026-11-20/batch=00000007/part-….parquet`` and, in ``_checkpoint``, how far Spark has come. A batch
+that is tried again has the same rows (the sources see to that) and replaces what it had left, so no row is there twice or
+missing, whenever the job dies; any reader of Parquet sees that, not only Spark.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+CHECKPOINT: Final = "_checkpoint"
+
+
+class JobError(Exception):
+    """A job can not do what it was asked; the text is for its user."""
+
+
+class Target(Protocol):
+    """Where batches go; writing one twice must be the same as writing it once."""
+
+    def write(self, batch: DataFrame, number: int, query: str) -> None:
+        """Write a micro-batch of a query, unless it is there."""
+
+
+class ParquetTarget:
+    """A folder with a sub-folder for each day and batch.
+
+    Args:
+        folder: on a file system of this machine, or mounted.
+        day: tells the day of a row; None: no folders for days.
+    """
+
+    def __init__(self, folder: Path, day: Column | None) -> None:
+        self._folder = folder
+        self._day = day
+
+    def write(self, batch: DataFrame, number: int, query: str) -> None:  # noqa: ARG002 - one query a folder
+        """Replace the batch's own folders."""
+        from pyspark.sql import functions as f
+
+        keys = ["batch"]
+        if self._day is not None:
+            batch = batch.withColumn("day", f.coalesce(self._day, f.lit("unknown")))
+            keys = ["day", "batch"]
+        (
+            batch.withColumn("batch", f.lit(f"{number:08d}"))
+            .write.mode("overwrite")
+            .option("partitionOverwriteMode", "dynamic")
+            .partitionBy(*keys)
+            .parquet(str(self._folder))
+        )
+
+
+def start(
+    frame: DataFrame, folder: Path, target: Target, follow: str | None, tell: Callable[[int], None]
+) -> StreamingQuery:
+    """Begin to move batches, or go on where the last run ended.
+
+    Args:
+        frame: of ``readStream``.
+        folder: keeps the checkpoint.
+        target: where batches go.
+        follow: how often to look for more (``"10 seconds"``); None: take what is there now, and end.
+        tell: is told the number of each batch that is done.
+
+    Raises:
+        JobError: there is data without its checkpoint: its rows would come a second time.
+    """
+    checkpoint = folder / CHECKPOINT
+    if not checkpoint.exists() and folder.exists() and any(folder.iterdir()):
+        raise JobError(
+            f"{folder} is not empty and has no {CHECKPOINT}: what it holds would be written once more; choose a new folder"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def take(batch: DataFrame, number: int) -> None:
+        query = json.loads((checkpoint / "metadata").read_text(encoding="utf-8"))["id"]
+        target.write(batch, number, query)
+        tell(number)
+
+    writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", str(checkpoint.resolve()))
+    trigger = writer.trigger(availableNow=True) if follow is None else writer.trigger(processingTime=follow)
+    return trigger.start()
+
+
+def committed(folder: Path) -> int:
+    """The number of the last batch that Spark will not try again; -1 before the first."""
+    commits = folder / CHECKPOINT / "commits"
+    return max((int(each.name) for each in commits.glob("*") if each.name.isdigit()), default=-1)

@@ -1,0 +1,173 @@
+"""``rillet pipeline deadletter list|show|requeue STREAM``: look at dead letters, and give them another chance.
+
+Requeueing adds the entry to its stream again (under a new id, since streams only grow) and takes the letter away, in one
+transaction: it is always in one of the two places.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from .. import ids
+from ..dead_letters import DeadLetter
+from ..moments import show_moment
+from ..wire import Wire, WireError, checked
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+_PAGE: Final = 500
+
+
+class Letter(NamedTuple):
+    """An entry of a dead-letter stream: its id there, and what it holds."""
+
+    letter_id: int
+    dead: DeadLetter
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words of the verb."""
+    from ..cli import add_endpoint_arguments
+
+    parser.add_argument(
+        "action", choices=("list", "show", "requeue"), help="count by reason, show, or give another chance"
+    )
+    parser.add_argument("letters", metavar="STREAM", help="the dead-letter stream")
+    parser.add_argument(
+        "ids", nargs="*", metavar="ID", help="only these letters (ids in the dead-letter stream)"
+    )
+    parser.add_argument("--stream", help="only letters of this stream")
+    parser.add_argument("--group", help="only letters of this group")
+    parser.add_argument("--reason", metavar="REGEX", help="only letters whose reason has this in it")
+    parser.add_argument("--to", metavar="STREAM", help="requeue here instead of the stream it came from")
+    parser.add_argument(
+        "--all", action="store_true", help="requeue all letters: asked for where nothing else is said"
+    )
+    add_endpoint_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do it; 1 if it could not, 2 if the words do not say what to requeue."""
+    from ..cli import endpoint_options
+    from ..options import Endpoint, OptionError, Options
+
+    is_chosen = bool(arguments.ids or arguments.stream or arguments.group or arguments.reason)
+    if arguments.action == "requeue" and not (is_chosen or arguments.all):
+        sys.stderr.write(
+            "rillet pipeline deadletter: say which to requeue: ids, --stream, --group, --reason or --all\n"
+        )
+        return 2
+    try:
+        with Wire(Endpoint.of(Options(endpoint_options(arguments)))) as wire:
+            found = choose(
+                read_letters(wire, arguments.letters, arguments.ids),
+                arguments.stream, arguments.group, arguments.reason,
+            )  # fmt: skip
+            if arguments.action == "requeue":
+                moved = requeue(wire, arguments.letters, found, arguments.to)
+                sys.stdout.write(f"{moved:,} letters were requeued\n")
+            else:
+                lines = _shown(found) if arguments.action == "show" else _counted(found)
+                sys.stdout.writelines(f"{line}\n" for line in lines)
+    except (WireError, OptionError, ValueError) as error:
+        sys.stderr.write(f"rillet pipeline deadletter: {error}\n")
+        return 1
+    return 0
+
+
+def read_letters(wire: Wire, stream: str, wanted: list[str] | None = None) -> Iterator[Letter]:
+    """The letters of a stream, oldest first; entries that are no letters are left out.
+
+    Raises:
+        ValueError: a wanted id is none.
+        WireError: the key is no stream, or the server is gone.
+    """
+    if wanted:
+        pages = [
+            wire.call("XRANGE", stream, text, text) for text in (ids.text(ids.parse(word)) for word in wanted)
+        ]
+        yield from (letter for page in pages for letter in _letters(page))
+        return
+    after = "-"
+    while page := wire.call("XRANGE", stream, after, "+", "COUNT", _PAGE):
+        yield from _letters(page)
+        after = f"({page[-1][0].decode()}"
+
+
+def choose(
+    letters: Iterator[Letter], stream: str | None, group: str | None, reason: str | None
+) -> Iterator[Letter]:
+    """Those of a stream, of a group, or with a reason that a pattern is found in."""
+    pattern = re.compile(reason or "")
+    return (
+        each
+        for each in letters
+        if stream in {None, each.dead.stream}
+        and group in {None, each.dead.group}
+        and pattern.search(each.dead.reason)
+    )
+
+
+def requeue(wire: Wire, stream: str, letters: Iterator[Letter], to: str | None = None) -> int:
+    """Move letters back into their streams, each exactly once; how many.
+
+    Somebody who requeues the same letters at the same time takes none twice: the dead-letter stream is watched.
+
+    Raises:
+        WireError: the server refuses, or is gone; letters that are still there may be requeued again.
+    """
+    moved = 0
+    for letter in letters:
+        text = ids.text(letter.letter_id)
+        while True:
+            wire.call("WATCH", stream)
+            if not wire.call("XRANGE", stream, text, text):
+                wire.call("UNWATCH")
+                break
+            target = to or letter.dead.stream
+            replies = checked(
+                wire.pipeline(
+                    [
+                        ("MULTI",),
+                        ("XADD", target, "*", *letter.dead.fields),
+                        ("XDEL", stream, text),
+                        ("EXEC",),
+                    ]
+                )
+            )
+            if replies[-1] is not None:
+                checked(replies[-1])
+                moved += 1
+                break
+    return moved
+
+
+def _letters(page: list[Any]) -> Iterator[Letter]:
+    for letter_id, words in page:
+        try:
+            yield Letter(ids.parse(letter_id), DeadLetter.of_words(words))
+        except ValueError:
+            continue
+
+
+def _counted(letters: Iterator[Letter]) -> Iterator[str]:
+    counts = Counter((each.dead.stream, each.dead.group, each.dead.reason) for each in letters)
+    if not counts:
+        yield "no letters"
+    for (stream, group, reason), count in counts.most_common():
+        yield f"{count:>8,}  {stream} > {group}: {reason}"
+
+
+def _shown(letters: Iterator[Letter]) -> Iterator[str]:
+    for letter_id, dead in letters:
+        when = show_moment(ids.split(letter_id)[0])
+        yield f"{ids.text(letter_id)}  {when}  {dead.stream} {ids.text(dead.stream_id)}"
+        yield f"    {dead.group}, {dead.consumer}: {dead.reason}"
+        pairs = zip(dead.fields[::2], dead.fields[1::2], strict=False)
+        for name, value in pairs:
+            yield f"    {name.decode(errors='backslashreplace')} = {value.decode(errors='backslashreplace')}"

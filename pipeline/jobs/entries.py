@@ -1,0 +1,164 @@
+"""The entries of a stream as they were: out of the Parquet that ``ingest`` wrote, or out of an append-only folder."""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from .. import ids
+from .batches import JobError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pyarrow as pa
+
+_SOME: Final = 10_000
+
+
+class Entry(NamedTuple):
+    """An entry: its id as a number, and its fields and values one after the other."""
+
+    stream_id: int
+    words: list[bytes]
+
+
+def read_entries(source: Path, stream: str, first: int, last: int, *, db: int = 0) -> Iterator[Entry]:
+    """The entries of a stream between two ids, both included, in order.
+
+    Args:
+        source: the folder of an ingest job (with the default columns), or an append-only folder, manifest or file.
+        stream: its name.
+        first: the smallest id.
+        last: the greatest id.
+        db: the database, for append-only files.
+
+    Raises:
+        JobError: the source is neither.
+        LedgerError: the append-only file can not be read.
+    """
+    if not source.exists():
+        raise JobError(f"{source} does not exist")
+    if source.is_file() or any(source.glob("*.manifest")):
+        return _aof_entries(str(source), stream, first, last, db)
+    return _parquet_entries(source, stream, first, last)
+
+
+def _aof_entries(source: str, stream: str, first: int, last: int, db: int) -> Iterator[Entry]:
+    """All that was ever added, deleted since or not; entries of a key that was renamed are of its old name."""
+    from ..ledger.folder import read_folder
+    from ..ledger.parse import open_path
+    from ..ledger.scan import START, Walk
+
+    key = stream.encode()
+    for part in read_folder(source):
+        with open_path(part.path) as file:
+            if part.is_base and part.is_whole():
+                for entry in _base_entries(file, key, db):
+                    if first <= entry.stream_id <= last:
+                        yield entry
+            walk = Walk(START)
+            at_db = 0
+            for segment in walk.segments(file.read):
+                for words in segment.commands:
+                    name = words[0].upper()
+                    if name == b"SELECT":
+                        at_db = int(words[1])
+                    elif name == b"XADD" and words[1] == key and at_db == db:
+                        found = _added(words)
+                        if found is not None and first <= found.stream_id <= last:
+                            yield found
+
+
+def _added(words: list[bytes]) -> Entry | None:
+    """What an XADD record added; None where a producer repeated itself."""
+    from ..ledger.events import Recorder
+
+    place, _, _ = Recorder._limits(words, 2)  # noqa: SLF001 - the one who knows XADD's options
+    if b"*" in words[place]:
+        return None
+    return Entry(ids.parse(words[place]), words[place + 1 :])
+
+
+def _base_entries(file: Any, key: bytes, db: int) -> Iterator[Entry]:
+    """The entries of a stream in an RDB base, whose bytes are taken off the file; none if it is no RDB."""
+    from ...storage.keyspace import Keyspace
+    from ...storage.rdb import ByteSource, is_rdb, load_rdb
+    from ...storage.stream import Stream
+
+    source = ByteSource(file.read)
+    if not is_rdb(source):
+        file.seek(0)
+        return
+    keyspace = Keyspace(1 << 14)
+    keyspace.expiring = False
+    for _ in load_rdb(source, keyspace, skip_unknown=True):
+        pass
+    file.seek(source.position)
+    value = keyspace.databases[db].entries.get(key)
+    if isinstance(value, Stream):
+        for stream_id, _, payload in value.iter_entries():
+            yield Entry(stream_id, _fields(payload))
+
+
+def _fields(payload: bytes) -> list[bytes]:
+    import hiredis
+
+    reader = hiredis.Reader()
+    reader.feed(payload)
+    found: list[bytes] = reader.gets()
+    return found
+
+
+def _parquet_entries(source: Path, stream: str, first: int, last: int) -> Iterator[Entry]:
+    """Files that overlap are merged, at most those open at once."""
+    import pyarrow.dataset as ds
+
+    dataset = ds.dataset(source, format="parquet", partitioning=None)
+    missing = {"stream", "id_key", "fields"} - set(dataset.schema.names)
+    if missing:
+        raise JobError(
+            f"{source} has no column {', '.join(sorted(missing))}: only what ingest wrote without --schema can be replayed"
+        )
+    low, high = ids.key(first), ids.key(last)
+    wanted = (ds.field("stream") == stream) & (ds.field("id_key") >= low) & (ds.field("id_key") <= high)
+    waiting = sorted(
+        (_least(fragment), number, fragment) for number, fragment in enumerate(dataset.get_fragments())
+    )
+    waiting.reverse()
+    heap: list[tuple[bytes, int, list[bytes], Iterator[tuple[bytes, list[bytes]]]]] = []
+    while waiting or heap:
+        while waiting and (not heap or waiting[-1][0] <= heap[0][0]):
+            _, number, fragment = waiting.pop()
+            rows = _rows(fragment.to_table(columns=["id_key", "fields"], filter=wanted))
+            if (head := next(rows, None)) is not None:
+                heapq.heappush(heap, (head[0], number, head[1], rows))
+        if not heap:
+            continue
+        key, number, words, rows = heap[0]
+        yield Entry(ids.from_key(key), words)
+        if (following := next(rows, None)) is None:
+            heapq.heappop(heap)
+        else:
+            heapq.heapreplace(heap, (following[0], number, following[1], rows))
+
+
+def _least(fragment: Any) -> bytes:
+    """A key that is not above those of a file."""
+    metadata = fragment.metadata
+    column = metadata.schema.names.index("id_key")
+    found = [metadata.row_group(group).column(column).statistics for group in range(metadata.num_row_groups)]
+    return min((each.min if each is not None and each.has_min_max else b"" for each in found), default=b"")
+
+
+def _rows(table: pa.Table) -> Iterator[tuple[bytes, list[bytes]]]:
+    ordered = table.sort_by("id_key")
+    for batch in ordered.to_batches(_SOME):
+        keys, fields = (column.to_pylist() for column in batch.columns)
+        for key, pairs in zip(keys, fields, strict=True):
+            yield key, [word for pair in pairs for word in (_bytes(pair["name"]), _bytes(pair["value"]))]
+
+
+def _bytes(word: str | bytes) -> bytes:
+    return word.encode() if isinstance(word, str) else word

@@ -1,0 +1,51 @@
+"""``rillet pipeline ingest --streams orders --out DIR``: streams into Parquet, Delta or Iceberg, each entry once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import running
+
+if TYPE_CHECKING:
+    import argparse
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_MOST_ROWS = "100000"  # of a batch, unless asked otherwise: a lake's batch goes through the driver
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words of the verb."""
+    from ..cli import add_endpoint_arguments
+
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--streams", metavar="NAMES", help="names, with commas between them")
+    which.add_argument("--streams-pattern", metavar="GLOB", help="all streams that match, new ones too")
+    parser.add_argument(
+        "--schema", metavar="DDL", help="columns to make of the entries: 'id STRING, amount BIGINT'"
+    )
+    running.add_target_arguments(parser)
+    add_endpoint_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Move what is there, or what comes."""
+    from ..cli import endpoint_options
+
+    def read(spark: SparkSession) -> tuple[DataFrame, Column | None]:
+        from pyspark.sql import functions as f
+
+        options = {"startingOffsets": "earliest", "maxRowsPerTrigger": _MOST_ROWS}
+        options |= endpoint_options(arguments) | running.given_options(arguments)
+        if arguments.streams:
+            options["streams"] = arguments.streams
+        else:
+            options["streamsPattern"] = arguments.streams_pattern
+        reader = spark.readStream.format("redis-streams").options(**options)
+        if arguments.schema:
+            reader = reader.schema(arguments.schema)
+        frame = reader.load()
+        day = f.date_format("ts", "yyyy-MM-dd") if "ts" in frame.columns else None
+        return frame, day
+
+    return running.run(arguments, "ingest", read)

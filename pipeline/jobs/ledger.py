@@ -1,0 +1,35 @@
+"""``rillet pipeline ledger AOF_DIR --out DIR``: the delivery ledger into Parquet, Delta or Iceberg, each event once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import running
+
+if TYPE_CHECKING:
+    import argparse
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words of the verb."""
+    parser.add_argument("aof", metavar="AOF_DIR", help="appendonlydir of a server, or its manifest")
+    running.add_target_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Move what is there, or what comes."""
+
+    def read(spark: SparkSession) -> tuple[DataFrame, Column | None]:
+        from pyspark.sql import functions as f
+
+        frame = (
+            spark.readStream.format("redis-aof")
+            .options(**running.given_options(arguments))
+            .load(arguments.aof)
+        )
+        when = f.coalesce("clock_ms", f.when(f.col("event").isin("delivered", "claimed"), f.col("at_ms")))
+        return frame, f.date_format(f.timestamp_millis(when), "yyyy-MM-dd")
+
+    return running.run(arguments, "ledger", read)

@@ -1,0 +1,194 @@
+"""``rillet pipeline replay SOURCE --stream orders --to orders-again``: entries of the past into a stream, once.
+
+With their ids (the default) a replay that was cut short goes on where the target ends. With new ids it goes on where it
+was, too, because each chunk's XADDs and the id it came to are one transaction (``rillet:replay:…`` beside the target).
+``--rate`` sends so many a second; ``--speed 2`` keeps the distances in time between the ids, at double speed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from .. import ids
+from ..ledger.errors import LedgerError
+from ..moments import read_moment
+from ..wire import Wire, WireError, checked
+from .batches import JobError
+from .entries import read_entries
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable, Iterator
+
+    from .entries import Entry
+
+_CHUNK: Final = 500
+_LONGEST_CHUNK_SECONDS: Final = 0.1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words of the verb."""
+    from ..cli import add_endpoint_arguments
+
+    parser.add_argument("source", metavar="SOURCE", help="the --out of an ingest job, or an appendonlydir")
+    parser.add_argument("--stream", required=True, help="whose entries")
+    parser.add_argument(
+        "--source-db", type=int, default=0, metavar="N", help="its database in an append-only file"
+    )
+    parser.add_argument("--to", metavar="STREAM", help="where to (default: the stream of the same name)")
+    parser.add_argument(
+        "--from", dest="first", metavar="ID_OR_TIME", help="the first entry, or the time to begin at"
+    )
+    parser.add_argument(
+        "--until", dest="last", metavar="ID_OR_TIME", help="the last entry, or the time to end before"
+    )
+    parser.add_argument(
+        "--ids", choices=("keep", "new"), default="keep", help="keep the ids, or let the server give new ones"
+    )
+    pace = parser.add_mutually_exclusive_group()
+    pace.add_argument("--rate", type=float, metavar="N", help="so many entries a second")
+    pace.add_argument("--speed", type=float, metavar="X", help="as they came, X times as fast")
+    add_endpoint_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Replay; 1 if it could not."""
+    from ..cli import endpoint_options
+    from ..options import Endpoint, Options
+
+    try:
+        first = _bound(arguments.first, 0)
+        last = _bound(arguments.last, ids.MAX_ID, ends=True)
+        source = Path(arguments.source)
+        entries = read_entries(source, arguments.stream, first, last, db=arguments.source_db)
+        if arguments.rate is not None:
+            entries = at_rate(entries, arguments.rate)
+        elif arguments.speed is not None:
+            entries = at_speed(entries, arguments.speed)
+        target = arguments.to or arguments.stream
+        with Wire(Endpoint.of(Options(endpoint_options(arguments)))) as wire:
+            chunked = chunks(entries)
+            if arguments.ids == "keep":
+                sent, old = send_with_ids(wire, target, chunked)
+            else:
+                sent, old = send_anew(
+                    wire, target, _marker(target, source, arguments.stream, first, last), chunked
+                )
+    except (JobError, LedgerError, WireError, ValueError, OSError) as error:
+        sys.stderr.write(f"rillet pipeline replay: {error}\n")
+        return 1
+    there = f"; {old:,} were there already" if old else ""
+    sys.stdout.write(f"{sent:,} entries went into {target}{there}\n")
+    return 0
+
+
+def at_rate(
+    entries: Iterable[Entry], rate: float, clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[Entry]:  # fmt: skip
+    """Let so many entries through each second."""
+    begun = clock()
+    for number, entry in enumerate(entries):
+        if (early := begun + number / rate - clock()) > 0:
+            sleep(early)
+        yield entry
+
+
+def at_speed(
+    entries: Iterable[Entry], speed: float, clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[Entry]:  # fmt: skip
+    """Let entries through at the distances of their ids, so many times as fast."""
+    begun, origin = clock(), None
+    for entry in entries:
+        ms, _ = ids.split(entry.stream_id)
+        origin = ms if origin is None else origin
+        if (early := begun + (ms - origin) / 1000 / speed - clock()) > 0:
+            sleep(early)
+        yield entry
+
+
+def chunks(entries: Iterable[Entry], clock: Callable[[], float] = time.monotonic) -> Iterator[list[Entry]]:
+    """Entries in portions: as many as came within a moment, at most some hundred."""
+    chunk: list[Entry] = []
+    begun = clock()
+    for entry in entries:
+        chunk.append(entry)
+        if len(chunk) >= _CHUNK or clock() - begun >= _LONGEST_CHUNK_SECONDS:
+            yield chunk
+            chunk, begun = [], clock()
+    if chunk:
+        yield chunk
+
+
+def send_with_ids(wire: Wire, target: str, portions: Iterable[list[Entry]]) -> tuple[int, int]:
+    """Add entries under their own ids; those at or below the target's last one are taken to be there.
+
+    Returns:
+        How many were added, and how many were there.
+
+    Raises:
+        WireError: the server refuses one, or is gone; a replay may be started again.
+    """
+    sent = old = 0
+    top = _last_id(wire, target)
+    for portion in portions:
+        fresh = [entry for entry in portion if entry.stream_id > top]
+        old += len(portion) - len(fresh)
+        checked(wire.pipeline([("XADD", target, ids.text(each.stream_id), *each.words) for each in fresh]))
+        if fresh:
+            top = fresh[-1].stream_id
+        sent += len(fresh)
+    return sent, old
+
+
+def send_anew(wire: Wire, target: str, marker: str, portions: Iterable[list[Entry]]) -> tuple[int, int]:
+    """Add entries under new ids, remembering in the same transactions how far it came.
+
+    Returns:
+        As ``send_with_ids``.
+
+    Raises:
+        WireError: the server refuses one, or is gone; a replay may be started again.
+    """
+    sent = old = 0
+    found = wire.call("GET", marker)
+    top = -1 if found is None else ids.parse(found)
+    for portion in portions:
+        fresh = [entry for entry in portion if entry.stream_id > top]
+        old += len(portion) - len(fresh)
+        if not fresh:
+            continue
+        top = fresh[-1].stream_id
+        adds: list[tuple[str | bytes, ...]] = [("XADD", target, "*", *each.words) for each in fresh]
+        replies = checked(wire.pipeline([("MULTI",), *adds, ("SET", marker, ids.text(top)), ("EXEC",)]))
+        checked(replies[-1])
+        sent += len(fresh)
+    return sent, old
+
+
+def _last_id(wire: Wire, target: str) -> int:
+    if not wire.call("EXISTS", target):
+        return -1
+    told = wire.call("XINFO", "STREAM", target)
+    return ids.parse(dict(zip(told[::2], told[1::2], strict=True))[b"last-generated-id"])
+
+
+def _marker(target: str, source: Path, stream: str, first: int, last: int) -> str:
+    """One name for one replay, in the target's hash slot."""
+    what = f"{source.resolve()} {stream} {first} {last}"
+    return f"rillet:replay:{{{target}}}:{hashlib.sha256(what.encode()).hexdigest()[:16]}"
+
+
+def _bound(word: str | None, default: int, *, ends: bool = False) -> int:
+    """An id (``5-0``), or the edge of a moment: milliseconds or an ISO time, which ends before it begins."""
+    if word is None:
+        return default
+    if "-" in word and word.replace("-", "", 1).isdigit():
+        return ids.parse(word)
+    edge = ids.from_ms(read_moment(word))
+    return max(edge - 1, 0) if ends else edge

@@ -1,0 +1,72 @@
+"""Micro-batches into Delta (delta-rs) and Iceberg (PyIceberg), each once: no jars, ``pip install 'rillet[lake]'``.
+
+Both tables remember in their own transactions which batch of which query was the last, so that a batch that is tried
+again, even by a restarted driver, is left out. Rows pass through the driver: keep batches moderate
+(``maxRowsPerTrigger``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+
+_QUERY: Final = "rillet.query"
+_BATCH: Final = "rillet.batch"
+
+
+class DeltaTarget:
+    """A Delta table in a folder; the batch is the version of an application transaction named after the query."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "delta"
+
+    def write(self, batch: DataFrame, number: int, query: str) -> None:
+        """Append the rows of a batch, unless the table has them."""
+        from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+        path = str(self._folder)
+        if DeltaTable.is_deltatable(path):
+            last = DeltaTable(path).transaction_version(query)
+            if last is not None and last >= number:
+                return
+        properties = CommitProperties(app_transactions=[Transaction(query, number)])
+        write_deltalake(path, batch.toArrow(), mode="append", commit_properties=properties)
+
+
+class IcebergTarget:
+    """An Iceberg table of a catalog in an SQLite file; query and batch stand in the summary of each snapshot."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._folder = folder
+        self._name = name
+
+    def write(self, batch: DataFrame, number: int, query: str) -> None:
+        """Append the rows of a batch, unless the table has them."""
+        rows = batch.toArrow()
+        table = self.table(rows.schema)
+        if self._last_batch(table, query) >= number:
+            return
+        table.append(rows, snapshot_properties={_QUERY: query, _BATCH: str(number)})
+
+    def table(self, schema: Any = None) -> Any:
+        """The table (pyiceberg's); it is made if it is not there and a schema (pyarrow's) is given."""
+        from pyiceberg.catalog.sql import SqlCatalog
+
+        folder = self._folder.resolve()
+        catalog = SqlCatalog(
+            "rillet", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse"
+        )
+        if schema is None:
+            return catalog.load_table(self._name)
+        catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
+        return catalog.create_table_if_not_exists(self._name, schema)
+
+    @staticmethod
+    def _last_batch(table: Any, query: str) -> int:
+        snapshots = reversed(table.metadata.snapshots)
+        summaries = (each.summary.additional_properties for each in snapshots if each.summary is not None)
+        return next((int(each[_BATCH]) for each in summaries if each.get(_QUERY) == query), -1)

@@ -1,0 +1,5 @@
+"""A report from the ledger: what was delivered, how often, how fast it was acknowledged, and who left what behind.
+
+``tables`` asks Spark SQL, ``figures`` draws, ``page`` writes the HTML,
+``command`` is ``rillet pipeline report``.
+"""

@@ -1,0 +1,329 @@
+"""The tables of a report: Spark SQL over two Parquet tables, ``ledger`` (rows of the files) and ``spans``.
+
+Times are Unix milliseconds of the server. Where the files have no annotations (``aof-timestamp-enabled``) the time of a
+row is that of the last delivery or entry before it in its stream: good enough for plots, and said on the page.
+Percentiles are exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ..ledger import views
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+REPLAYED: Final = "replayed"  # what the names of the ledger's own views begin with
+
+# Ids are often times, but 1-0 or 5-0 is none: from 2001 to 2286.
+_IS_TIME: Final = "between 1000000000000 and 9999999999999"
+
+EVENTS: Final = f"""
+    SELECT *, if(ordinal < 0, null, coalesce(clock_ms, last_value(
+        if(event in ('added', 'delivered', 'claimed') and ordinal >= 0 and at_ms {_IS_TIME}, at_ms, null), true)
+        OVER (PARTITION BY db, stream ORDER BY file_seq, ordinal))) AS ms
+    FROM ledger
+"""  # noqa: S608 - constants of this file
+
+BOUNDS: Final = """
+    SELECT count(*) AS events, coalesce(min(ms), 0) AS from_ms, coalesce(max(ms), 0) AS until_ms,
+        count_if(ordinal >= 0) AS happened, count_if(ordinal >= 0 and clock_ms is not null) AS timed,
+        coalesce(bool_or(clock_ms % 1000 <> 0), false) AS precise,
+        max(struct(file_seq, ordinal)) AS last
+    FROM events
+"""
+
+# The last row at or before a moment. Rows without a time, at the beginning, are before all moments.
+POSITION: Final = """
+    SELECT max(struct(file_seq, ordinal)) AS last FROM events WHERE coalesce(ms, 0) <= {at}
+"""
+
+# A delivery is a span that somebody held; how long one took is told from the delivery to what ended it.
+HELD: Final = """
+    SELECT *,
+        if(began = 'first', at_ms, coalesce(from_clock_ms, at_ms)) AS began_ms,
+        until_clock_ms AS ended_ms,
+        if(retry_count > 1000000000000000000, null, retry_count) AS deliveries,
+        sum(if(began in ('first', 'found'), 1, 0)) OVER (
+            PARTITION BY db, stream, `group`, entry_id ORDER BY from_seq, from_ordinal) AS life
+    FROM spans
+"""
+
+# A message of a group, from its first delivery to its end.
+MESSAGES: Final = f"""
+    SELECT db, stream, `group`, entry_id, life,
+        min(began_ms) AS first_ms, max(ended_ms) AS ended_ms,
+        max_by(ended, struct(from_seq, from_ordinal)) AS ended,
+        max_by(consumer, struct(from_seq, from_ordinal)) AS consumer,
+        max_by(began_ms, struct(from_seq, from_ordinal)) AS last_ms,
+        max(greatest(coalesce(deliveries, 0), 1)) AS deliveries,
+        count(consumer) AS handed, count(distinct consumer) AS consumers,
+        concat_ws(' → ', array_compact(transform(array_sort(collect_list(struct(from_seq, from_ordinal, consumer))),
+            each -> each.consumer))) AS path,
+        bool_or(began = 'nacked') AS nacked,
+        max(if(added_ms {_IS_TIME}, added_ms, null)) AS added_ms
+    FROM held GROUP BY db, stream, `group`, entry_id, life
+"""  # noqa: S608 - constants of this file
+
+_SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
+_STEPS: Final = (
+    *(n * 10**power for power in range(3) for n in (1, 2, 5)),
+    *(n * _SECOND for n in (1, 2, 5, 10, 15, 30)),
+    *(n * _MINUTE for n in (1, 2, 5, 10, 15, 30)),
+    *(n * _HOUR for n in (1, 2, 3, 6, 12)),
+)
+
+_OF_GROUP: Final = "db, stream, `group`"
+
+_PERCENTILES: Final = """
+    count({0}) AS `{1}_count`, percentile({0}, 0.5) AS `{1}_p50`, percentile({0}, 0.9) AS `{1}_p90`,
+    percentile({0}, 0.99) AS `{1}_p99`, max({0}) AS `{1}_max`
+"""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user may choose.
+
+    Attributes:
+        at_ms: the moment of the pending lists; None: the end of the ledger.
+        poison_from: from so many deliveries on a message is poison.
+        abandoned_ms: a consumer silent for so long is abandoned.
+        points: of a curve over time.
+    """
+
+    at_ms: int | None = None
+    poison_from: int = 3
+    abandoned_ms: int = 60_000
+    points: int = 160
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What the ledger spans, and how well it is timed.
+
+    Attributes:
+        is_timed: whether all but a few rows, at the beginning, have a time of their own.
+        precise: whether the annotations have milliseconds.
+        at_ms: the moment of the pending lists.
+        position: of the last row that counts for them.
+        step_ms: the width of a point in curves over time.
+    """
+
+    events: int
+    from_ms: int
+    until_ms: int
+    is_timed: bool
+    precise: bool
+    at_ms: int
+    position: tuple[int, int]
+    step_ms: int
+
+
+def look(spark: SparkSession, settings: Settings) -> Bounds:
+    """Make the view ``events`` of the table ``ledger``, and see what it spans.
+
+    Raises:
+        ValueError: the ledger is empty.
+    """
+    spark.sql(EVENTS).createOrReplaceTempView("events")
+    found = spark.sql(BOUNDS).collect()[0]
+    if not found.events:
+        raise ValueError("the append-only file holds nothing about streams")
+    at_ms = found.until_ms if settings.at_ms is None else settings.at_ms
+    last = found.last
+    if settings.at_ms is not None:
+        last = spark.sql(POSITION.format(at=settings.at_ms)).collect()[0].last
+    position = (-1, 0) if last is None else (last.file_seq, last.ordinal)
+    least = (found.until_ms - found.from_ms + 1) / settings.points
+    step = next((step for step in _STEPS if step >= least), None) or -(-int(least) // _DAY) * _DAY
+    return Bounds(
+        found.events, found.from_ms, found.until_ms, found.timed >= 0.99 * found.happened, found.precise,
+        at_ms, position, step,
+    )  # fmt: skip
+
+
+def define(spark: SparkSession) -> None:
+    """Make the views ``held`` and ``messages`` of the table ``spans``, which the views of the ledger then read, too."""
+    spark.table("spans").createOrReplaceTempView(f"{REPLAYED}_spans")
+    spark.sql(HELD).createOrReplaceTempView("held")
+    spark.sql(MESSAGES).createOrReplaceTempView("messages")
+
+
+def groups(spark: SparkSession, _: Bounds, __: Settings) -> DataFrame:
+    """Per group: messages, deliveries, how many again, what became of them, and how long acknowledging took."""
+    first = _PERCENTILES.format("if(ended = 'acked', greatest(ended_ms - first_ms, 0), null)", "ack")
+    whole = _PERCENTILES.format("if(ended = 'acked', greatest(ended_ms - added_ms, 0), null)", "total")
+    return spark.sql(f"""
+        SELECT {_OF_GROUP}, count(*) AS messages, sum(handed) AS deliveries,
+            sum(greatest(handed - 1, 0)) AS redeliveries, count_if(handed > 1) AS redelivered,
+            sum(greatest(handed - 1, 0)) / sum(handed) AS redelivery_rate,
+            count_if(ended = 'acked') AS acked, count_if(ended is null) AS pending,
+            count_if(ended is not null and ended <> 'acked') AS lost, max(deliveries) AS most_deliveries,
+            {first}, {whole}
+        FROM messages GROUP BY {_OF_GROUP} ORDER BY messages DESC, {_OF_GROUP}
+    """)  # noqa: S608 - constants of this file
+
+
+def times(spark: SparkSession, _: Bounds, __: Settings) -> DataFrame:
+    """Per group: the whole distribution of time from first delivery to acknowledgement, percentile by percentile."""
+    marks = [each / 200 for each in range(1, 200)] + [0.999, 1.0]
+    return spark.sql(f"""
+        SELECT {_OF_GROUP}, explode(arrays_zip(marks, took)) AS each FROM (
+            SELECT {_OF_GROUP}, array({", ".join(f"{mark}D" for mark in marks)}) AS marks,
+                percentile(greatest(ended_ms - first_ms, 0), array({", ".join(map(str, marks))})) AS took
+            FROM messages WHERE ended = 'acked' AND ended_ms is not null AND first_ms is not null
+            GROUP BY {_OF_GROUP})
+    """).selectExpr("db", "stream", "`group`", "each.marks AS share", "each.took AS ms")  # noqa: S608 - as above
+
+
+def repeats(spark: SparkSession, _: Bounds, __: Settings) -> DataFrame:
+    """Per group: how many messages were delivered once, twice, and so on."""
+    return spark.sql(f"""
+        SELECT {_OF_GROUP}, greatest(handed, deliveries) AS deliveries, count(*) AS messages FROM messages
+        GROUP BY ALL ORDER BY {_OF_GROUP}, deliveries
+    """)  # noqa: S608 - as above
+
+
+def poison(spark: SparkSession, _: Bounds, settings: Settings) -> DataFrame:
+    """Messages delivered again and again, the worst first."""
+    return spark.sql(f"""
+        SELECT {_OF_GROUP}, entry_id, greatest(handed, deliveries) AS deliveries, consumers, path, consumer,
+            coalesce(ended, 'pending') AS state, first_ms, last_ms, ended_ms
+        FROM messages WHERE greatest(handed, deliveries) >= {settings.poison_from}
+        ORDER BY deliveries DESC, ended is null DESC, first_ms
+    """)  # noqa: S608 - as above
+
+
+def consumers(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
+    """Per consumer: what it got, took over, acknowledged and lost to others, how fast, and when it was last seen."""
+    took = _PERCENTILES.format("if(ended = 'acked', greatest(ended_ms - began_ms, 0), null)", "ack")
+    return spark.sql(f"""
+        SELECT {_OF_GROUP}, consumer, count(*) AS deliveries, count_if(began = 'first') AS first,
+            count_if(began = 'claimed') AS taken_over, count_if(began = 'repeated') AS repeated,
+            count_if(ended = 'acked') AS acked, count_if(ended = 'claimed') AS taken_away,
+            count_if(ended = 'nacked') AS given_back, count_if(ended is null) AS pending,
+            count_if(ended not in ('acked', 'claimed', 'nacked', 'repeated')) AS lost, {took},
+            max(greatest(began_ms, if(ended in ('acked', 'nacked', 'repeated'), ended_ms, null))) AS last_seen_ms,
+            {bounds.until_ms} - last_seen_ms AS silent_ms
+        FROM held WHERE consumer is not null
+        GROUP BY {_OF_GROUP}, consumer ORDER BY deliveries DESC, {_OF_GROUP}, consumer
+    """)  # noqa: S608 - as above
+
+
+def abandoned(spark: SparkSession, _: Bounds, settings: Settings) -> DataFrame:
+    """Consumers that fell silent with messages in their hands: still there, or taken over by others."""
+    return spark.sql(f"""
+        SELECT {_OF_GROUP}, consumer, pending, taken_away, last_seen_ms, silent_ms FROM consumers
+        WHERE silent_ms >= {settings.abandoned_ms} AND pending + taken_away > 0
+        ORDER BY pending DESC, taken_away DESC, silent_ms DESC
+    """)  # noqa: S608 - as above
+
+
+def pending(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
+    """The pending lists as of the moment asked for: what XPENDING would have said, entry by entry."""
+    from pyspark.sql.functions import expr
+
+    found = views.pending_at(spark, bounds.position, prefix=REPLAYED)
+    order = [f"cast(substring_index(entry_id, '-', {part}) AS decimal(20))" for part in (1, -1)]
+    return found.selectExpr(
+        "db", "stream", "`group`", "entry_id", "consumer", "retry_count AS deliveries", "at_ms AS delivered_ms",
+        f"greatest({bounds.at_ms} - at_ms, 0) AS idle_ms", "added_ms",
+    ).orderBy("db", "stream", "group", *map(expr, order))  # fmt: skip
+
+
+def traffic(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
+    """Point by point: entries added, first deliveries, deliveries again, acknowledgements."""
+    point = _point(bounds)
+    return spark.sql(f"""
+        WITH counted AS (
+            SELECT {point.format("ms")} AS point, 'added' AS what FROM events
+                WHERE event = 'added' AND ms is not null
+            UNION ALL SELECT {point.format("began_ms")}, if(began = 'first', 'delivered', 'redelivered') FROM held
+                WHERE began in ('first', 'claimed', 'repeated') AND consumer is not null
+            UNION ALL SELECT {point.format("ended_ms")}, 'acked' FROM held WHERE ended = 'acked')
+        SELECT {bounds.from_ms} + points.point * {bounds.step_ms} AS ms, count_if(what = 'added') AS added,
+            count_if(what = 'delivered') AS delivered, count_if(what = 'redelivered') AS redelivered,
+            count_if(what = 'acked') AS acked
+        FROM {_points(bounds)} points LEFT JOIN counted ON counted.point = points.point
+        GROUP BY points.point ORDER BY points.point
+    """)  # noqa: S608 - as above
+
+
+def lag(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
+    """Per group and point: entries not yet delivered, and entries pending, at its end.
+
+    Entries are numbered as they were added, anew whenever their key is deleted; a group has come as far as the number of
+    the last entry it was delivered, or was set to. Entries deleted unread count until the group has passed them.
+    """
+    point = _point(bounds)
+    return spark.sql(f"""
+        WITH lives AS (
+            SELECT *, coalesce({point.format("ms")}, 0) AS point,
+                sum(if(event in ('key-deleted', 'key-copied'), 1, 0)) OVER here AS life FROM events
+            WHERE stream is not null AND event in
+                ('added', 'delivered', 'group-created', 'group-set', 'group-destroyed', 'key-deleted', 'key-copied')
+            WINDOW here AS (PARTITION BY db, stream ORDER BY file_seq, ordinal)),
+        numbered AS (
+            SELECT *, sum(if(event = 'added', 1, 0)) OVER (
+                PARTITION BY db, stream, life ORDER BY file_seq, ordinal) AS number FROM lives),
+        entries AS (SELECT db, stream, life, entry_id, number FROM numbered WHERE event = 'added'),
+        steps AS (
+            SELECT n.db, n.stream, n.life, n.`group`, n.point, n.file_seq, n.ordinal, n.event = 'group-destroyed' AS gone,
+                CASE WHEN n.last_id = '$' THEN n.number WHEN n.event <> 'delivered' AND n.last_id = '0-0' THEN 0
+                    ELSE e.number END AS reached
+            FROM numbered n LEFT JOIN entries e ON e.db = n.db AND e.stream = n.stream AND e.life = n.life
+                AND e.entry_id = if(n.event = 'delivered', n.entry_id, n.last_id)
+            WHERE n.`group` is not null),
+        reached AS (
+            SELECT {_OF_GROUP}, life, point, max_by(reached, if(reached is null, null, struct(file_seq, ordinal))) AS reached,
+                max_by(gone, struct(file_seq, ordinal)) AS gone FROM steps GROUP BY ALL),
+        added AS (SELECT db, stream, life, point, max(number) AS added FROM numbered WHERE event = 'added' GROUP BY ALL),
+        lives_of AS (SELECT db, stream, life, min(point) AS since FROM lives GROUP BY ALL),
+        grid AS (
+            SELECT g.*, points.point, max_by(l.life, l.life) AS life
+            FROM (SELECT DISTINCT {_OF_GROUP} FROM steps) g CROSS JOIN {_points(bounds)} points
+            JOIN lives_of l ON l.db = g.db AND l.stream = g.stream AND l.since <= points.point GROUP BY ALL),
+        waiting AS (
+            SELECT grid.*,
+                last_value(added, true) OVER (PARTITION BY grid.db, grid.stream, grid.`group`, grid.life ORDER BY grid.point) AS added,
+                last_value(reached, true) OVER (PARTITION BY grid.db, grid.stream, grid.`group`, grid.life ORDER BY grid.point) AS reached,
+                last_value(gone, true) OVER (PARTITION BY grid.db, grid.stream, grid.`group`, grid.life ORDER BY grid.point) AS gone
+            FROM grid LEFT JOIN added USING (db, stream, life, point)
+            LEFT JOIN reached USING (db, stream, `group`, life, point)),
+        moves AS (
+            SELECT {_OF_GROUP}, greatest(coalesce({point.format("began_ms")}, 0), 0) AS point, 1 AS move FROM held
+            UNION ALL SELECT {_OF_GROUP}, coalesce({point.format("ended_ms")}, 0), -1 FROM held WHERE ended is not null),
+        moved AS (SELECT {_OF_GROUP}, point, sum(move) AS move FROM moves GROUP BY ALL)
+        SELECT {_OF_GROUP}, {bounds.from_ms} + point * {bounds.step_ms} AS ms,
+            if(gone or reached is null, 0, greatest(coalesce(added, 0) - reached, 0)) AS waiting,
+            greatest(coalesce(sum(move) OVER (PARTITION BY {_OF_GROUP} ORDER BY point), 0), 0) AS pending
+        FROM waiting LEFT JOIN moved USING (db, stream, `group`, point)
+        ORDER BY {_OF_GROUP}, point
+    """)  # noqa: S608 - as above
+
+
+def _point(bounds: Bounds) -> str:
+    """The number of the point that a time belongs to."""
+    return f"cast(floor(({{}} - {bounds.from_ms}) / {bounds.step_ms}) AS int)"
+
+
+def _points(bounds: Bounds) -> str:
+    last = (bounds.until_ms - bounds.from_ms) // bounds.step_ms
+    return f"(SELECT explode(sequence(0, {last})) AS point)"
+
+
+# In the order in which they are made: a later one may read an earlier one by its name.
+TABLES: Final = {
+    "groups": (groups, "messages and deliveries of each group"),
+    "times": (times, "time to acknowledge, percentile by percentile"),
+    "repeats": (repeats, "how often messages were delivered"),
+    "poison": (poison, "messages delivered again and again"),
+    "consumers": (consumers, "what each consumer did"),
+    "abandoned": (abandoned, "consumers that fell silent"),
+    "pending": (pending, "what was pending"),
+    "traffic": (traffic, "what happened when"),
+    "lag": (lag, "how far groups were behind, over time"),
+}

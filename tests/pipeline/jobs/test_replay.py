@@ -1,0 +1,195 @@
+"""Entries of the past, out of Parquet and append-only files, into streams: all of them, in order, once."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.servers import start_server
+
+from rillet.pipeline import ids
+from rillet.pipeline.cli import main
+from rillet.pipeline.jobs import replay
+from rillet.pipeline.jobs.batches import JobError
+from rillet.pipeline.jobs.entries import Entry, read_entries
+from rillet.pipeline.options import Endpoint
+from rillet.pipeline.wire import ServerError, Wire
+
+PAIR = pa.struct([("name", pa.string()), ("value", pa.binary())])
+KIND = pa.schema([("stream", pa.string()), ("id_key", pa.binary()), ("fields", pa.list_(PAIR))])
+
+
+def write(path, numbers, stream="s"):
+    """A file as ingest writes it: entries n-0 with two fields of the same name, in the order given."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = [
+        {"stream": stream, "id_key": ids.key(ids.join(n)), "fields": [{"name": "n", "value": b"%d" % n}] * 2}
+        for n in numbers
+    ]
+    pq.write_table(pa.Table.from_pylist(rows, schema=KIND), path)
+
+
+def entry(n):
+    return Entry(ids.join(n), [b"n", b"%d" % n] * 2)
+
+
+def everything(source, stream="s", first=0, last=ids.MAX_ID, **options):
+    return list(read_entries(source, stream, first, last, **options))
+
+
+def test_parquet_files_that_overlap_are_merged(tmp_path):
+    write(tmp_path / "day=a" / "batch=0" / "1.parquet", [5, 1, 9])
+    write(tmp_path / "day=a" / "batch=1" / "1.parquet", [2, 12, 7])
+    write(tmp_path / "day=b" / "batch=2" / "1.parquet", [20, 30])
+    write(tmp_path / "day=b" / "batch=2" / "2.parquet", [3], stream="other")
+    (tmp_path / "_checkpoint").mkdir()
+    (tmp_path / "_checkpoint" / "metadata").write_text("{}")
+    assert everything(tmp_path) == [entry(n) for n in (1, 2, 5, 7, 9, 12, 20, 30)]
+    some = everything(tmp_path, first=ids.join(5), last=ids.join(20))
+    assert some == [entry(n) for n in (5, 7, 9, 12, 20)]
+
+
+def test_other_parquet_is_refused(tmp_path):
+    pq.write_table(pa.table({"n": [1]}), tmp_path / "x.parquet")
+    with pytest.raises(JobError, match=r"no column fields, id_key, stream: only what ingest wrote"):
+        everything(tmp_path)
+    with pytest.raises(JobError, match="does not exist"):
+        everything(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("preamble", ["yes", "no"])
+@pytest.mark.parametrize("kind", ["rillet", "redis7"])
+def test_append_only_files_give_what_was_ever_added(kind, preamble):
+    keep = ("--aof-history-retention", "3600 1gb") if kind == "rillet" else ("--aof-disable-auto-gc", "yes")
+    flags = (
+        "--appendonly",
+        "yes",
+        "--aof-use-rdb-preamble",
+        preamble,
+        "--aof-timestamp-enabled",
+        "yes",
+        *keep,
+    )
+    with start_server(kind, *flags) as server:
+        with server.wire() as wire:
+            for n in range(1, 40):
+                wire.call("XADD", "s", "MAXLEN", "=", "5", f"{n}-0", "n", str(n), "n", "*1\r\n$3\r\nfoo\r\n")
+                if n == 20:
+                    wire.call("BGREWRITEAOF")
+                    while b"aof_rewrite_in_progress:1" in wire.call("INFO", "persistence").value:
+                        pass
+            wire.call("XADD", "t", "1-0", "a", "b")
+            wire.call("SELECT", "3")
+            wire.call("XADD", "s", "7-7", "in", "three")
+        server.stop()
+        folder = server.dir / "appendonlydir"
+        found = everything(folder)
+        assert [each.stream_id >> 64 for each in found] == list(range(1, 40))
+        assert found[4].words == [b"n", b"5", b"n", b"*1\r\n$3\r\nfoo\r\n"]
+        assert everything(folder, db=3) == [Entry(ids.join(7, 7), [b"in", b"three"])]
+        assert [each.stream_id for each in everything(folder, first=ids.join(5), last=ids.join(6))] == [
+            ids.join(5), ids.join(6),
+        ]  # fmt: skip
+
+
+def test_a_packed_base_is_read(tmp_path):
+    """A base that was gzipped by hand, and no history: the entries that were there, then those that came."""
+    with start_server("redis7", "--appendonly", "yes", folder=tmp_path) as server:
+        with server.wire() as wire:
+            wire.call("XADD", "s", "1-0", "n", "1")
+            wire.call("BGREWRITEAOF")
+            while b"aof_rewrite_in_progress:1" in wire.call("INFO", "persistence").value:
+                pass
+            wire.call("XADD", "s", "2-0", "n", "2")
+        server.stop()
+        [base] = (tmp_path / "appendonlydir").glob("*.base.rdb")
+        Path(f"{base}.gz").write_bytes(gzip.compress(base.read_bytes()))
+        base.unlink()
+        found = everything(tmp_path / "appendonlydir")
+        assert found == [Entry(ids.join(1), [b"n", b"1"]), Entry(ids.join(2), [b"n", b"2"])]
+
+
+@pytest.fixture(params=["rillet", "redis7"])
+def wire(request, running):
+    with Wire(Endpoint(port=running(request.param).port, retries=0)) as wire:
+        yield wire
+        wire.call("FLUSHALL")
+
+
+def run(wire, *words):
+    return main(["replay", *map(str, words), "--port", str(wire.endpoint.port)])
+
+
+def test_a_replay_keeps_ids_and_goes_on_where_the_target_ends(wire, tmp_path, capsys):
+    write(tmp_path / "a.parquet", range(1, 1200))
+    assert run(wire, tmp_path, "--stream", "s", "--to", "t", "--from", "10-0", "--until", "1000") == 0
+    assert capsys.readouterr().out == "990 entries went into t\n"
+    assert run(wire, tmp_path, "--stream", "s", "--to", "t") == 0
+    assert capsys.readouterr().out == "200 entries went into t; 999 were there already\n"
+    found = wire.call("XRANGE", "t", "-", "+")
+    assert [word for word, _ in found] == [b"%d-0" % n for n in range(10, 1200)]
+    assert found[0][1] == [b"n", b"10", b"n", b"10"]
+
+
+def test_a_replay_with_new_ids_sends_nothing_twice(wire, tmp_path, capsys):
+    write(tmp_path / "a.parquet", range(1, 1200))
+    again = [*read_entries(tmp_path, "s", 0, ids.MAX_ID)]
+    name = replay._marker("t", tmp_path, "s", 0, ids.MAX_ID)
+
+    def dies():
+        yield again[:500]
+        yield [again[500], Entry(ids.join(501), [b"odd"])]  # XADD refuses it: the transaction is not run
+
+    with pytest.raises(ServerError, match=r"EXECABORT|wrong number"):
+        replay.send_anew(wire, "t", name, dies())
+    assert wire.call("XLEN", "t") == 500
+    assert run(wire, tmp_path, "--stream", "s", "--to", "t", "--ids", "new") == 0
+    assert capsys.readouterr().out == "699 entries went into t; 500 were there already\n"
+    assert [words[1] for _, words in wire.call("XRANGE", "t", "-", "+")] == [
+        b"%d" % n for n in range(1, 1200)
+    ]
+
+
+def test_what_the_server_refuses_is_said(wire, tmp_path, capsys):
+    wire.call("SET", "t", "x")
+    write(tmp_path / "a.parquet", [1])
+    assert run(wire, tmp_path, "--stream", "s", "--to", "t") == 1
+    assert "WRONGTYPE" in capsys.readouterr().err
+    assert run(wire, tmp_path, "--stream", "s", "--from", "yesterday") == 1
+    assert "not milliseconds since 1970 and not an ISO time: 'yesterday'" in capsys.readouterr().err
+
+
+class FakeTime(SimpleNamespace):
+    def clock(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+def test_a_rate_is_kept():
+    time = FakeTime(now=5.0)
+    came = [time.now for _ in replay.at_rate(map(entry, range(1, 5)), 4, time.clock, time.sleep)]
+    assert came == [5.0, 5.25, 5.5, 5.75]
+
+
+def test_a_speed_keeps_the_distances():
+    time = FakeTime(now=5.0)
+    entries = map(entry, (1000, 1500, 4000))
+    assert [time.now for _ in replay.at_speed(entries, 2, time.clock, time.sleep)] == [5.0, 5.25, 6.5]
+
+
+def test_slow_entries_are_sent_as_they_come():
+    time = FakeTime(now=0.0)
+
+    def slow():
+        for n in range(1, 4):
+            time.now += 1
+            yield entry(n)
+
+    assert [len(chunk) for chunk in replay.chunks(slow(), time.clock)] == [1, 1, 1]
+    assert [len(chunk) for chunk in replay.chunks(map(entry, range(1, 1201)), time.clock)] == [500, 500, 200]

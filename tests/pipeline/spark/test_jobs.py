@@ -1,0 +1,155 @@
+"""The jobs under a real Spark: into Parquet and lakes, each row once, and back again."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pyarrow.dataset as ds
+import pytest
+
+import rillet.testing
+from rillet.pipeline import ids
+from rillet.pipeline.cli import main
+from rillet.pipeline.jobs.compact import compact
+from rillet.pipeline.lake import DeltaTarget, IcebergTarget
+from rillet.pipeline.ledger.plan import read_ledger
+
+on_rillet = pytest.mark.parametrize("redis", ["rillet"], indirect=True)
+
+
+def add(redis, stream, numbers, ms=0):
+    redis.pipeline([("XADD", stream, f"{ms + n}-0", "n", n, "word", f"w{n}") for n in numbers])
+
+
+def ingest(redis, folder, *words):
+    return main(["ingest", "--out", str(folder), "--port", redis.options["port"], *words])
+
+
+def rows(folder):
+    found = ds.dataset(folder, format="parquet", partitioning="hive").to_table()
+    return sorted(found.to_pylist(), key=lambda row: row["id_key"])
+
+
+def forget_last_commit(folder):
+    """As if the driver had died after its last batch was written and before Spark knew."""
+    commits = folder / "_checkpoint" / "commits"
+    last = max(int(each.name) for each in commits.iterdir() if each.name.isdigit())
+    (commits / str(last)).unlink()
+    (commits / f".{last}.crc").unlink(missing_ok=True)
+
+
+@on_rillet
+def test_streams_become_parquet_once_and_streams_again(spark, redis, stream, tmp_path, capsys):
+    folder = tmp_path / "lake"
+    day = 86_400_000
+    add(redis, stream, range(1, 301), ms=day)
+    assert ingest(redis, folder, "--streams", stream, "--option", "maxRowsPerTrigger=100") == 0
+    forget_last_commit(folder)
+    add(redis, stream, range(301, 401), ms=2 * day)
+    assert ingest(redis, folder, "--streams", stream) == 0
+    assert sorted({str(row["day"]) for row in rows(folder)}) == ["1970-01-02", "1970-01-03"]
+    before, after = compact(folder)
+    assert before >= 4
+    assert after == 2
+    add(redis, stream, range(401, 411), ms=2 * day)
+    assert ingest(redis, folder, "--streams", stream) == 0
+    found = rows(folder)
+    assert [row["id"] for row in found] == [
+        entry_id.decode() for entry_id, _ in redis.call("XRANGE", stream, "-", "+")
+    ]
+    assert spark.read.parquet(str(folder)).count() == 410
+    capsys.readouterr()
+    copy = f"{stream}-copy"
+    assert (
+        main(["replay", str(folder), "--stream", stream, "--to", copy, "--port", redis.options["port"]]) == 0
+    )
+    assert capsys.readouterr().out == f"410 entries went into {copy}\n"
+    assert redis.call("XRANGE", copy, "-", "+") == redis.call("XRANGE", stream, "-", "+")
+    redis.call("DEL", copy)
+
+
+@on_rillet
+def test_entries_become_typed_columns(spark, redis, stream, tmp_path):
+    add(redis, stream, range(1, 4))
+    assert (
+        ingest(redis, tmp_path / "out", "--streams", stream, "--schema", "id STRING, n BIGINT, word STRING")
+        == 0
+    )
+    found = ds.dataset(tmp_path / "out", format="parquet").to_table().to_pylist()
+    assert sorted((row["id"], row["n"], row["word"]) for row in found) == [
+        ("1-0", 1, "w1"), ("2-0", 2, "w2"), ("3-0", 3, "w3"),
+    ]  # fmt: skip
+
+
+@on_rillet
+def test_data_without_its_checkpoint_is_not_written_to(redis, stream, tmp_path, spark, capsys):
+    add(redis, stream, [1])
+    (tmp_path / "something").touch()
+    assert ingest(redis, tmp_path, "--streams", stream) == 1
+    assert "is not empty and has no _checkpoint" in capsys.readouterr().err
+    assert ingest(redis, tmp_path / "new", "--streams", stream, "--option", "fetchSize") == 1
+    assert "--option takes NAME=VALUE, not 'fetchSize'" in capsys.readouterr().err
+
+
+def test_the_ledger_becomes_parquet_as_it_grows(spark, tmp_path):
+    folder = tmp_path / "server"
+    folder.mkdir()
+    flags = {"appendonly": True, "dir": str(folder), "aof_timestamp_enabled": "ms", "save": ""}
+    with rillet.testing.Server(**flags) as server:
+        client = server.client()
+        client.xgroup_create("s", "g", "0", mkstream=True)
+        for turn in range(2):
+            for n in range(20):
+                client.xadd("s", {"n": n})
+            [(_, entries)] = client.xreadgroup("g", "bob", {"s": ">"})
+            client.xack("s", "g", *(entry_id for entry_id, _ in entries[:15]))
+            words = ["ledger", str(folder / "appendonlydir"), "--out", str(tmp_path / "out")]
+            assert main(words) == 0
+            if turn == 0:
+                forget_last_commit(tmp_path / "out")
+    names = ("file_seq", "ordinal", "event", "entry_id", "consumer", "clock_ms")
+    written = ds.dataset(tmp_path / "out", format="parquet").to_table().to_pylist()
+    truth = [row for batch in read_ledger(str(folder / "appendonlydir")) for row in batch.to_pylist()]
+    picked = Counter(tuple(row[name] for name in names) for row in written)
+    assert picked == Counter(tuple(row[name] for name in names) for row in truth)
+    assert Counter(row["event"] for row in written)["acked"] == 30
+
+
+@on_rillet
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_a_lake_has_each_batch_once(kind, spark, redis, stream, tmp_path):
+    folder = tmp_path / kind
+    add(redis, stream, range(1, 51))
+    assert ingest(redis, folder, "--streams", stream, "--format", kind) == 0
+    forget_last_commit(folder)
+    add(redis, stream, range(51, 61))
+    assert ingest(redis, folder, "--streams", stream, "--format", kind) == 0
+    if kind == "delta":
+        from deltalake import DeltaTable
+
+        table = DeltaTable(str(folder / "delta"))
+        query = json.loads((folder / "_checkpoint" / "metadata").read_text())["id"]
+        assert table.transaction_version(query) == 1
+        found = table.to_pyarrow_table()
+    else:
+        found = IcebergTarget(folder, "rillet.rows").table().scan().to_arrow()
+    assert sorted(ids.from_key(key) >> 64 for key in found["id_key"].to_pylist()) == list(range(1, 61))
+
+
+@pytest.mark.parametrize(
+    "target", [DeltaTarget, lambda folder: IcebergTarget(folder, "a.b")], ids=["delta", "iceberg"]
+)
+def test_another_query_is_not_mistaken_for_one_that_was_there(target, spark, tmp_path):
+    lake = target(tmp_path)
+    frame = spark.createDataFrame([(1, "x")], "n INT, word STRING")
+    for query, number in (("a", 0), ("a", 0), ("b", 0), ("a", 1), ("b", 0), ("a", 0)):
+        lake.write(frame, number, query)
+    table = lake.table() if isinstance(lake, IcebergTarget) else None
+    if table is not None:
+        found = table.scan().to_arrow().num_rows
+    else:
+        from deltalake import DeltaTable
+
+        found = DeltaTable(str(tmp_path / "delta")).to_pyarrow_table().num_rows
+    assert found == 3

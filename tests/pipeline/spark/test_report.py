@@ -1,0 +1,169 @@
+"""The report of a small story that is known to the millisecond."""
+
+from __future__ import annotations
+
+import io
+import re
+from types import SimpleNamespace
+
+import pytest
+
+import rillet.testing
+from rillet.pipeline.progress import Progress
+from rillet.pipeline.report import tables
+from rillet.pipeline.report.command import make
+
+STREAM = "<i>orders & $x$"
+BEGIN = 1_800_000_000_000
+
+
+class Story:
+    """Six entries. Alice acknowledges two after 50 and 150 ms; Bob takes the third from her after 5 s, tries twice and
+    acknowledges it; Carol takes one and is never seen again; two are read by nobody."""
+
+    def __init__(self, folder):
+        self.folder = str(folder / "appendonlydir")
+        self.pending = {}
+        flags = {"aof_timestamp_enabled": "ms", "appendonly": True, "dir": str(folder), "save": ""}
+        with rillet.testing.Server(**flags) as self.server:
+            self.client = self.server.client(decode_responses=True)
+            self.at(0)
+            self.client.xgroup_create(STREAM, "g", "0", mkstream=True)
+            self.ids = [self.client.xadd(STREAM, {"n": n}) for n in range(6)]
+            self.at(1000)
+            self.read("alice", 3)
+            self.at(1050)
+            self.client.xack(STREAM, "g", self.ids[0])
+            self.at(1150)
+            self.client.xack(STREAM, "g", self.ids[1])
+            self.read("carol", 1)
+            for when in (6000, 7000):
+                self.at(when)
+                self.client.xclaim(STREAM, "g", "bob", 0, [self.ids[2]])
+            self.at(8000)
+            self.client.xack(STREAM, "g", self.ids[2])
+            self.at(100_000)
+            self.client.xadd("other", {"n": 1})
+            self.at(100_001)
+
+    def at(self, ms):
+        """Go on to a moment; what was pending before it is noted."""
+        if ms:
+            found = self.client.xpending_range(STREAM, "g", "-", "+", 10)
+            self.pending[self.server.clock.now] = {
+                each["message_id"]: (each["consumer"], each["times_delivered"]) for each in found
+            }
+        self.server.clock.freeze(BEGIN + ms)
+
+    def read(self, consumer, count):
+        self.client.xreadgroup("g", consumer, {STREAM: ">"}, count=count)
+
+
+@pytest.fixture(scope="module")
+def made(spark, tmp_path_factory):
+    story = Story(tmp_path_factory.mktemp("story"))
+    out = tmp_path_factory.mktemp("report")
+    said = io.StringIO()
+    page = make(spark, story.folder, out, tables.Settings(), Progress(12, said))
+
+    def table(name):
+        return [row.asDict() for row in spark.read.parquet(str(out / "tables" / name)).collect()]
+
+    return SimpleNamespace(
+        story=story, table=table, page=page.read_text(encoding="utf-8"), said=said.getvalue()
+    )
+
+
+def picked(row, names):
+    return tuple(row[name] for name in names.split())
+
+
+def test_messages_and_deliveries_are_counted_by_group(made):
+    [row] = made.table("groups")
+    names = "stream group messages deliveries redeliveries redelivered acked pending most_deliveries"
+    assert picked(row, names) == (STREAM, "g", 4, 6, 2, 1, 3, 1, 3)
+    assert row["redelivery_rate"] == pytest.approx(2 / 6)
+
+
+def test_the_time_to_acknowledge_counts_from_the_first_delivery(made):
+    [row] = made.table("groups")
+    assert picked(row, "ack_count ack_p50 ack_max") == (3, 150, 7000)
+    assert picked(row, "total_p50 total_max") == (1150, 8000)
+    shares = {row["share"]: row["ms"] for row in made.table("times")}
+    assert shares[0.5] == 150
+    assert shares[1.0] == 7000
+
+
+def test_what_was_delivered_three_times_is_poison(made):
+    [row] = made.table("poison")
+    assert picked(row, "entry_id deliveries consumers path state") == (
+        made.story.ids[2], 3, 2, "alice → bob → bob", "acked",
+    )  # fmt: skip
+    repeats = [picked(row, "deliveries messages") for row in made.table("repeats")]
+    assert repeats == [(1, 3), (3, 1)]
+
+
+def test_the_scoreboard_says_what_each_consumer_did(made):
+    names = "deliveries first taken_over repeated acked taken_away pending last_seen_ms"
+    found = {row["consumer"]: picked(row, names) for row in made.table("consumers")}
+    assert found == {
+        "alice": (3, 3, 0, 0, 2, 1, 0, BEGIN + 1150),
+        "bob": (2, 0, 1, 1, 1, 0, 0, BEGIN + 8000),
+        "carol": (1, 1, 0, 0, 0, 0, 1, BEGIN + 1150),
+    }
+
+
+def test_who_fell_silent_with_messages_is_abandoned(made):
+    names = "consumer pending taken_away silent_ms"
+    assert [picked(row, names) for row in made.table("abandoned")] == [
+        ("carol", 1, 0, 98_850),
+        ("alice", 0, 1, 98_850),
+    ]
+
+
+def test_the_lag_goes_down_as_a_group_reads(made):
+    rows = made.table("lag")
+    step = rows[1]["ms"] - rows[0]["ms"]
+    curve = {row["ms"] - BEGIN: (row["waiting"], row["pending"]) for row in rows}
+    assert step == 1000
+    assert [curve[at] for at in (0, 1000, 5000, 8000, 100_000)] == [(6, 0), (2, 2), (2, 2), (2, 1), (2, 1)]
+    traffic = {
+        row["ms"] - BEGIN: picked(row, "added delivered redelivered acked") for row in made.table("traffic")
+    }
+    assert [traffic[at] for at in (0, 1000, 6000, 8000)] == [
+        (6, 0, 0, 0),
+        (0, 4, 0, 2),
+        (0, 0, 1, 0),
+        (0, 0, 0, 1),
+    ]
+
+
+def test_the_pending_lists_are_those_of_the_server_at_every_moment(made, spark):
+    assert len(made.story.pending) == 8
+    for moment, truth in made.story.pending.items():
+        settings = tables.Settings(at_ms=moment)
+        bounds = tables.look(spark, settings)
+        found = tables.pending(spark, bounds, settings).collect()
+        assert {row.entry_id: (row.consumer, row.deliveries) for row in found} == truth, moment
+    [row] = made.table("pending")
+    assert picked(row, "consumer delivered_ms idle_ms") == ("carol", BEGIN + 1150, 98_850)
+
+
+def test_before_the_beginning_nothing_was_pending(made, spark):
+    settings = tables.Settings(at_ms=5)
+    assert tables.pending(spark, tables.look(spark, settings), settings).collect() == []
+
+
+def test_the_page_tells_it_and_needs_nothing_else(made):
+    assert "<h1>1 of 4 delivered messages still unacknowledged</h1>" in made.page
+    assert "<b>carol</b> has 1 message in its hands and has been silent for 1 min 39 s." in made.page
+    assert STREAM not in made.page
+    assert "&lt;i&gt;orders &amp; $x$" in made.page
+    assert made.page.count("<svg") == 4
+    outside = re.findall(r'(?:src|href)="(?!#)[^"]*"|url\((?!#)[^)]*\)|@import', made.page)
+    assert outside == []
+
+
+def test_progress_names_every_step(made):
+    assert made.said.startswith("[1/12] reading the append-only files: ")
+    assert "[12/12] drawing the page: " in made.said
