@@ -6,7 +6,7 @@ ARGS   ?=
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help install run test test-frameworks test-declarative coverage crash lint format bench bench-aof bench-spark clean
+.PHONY: help install run test test-frameworks test-declarative coverage crash lint format bench bench-scaling bench-latency bench-aof bench-spark clean
 
 help:
 	@echo "make run [PORT=6379] [ARGS='--appendonly yes']   start the server"
@@ -14,7 +14,9 @@ help:
 	@echo "make test-frameworks                             all frameworks, heavy ones too, installed into .frameworks"
 	@echo "make test-declarative                            the Declarative Pipelines project (installs pandas, gRPC)"
 	@echo "make crash [KILLS=1000] [SPARK_KILLS=100]        kill -9 under load, again and again"
-	@echo "make lint | format | bench | bench-aof | bench-spark | install | clean"
+	@echo "make bench [QUICK=1] [ARGS='xadd xclaim']        beside redis-server and valkey-server"
+	@echo "make bench-scaling | bench-latency [QUICK=1]     what grows with the data; what holds clients up"
+	@echo "make lint | format | bench-aof | bench-spark | install | clean"
 
 install: $(VENV)/.installed
 
@@ -67,9 +69,19 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# A whole run is what docs/ shows; one that is quick or chooses leaves its files in build/.
+BENCH_OUT = $(if $(QUICK)$(ARGS),build,docs)
+
 bench: $(VENV)/.installed-dev
 	@sh tests/peers.sh
-	$(BIN)/python benchmarks/bench.py $(ARGS)
+	$(BIN)/python benchmarks/bench.py $(if $(QUICK),--quick) --json $(BENCH_OUT)/benchmarks.json --plot $(BENCH_OUT)/benchmarks.png $(ARGS)
+
+bench-scaling: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/scaling.py $(if $(QUICK),--quick) $(ARGS)
+
+bench-latency: $(VENV)/.installed-dev
+	@sh tests/peers.sh
+	$(BIN)/python benchmarks/latency.py $(if $(QUICK),--quick) $(ARGS)
 
 bench-aof: $(VENV)/.installed-dev
 	@sh tests/peers.sh

