@@ -69,12 +69,13 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# A whole run is what docs/ shows; one that is quick or chooses leaves its files in build/.
-BENCH_OUT = $(if $(QUICK)$(ARGS),build,docs)
+# A whole run is what docs/ and the README show; one that is quick or chooses leaves its files in build/.
+BENCH_FILES = $(if $(QUICK)$(ARGS),--json build/benchmarks.json --plot build/benchmarks.png,\
+	--json docs/benchmarks.json --plot docs/benchmarks.png --readme README.md)
 
 bench: $(VENV)/.installed-dev
 	@sh tests/peers.sh
-	$(BIN)/python benchmarks/bench.py $(if $(QUICK),--quick) --json $(BENCH_OUT)/benchmarks.json --plot $(BENCH_OUT)/benchmarks.png $(ARGS)
+	$(BIN)/python benchmarks/bench.py $(if $(QUICK),--quick) $(BENCH_FILES) $(ARGS)
 
 bench-scaling: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/scaling.py $(if $(QUICK),--quick) $(ARGS)

@@ -9,7 +9,7 @@ from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError
 from .arguments import Arguments
 from .bitmaps import parse_offset
-from .string_values import read_string, store, write_string
+from .string_values import read_string, store_changed, write_string
 from .syntax import bitmaps as syntax
 from .table import command, key
 
@@ -153,7 +153,7 @@ def bitfield(client: Client, args: list[bytes]) -> bytes:
         answers.append(replies.null(client.resp) if answer is None else replies.integer(answer))
         changes += changed or (grown and answer is not None and operation.verb != b"GET")
     if changes:
-        store(client, name, bytes(data), b"setbit", keep_ttl=True)
+        store_changed(client, name, bytes(data), b"setbit")
         client.db.keyspace.dirty += changes - 1  # store counted one
         client.propagate(args)
     return replies.array(answers)

@@ -10,7 +10,7 @@ from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError
 from .arguments import INT64_MAX, parse_integer
 from .keys import delete
-from .string_values import overwrite, read_string, store, write_string
+from .string_values import overwrite, read_string, store_changed, write_string
 from .syntax import bitmaps as syntax
 from .table import command, key
 
@@ -68,7 +68,7 @@ def setbit(client: Client, args: list[bytes]) -> bytes:
     old = int(data[at] & mask != 0)
     if grown or old != bit:
         data[at] ^= mask if old != bit else 0
-        store(client, name, bytes(data), b"setbit", keep_ttl=True)
+        store_changed(client, name, bytes(data), b"setbit")
         client.propagate(args)
     return replies.integer(old)
 
@@ -255,6 +255,7 @@ def bitop(client: Client, args: list[bytes]) -> bytes:
         numbers = [int.from_bytes(value.ljust(length, b"\0")) for value in values]
         result = _combine(operation, numbers, (1 << 8 * length) - 1)
         overwrite(client, target, result.to_bytes(length))
+        client.db.raw.add(target)
         client.propagate(args)
     elif client.db.write(target) is not None:
         delete(client, target)

@@ -70,6 +70,7 @@ class Client:
         "db",
         "deferred",
         "fd",
+        "fieldsets",
         "id",
         "in_exec",
         "last_command",
@@ -114,6 +115,7 @@ class Client:
         self.address = b"?:0"
         self.local_address = b"?:0"
         self.fd = -1
+        self.fieldsets: dict[bytes, list[tuple[bytes, int]]] | None = None  # of HIMPORT
         self.unix_socket = False
         self.created = self.last_interaction = server.clock.now
         self.last_command = "NULL"

@@ -237,6 +237,7 @@ def reset(client: Client, args: list[bytes]) -> bytes:
     client.name = b""
     client.reply_mode = "on"
     client.no_evict = client.no_touch = False
+    client.fieldsets = None
     client.update_plain()
     server.update_observed()
     return b"+RESET\r\n"

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
 from ..protocol.errors import NO_SUCH_KEY, ReplyError, wrong_subcommand_arguments
-from ..storage.collection import Collection
-from ..storage.stream import Stream
 from .arguments import INT64_MAX, parse_integer
 from .digest import keyspace_digest, value_digest
+from .object import encoding
 from .syntax import server as syntax
 from .table import command
 
@@ -102,31 +101,23 @@ def _object(client: Client, args: list[bytes]) -> bytes:
         raise ReplyError(NO_SUCH_KEY)
     now = client.server.keyspace.now
     accessed = client.db.accessed.get(key, now)
-    encoding, size = _encoding(value)
     return replies.simple(
         b"Value at:0x%x refcount:1 encoding:%b%b lru:%d lru_seconds_idle:%d"
         % (
             id(value),
-            encoding,
-            b"" if fast else b" serializedlength:%d" % size,
+            encoding(value, is_raw=key in client.db.raw),
+            b"" if fast else b" serializedlength:%d" % _size(value),
             (accessed // 1000) & 0xFFFFFF,
             (now - accessed) // 1000,
         )
     )
 
 
-def _encoding(value: Value) -> tuple[bytes, int]:
-    """The name of the encoding, and about the bytes of the value when it is written down."""
-    if type(value) is Stream:
-        return b"stream", value.payload_bytes
-    if isinstance(value, Collection):
-        return value.encoding, value.payload_bytes
-    assert type(value) is bytes
-    try:
-        parse_integer(value)
-    except ReplyError:
-        return b"embstr" if len(value) <= 44 else b"raw", len(value) + 1
-    return b"int", len(value)
+def _size(value: Value) -> int:
+    """About the bytes of a value when it is written down."""
+    if isinstance(value, bytes):
+        return len(value) + (encoding(value) != b"int")
+    return value.payload_bytes
 
 
 def _set_active_expire(client: Client, args: list[bytes]) -> bytes:

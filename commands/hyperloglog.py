@@ -30,6 +30,7 @@ def _store(client: Client, name: bytes, counter: HyperLogLog, changes: int) -> N
     """Put the counter in its place, the expiry of which stays, and tell of the change."""
     db = client.db
     db.put(name, bytes(counter), keep_ttl=True)
+    db.raw.add(name)
     db.modified(name)
     db.keyspace.notify(events.STRING, b"pfadd", name, db)
     db.keyspace.dirty += changes
@@ -109,6 +110,7 @@ def pfcount(client: Client, args: list[bytes]) -> bytes:
         raise ReplyError(_CORRUPT) from error
     db = client.db
     db.put(name, bytes(counter), keep_ttl=True)
+    db.raw.add(name)
     db.modified(name)
     db.keyspace.dirty += 1
     client.propagate(args)

@@ -37,6 +37,8 @@ def push(client: Client, key: bytes, value: List | None, elements: Sequence[byte
     if value is None:
         value = List()
         db.add(key, value)
+    elif db.awaited:
+        db.signal_ready(key)  # who waits for more elements than there were
     if left:
         value.push_left(elements, limit)
     else:
@@ -69,17 +71,24 @@ def pop(client: Client, key: bytes, value: List, *, left: bool) -> bytes:
     return element
 
 
-def pop_many(client: Client, key: bytes, value: List, count: int, *, left: bool) -> list[bytes]:
-    """Take up to so many elements (at least one) from one end, in the order in which they come."""
+def take(value: List, count: int, *, left: bool) -> list[bytes]:
+    """Take so many elements, which must be there, from one end; in the order of the list."""
     length = len(value)
-    count = min(count, length)
     if left:
         elements = value.slice(0, count)
         value.keep(count, length)
     else:
         elements = value.slice(length - count, length)
-        elements.reverse()
         value.keep(0, length - count)
+    return elements
+
+
+def pop_many(client: Client, key: bytes, value: List, count: int, *, left: bool) -> list[bytes]:
+    """Take up to so many elements (at least one) from one end, in the order in which they come."""
+    count = min(count, len(value))
+    elements = take(value, count, left=left)
+    if not left:
+        elements.reverse()
     after_removal(client, key, value, b"lpop" if left else b"rpop", count)
     return elements
 
@@ -111,7 +120,7 @@ class MultiplePop:
 
     def __init__(self, words: list[bytes], position: int) -> None:
         arguments = Arguments(words, position)
-        numkeys = _positive(arguments.next(), _NUMKEYS)
+        numkeys = parse_positive(arguments.next(), _NUMKEYS)
         if numkeys >= arguments.remaining:
             raise ReplyError(SYNTAX)
         self.keys = words[position + 1 : position + 1 + numkeys]
@@ -121,7 +130,7 @@ class MultiplePop:
         while arguments:
             if self.count or not arguments.take(b"COUNT"):
                 raise ReplyError(SYNTAX)
-            self.count = _positive(arguments.next(), _COUNT)
+            self.count = parse_positive(arguments.next(), _COUNT)
         self.count = self.count or 1
 
     def take(self, client: Client) -> bytes | None:
@@ -135,7 +144,8 @@ class MultiplePop:
         return None
 
 
-def _positive(word: bytes, error: bytes) -> int:
+def parse_positive(word: bytes, error: bytes) -> int:
+    """A number greater than 0."""
     number = parse_integer(word, error)
     if number <= 0:
         raise ReplyError(error)

@@ -325,6 +325,7 @@ def linsert(client: Client, args: list[bytes]) -> bytes:
     limit = db.keyspace.limits.list_max_listpack_size
     value.insert(index + (where == b"AFTER"), args[4], limit)
     db.modified(args[1])
+    db.signal_ready(args[1])
     db.keyspace.notify(events.LIST, b"linsert", args[1], db)
     db.keyspace.dirty += 1
     client.propagate(args)

@@ -33,10 +33,12 @@ _SHARED: Final = replies.integer((1 << 31) - 1)
 _NEW_FREQUENCY: Final = replies.integer(5)
 
 
-def encoding(value: Value) -> bytes:
-    """The name of the form in which Redis would keep a value that was set as a whole."""
+def encoding(value: Value, *, is_raw: bool = False) -> bytes:
+    """The name of the form in which Redis would keep a value; ``is_raw`` for a string that is in ``Database.raw``."""
     if type(value) is not bytes:
         return value.encoding if isinstance(value, Collection) else b"stream"
+    if is_raw:
+        return b"raw"
     if _is_integer(value):
         return b"int"
     return b"embstr" if len(value) <= _EMBEDDED_BYTES else b"raw"
@@ -78,7 +80,7 @@ def object_encoding(client: Client, args: list[bytes]) -> bytes:
         return replies.bulk(QUICKLIST)
     if type(value) is Set and value.encoding is LISTPACK and not client.server.compat.compact_sets:
         return replies.bulk(HASHTABLE)
-    return replies.bulk(encoding(value))
+    return replies.bulk(encoding(value, is_raw=args[2] in client.db.raw))
 
 
 # OBJECT FREQ key

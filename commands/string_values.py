@@ -36,6 +36,12 @@ def check_length(client: Client, length: int) -> None:
         raise ReplyError(TOO_LONG)
 
 
+def store_changed(client: Client, key: bytes, value: bytes, event: bytes) -> None:
+    """As ``store`` for a string that is changed in place: its expiry stays, and so does the room to grow."""
+    store(client, key, value, event, keep_ttl=True)
+    client.db.raw.add(key)
+
+
 def overwrite(client: Client, key: bytes, value: bytes, *, keep_ttl: bool = False) -> None:
     """As ``store`` for SET and its kin, which put a value in place of another one instead of changing it."""
     db = client.db

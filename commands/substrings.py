@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ..protocol import replies
 from ..protocol.errors import ReplyError
 from .arguments import parse_integer
-from .string_values import check_length, read_string, store, write_string
+from .string_values import check_length, read_string, store, store_changed, write_string
 from .syntax import strings as syntax
 from .table import command, key
 
@@ -39,10 +39,11 @@ def append(client: Client, args: list[bytes]) -> bytes:
     old = write_string(client, args[1])
     if old is None:
         new = args[2]
+        store(client, args[1], new, b"append")
     else:
         check_length(client, len(old) + len(args[2]))
         new = old + args[2]
-    store(client, args[1], new, b"append", keep_ttl=True)
+        store_changed(client, args[1], new, b"append")
     client.propagate(args)
     return replies.integer(len(new))
 
@@ -139,6 +140,6 @@ def setrange(client: Client, args: list[bytes]) -> bytes:
         return replies.integer(len(old))
     check_length(client, offset + len(piece))
     new = old[:offset].ljust(offset, b"\0") + piece + old[offset + len(piece) :]
-    store(client, args[1], new, b"setrange", keep_ttl=True)
+    store_changed(client, args[1], new, b"setrange")
     client.propagate(args)
     return replies.integer(len(new))

@@ -23,7 +23,9 @@ from typing import TYPE_CHECKING, Final
 
 from ..commands.older_blocking import of_one_key
 from ..commands.older_reads import serve_7_0
+from ..commands.users import refusal
 from ..protocol import replies
+from ..protocol.errors import ReplyError
 from ..storage.stream import Stream
 
 if TYPE_CHECKING:
@@ -166,7 +168,7 @@ class Blocking:
                             self._serve_from(waiter, key)
                         elif waiter.goes_on is not None and waiter.goes_on():
                             self._to_the_tail(waiter)
-                        else:
+                        elif not self._is_denied(waiter):
                             self._run_again(waiter)
 
     @staticmethod
@@ -198,6 +200,22 @@ class Blocking:
         if self.server.propagation.effects:
             self.server.propagation.flush()
         self._answer(waiter.client, reply)
+
+    def _is_denied(self, waiter: Waiter) -> bool:
+        """Whether the user has lost the right to the command meanwhile; then the client is told and waits no more."""
+        client, entry, server = waiter.client, waiter.entry, self.server
+        if client.user.is_unlimited or client.trusted:
+            return False
+        denial = client.user.check(entry.command, waiter.argv)
+        if denial is None:
+            return False
+        self._release(waiter)
+        server.acl_log.note_denial(client, denial)
+        error = ReplyError(refusal(denial, client.user, server.compat))
+        entry.rejected += 1
+        server.stats.count_error(error.text)
+        self._answer(client, error.encoded)
+        return True
 
     def _run_again(self, waiter: Waiter) -> None:
         server = self.server

@@ -377,6 +377,7 @@ class Dispatcher:
         if not client.user.is_unlimited and not client.trusted:
             denial = client.user.check(command, argv)
             if denial is not None:
+                client.last_command = entry.name
                 server.acl_log.note_denial(client, denial)
                 return denied(denial, client.user, server.compat)
         writes = entry.write or (entry.name == "exec" and _holds_writes(client))

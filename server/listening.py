@@ -23,7 +23,9 @@ class Listeners:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._sockets: list[asyncio.Server] = []
-        self.plain: list[tuple[asyncio.Server, bool]] = []  # those without TLS, and whether it is the unix socket
+        self.plain: list[
+            tuple[asyncio.Server, bool]
+        ] = []  # those without TLS, and whether it is the unix socket
         self._tls: ssl.SSLContext | None = None
         self._files: list[Path] = []  # the unix socket and the pidfile, once they are there
 

@@ -162,6 +162,7 @@ class Keyspace:
         first.accessed, second.accessed = second.accessed, first.accessed
         first.due, second.due = second.due, first.due
         first.field_due, second.field_due = second.field_due, first.field_due
+        first.raw, second.raw = second.raw, first.raw
         first.scan_order, second.scan_order = second.scan_order, first.scan_order
 
     def clear(self) -> None:
@@ -192,6 +193,7 @@ class Database:
         accessed: key to the time of its last access in milliseconds (OBJECT IDLETIME).
         due: a heap of (when, key) that may hold outdated pairs: ``expires`` decides.
         field_due: when a field of the hash at a key expires, or earlier; may name keys that hold no such hash.
+        raw: keys of strings that were made piece by piece: whatever their length, Redis keeps them in one form.
         scan_order: the order of keys for SCAN; None until somebody asks for it.
     """
 
@@ -204,6 +206,7 @@ class Database:
         "field_due",
         "index",
         "keyspace",
+        "raw",
         "scan_order",
         "watched",
     )
@@ -218,6 +221,7 @@ class Database:
         self.accessed: dict[bytes, int] = {}
         self.due: list[tuple[int, bytes]] = []
         self.field_due = Deadlines()
+        self.raw: set[bytes] = set()
         self.scan_order: ScanOrder | None = None
 
     def __len__(self) -> int:
@@ -337,6 +341,8 @@ class Database:
             return
         if self.awaited and type(value) is not type(self.entries[key]):
             self.signal_ready(key)
+        if self.raw:
+            self.raw.discard(key)
         self.entries[key] = value
         self.accessed[key] = self.keyspace.now
 
@@ -368,6 +374,8 @@ class Database:
         if self.expires:
             self.expires.pop(key, None)
         self.accessed.pop(key, None)
+        if self.raw:
+            self.raw.discard(key)
         if self.scan_order is not None:
             self.scan_order.remove(key)
         if self.awaited:
@@ -388,6 +396,7 @@ class Database:
         self.due = []
         self.field_due = Deadlines()
         self.accessed = {}
+        self.raw = set()
         self.scan_order = None
         return len(gone)
 

@@ -47,6 +47,7 @@ class ScriptClient(Client):
         self.trusted = caller.trusted
         self.id = caller.id
         self.name = caller.name
+        self.fieldsets = None
 
 
 def words_of(values: tuple[object, ...]) -> list[bytes]:

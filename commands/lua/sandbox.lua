@@ -15,20 +15,51 @@ local READONLY = 'Attempt to modify a readonly table'
 
 -- Errors
 
--- The first of the callers that is neither ours nor written in C.
+local running -- the function of the script
+
+-- The level of the first caller that is neither ours nor written in C; nil for a function that pcall itself called.
 local function users_level()
+  local level, direct = 3, true
+  while true do
+    local info = getinfo(level, 'Sf')
+    if not info then return nil end
+    if info.what == 'tail' then direct = false
+    elseif info.what == 'C' then
+      if direct and (info.func == pcall or info.func == xpcall) then return nil end
+    elseif info.source ~= OURS then return level - 1
+    end
+    level = level + 1
+  end
+end
+
+-- Where a script stood that is no longer on the stack: `return f()` leaves no trace of its own place. It was, most
+-- likely, the last line of the script.
+local function last_place()
+  local info, last = getinfo(running, 'SL'), 0
+  for line in pairs(info.activelines) do
+    -- The end of a function is a line too.
+    if line > last and (line ~= info.lastlinedefined or line == info.linedefined) then last = line end
+  end
+  return info, last
+end
+
+-- Is a script running whose own function has left the stack?
+local function is_lost()
   local level = 3
   while true do
-    local info = getinfo(level, 'S')
-    if not info then return nil end
-    if info.source ~= OURS and info.what ~= 'C' and info.what ~= 'tail' then return level - 1 end
+    local info = getinfo(level, 'f')
+    if not info then return running ~= nil end
+    if info.func == running then return false end
     level = level + 1
   end
 end
 
 -- Raises an error as a library written in C would: with the place in the script that called it.
 local function fail(message)
-  error(message, users_level() or 0)
+  local level = users_level()
+  if level or not is_lost() then error(message, level or 0) end
+  local info, line = last_place()
+  error(format('%s:%d: %s', info.short_src, line, message), 0)
 end
 
 local function bad_argument(number, name, reason)
@@ -55,6 +86,9 @@ local function on_error(e)
   if level then
     local info = getinfo(level, 'Sl')
     e.source, e.line = info.source, info.currentline
+  elseif is_lost() then
+    local info, line = last_place()
+    e.source, e.line = info.source, line
   end
   return e
 end
@@ -249,6 +283,24 @@ libraries.os = {clock = os.clock}
 
 libraries.table = picked(table, 'concat foreach foreachi getn insert maxn remove setn sort')
 
+local insert = table.insert
+
+function libraries.table.insert(...)
+  local t, position, value = ...
+  local count = select('#', ...)
+  expect_table(t, 'insert')
+  if behind[t] then error(READONLY, 0) end
+  if count == 2 then insert(t, position) return end
+  if count ~= 3 then fail("wrong number of arguments to 'insert'") end
+  if not tonumber(position) then bad_argument(2, 'insert', 'number expected, got ' .. type(position)) end
+  insert(t, position, value)
+end
+
+function libraries.table.foreach(t, f)
+  expect_table(t, 'foreach')
+  return table.foreach(behind[t] or t, f)
+end
+
 local redis = {}
 for name, value in pairs(host.constants) do redis[name] = value end
 for name, f in pairs(host.redis) do redis[name] = as_function(f) end
@@ -360,7 +412,8 @@ local function finished(ok, value, resp)
     value.ignore_error_stats_update
 end
 
-local function guarded(f)
+local function guarded(f, script)
+  running = script or f
   -- One line: no line hook of a script that is being ended goes off between them.
   local ok, value = xpcall(f, on_error) sethook(hook, '', INSTRUCTIONS_PER_LOOK) ending = false
   return ok, value
@@ -388,7 +441,7 @@ function lib.run_tables(f, resp, keys, words)
 end
 
 function lib.call(f, resp, keys, words)
-  local ok, value = guarded(function() return (f(keys, words)) end)
+  local ok, value = guarded(function() return (f(keys, words)) end, f)
   return finished(ok, value, resp)
 end
 

@@ -58,6 +58,11 @@ HSCAN: Tree = (
     switch("NOVALUES"),
 )
 
+HIMPORT_PREPARE: Tree = (string("fieldset-name"), many(_FIELD))
+HIMPORT_SET: Tree = (KEY, string("fieldset-name"), many(string("value")))
+HIMPORT_DISCARD: Tree = (string("fieldset-name"),)
+HIMPORT_DISCARDALL: Tree = ()
+
 HEXPIRE: Tree = (KEY, integer("seconds"), _CONDITION, _FIELDS)
 HPEXPIRE: Tree = (KEY, integer("milliseconds"), _CONDITION, _FIELDS)
 HEXPIREAT: Tree = (KEY, unix_time("unix-time-seconds"), _CONDITION, _FIELDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import KEY, MANY_KEYS, double, integer, key, many, oneof, optional, string, token
+from . import KEY, MANY_KEYS, block, double, integer, key, many, oneof, optional, string, token
 
 if TYPE_CHECKING:
     from . import History, Tree
@@ -16,6 +16,13 @@ _SOURCE = key("source")
 _DESTINATION = key("destination", spec=1)
 _FROM_AND_TO = (oneof("wherefrom", *_LEFT_OR_RIGHT), oneof("whereto", *_LEFT_OR_RIGHT))
 _TIMEOUT = double("timeout")
+_HOW_MANY = optional(
+    block(
+        "how-many",
+        oneof("selector", integer("count", "COUNT"), integer("exactly", "EXACTLY")),
+        oneof("ordering", token("OBO"), token("BULK")),
+    )
+)
 
 _MANY_ELEMENTS: History = (("2.4.0", "Takes several elements."),)
 _MANY_ELEMENTS_X: History = (("4.0.0", "Takes several elements."),)
@@ -52,11 +59,13 @@ LPOS: Tree = (
 )
 LMOVE: Tree = (_SOURCE, _DESTINATION, *_FROM_AND_TO)
 RPOPLPUSH: Tree = (_SOURCE, _DESTINATION)
+LMOVEM: Tree = (*LMOVE, _HOW_MANY)
 LMPOP: Tree = (integer("numkeys"), MANY_KEYS, _WHERE, _COUNT)
 BLPOP: Tree = (MANY_KEYS, _TIMEOUT)
 BRPOP: Tree = BLPOP
 BLPOP_HISTORY = BRPOP_HISTORY = _DOUBLE_TIMEOUT
 BLMOVE: Tree = (*LMOVE, _TIMEOUT)
+BLMOVEM: Tree = (*BLMOVE, _HOW_MANY)
 BRPOPLPUSH: Tree = (*RPOPLPUSH, _TIMEOUT)
 BRPOPLPUSH_HISTORY = _DOUBLE_TIMEOUT
 BLMPOP: Tree = (_TIMEOUT, *LMPOP)

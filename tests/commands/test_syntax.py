@@ -19,6 +19,7 @@ from rillet.commands.syntax import (
     connection,
     geo,
     hashes,
+    hyperloglog,
     integer,
     key,
     keys,
@@ -30,6 +31,8 @@ from rillet.commands.syntax import (
     pubsub,
     scripting,
     server,
+    sets,
+    sorted_sets,
     sorting,
     streams,
     string,
@@ -55,6 +58,9 @@ MODULES = (
     lists,
     sorting,
     geo,
+    sets,
+    sorted_sets,
+    hyperloglog,
 )
 WORD = re.compile(r"[A-Z][A-Z0-9_]*\Z")
 CONSTANTS = {
@@ -73,7 +79,19 @@ TREES = {name: value for name, value in CONSTANTS.items() if name not in HISTORI
 
 # What no server knows that is here to ask.
 SINCE_82 = {"8.2.0", "8.4.0", "8.6.0", "8.8.0", "8.10.0"}
-NEWER_THAN_82 = {"DELEX", "DIGEST", "INCREX", "XDELEX", "XACKDEL", "XNACK", "XCFGSET", "XIDMPRECORD"}
+NEWER_THAN_82 = {
+    *("DELEX", "DIGEST", "INCREX", "XDELEX", "XACKDEL", "XNACK", "XCFGSET", "XIDMPRECORD"),
+    *(
+        "LMOVEM",
+        "BLMOVEM",
+        "SDIFFCARD",
+        "SUNIONCARD",
+        "HIMPORT_PREPARE",
+        "HIMPORT_SET",
+        "HIMPORT_DISCARD",
+        "HIMPORT_DISCARDALL",
+    ),
+}
 
 # Ours -> 7.0's: the same node, renamed in Redis 7.2.
 RENAMED_SINCE_70 = {
@@ -99,6 +117,18 @@ RENAMED_SINCE_70 = {
     "XGROUP_DESTROY": {"group": "groupname"},
     "SORT": {"by-pattern": "pattern", "limit": "offset_count", "get-pattern": "pattern"},
     "SORT_RO": {"by-pattern": "pattern", "limit": "offset_count", "get-pattern": "pattern"},
+    "ZADD": {"data": "score_member"},
+    **{
+        name: {"limit": "offset_count"}
+        for name in (
+            "ZRANGE",
+            "ZRANGESTORE",
+            "ZRANGEBYLEX",
+            "ZRANGEBYSCORE",
+            "ZREVRANGEBYLEX",
+            "ZREVRANGEBYSCORE",
+        )
+    },
     "GEOADD": {"data": "longitude_latitude_member"},
     "GEOSEARCH": {"fromlonlat": "longitude_latitude", "count-block": "count"},
     "GEOSEARCHSTORE": {"fromlonlat": "longitude_latitude", "count-block": "count"},
@@ -150,6 +180,11 @@ OTHERWISE_IN_70 = {
     "XINFO_STREAM": (KEY, optional(block("full", optional(integer("count", "COUNT")), after="FULL"))),
     # NOVALUES is newer (7.4).
     "HSCAN": hashes.HSCAN[:-1],
+    # WITHSCORE is newer (7.2).
+    "ZRANK": sorted_sets.ZRANK[:-1],
+    "ZREVRANK": sorted_sets.ZREVRANK[:-1],
+    # The sources were not marked as optional.
+    "PFMERGE": (hyperloglog.PFMERGE[0], replace(hyperloglog.PFMERGE[1], flags="multiple")),
     # The operation was a plain string.
     "BITOP": (string("operation"), *bitmaps.BITOP[1:]),
     # Blocks of a single argument lost the block around it.
@@ -237,6 +272,7 @@ OTHERWISE_IN_VALKEY = {
         optional(oneof("condition", token("NX", since="2.6.12"), token("XX", since="2.6.12"))),
         *strings.SET[3:],
     ),
+    "ZSCAN": (*sorted_sets.ZSCAN, switch("NOSCORES")),
     # The end may be left out there.
     "BITCOUNT": (KEY, replace(bitmaps.BITPOS[2], key_spec=None)),
     # Valkey has a condition on the key, and other names.

@@ -360,6 +360,7 @@ def test_each_served_reader_is_a_unit_of_its_own_after_the_entry(server, wire, b
     make_group(wire, group="g")
     make_group(wire, group="h")
     readers = [blocked(*read_group("a", "g")), blocked(*read_group("b", "h"))]
+    wire.call("PING")  # what the readers did before they waited is written down by now
     before = len(server.aof())
     wire.call("XADD", "s", "1-1", "f", "v")
     for reader in readers:

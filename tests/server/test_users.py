@@ -63,7 +63,7 @@ def test_a_client_whose_user_is_gone_after_acl_load_is_closed(start, tmp_path):
         al.call("AUTH", "al", "x")
         path.write_text("user al on nopass -@all +ping\n")
         assert admin.call("ACL", "LOAD").plain() == b"OK"
-        with pytest.raises(ConnectionClosedError):
+        with pytest.raises((ConnectionClosedError, ConnectionResetError)):
             bob.call("PING")
         assert al.call("PING").plain() == b"PONG"
         assert str(al.call("GET", "k")).startswith(
@@ -129,4 +129,41 @@ def test_denials_are_logged_together_and_counted(start):
         bob.call("SET", "a", "1")
         bob.call("SET", "b", "1")
         bob.call("GET", "x")
+        assert len(admin.call("ACL", "LOG").plain()) == 1
+
+
+def test_a_denial_names_the_command_that_was_denied_and_not_the_one_before(start):
+    server = start()
+    with server.wire() as admin, server.wire() as wire:
+        admin.call("ACL", "SETUSER", "bob", "on", "nopass", "~a", "+set")
+        wire.call("AUTH", "bob", "x")
+        wire.call("SET", "a", 1)
+        wire.call("CLIENT", "GETNAME")
+        entry = admin.call("ACL", "LOG").plain()[0]
+        assert b" cmd=client|getname " in entry[entry.index(b"client-info") + 1]
+
+
+@pytest.mark.parametrize(
+    ("command", "served_by", "rule", "told"),
+    [
+        ("BLPOP q 0", "LPUSH q 1", "-blpop", "User bob has no permissions to run the 'blpop' command"),
+        ("BZPOPMIN q 0", "ZADD q 1 a", "resetkeys", "No permissions to access a key"),
+        ("XREAD BLOCK 0 STREAMS q $", "XADD q 1-1 a b", "resetkeys", "No permissions to access a key"),
+    ],
+)
+def test_who_waits_and_loses_the_right_to_it_gets_nothing(start, command, served_by, rule, told):
+    server = start()
+    with server.wire() as admin, server.wire() as wire, server.wire() as other:
+        admin.call("ACL", "SETUSER", "bob", "on", "nopass", "~*", "+@all", "-flushall")
+        wire.call("AUTH", "bob", "x")
+        wire.send(*command.split())
+        while b"blocked_clients:1" not in admin.call("INFO", "clients").value:
+            pass
+        other.send(*command.split())
+        while b"blocked_clients:2" not in admin.call("INFO", "clients").value:
+            pass
+        admin.call("ACL", "SETUSER", "bob", rule)
+        admin.call(*served_by.split())
+        assert str(wire.read()) == f"-NOPERM {told}"
+        assert not other.read().is_null, "the next one in the line is served"
         assert len(admin.call("ACL", "LOG").plain()) == 1

@@ -78,6 +78,9 @@ def test_what_the_server_raises_does_not_reach_scripts_as_an_object(host):
         "loadstring('x = 1')()",
         "coroutine.wrap(function() x = 1 end)()",
         "getmetatable(_G)['__newindex'] = nil",
+        "table.insert(redis, 1)",
+        "table.insert(_G, 1, 2)",
+        "return table.insert(getmetatable('').__index, 1)",
     ],
 )
 def test_nothing_outlives_a_script(host, code):
@@ -117,6 +120,20 @@ def test_an_error_tells_where_it_happened(host):
     failed = error_of(host, "\n\nerror('why')")
     assert (failed.text, failed.line, failed.counted) == (b"ERR user_script:3: why", 3, False)
     assert failed.reply(b"sha") == b"ERR user_script:3: why script: sha, on @user_script:3."
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        ("return cjson.decode('[')", 1),
+        ("\nlocal x = '['\nif x then return cjson.decode(x) end", 3),
+        ("local function f(x) local y = cjson.decode(x) return y end\nreturn f('[')", 1),
+    ],
+)
+def test_an_error_of_a_library_tells_its_place_after_a_tail_call_too(host, code, line):
+    failed = error_of(host, code)
+    assert failed.text.startswith(b"ERR user_script:%d: Expected" % line)
+    assert (failed.source, failed.line) == (b"@user_script", line)
 
 
 @pytest.mark.parametrize(
