@@ -31,15 +31,12 @@ def write_file(folder: Path, entries: int = ENTRIES, *, annotations: bool = Fals
             record(b"SELECT", b"0") + record(b"XGROUP", b"CREATE", b"orders", b"billing", b"0", b"MKSTREAM")
         )
         for start in range(0, entries, 10):
-            pieces = []
             ids = [b"%d-%d" % (now + start, number) for number in range(10)]
-            for entry_id in ids:
-                pieces.append(
-                    record(
-                        b"XADD", b"orders", entry_id, b"customer", b"c-%d" % (start % 977), b"amount", b"%d" % start,
-                        b"currency", b"EUR", b"note", b"n" * (start % 60),
-                    )
-                )  # fmt: skip
+            more = (
+                b"customer", b"c-%d" % (start % 977), b"amount", b"%d" % start, b"currency", b"EUR",
+                b"note", b"n" * (start % 60),
+            )  # fmt: skip
+            pieces = [record(b"XADD", b"orders", entry_id, *more) for entry_id in ids]
             consumer = b"worker-%d" % (start // 10 % 4)
             head = (b"XCLAIM", b"orders", b"billing")
             tail = (b"FORCE", b"JUSTID", b"LASTID")

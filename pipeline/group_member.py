@@ -158,6 +158,15 @@ class Member:
                 return facts
         raise ServerError(f"NOGROUP No such consumer group '{self.group}' for key name '{stream}'")
 
+    def newest(self, stream: str) -> str:
+        """The last id that a stream gave.
+
+        Raises:
+            ServerError: there is no such stream.
+        """
+        row = self.wire.call("XINFO", "STREAM", stream)
+        return str(dict(zip(row[::2], row[1::2], strict=True))[b"last-generated-id"].decode())
+
     # The end of a batch
 
     def acknowledge(self, pieces: Iterable[Piece]) -> None:

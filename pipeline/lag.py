@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 _HELP: Final = {
     "entries_behind": ("gauge", "Entries that the stream has and the query has not read yet."),
     "seconds_behind": ("gauge", "Time between the last entry of the stream and the last one read, by their ids."),
-    "entries_gone_total": ("counter", "Entries trimmed or deleted before they were read."),
+    "entries_gone_total": ("counter", "Entries trimmed or deleted before they were read; in group mode of all streams."),
+    "dead_letters_total": ("counter", "Entries that group mode has moved to the dead-letter stream."),
     "pending": ("gauge", "Entries delivered to the group and not acknowledged."),
     "rows_total": ("counter", "Rows that the query has read since it was started."),
     "batch_id": ("gauge", "Number of the last batch."),
@@ -47,6 +48,20 @@ class StreamLag:
 
 
 @dataclass(frozen=True)
+class GroupLosses:
+    """What group mode did not read, of all its streams since the query began."""
+
+    gone: int
+    dead: int
+
+    def __bool__(self) -> bool:
+        return bool(self.gone or self.dead)
+
+    def __str__(self) -> str:
+        return f"{self.gone} gone, {self.dead} dead letters"
+
+
+@dataclass(frozen=True)
 class QueryState:
     """What the last report said of a query, and the rows of all reports so far."""
 
@@ -56,14 +71,14 @@ class QueryState:
     rows_total: int = 0
     batch_seconds: float = 0.0
     streams: tuple[StreamLag, ...] = ()
+    group: GroupLosses | None = None
     running: bool = True
     failed: bool = False
 
     def __str__(self) -> str:
         streams = "; ".join(map(str, self.streams))
-        return (
-            f"{self.name}: batch {self.batch_id}, {self.rows} rows in {self.batch_seconds:.3f} s; {streams}"
-        )
+        losses = f"; {self.group}" if self.group else ""
+        return f"{self.name}: batch {self.batch_id}, {self.rows} rows in {self.batch_seconds:.3f} s; {streams}{losses}"
 
 
 def read_sources(sources: Iterable[Mapping[str, Any]]) -> tuple[StreamLag, ...]:
@@ -73,7 +88,7 @@ def read_sources(sources: Iterable[Mapping[str, Any]]) -> tuple[StreamLag, ...]:
         end, latest = _tree(source.get("endOffset")), _tree(source.get("latestOffset"))
         if latest.get("mode") == "group":
             found += [
-                StreamLag(name, told.get("lag"), None, pending=told.get("pending"))
+                StreamLag(name, told.get("lag"), _seconds_behind(told), pending=told.get("pending"))
                 for name, told in sorted(latest.get("streams", {}).items())
             ]
         elif latest.get("v") == VERSION and "streams" in end and "streams" in latest:
@@ -84,16 +99,28 @@ def read_sources(sources: Iterable[Mapping[str, Any]]) -> tuple[StreamLag, ...]:
     return tuple(found)
 
 
+def read_losses(sources: Iterable[Mapping[str, Any]]) -> GroupLosses | None:
+    """What the group mode sources of a progress report have not read; None without one."""
+    ends = [_tree(source.get("endOffset")) for source in sources]
+    counts = [(end["gone"], end["dead"]) for end in ends if end.get("mode") == "group" and "dead" in end]
+    if not counts:
+        return None
+    gone, dead = map(sum, zip(*counts, strict=True))
+    return GroupLosses(gone, dead)
+
+
 def prometheus_text(queries: Iterable[QueryState]) -> str:
     """The state of queries in Prometheus' text format, metrics named ``rillet_spark_…``."""
     samples: dict[str, list[str]] = {name: [] for name in _HELP}
     for query in queries:
         labels = f'query="{_escaped(query.name)}"'
-        of_query = {
+        of_query: dict[str, float] = {
             "rows_total": query.rows_total,
             "batch_id": query.batch_id,
             "batch_seconds": query.batch_seconds,
         }
+        if query.group is not None:
+            of_query |= {"entries_gone_total": query.group.gone, "dead_letters_total": query.group.dead}
         for metric, number in of_query.items():
             samples[metric].append(f"{{{labels}}} {number}")
         failed = ',failed="true"' if query.failed else ""
@@ -131,6 +158,14 @@ def _range_lag(name: str, at: Mapping[str, Any], latest: Mapping[str, Any] | Non
     # Before the first entry was read there is no time to count from.
     seconds = ((there >> 64) - (here >> 64)) / 1000 if here else None
     return StreamLag(name, behind, seconds, at["gone"])
+
+
+def _seconds_behind(told: Mapping[str, Any]) -> float | None:
+    """Between the last entry delivered and the last one added; None before the first delivery."""
+    here, there = ids.parse(told.get("last_delivered", "0-0")), ids.parse(told.get("newest", "0-0"))
+    if here >= there:
+        return 0.0
+    return ((there >> 64) - (here >> 64)) / 1000 if here else None
 
 
 def _tree(offset: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from .lag import QueryState, prometheus_text, read_sources
+from .lag import QueryState, prometheus_text, read_losses, read_sources
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (
@@ -103,10 +103,15 @@ class LagListener(StreamingQueryListener):
             rows_total=known.rows_total + rows,
             batch_seconds=progress.batchDuration / 1000,
             streams=read_sources(sources),
+            group=read_losses(sources),
         )
         self._keep(str(progress.id), state)
         if state.streams:
             LOG.info("%s", state)
+        if state.group is not None:
+            before_gone = known.group.gone if known.group else 0
+            if state.group.gone > before_gone:
+                LOG.warning("%s: %d entries are gone, unread", state.name, state.group.gone - before_gone)
         for at in state.streams:
             before = next((each.gone for each in known.streams if each.stream == at.stream), 0)
             if at.gone and at.gone > (before or 0):

@@ -167,16 +167,18 @@ class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """Where the group stands: entries not delivered (``lag``, null if unknown) and pending, by stream."""
+        """Where the group stands, by stream: how far it and the stream are, entries not delivered (null if unknown), pending."""
         gatherer = self._gathering()
         told = {}
         for stream in gatherer.streams():
             try:
                 facts = gatherer.member.facts(stream)
+                newest = gatherer.member.newest(stream)
             except ServerError:
                 continue  # no such group, or no such stream, yet
             told[stream] = {
                 "last_delivered": facts[b"last-delivered-id"].decode(),
+                "newest": newest,
                 "lag": facts.get(b"lag"),
                 "pending": facts[b"pending"],
             }

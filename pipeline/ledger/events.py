@@ -7,7 +7,7 @@ of them. What each event means is told in ``schema``.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from ...storage.stream_id import InvalidID, parse
 from . import schema as on
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     Handler = Callable[[list[bytes]], None]
 
 _POLICIES: Final = frozenset({b"KEEPREF", b"DELREF", b"ACKED"})
-_DIGITS: Final = frozenset(b"%d" % digit for digit in range(10))
-_READ: Final = b"ENTRIESREAD"
-CLAIM: Final = 14  # words
-MOVE: Final = 7  # words
 
 # Commands that leave something else than a stream in the key at this place, whatever was there.
 _OVERWRITE: Final = {
@@ -40,119 +36,45 @@ _OVERWRITE: Final = {
 _STORE_OPTION: Final = (b"SORT", b"GEORADIUS", b"GEORADIUSBYMEMBER")
 
 
-class Run(NamedTuple):
-    """Up to how many of each kind a clock and a database held."""
-
-    claims: int
-    moves: int
-    adds: int
-    acks: int
-    clock: int | None
-    db: int
-
-
 class Recorder:
-    """Takes commands in the order of the file and gathers what they tell.
+    """Takes commands one by one, in the order of the file, and makes the rows that they tell.
 
-    The commands of which such files mostly consist are kept as words, one after the other, and become columns many
-    at a time; of all others the rows are made at once.
+    This is what the ledger says of a command; the ways of ``sorting`` are only faster.
 
     Attributes:
         db: the selected database.
         clock: Unix milliseconds of the last annotation, None before the first.
         in_transaction: whether a MULTI is open.
-        claims: the words of XCLAIM in its usual form, ``CLAIM`` of each.
-        moves: the words of XGROUP SETID as it follows deliveries, ``MOVE`` of each.
-        adds: key and id of XADD.
-        acks: XACK.
-        claims_at, moves_at, adds_at, acks_at: the ordinals of their first rows.
-        rows, rows_at: all other rows, with their ordinals.
-        runs: up to how many claims, moves, adds and acks which clock and which database held.
+        rows, rows_at: the rows, with their ordinals.
     """
 
     def __init__(self, db: int = 0, clock: int | None = None, *, in_transaction: bool = False) -> None:
         self.db = db
         self.clock = clock
         self.in_transaction = in_transaction
-        self._handlers = _Handlers(self)
+        self._handlers = dict(self.handlers())
         self.empty()
 
     def empty(self) -> None:
         """Begin anew, with the same state."""
-        self.claims: list[bytes] = []
-        self.moves: list[bytes] = []
-        self.adds: list[bytes] = []
-        self.acks: list[list[bytes]] = []
-        self.claims_at: list[int] = []
-        self.moves_at: list[int] = []
-        self.adds_at: list[int] = []
-        self.acks_at: list[int] = []
         self.rows: list[Row] = []
         self.rows_at: list[int] = []
-        self.runs: list[Run] = []
         self._add = self.rows.append
 
-    def take(self, commands: list[list[bytes]], first: int, clock: int | None) -> None:
-        """Take commands that follow each other.
+    def knows(self, name: bytes) -> bool:
+        """Whether a command of this name, in upper case, says anything about streams."""
+        return name in self._handlers
 
-        Args:
-            commands: as they stand in the file.
-            first: the ordinal of the first one; they are ``schema.RECORD`` apart.
-            clock: the time of all of them.
+    def take(self, command: list[bytes], ordinal: int) -> None:
+        """Take a command that says something about streams.
 
         Raises:
-            LedgerError: one can not be understood; what the ledger said would be wrong.
+            LedgerError: it can not be understood; what the ledger said would be wrong.
         """
-        if clock != self.clock:
-            self.end_run()
-            self.clock = clock
-        claims, claim_at = self.claims, self.claims_at.append
-        adds, add_at = self.adds, self.adds_at.append
-        ordinals = range(first, first + len(commands) * on.RECORD, on.RECORD)
-        # Every line of this loop is paid for by every record of the file.
-        for ordinal, command in zip(ordinals, commands, strict=True):
-            name = command[0]
-            if name == b"XCLAIM" and len(command) == CLAIM and command[12] == b"LASTID":
-                claims += command
-                claim_at(ordinal)
-            elif name == b"XADD" and command[2][:1] in _DIGITS:
-                adds += command[1:3]
-                add_at(ordinal)
-            elif name == b"XACK":
-                self.acks.append(command)
-                self.acks_at.append(ordinal)
-            elif name == b"MULTI":
-                self.in_transaction = True
-            elif name == b"EXEC":
-                self.in_transaction = False
-            elif (
-                name == b"XGROUP" and len(command) == MOVE and command[1] == b"SETID" and command[5] == _READ
-            ):
-                self.moves += command
-                self.moves_at.append(ordinal)
-            else:
-                handler = self._handlers[name]
-                if handler is not None:
-                    self._make_rows(handler, command, ordinal)
-
-    def end_run(self) -> None:
-        """The clock or the database is about to change; or what was gathered is taken away."""
-        self.runs.append(
-            Run(
-                len(self.claims_at),
-                len(self.moves_at),
-                len(self.adds_at),
-                len(self.acks_at),
-                self.clock,
-                self.db,
-            )
-        )
-
-    def _make_rows(self, handler: Handler, command: list[bytes], ordinal: int) -> None:
         before = len(self.rows)
         try:
-            handler(command)
-        except (IndexError, ValueError, InvalidID) as error:
+            self._handlers[command[0].upper()](command)
+        except (AttributeError, IndexError, TypeError, ValueError, InvalidID) as error:
             raise LedgerError(f"not a record that a server writes: {_shown(command)}") from error
         made = len(self.rows) - before
         if made > on.RECORD:
@@ -253,7 +175,7 @@ class Recorder:
             limit[b"policy"] = policy
         return place, limit, is_idempotent
 
-    # XACK key group id …, spelled as no server but some clients do
+    # XACK key group id …
     def _xack(self, words: list[bytes]) -> None:
         for entry_id in words[3:]:
             self._put(on.ACKED, words[1], words[2], entry_id)
@@ -389,7 +311,6 @@ class Recorder:
 
     # SELECT index
     def _select(self, words: list[bytes]) -> None:
-        self.end_run()
         self.db = int(words[1])
 
     def _multi(self, _words: list[bytes]) -> None:
@@ -424,18 +345,6 @@ class Recorder:
             yield name, self.overwritten(place)
 
 
-class _Handlers(dict[bytes, "Handler | None"]):
-    """Handlers by command name as it is spelled in the file: most often in upper case, but clients may choose."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        super().__init__(recorder.handlers())
-
-    def __missing__(self, name: bytes) -> Handler | None:
-        handler = self.get(name.upper())
-        self[name] = handler
-        return handler
-
-
 def _policy_and_ids(words: list[bytes], place: int) -> tuple[bytes | None, list[bytes]]:
     policy: bytes | None = None
     ids: list[bytes] = []
@@ -457,6 +366,10 @@ def _place(db: int, key: bytes) -> bytes:
     return b"%d %b" % (db, name_text(key).encode())
 
 
-def _shown(command: list[bytes]) -> str:
-    text = b" ".join(command[:8])[:200].decode(errors="backslashreplace")
+def _shown(command: list[Any]) -> str:
+    words = (
+        word.decode(errors="backslashreplace") if isinstance(word, bytes) else repr(word)
+        for word in command[:8]
+    )
+    text = " ".join(words)[:200]
     return text if len(command) <= 8 else f"{text} …"

@@ -16,6 +16,7 @@ from .errors import LedgerError, SplitError
 from .events import Recorder
 from .rdb_rows import base_rows
 from .scan import START, Cursor, Walk
+from .sorting import Sorter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _GZIP: Final = b"\x1f\x8b"
+_BATCH: Final = 1 << 15  # rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +55,10 @@ def read_piece(piece: Piece) -> Iterator[pa.RecordBatch]:
         SplitError: it does not begin, or does not end, as was assumed: its rows are wrong.
         LedgerError: the file is damaged, or what it says can not be told.
     """
-    from .columns import Columns
+    from .columns import batches
 
-    columns = Columns(piece.file_seq)
-    parsing = _Parsing(piece)
-    for recorder in parsing.recorders():
-        yield from columns.take(recorder)
-    yield from columns.rest()
+    for sorter in _Parsing(piece).sorters():
+        yield from batches(sorter, piece.file_seq)
 
 
 class _Parsing:
@@ -69,20 +68,21 @@ class _Parsing:
         self.piece = piece
         self.origin = on.BASE_ORDINAL if piece.is_base else 0
 
-    def recorders(self) -> Iterator[Recorder]:
-        """What was gathered, now and then; the recorder is the same and must be emptied."""
+    def sorters(self) -> Iterator[Sorter]:
+        """What was gathered, when it is worth a batch; the sorter is the same and must be emptied."""
         piece = self.piece
         with open_file(piece) as file:
             start = piece.start
             if not start.position and piece.data is None:
                 source = ByteSource(file.read)
                 if is_rdb(source):
-                    recorder = Recorder()
-                    recorder.rows = list(base_rows(source))
+                    sorter = Sorter(Recorder())
+                    recorder = sorter.recorder
+                    recorder.rows += base_rows(source)
                     number = len(recorder.rows)
                     first = self.origin + source.position // on.BLOCK * on.BLOCK_ORDINAL
-                    recorder.rows_at = list(range(first, first + number))
-                    yield recorder
+                    recorder.rows_at += range(first, first + number)
+                    yield sorter
                     if source.peek(1):
                         yield from self._commands(
                             source, Cursor(source.position, index=number // on.RECORD + 1)
@@ -93,21 +93,22 @@ class _Parsing:
                 file.seek(start.position)
             yield from self._commands(file, start)
 
-    def _commands(self, file: IO[bytes] | ByteSource, start: Cursor) -> Iterator[Recorder]:
+    def _commands(self, file: IO[bytes] | ByteSource, start: Cursor) -> Iterator[Sorter]:
         piece = self.piece
         walk = Walk(start)
-        recorder = Recorder(start.db, start.clock, in_transaction=start.in_transaction)
+        sorter = Sorter(Recorder(start.db, start.clock, in_transaction=start.in_transaction))
         block, index = start.position // on.BLOCK, start.index
         end = None if piece.end is None else piece.end.position
         for segment in walk.segments(file.read, end):
             if segment.block != block:
-                yield recorder
                 block, index = segment.block, 0
             first = self.origin + block * on.BLOCK_ORDINAL + index * on.RECORD
-            recorder.take(segment.commands, first, segment.clock)
+            sorter.take(segment.commands, first, segment.clocks)
             index += len(segment.commands)
-        self._prove(walk, recorder)
-        yield recorder
+            if sorter.rows >= _BATCH:
+                yield sorter
+        self._prove(walk, sorter.recorder)
+        yield sorter
 
     def _prove(self, walk: Walk, recorder: Recorder) -> None:
         """That the next piece begins where this one ends, and as it was told.
@@ -123,8 +124,8 @@ class _Parsing:
         reached = (walk.position, recorder.db, walk.clock, recorder.in_transaction)
         if not is_whole or reached != (end.position, end.db, end.clock, end.in_transaction):
             raise SplitError(
-                f"{piece.path} was split at byte {end.position}, which is within a record or in another state than "
-                'assumed; read it with .option("splitBytes", "0")'
+                f"{piece.path} was split at byte {end.position}, which is within a record or in another state than when "
+                "it was split; has something else than a server written to it meanwhile?"
             )
 
 

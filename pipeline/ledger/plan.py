@@ -54,7 +54,7 @@ def read_ledger(path: str, *, piece_size: int = PIECE_SIZE, history: bool = True
         history: as of ``read_folder``.
 
     Raises:
-        SplitError: a file was cut where it can not be; with piece_size 0 that does not happen.
+        SplitError: a file changed while it was read.
         LedgerError: the files can not be read.
     """
     import pyarrow as pa

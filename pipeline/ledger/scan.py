@@ -23,6 +23,7 @@ _SECONDS: Final = b"#TS:"
 _MILLISECONDS: Final = b"#MS:"
 _MARK: Final = b"\0end of the piece"
 _MARK_RECORD: Final = b"*1\r\n$%d\r\n%b\r\n" % (len(_MARK), _MARK)
+_SIP: Final = 1 << 14  # bytes; hiredis moves what it has not parsed yet again and again
 _OF_STATE: Final = frozenset({b"SELECT", b"MULTI", b"EXEC"})
 
 
@@ -49,11 +50,11 @@ START: Final = Cursor()
 
 
 class Segment(NamedTuple):
-    """Commands that end in one block and have the same clock."""
+    """Commands that end in one block; and up to how many of them which clock held, of which the last holds on."""
 
     block: int
-    clock: int | None
     commands: list[list[bytes]]
+    clocks: list[tuple[int, int | None]]
 
 
 class Walk:
@@ -100,38 +101,49 @@ class Walk:
             data = read(limit if end is None else min(limit, end - self.position))
             if not data:
                 break
-            yield from self.feed(data)
+            yield self.feed(data)
 
-    def feed(self, data: bytes) -> Iterator[Segment]:
-        """Go on with bytes of one block; to be exhausted.
+    def feed(self, data: bytes) -> Segment:
+        """Go on with bytes of one block.
 
         Raises:
             SplitError: this is not how commands look.
         """
         block = self.position // BLOCK
         self.position += len(data)
-        at = 0
-        # One byte is found much faster than two.
-        has_hash = b"#" in data
-        while at < len(data):
-            if self._line is not None or (data[at] == _HASH and not self._reader.has_data()):
-                at = self._annotation(data, at)
-                continue
-            # A line that begins with # is an annotation if all before it is whole.
-            upto = (data.find(b"\n#", at) + 1 if has_hash else 0) or len(data)
-            self._reader.feed(data, at, upto - at)
-            at = upto
-            if commands := self._commands():
-                yield Segment(block, self.clock, commands)
-
-    def _commands(self) -> list[list[bytes]]:
+        commands: list[list[bytes]] = []
+        clocks: list[tuple[int, int | None]] = []
         try:
-            commands: list[list[bytes]] = list(iter(self._reader.gets, False))
+            # One byte is found much faster than two.
+            if self._line is None and b"#" not in data:
+                reader = self._reader
+                for at in range(0, len(data), _SIP):
+                    reader.feed(data, at, min(_SIP, len(data) - at))
+                    commands += iter(reader.gets, False)
+            else:
+                self._feed_with_annotations(data, commands, clocks)
         except (hiredis.HiredisError, MemoryError) as error:
             raise SplitError(f"no records before byte {self.position}: {error}") from error
         if commands and (set(map(type, commands)) != {list} or not all(commands)):
             raise SplitError(f"no records before byte {self.position}")
-        return commands
+        clocks.append((len(commands), self.clock))
+        return Segment(block, commands, clocks)
+
+    def _feed_with_annotations(
+        self, data: bytes, commands: list[list[bytes]], clocks: list[tuple[int, int | None]]
+    ) -> None:
+        reader = self._reader
+        at = 0
+        while at < len(data):
+            if self._line is not None or (data[at] == _HASH and not reader.has_data()):
+                clocks.append((len(commands), self.clock))
+                at = self._annotation(data, at)
+                continue
+            # A line that begins with # is an annotation if all before it is whole.
+            upto = data.find(b"\n#", at) + 1 or len(data)
+            reader.feed(data, at, upto - at)
+            at = upto
+            commands += iter(reader.gets, False)
 
     def _annotation(self, data: bytes, at: int) -> int:
         end = data.find(b"\n", at) + 1
@@ -210,9 +222,9 @@ class Frontier:
         return Cursor(good.position, good.db, good.clock, in_transaction=False, index=index)
 
     def _pass(self, data: bytes) -> None:
-        for segment in self._walk.feed(data):
-            for command in segment.commands:
-                self._state.take(command, segment.block)
+        segment = self._walk.feed(data)
+        for command in segment.commands:
+            self._state.take(command, segment.block)
         self._rest.append(data)
 
     def _note_if_whole(self) -> None:

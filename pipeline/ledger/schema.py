@@ -64,6 +64,16 @@ databases-swapped   db and the database whose number is in detail changed conten
 A RESTOREd stream, and the streams of an RDB base, come as the rows that would make them: added, stream-set,
 group-created, consumer-created, and delivered, claimed or nacked ("FAIL FORCE") by their counter; of these the detail
 ends in FOUND, or in GONE if the message is not there any more though the entry is still pending.
+
+What no such file tells, of any server:
+
+- Reading one's own history (XREADGROUP with an id) counts a delivery and sets its time, and is not written. The next
+  record of the entry shows the new count.
+- Entries that are pending though their message is gone are not in a base in command form (aof-use-rdb-preamble no).
+  A server that restarts from one has forgotten them; a ledger that begins before that base has not.
+- Consumers that never got anything, when they were made by a command that delivered nothing (before 8.8).
+- Up to the first annotation of a file, what time it was. With ``yes`` a file may begin up to a second before it, with
+  ``ms`` each file begins with one.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@
 - ``<prefix>_entries``: one row for each entry and group: deliveries, redeliveries, consumers, when it was delivered
   first and acknowledged, and how long that took (``to_ack_ms``; null where the file has no annotations).
 - ``<prefix>_redelivery``: the same for each group.
-- ``<prefix>_lag``: at each move of a group: entries added, entries read, and the difference.
+- ``<prefix>_lag``: at each move of a group: entries added, entries read, and the difference; null for a stream that was
+  renamed, copied or swapped here, up to its next XSETID.
 
 ``pending_at`` is the pending list of all groups at any moment.
 """
@@ -57,21 +58,41 @@ GROUP BY db, stream, `group`
 """
 
 _LAG: Final = """
-WITH counted AS (
-    SELECT *, sum(CASE WHEN event = 'added' THEN 1 WHEN event = 'key-deleted' THEN 0 ELSE 0 END) OVER place AS adds
-    FROM {prefix}
-    WHERE event IN ('added', 'stream-set', 'group-set', 'group-created')
-    WINDOW place AS (PARTITION BY db, stream ORDER BY file_seq, ordinal)
+WITH keys AS (
+    SELECT DISTINCT db, stream FROM {prefix} WHERE event IN ('group-set', 'group-created')
+)
+, rows AS (
+    SELECT db, stream, `group`, event, retry_count, last_id, clock_ms, file_seq, ordinal FROM {prefix}
+    WHERE stream IS NOT NULL
+      AND event IN ('added', 'stream-set', 'group-set', 'group-created', 'key-deleted', 'key-copied')
+    UNION ALL
+    SELECT keys.db, keys.stream, NULL, event, NULL, NULL, clock_ms, file_seq, ordinal FROM {prefix} AS whole
+    JOIN keys ON whole.db IS NULL OR keys.db = whole.db
+                 OR (event = 'databases-swapped' AND keys.db = cast(whole.detail AS int))
+    WHERE whole.stream IS NULL AND event IN ('key-deleted', 'databases-swapped')
+)
+, lives AS (
+    SELECT *, count_if(event IN ('key-deleted', 'key-copied', 'databases-swapped')) OVER place AS life FROM rows
+    WINDOW place AS (PARTITION BY db, stream ORDER BY file_seq, ordinal ROWS UNBOUNDED PRECEDING)
+)
+, counted AS (
+    SELECT *, count_if(event = 'added') OVER place AS adds,
+           -- What a stream had when it came from elsewhere is told by no row of its own.
+           CASE WHEN max(event IN ('key-copied', 'databases-swapped')) OVER place THEN NULL ELSE 0 END AS none
+    FROM lives
+    WINDOW place AS (PARTITION BY db, stream, life ORDER BY file_seq, ordinal ROWS UNBOUNDED PRECEDING)
 )
 , known AS (
-    SELECT *, last_value(CASE WHEN event = 'stream-set' THEN retry_count - adds END, true) OVER place AS before
+    SELECT *, adds + coalesce(
+                  last_value(CASE WHEN event = 'stream-set' THEN retry_count - adds END, true) OVER place, none
+              ) AS entries_added
     FROM counted
-    WINDOW place AS (PARTITION BY db, stream ORDER BY file_seq, ordinal)
+    WINDOW place AS (PARTITION BY db, stream, life ORDER BY file_seq, ordinal ROWS UNBOUNDED PRECEDING)
 )
 SELECT db, stream, `group`, clock_ms, file_seq, ordinal, last_id,
-       adds + coalesce(before, 0) AS entries_added,
+       entries_added,
        retry_count AS entries_read,
-       adds + coalesce(before, 0) - retry_count AS lag
+       entries_added - retry_count AS lag
 FROM known
 WHERE event IN ('group-set', 'group-created') AND retry_count >= 0
 """

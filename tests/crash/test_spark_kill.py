@@ -253,7 +253,7 @@ def await_moment(wire: Wire, chance: random.Random) -> None:
     end = time.monotonic() + 30
     before = wire.call(*looks[kind])
     while wire.call(*looks[kind]) == before and time.monotonic() < end:
-        pass
+        time.sleep(0.001)  # Spark needs the processors more than we do
 
 
 def wait_for_progress(folder: Path, series: Series, enough: Callable[[list[bool]], bool]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from rillet.pipeline import ids, offsets
-from rillet.pipeline.lag import QueryState, StreamLag, prometheus_text, read_sources
+from rillet.pipeline.group_plan import GroupOffset
+from rillet.pipeline.lag import GroupLosses, QueryState, StreamLag, prometheus_text, read_losses, read_sources
 from rillet.pipeline.offsets import Position
 
 
@@ -38,9 +39,29 @@ def test_range_mode_counts_entries_and_seconds():
 
 
 def test_group_mode_tells_the_groups_own_lag():
-    streams = {"s": {"last_delivered": "5-0", "lag": 7, "pending": 3}}
+    streams = {
+        "new": {"last_delivered": "0-0", "newest": "9-0", "lag": 7, "pending": 0},
+        "s": {"last_delivered": "5000-0", "newest": "7500-3", "lag": 7, "pending": 3},
+        "t": {"last_delivered": "5-0", "newest": "5-0", "lag": 0, "pending": 1},
+    }
     latest = {"v": 1, "mode": "group", "group": "g", "streams": streams}
-    assert read_sources([source({"v": 1, "mode": "group"}, latest)]) == (StreamLag("s", 7, None, None, 3),)
+    assert read_sources([source({"v": 1, "mode": "group"}, latest)]) == (
+        StreamLag("new", 7, None, None, 0),
+        StreamLag("s", 7, 2.5, None, 3),
+        StreamLag("t", 0, 0.0, None, 1),
+    )
+
+
+def test_what_group_mode_did_not_read_is_told_of_the_query():
+    ends = [GroupOffset("g", "c", gone=2, dead=1).as_json(), GroupOffset("h", "c", gone=3).as_json()]
+    losses = read_losses([*(source(end, None) for end in ends), source({"v": 1, "streams": {}}, None)])
+    assert losses == GroupLosses(5, 1)
+    assert read_losses([source({"v": 1, "streams": {}}, None), {}]) is None
+    state = QueryState("q", 1, group=losses)
+    lines = prometheus_text([state]).splitlines()
+    assert 'rillet_spark_entries_gone_total{query="q"} 5' in lines
+    assert 'rillet_spark_dead_letters_total{query="q"} 1' in lines
+    assert str(state).endswith("; 5 gone, 1 dead letters")
 
 
 def test_other_sources_are_left_out():

@@ -506,7 +506,12 @@ def test_lag_and_pending_are_reported(server):
         added = scene.add(5)
         scene.engine.trigger()
         told = scene.engine.reader.reportLatestOffset()
-        assert told["streams"][scene.stream] == {"last_delivered": added[1], "lag": 3, "pending": 2}
+        assert told["streams"][scene.stream] == {
+            "last_delivered": added[1],
+            "newest": added[4],
+            "lag": 3,
+            "pending": 2,
+        }
         scene.call("XGROUP", "DESTROY", scene.stream, "g")
         assert scene.engine.reader.reportLatestOffset()["streams"] == {}
 
