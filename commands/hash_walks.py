@@ -51,11 +51,11 @@ def hscan(client: Client, args: list[bytes]) -> bytes:
     if value is None:
         return EMPTY
     options = ScanOptions(args, novalues=True if client.server.compat.knows("7.4") else None)
-    found: Sequence[bytes] = list(value.fields)
+    found: Sequence[bytes]
     if value.encoding is TABLE:
         cursor, found = value.order().page(cursor, options.count)
     else:
-        cursor = 0
+        cursor, found = 0, list(value.fields)
     fits, due = options.fits, due_fields(value, client.db.keyspace)
     if fits is not None:
         found = [field for field in found if fits(field)]

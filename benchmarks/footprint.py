@@ -1,0 +1,94 @@
+"""Memory: bytes per entry of several kinds, per pending entry, per idle connection."""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+from typing import TYPE_CHECKING, Final
+
+from loads import MANY, benchmark
+from results import Figure
+from servers import PROGRAMS, Connection, Server, encode
+from workloads import deliver_all, entries, entry_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_FILES_BESIDE: Final = 200
+
+
+def memory(count: int) -> Iterator[Figure]:
+    """Bytes per entry: the benchmark's own, JSON of 200 bytes, 40 random bytes; and per pending entry."""
+    found: dict[str, dict[str, float]] = {}
+    for program in PROGRAMS:
+        for name, requests in (
+            ("entry, two short fields", entries(count)),
+            ("entry, JSON of 200 bytes", _json(count)),
+            ("entry, 40 random bytes", _random(count)),
+        ):
+            with Server(program) as server:
+                empty = server.resident_bytes()
+                server.control.feed(requests)
+                full = server.settled_bytes()
+                found.setdefault(name, {})[program] = (full - empty) / count
+                if "short" in name:
+                    deliver_all(server, count)
+                    pending = (server.settled_bytes() - full) / count
+                    found.setdefault("pending entry", {})[program] = pending
+    for name, servers in found.items():
+        floor = 1 / 1.5 if name == "pending entry" else 1 / 3.5
+        yield Figure(f"memory per {name}, {count:,} of them", "bytes", servers, floor=floor)
+
+
+def _json(count: int) -> Iterator[bytes]:
+    chance = random.Random(1)
+    for number in range(count):
+        told = {
+            "order": number,
+            "customer": f"c-{chance.randrange(100_000):06}",
+            "status": chance.choice(("created", "paid", "packed", "sent", "delivered")),
+            "amount": chance.randrange(100, 100_000) / 100,
+            "currency": "EUR",
+            "shop": f"shop-{chance.randrange(100):03}",
+        }
+        text = json.dumps(told)
+        yield encode("XADD", "s", entry_id(number), "event", f"{text:<200}"[:200])
+
+
+def _random(count: int) -> Iterator[bytes]:
+    chance = random.Random(2)
+    return (encode("XADD", "s", entry_id(number), "f", chance.randbytes(40)) for number in range(count))
+
+
+def idle_connections(wanted: int, seconds: float) -> Iterator[Figure]:
+    """What connections cost that do nothing: memory, and what they add to a PING of others."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < wanted + _FILES_BESIDE:
+        print(f"\n(Only {hard} files may be open here: {hard - _FILES_BESIDE:,} idle connections.)")
+        wanted = hard - _FILES_BESIDE
+    # The server inherits the limit.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted + _FILES_BESIDE), hard))
+    size: dict[str, float] = {}
+    alone: dict[str, float] = {}
+    beside: dict[str, float] = {}
+    for program in PROGRAMS:
+        with Server(program, "--maxclients", str(wanted + _FILES_BESIDE // 2)) as server:
+            ping = benchmark("PING")
+            alone[program] = _cost(server, ping, seconds)
+            before = server.settled_bytes()
+            connections = [Connection(server.port) for _ in range(wanted)]
+            for connection in connections:
+                connection.call("PING")
+            size[program] = (server.settled_bytes() - before) / wanted
+            beside[program] = _cost(server, ping, seconds)
+            for connection in connections:
+                connection.close()
+    yield Figure(f"memory per connection, {wanted:,} idle", "bytes", size)
+    yield Figure(f"PING beside {wanted:,} idle connections", "CPU µs", beside, floor=0.8)
+    yield Figure("PING without them", "CPU µs", alone, floor=0.8)
+
+
+def _cost(server: Server, run: object, seconds: float) -> float:
+    sample = run(server, MANY, seconds)  # type: ignore[operator]
+    return sample.cpu / sample.requests * 1e6

@@ -1,0 +1,207 @@
+"""How load is sent: by redis-benchmark, or from here where every request must be another one."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import time
+from dataclasses import dataclass
+from statistics import quantiles
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from servers import LOAD_CORE, Connection, Server, binary, pin
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    Run: TypeAlias = Callable[[Server, "Mode", float], "Sample"]
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How the load arrives."""
+
+    name: str
+    clients: int
+    pipeline: int
+
+
+ONE: Final = Mode("1 client", 1, 1)
+MANY: Final = Mode("50 clients", 50, 1)
+PIPED: Final = Mode("50 clients, pipeline 16", 50, 16)
+PIPED_100: Final = Mode("50 clients, pipeline 100", 50, 100)
+MODES: Final = (ONE, MANY, PIPED)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One run: requests, seconds, seconds of the server's processor; p50 and p99 in milliseconds."""
+
+    requests: int
+    seconds: float
+    cpu: float
+    p50: float
+    p99: float
+
+    def plus(self, more: Sample) -> Sample:
+        """Both runs as one; percentiles are weighted by requests, so that they are near enough, not exact."""
+        requests = self.requests + more.requests
+        share = more.requests / max(requests, 1)
+        return Sample(
+            requests,
+            self.seconds + more.seconds,
+            self.cpu + more.cpu,
+            self.p50 + (more.p50 - self.p50) * share,
+            self.p99 + (more.p99 - self.p99) * share,
+        )
+
+
+_NONE: Final = Sample(0, 0.0, 0.0, 0.0, 0.0)
+
+
+def percentiles(seconds: list[float]) -> tuple[float, float]:
+    """p50 and p99 in milliseconds."""
+    cuts = quantiles(seconds, n=100, method="inclusive") if len(seconds) > 1 else seconds * 99
+    return cuts[49] * 1000, cuts[98] * 1000
+
+
+def benchmark(
+    *words: str,
+    before: tuple[tuple[str, ...], ...] = (),
+    at_most: int = 10_000_000,
+    keys: int = 0,
+    value: bytes | None = None,
+) -> Run:
+    """Load from redis-benchmark: one command line again and again.
+
+    `before` are commands sent ahead of each run, `at_most` is how many requests the data is good for, `keys` how many
+    values `__rand_int__` takes, `value` the last argument where it is too long for a command line.
+    """
+    rates: dict[tuple[int, Mode], float] = {}
+    bench = _RedisBenchmark(words, keys, value)
+
+    def run(server: Server, mode: Mode, seconds: float) -> Sample:
+        def part(requests: int) -> Sample:
+            for line in before:
+                server.control.call(*line)
+            return bench.run(server, mode, requests)
+
+        rate = rates.get((server.pid, mode))
+        if rate is None:
+            first = part(min(at_most, 400 * mode.pipeline if value is None else 100))
+            rate = rates[server.pid, mode] = first.requests / first.seconds
+        requests = max(int(rate * seconds), 2 * mode.clients * mode.pipeline)
+        total = _NONE
+        # A short supply of data is used up and made anew until there was enough.
+        while total.requests < requests * 0.9:
+            total = total.plus(part(min(at_most, requests - total.requests)))
+        return total
+
+    return run
+
+
+class _RedisBenchmark:
+    """One command line of redis-benchmark."""
+
+    def __init__(self, words: tuple[str, ...], keys: int = 0, value: bytes | None = None) -> None:
+        self._words = words if value is None else ("-x", *words)
+        self._keys = keys
+        self._value = value
+
+    def run(self, server: Server, mode: Mode, requests: int) -> Sample:
+        """One run; the processor time of connecting so many clients (and of one PING each) is taken out."""
+        cost = _connecting.get((server.pid, mode.clients))
+        if cost is None:
+            bare = Mode(mode.name, mode.clients, 1)
+            ping = _RedisBenchmark(("PING",))
+            cost = min(ping.start(server, bare, mode.clients).cpu for _ in range(3))
+            _connecting[server.pid, mode.clients] = cost
+        run = self.start(server, mode, requests)
+        return Sample(run.requests, run.seconds, max(run.cpu - cost, 0.0), run.p50, run.p99)
+
+    def start(self, server: Server, mode: Mode, requests: int) -> Sample:
+        """One run as it is."""
+        program = binary("redis-benchmark")
+        assert program is not None
+        requests = max(requests // mode.pipeline, 1) * mode.pipeline
+        flags = (
+            f"-h 127.0.0.1 -p {server.port} -c {mode.clients} -P {mode.pipeline} -n {requests} --csv".split()
+        )
+        flags += ["-r", str(self._keys)] if self._keys else []
+        before = server.cpu_seconds()
+        done = subprocess.run(
+            [program, *flags, *self._words],
+            input=self._value or b"",
+            capture_output=True,
+            timeout=120,
+            check=False,
+            preexec_fn=lambda: pin(LOAD_CORE),
+        )
+        cpu = server.cpu_seconds() - before
+        lines = list(csv.reader(done.stdout.decode(errors="replace").splitlines()))
+        if done.returncode or len(lines) < 2:
+            raise SystemExit(f"redis-benchmark failed at {server.program}: {done.stdout!r}{done.stderr!r}")
+        # "test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms","p99_latency_ms",…
+        _, rate, _, _, p50, _, p99, *_ = lines[-1]
+        return Sample(requests, requests / float(rate), cpu, float(p50), float(p99))
+
+
+_connecting: dict[tuple[int, int], float] = {}
+
+
+def own(requests: Callable[[Mode], list[bytes]], reset: Callable[[Server], object]) -> Run:
+    """Load from here: encoded requests whose replies are all of one length.
+
+    A request may be several commands that belong together. All clients send, then all wait for their replies, so that
+    the server finds many of them ready at once; a reply's time counts until we have come to read it.
+    """
+    encoded: dict[Mode, list[bytes]] = {}
+
+    def run(server: Server, mode: Mode, seconds: float) -> Sample:
+        if mode not in encoded:
+            encoded[mode] = requests(mode)
+        total = _NONE
+        connections = [Connection(server.port) for _ in range(mode.clients)]
+        sockets = [connection.socket for connection in connections]
+        until = time.monotonic() + seconds
+        while not total.requests or (total.seconds < seconds and time.monotonic() < until):
+            reset(server)
+            sockets[0].sendall(encoded[mode][0])
+            size = len(sockets[0].recv(1 << 20))
+            total = total.plus(_lock_step(server, sockets, encoded[mode], mode.pipeline, size, seconds))
+        for connection in connections:
+            connection.close()
+        return total
+
+    return run
+
+
+def _lock_step(
+    server: Server,
+    sockets: list[socket.socket],
+    requests: list[bytes],
+    pipeline: int,
+    reply_size: int,
+    seconds: float,
+) -> Sample:
+    """Send all but the first request, a pipeline of them to each socket at a time, for at most so many seconds."""
+    at = len(sockets) * pipeline
+    begin = at
+    batches = [b"".join(requests[start : start + pipeline]) for start in range(0, len(requests), pipeline)]
+    lasted: list[float] = []
+    sent_at = [0.0] * len(sockets)
+    before = server.cpu_seconds()
+    begun = now = time.perf_counter()
+    while at + pipeline * len(sockets) <= len(requests) and now - begun < seconds:
+        for number, sock in enumerate(sockets):
+            sent_at[number] = time.perf_counter()
+            sock.sendall(batches[at // pipeline])
+            at += pipeline
+        for number, sock in enumerate(sockets):
+            left = reply_size * pipeline
+            while left > 0:
+                left -= len(sock.recv(min(left, 1 << 20)))
+            now = time.perf_counter()
+            lasted.append(now - sent_at[number])
+    return Sample(at - begin, now - begun, server.cpu_seconds() - before, *percentiles(lasted))
