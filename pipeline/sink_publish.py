@@ -196,7 +196,7 @@ class Publisher:
             [
                 ("SET", self._plan_key, plan, *self._keep),
                 ("SET", self.marker, Progress(batch, 0, len(steps)).text(), *self._keep),
-                *[self._kept(each) for each in staged],
+                *[self._kept(each.key) for each in staged],
             ]
         )
 
@@ -224,7 +224,10 @@ class Publisher:
             assert self._options.stream is not None
             before.append(("XTRIM", self._options.stream, "MAXLEN", 0))
         # Kept for a while, should they be needed to undo this.
-        after: list[Command] = [("PEXPIRE", each.key, self._options.staging_ttl_ms) for each in step]
+        done_with = [each.key for each in step]
+        if step and following.complete:
+            done_with.append(self._plan_key)
+        after: list[Command] = [("PEXPIRE", key, self._options.staging_ttl_ms) for key in done_with]
         after.append(("SET", self.marker, following.text(), *self._keep))
         data = b"".join(chunk.data for chunk in chunks)
         whole = Chunk(data, sum(chunk.rows for chunk in chunks))
@@ -256,14 +259,12 @@ class Publisher:
             if isinstance(reply, bytes):
                 added.setdefault(words[1], []).append(reply)
         undo: list[Command] = [("XDEL", stream, *members) for stream, members in added.items()]
-        undo += [self._kept(each) for each in step]
+        undo += [self._kept(key) for key in ([*(each.key for each in step), self._plan_key] if step else [])]
         undo.append(("DEL", self.marker) if now.batch < 0 else ("SET", self.marker, now.text(), *self._keep))
         self._at_once(undo)
 
-    def _kept(self, staged: Staged) -> Command:
-        return (
-            ("PEXPIRE", staged.key, self._options.staging_ttl_ms) if self._keep else ("PERSIST", staged.key)
-        )
+    def _kept(self, key: str) -> Command:
+        return ("PEXPIRE", key, self._options.staging_ttl_ms) if self._keep else ("PERSIST", key)
 
     def _at_once(self, commands: Sequence[Command]) -> None:
         """Run commands in one transaction; not at all if a watched key was changed."""

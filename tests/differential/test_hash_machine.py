@@ -10,6 +10,7 @@ from differential.hash_commands import KEYS, LAST_LOOKS, hash_runs
 from hypothesis import given
 from support.aof import FOLDER, AofTail, flags_for
 from support.servers import start_server
+from support.until import until
 
 # Which Rillet is to be like which server: nothing is allowed to differ.
 PAIRS = [("redis7", "rillet-7.0"), ("valkey", "rillet-7.2"), ("valkey", "rillet-8.0")]
@@ -99,12 +100,11 @@ def test_files_of_rillet_are_loaded(tmp_path, peer, rewritten):
 
 
 def wait_for_rewrite(wire):
-    for _ in range(1000):
+    def is_over():
         info = wire.call("INFO", "persistence").plain()
-        if b"aof_rewrite_in_progress:0" in info and b"aof_rewrite_scheduled:0" in info:
-            return
-        wire.call("PING")
-    pytest.fail("the rewrite does not end")
+        return b"aof_rewrite_in_progress:0" in info and b"aof_rewrite_scheduled:0" in info
+
+    until(is_over)
 
 
 @pytest.mark.parametrize("preamble", ["yes", "no"])

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import from_arrow_schema
 from support.micro_batches import Crash, Faults, fail_wires
@@ -495,6 +495,8 @@ def test_after_crashes_anywhere_each_batch_is_there_once(running, monkeypatch, k
         st.lists(st.integers(1, 12), min_size=1, max_size=4),
         st.sampled_from([0, 3, 5]),
     )
+    # A crash between the last transaction of a batch and what tidies up behind it.
+    @example([("run", 0), ("fault", (29, False, True)), ("run", 0), ("run", 1)], [1, 4, 6], 5)
     def run(todo, sizes, chunk):
         faults.disarm()
         with Scene(running(kind), chunkRows=chunk, inlineBytes=40) as scene:
