@@ -8,6 +8,7 @@ from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError, shown
 from ..storage import stream_id
 from ..storage.group import MAX_COUNT
+from ..storage.stream import Stream
 from .arguments import INT64_MAX, parse_integer
 from .group_effects import ClaimRecords, new_consumer, no_such_group, propagate_position
 from .stream_ids import parse_id, parse_start
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from ..storage.blocks import Block, Consumer
     from ..storage.group import Group
-    from ..storage.stream import Stream
     from .client import Client
 
 _SCAN_FACTOR: Final = 10  # XAUTOCLAIM looks at COUNT times so many entries
@@ -99,7 +99,7 @@ def xclaim(client: Client, args: list[bytes]) -> bytes:
     stands for itself: what is not pending (and not forced), not idle for long enough or no longer in the stream
     is left out of the reply; an entry that is no longer in the stream leaves the PEL.
     """
-    stream = client.read_stream(args[1])
+    stream = client.read_value(args[1], Stream)
     group = None if stream is None else stream.groups.get(args[2])
     if stream is None or group is None:
         raise no_such_group(args[1], args[2])
@@ -323,7 +323,7 @@ def xautoclaim(client: Client, args: list[bytes]) -> bytes:
         else:
             raise ReplyError(SYNTAX)
         at += 1
-    stream = client.read_stream(args[1])
+    stream = client.read_value(args[1], Stream)
     group = None if stream is None else stream.groups.get(args[2])
     if stream is None or group is None:
         raise no_such_group(args[1], args[2])

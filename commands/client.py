@@ -185,29 +185,19 @@ class Client:
 
     # Data, with the checks every command shares
 
-    def read_stream(self, key: bytes) -> Stream | None:
-        """The stream at a key for a read command, None if missing; WRONGTYPE for another type."""
-        value = self.db.read(key)
-        if value is None or type(value) is Stream:
-            return value
-        raise ReplyError(WRONG_TYPE)
-
-    def write_stream(self, key: bytes) -> Stream | None:
-        """The stream at a key for a write command, None if missing; WRONGTYPE for another type."""
-        value = self.db.write(key)
-        if value is None or type(value) is Stream:
-            return value
-        raise ReplyError(WRONG_TYPE)
-
     def read_value(self, key: bytes, kind: type[Kind]) -> Kind | None:
-        """As ``read_stream``, for a value of any class."""
+        """The value of a class (Stream, List …) at a key for a command that only reads, None if missing.
+
+        Raises:
+            ReplyError: WRONGTYPE for a value of another class.
+        """
         value = self.db.read(key)
         if value is None or type(value) is kind:
             return value
         raise ReplyError(WRONG_TYPE)
 
     def write_value(self, key: bytes, kind: type[Kind]) -> Kind | None:
-        """As ``write_stream``, for a value of any class."""
+        """As ``read_value``, for a command that may change it."""
         value = self.db.write(key)
         if value is None or type(value) is kind:
             return value

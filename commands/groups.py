@@ -85,7 +85,7 @@ def _capped(client: Client, stream: Stream, entries_read: int | None) -> int | N
 
 
 def _existing(client: Client, args: list[bytes]) -> Stream:
-    stream = client.write_stream(args[2])
+    stream = client.write_value(args[2], Stream)
     if stream is None:
         raise ReplyError(KEY_NEEDED)
     return stream
@@ -123,7 +123,7 @@ def _changed(client: Client, args: list[bytes], event: bytes) -> None:
 def xgroup_create(client: Client, args: list[bytes]) -> bytes:
     """Create a group; BUSYGROUP if the name is taken. ``$`` is the last generated ID."""
     make_stream, entries_read = _options(args, 8)
-    stream = client.write_stream(args[2])
+    stream = client.write_value(args[2], Stream)
     if stream is None and not make_stream:
         raise ReplyError(KEY_NEEDED)
     newest = 0 if stream is None else stream.last_id
@@ -266,7 +266,7 @@ def xgroup_help(_client: Client, _args: list[bytes]) -> bytes:
 )
 def xack(client: Client, args: list[bytes]) -> bytes:
     """Acknowledge entries. All IDs are validated before any is acknowledged, but only if the group exists."""
-    stream = client.read_stream(args[1])
+    stream = client.read_value(args[1], Stream)
     if stream is None:
         return replies.ZERO
     group = stream.groups.get(args[2])

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 from ..protocol import replies
 from ..protocol.errors import ReplyError, shown
 from ..storage.field_expiry import drop, is_due, let_expire
+from ..storage.hash import Hash
 from .arguments import Arguments, parse_integer
-from .hash_values import Looks, changed, read_hash, remove_if_empty, write_hash
+from .hash_values import Looks, changed, remove_if_empty
 from .hashes import FIELD_TIMES_SINCE
 from .older_replicas import needs_older
 from .syntax import hashes as syntax
 from .table import command, key
 
 if TYPE_CHECKING:
-    from ..storage.hash import Hash
     from .client import Client
 
 _LATEST: Final = (1 << 46) - 1  # milliseconds; as Redis, which needs the other bits
@@ -111,7 +111,7 @@ def _allows(condition: bytes, present: int | None, when: int) -> bool:
 
 def _expire(client: Client, args: list[bytes], command_name: str, *, seconds: bool, relative: bool) -> bytes:
     name = args[1]
-    value = write_hash(client, name)
+    value = client.write_value(name, Hash)
     base = client.db.keyspace.now if relative else 0
     when = parse_time(args[2], command_name, base, seconds=seconds)
     condition, fields = _parse_conditions(args)
@@ -230,7 +230,7 @@ def hpexpireat(client: Client, args: list[bytes]) -> bytes:
 
 
 def _times_of(client: Client, args: list[bytes], *, seconds: bool, remaining: bool) -> bytes:
-    value = read_hash(client, args[1])
+    value = client.read_value(args[1], Hash)
     fields = parse_fields(args)
     if value is None:
         return replies.array([_NO_FIELD] * len(fields))
@@ -336,7 +336,7 @@ def hpexpiretime(client: Client, args: list[bytes]) -> bytes:
 def hpersist(client: Client, args: list[bytes]) -> bytes:
     """For each field: 1 if it had an expiry, -1 if not, -2 if it is missing."""
     name = args[1]
-    value = write_hash(client, name)
+    value = client.write_value(name, Hash)
     fields = parse_fields(args)
     if value is None:
         return replies.array([_NO_FIELD] * len(fields))

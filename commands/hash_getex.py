@@ -8,9 +8,10 @@ from ..protocol import replies
 from ..protocol.errors import ReplyError, shown, wrong_arity
 from ..storage import events
 from ..storage.field_expiry import drop, let_expire
+from ..storage.hash import Hash
 from .arguments import Arguments, parse_integer
 from .hash_expiry import is_past, parse_fields, parse_time, tell_times
-from .hash_values import Looks, changed, make_hash, remove_if_empty, write_hash
+from .hash_values import Looks, changed, make_hash, remove_if_empty
 from .hashes import FIELD_TIMES_SINCE
 from .older_replicas import needs_older
 from .syntax import hashes as syntax
@@ -111,7 +112,7 @@ def hgetex(client: Client, args: list[bytes]) -> bytes:
     """The values in order, null for a missing field. Propagated as HPEXPIREAT, HPERSIST or HDEL."""
     name, db = args[1], client.db
     options = _Options(args, db.keyspace.now, setting=False)
-    value = write_hash(client, name)
+    value = client.write_value(name, Hash)
     null = replies.null(client.resp)
     if value is None:
         return replies.array([null] * len(options.fields))
@@ -164,7 +165,7 @@ def hsetex(client: Client, args: list[bytes]) -> bytes:
     """1 if all fields were set, 0 if the condition fails: then none was."""
     name, db = args[1], client.db
     options = _Options(args, db.keyspace.now, setting=True)
-    value = write_hash(client, name)
+    value = client.write_value(name, Hash)
     if value is None and options.condition == b"FXX":
         return replies.ZERO
     words, limits = options.fields, db.keyspace.limits
@@ -225,7 +226,7 @@ def _tell_set(client: Client, args: list[bytes], options: _Options) -> None:
 def hgetdel(client: Client, args: list[bytes]) -> bytes:
     """The values in order, null for a missing field. Propagated as HDEL."""
     name = args[1]
-    value = write_hash(client, name)
+    value = client.write_value(name, Hash)
     fields = parse_fields(args)
     null = replies.null(client.resp)
     if value is None:

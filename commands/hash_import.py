@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ..protocol import replies
 from ..protocol.errors import ReplyError
 from ..storage.hash import Hash
-from .hash_values import changed, write_hash
+from .hash_values import changed
 from .syntax import hashes as syntax
 from .table import command, container, key
 
@@ -70,7 +70,7 @@ def himport_prepare(client: Client, args: list[bytes]) -> bytes:
 def himport_set(client: Client, args: list[bytes]) -> bytes:
     """OK. Propagated as DEL (if there was a hash, with its expiry) and HSET: nobody else knows the fields."""
     name, values = args[2], args[4:]
-    present = write_hash(client, name)
+    present = client.write_value(name, Hash)
     fieldset = (client.fieldsets or {}).get(args[3])
     if fieldset is None:
         raise ReplyError(_NO_FIELDSET)

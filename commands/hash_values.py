@@ -4,29 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..protocol.errors import WRONG_TYPE, ReplyError
 from ..storage import events
 from ..storage.field_expiry import after_drops, drop, is_due
 from ..storage.hash import Hash
 
 if TYPE_CHECKING:
     from .client import Client
-
-
-def read_hash(client: Client, key: bytes) -> Hash | None:
-    """The hash at a key for a command that only reads, None if missing; WRONGTYPE for another type."""
-    value = client.db.read(key)
-    if value is None or type(value) is Hash:
-        return value
-    raise ReplyError(WRONG_TYPE)
-
-
-def write_hash(client: Client, key: bytes) -> Hash | None:
-    """The hash at a key for a command that may change it, None if missing; WRONGTYPE for another type."""
-    value = client.db.write(key)
-    if value is None or type(value) is Hash:
-        return value
-    raise ReplyError(WRONG_TYPE)
 
 
 def make_hash(client: Client, key: bytes) -> Hash:

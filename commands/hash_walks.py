@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Final
 from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError
 from ..storage.field_expiry import drop_all_due, due_fields
-from ..storage.hash import TABLE
+from ..storage.hash import TABLE, Hash
 from .arguments import INT64_MAX, parse_integer
 from .element_scan import EMPTY, ScanOptions, page
-from .hash_values import read_hash
 from .scan import parse_cursor
 from .syntax import hashes as syntax
 from .table import command, key
@@ -19,7 +18,6 @@ from .table import command, key
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..storage.hash import Hash
     from .client import Client
 
 _ACCESSED: Final = (key(1, "RO access"),)
@@ -47,7 +45,7 @@ _FEW: Final = 3  # fewer than one in so many: tries until enough are found
 def hscan(client: Client, args: list[bytes]) -> bytes:
     """``[next cursor, [field, value ...]]``; a small hash comes at once."""
     cursor = parse_cursor(args[2])
-    value = read_hash(client, args[1])
+    value = client.read_value(args[1], Hash)
     if value is None:
         return EMPTY
     options = ScanOptions(args, novalues=True if client.server.compat.knows("7.4") else None)
@@ -107,7 +105,7 @@ def hrandfield(client: Client, args: list[bytes]) -> bytes:
 
 def _without_due(client: Client, name: bytes) -> Hash | None:
     """The hash without the fields past their time, None if none is left; a replica keeps them, and may pick them."""
-    value = read_hash(client, name)
+    value = client.read_value(name, Hash)
     if value is not None and value.times is not None:
         drop_all_due(client.db, name, value)
     return value if value is not None and value.fields else None

@@ -11,7 +11,7 @@ from ..storage.field_expiry import due_fields
 from ..storage.hash import Hash
 from . import long_double
 from .arguments import INT64_MAX, INT64_MIN, parse_integer
-from .hash_values import Looks, changed, find_field, make_hash, read_hash, write_hash
+from .hash_values import Looks, changed, find_field, make_hash
 from .older_replicas import needs_older
 from .syntax import hashes as syntax
 from .table import command, key
@@ -111,7 +111,7 @@ def hmset(client: Client, args: list[bytes]) -> bytes:
 def hsetnx(client: Client, args: list[bytes]) -> bytes:
     """1 if it was set, else 0."""
     name = args[1]
-    value = write_hash(client, name)
+    value = client.write_value(name, Hash)
     if value is not None and find_field(client, name, value, args[2]) is not None:
         return replies.ZERO
     _present(client, name, value).set(args[2], args[3], client.db.keyspace.limits)
@@ -166,7 +166,7 @@ def hget(client: Client, args: list[bytes]) -> bytes:
 )
 def hmget(client: Client, args: list[bytes]) -> bytes:
     """The values in order, null for a missing field."""
-    value = read_hash(client, args[1])
+    value = client.read_value(args[1], Hash)
     null = replies.null(client.resp)
     if value is None:
         return replies.array([null] * (len(args) - 2))
@@ -181,7 +181,7 @@ def hmget(client: Client, args: list[bytes]) -> bytes:
 
 def _visible(client: Client, name: bytes) -> dict[bytes, bytes]:
     """The fields of a hash that are not past their time."""
-    value = read_hash(client, name)
+    value = client.read_value(name, Hash)
     if value is None:
         return {}
     due = due_fields(value, client.db.keyspace)
@@ -265,7 +265,7 @@ def hvals(client: Client, args: list[bytes]) -> bytes:
 )
 def hlen(client: Client, args: list[bytes]) -> bytes:
     """How many there are, those past their time but not yet noticed among them."""
-    value = read_hash(client, args[1])
+    value = client.read_value(args[1], Hash)
     return replies.ZERO if value is None else replies.integer(len(value.fields))
 
 
@@ -284,7 +284,7 @@ def hlen(client: Client, args: list[bytes]) -> bytes:
 )
 def hexists(client: Client, args: list[bytes]) -> bytes:
     """1 or 0."""
-    value = read_hash(client, args[1])
+    value = client.read_value(args[1], Hash)
     if value is None or find_field(client, args[1], value, args[2]) is None:
         return replies.ZERO
     return replies.ONE
@@ -305,7 +305,7 @@ def hexists(client: Client, args: list[bytes]) -> bytes:
 )
 def hstrlen(client: Client, args: list[bytes]) -> bytes:
     """Bytes; 0 for a missing field."""
-    value = read_hash(client, args[1])
+    value = client.read_value(args[1], Hash)
     content = None if value is None else find_field(client, args[1], value, args[2])
     return replies.integer(len(content or b""))
 
@@ -327,7 +327,7 @@ def hstrlen(client: Client, args: list[bytes]) -> bytes:
 def hdel(client: Client, args: list[bytes]) -> bytes:
     """How many there were."""
     name = args[1]
-    value = write_hash(client, name)
+    value = client.write_value(name, Hash)
     if value is None:
         return replies.ZERO
     deleted = sum([value.discard(field) for field in args[2:]])
@@ -358,7 +358,7 @@ def hincrby(client: Client, args: list[bytes]) -> bytes:
     """The new number; the field expires when it did before."""
     name, field = args[1], args[2]
     amount = parse_integer(args[3])
-    value = write_hash(client, name)
+    value = client.write_value(name, Hash)
     content = None if value is None else find_field(client, name, value, field)
     number = 0 if content is None else parse_integer(content, b"ERR hash value is not an integer")
     number += amount
@@ -396,7 +396,7 @@ def hincrbyfloat(client: Client, args: list[bytes]) -> bytes:
         raise ReplyError(NOT_A_FLOAT) from error
     except long_double.NotFiniteError as error:
         raise ReplyError(b"ERR value is NaN or Infinity") from error
-    value = write_hash(client, name)
+    value = client.write_value(name, Hash)
     content = None if value is None else find_field(client, name, value, field)
     try:
         present = long_double.parse(b"0" if content is None else content)

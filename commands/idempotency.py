@@ -73,7 +73,7 @@ def answer_duplicate(
 )
 def xcfgset(client: Client, args: list[bytes]) -> bytes:
     """Configure a stream's idempotency; the values it has already change nothing and forget nothing."""
-    stream = client.write_stream(args[1])
+    stream = client.write_value(args[1], Stream)
     if stream is None:
         raise ReplyError(NO_SUCH_KEY)
     given: dict[bytes, int] = {}
@@ -121,7 +121,7 @@ def xidmprecord(client: Client, args: list[bytes]) -> bytes:
         raise ReplyError(EMPTY_PRODUCER)
     if not iid:
         raise ReplyError(EMPTY_IID)
-    stream = client.write_stream(name)
+    stream = client.write_value(name, Stream)
     if stream is None:
         raise ReplyError(NO_SUCH_KEY)
     if not stream.contains(stream_id):

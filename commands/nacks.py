@@ -8,6 +8,7 @@ from ..protocol import replies
 from ..protocol.errors import ReplyError, shown
 from ..storage import stream_id
 from ..storage.group import MAX_COUNT
+from ..storage.stream import Stream
 from .arguments import Arguments, parse_integer
 from .group_effects import no_such_group
 from .stream_ids import parse_ids
@@ -16,7 +17,6 @@ from .table import command, key
 
 if TYPE_CHECKING:
     from ..storage.group import Group
-    from ..storage.stream import Stream
     from .client import Client
 
 BAD_MODE: Final = b"ERR mode must be SILENT, FAIL, or FATAL"
@@ -94,7 +94,7 @@ class NackOptions:
 )
 def xnack(client: Client, args: list[bytes]) -> bytes:
     """Take entries from their owners, so that any claim finds them at once; answers how many."""
-    stream = client.write_stream(args[1])
+    stream = client.write_value(args[1], Stream)
     group = None if stream is None else stream.groups.get(args[2])
     if stream is None or group is None:
         raise no_such_group(args[1], args[2])

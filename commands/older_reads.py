@@ -60,7 +60,7 @@ def xreadgroup_7_0(client: Client, args: list[bytes]) -> bytes | None:
 
 def _group_at(client: Client, key: bytes, options: ReadOptions) -> tuple[Stream, Group]:
     assert options.group is not None
-    stream = client.read_stream(key)
+    stream = client.read_value(key, Stream)
     group = None if stream is None else stream.groups.get(options.group)
     if stream is None or group is None:
         raise no_such_group(key, options.group, b" in XREADGROUP with GROUP option")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError
 from ..storage.blocks import UNOWNED_MS
+from ..storage.stream import Stream
 from .arguments import parse_integer
 from .group_effects import no_such_group
 from .stream_ids import parse_interval
@@ -51,7 +52,7 @@ def xpending(client: Client, args: list[bytes]) -> bytes:
         start, end = parse_interval(args[at], args[at + 1])
         if words > at + 3:
             name = args[at + 3]
-    stream = client.read_stream(args[1])
+    stream = client.read_value(args[1], Stream)
     group = None if stream is None else stream.groups.get(args[2])
     if group is None:
         raise no_such_group(args[1], args[2])

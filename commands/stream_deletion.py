@@ -8,6 +8,7 @@ from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError
 from ..storage import events, stream_id
 from ..storage.references import forget, holders, is_referenced
+from ..storage.stream import Stream
 from .arguments import Arguments, parse_integer
 from .older_replicas import POLICIES_SINCE, deletion, needs_older
 from .stream_ids import parse_ids
@@ -16,7 +17,6 @@ from .syntax import streams as syntax
 from .table import command, key
 
 if TYPE_CHECKING:
-    from ..storage.stream import Stream
     from .client import Client
 
 BAD_NUMBER: Final = b"ERR Number of IDs must be a positive integer"
@@ -97,7 +97,7 @@ def _finish(
 def xdelex(client: Client, args: list[bytes]) -> bytes:
     """For each ID: 1 deleted, -1 not found, 2 (ACKED) still needed by a group, whether or not there is such an entry."""
     name = args[1]
-    stream = client.write_stream(name)
+    stream = client.write_value(name, Stream)
     policy, words = _policy_and_ids(args, 2)
     if stream is None:
         return _integers([_NOT_FOUND] * len(words))
@@ -145,7 +145,7 @@ def _delete(stream: Stream, policy: bytes, number: int) -> tuple[int, int]:
 def xackdel(client: Client, args: list[bytes]) -> bytes:
     """For each ID: 1 acknowledged and gone, -1 not pending, 2 (ACKED) acknowledged, but another group needs it."""
     name = args[1]
-    stream = client.write_stream(name)
+    stream = client.write_value(name, Stream)
     policy, words = _policy_and_ids(args, 3)
     group = None if stream is None else stream.groups.get(args[2])
     if stream is None or group is None:

@@ -10,6 +10,7 @@ from ..protocol.errors import NO_SUCH_KEY, ReplyError, wrong_subcommand_argument
 from ..storage import stream_id
 from ..storage.blocks import NEVER
 from ..storage.idempotency import Idempotency
+from ..storage.stream import Stream
 from ..storage.stream_id import MAX_ID
 from .arguments import parse_integer
 from .groups import no_consumer_group
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from ..storage.blocks import Consumer
     from ..storage.group import Group
-    from ..storage.stream import Stream
     from .client import Client
 
 _FULL_COUNT: Final = 10
@@ -42,7 +42,7 @@ container("XINFO", since="5.0.0", group="stream", summary="Commands that look in
 
 
 def _existing(client: Client, args: list[bytes]) -> Stream:
-    stream = client.read_stream(args[2])
+    stream = client.read_value(args[2], Stream)
     if stream is None:
         raise ReplyError(NO_SUCH_KEY)
     return stream

@@ -8,6 +8,7 @@ from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError
 from ..storage import stream_id
 from ..storage.group import MAX_COUNT
+from ..storage.stream import Stream
 from ..storage.stream_id import MAX_ID
 from .arguments import INT64_MAX, parse_integer
 from .group_effects import (
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from ..storage.blocks import Consumer
     from ..storage.group import Group
-    from ..storage.stream import Stream
     from .client import Client
     from .compat import Compat
 
@@ -252,7 +252,7 @@ def xread(client: Client, args: list[bytes]) -> bytes | None:
     first, keys = options.first_key, options.keys
     plan: list[tuple[Stream | None, int]] = []
     for at in range(first, first + keys):
-        stream = client.read_stream(args[at])
+        stream = client.read_value(args[at], Stream)
         word = args[at + keys]
         if word == b"$":
             after = 0 if stream is None else stream.last_id
@@ -332,7 +332,7 @@ def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
     assert name is not None
     plan: list[tuple[Stream, Group, int | None]] = []
     for at in range(first, first + keys):
-        stream = client.read_stream(args[at])
+        stream = client.read_value(args[at], Stream)
         group = None if stream is None else stream.groups.get(name)
         if stream is None or group is None:
             raise no_such_group(args[at], name, b" in XREADGROUP with GROUP option")

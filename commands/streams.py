@@ -188,7 +188,7 @@ def _count(number: int) -> bytes:
 )
 def xlen(client: Client, args: list[bytes]) -> bytes:
     """The number of entries; 0 for a missing key."""
-    stream = client.read_stream(args[1])
+    stream = client.read_value(args[1], Stream)
     return replies.ZERO if stream is None else replies.integer(stream.length)
 
 
@@ -211,7 +211,7 @@ def xrange(client: Client, args: list[bytes]) -> bytes:
     """The entries between two IDs, in ID order."""
     start, end = parse_interval(args[2], args[3])
     count = _count_option(args)
-    stream = client.read_stream(args[1])
+    stream = client.read_value(args[1], Stream)
     if stream is None:
         return replies.EMPTY_ARRAY
     if count == 0:
@@ -239,7 +239,7 @@ def xrevrange(client: Client, args: list[bytes]) -> bytes:
     """The entries between two IDs, in reverse order of IDs."""
     start, end = parse_interval(args[3], args[2])
     count = _count_option(args)
-    stream = client.read_stream(args[1])
+    stream = client.read_value(args[1], Stream)
     if stream is None:
         return replies.EMPTY_ARRAY
     if count == 0:
@@ -277,7 +277,7 @@ def _count_option(args: list[bytes]) -> int | None:
 def xdel(client: Client, args: list[bytes]) -> bytes:
     """Delete entries by ID; pending entries of groups stay."""
     name = args[1]
-    stream = client.write_stream(name)
+    stream = client.write_value(name, Stream)
     if stream is None:
         return replies.ZERO
     deleted = sum(map(stream.delete, parse_ids(args[2:])))
@@ -311,7 +311,7 @@ def xtrim(client: Client, args: list[bytes]) -> bytes:
     """
     options = parse_add_or_trim(client, args, adding=False)
     name = args[1]
-    stream = client.write_stream(name)
+    stream = client.write_value(name, Stream)
     if stream is None:
         return replies.ZERO
     removed = options.trim(stream)
@@ -356,7 +356,7 @@ def xsetid(client: Client, args: list[bytes]) -> bytes:
         else:
             raise ReplyError(SYNTAX)
     name = args[1]
-    stream = client.write_stream(name)
+    stream = client.write_value(name, Stream)
     if stream is None:
         raise ReplyError(NO_SUCH_KEY)
     if last_id < stream.max_deleted_id and (stream.length or client.server.compat.guards_max_deleted):
