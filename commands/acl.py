@@ -10,10 +10,11 @@ from ..protocol.errors import ReplyError, shown, wrong_arity, wrong_subcommand_a
 from . import acl_file
 from .arguments import parse_integer
 from .compat import known_commands
+from .denials import Reason
 from .syntax import server as syntax
 from .table import CATEGORIES, command, container
 from .usage import help_lines
-from .users import Reason, RuleError, User, joined
+from .users import RuleError, User, is_username, joined
 
 if TYPE_CHECKING:
     from ..server.app import Server
@@ -319,7 +320,7 @@ def acl_save(client: Client, args: list[bytes]) -> bytes:
 def acl_setuser(client: Client, args: list[bytes]) -> bytes:
     """All rules or, if one is wrong, none."""
     server, name = client.server, args[2]
-    if any(byte in b" \t\n\v\f\r\0" for byte in name):
+    if not is_username(name):
         raise ReplyError(b"ERR Usernames can't contain spaces or null characters")
     all_channels = _all_channels(server)
     users = server.users

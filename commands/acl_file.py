@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from .users import RuleError, User, joined
+from .users import RuleError, User, is_username, joined
 
 if TYPE_CHECKING:
     from .users import Users
@@ -80,7 +80,7 @@ def configure(users: Users, declared: list[list[bytes]], *, all_channels: bool) 
         AclFileError: the first thing that is wrong.
     """
     for name, *words in declared:
-        if not name or any(byte in b" \t\n\v\f\r\0" for byte in name):
+        if not name or not is_username(name):
             raise AclFileError(
                 b"Spaces not allowed in ACL usernames. Critical error while loading ACLs. Exiting."
             )

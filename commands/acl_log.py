@@ -11,7 +11,7 @@ from .client_list import client_line
 if TYPE_CHECKING:
     from ..server.app import Server
     from .client import Client
-    from .users import Denial
+    from .denials import Denial
 
 _TOGETHER: Final = 60_000  # milliseconds
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 from ..protocol import replies
 from ..protocol.errors import ReplyError
 from .client import Transaction, WatchedKey
+from .denials import refusal_in_exec
 from .syntax import transactions as syntax
 from .table import command, key
-from .users import refusal_in_exec
 
 if TYPE_CHECKING:
     from .client import Client

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import enum
 import hashlib
 import hmac
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ..protocol.errors import shown
 from ..protocol.globs import matches
+from .denials import Denial, Reason
 from .table import CATEGORIES, REGISTRY, keys_of, subcommands_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .compat import Compat
     from .table import Command
 
 UNKNOWN: Final = b"Unknown command or category name in ACL"
@@ -46,73 +44,6 @@ class RuleError(Exception):
     def __init__(self, text: bytes) -> None:
         super().__init__(text.decode())
         self.text = text
-
-
-class Reason(enum.IntEnum):
-    """Why a command is denied; the higher, the nearer it came to being allowed."""
-
-    COMMAND = 1
-    KEY = 2
-    CHANNEL = 3
-
-    @property
-    def word(self) -> bytes:
-        """As ACL LOG says it."""
-        return self.name.lower().encode()
-
-
-@dataclass(frozen=True, slots=True)
-class Denial:
-    """What a user may not do: ``subject`` is the command, the key or the channel."""
-
-    reason: Reason
-    subject: bytes
-    index: int = 0  # of the word in the command
-
-
-_ANONYMOUS: Final = {
-    Reason.COMMAND: b"this user has no permissions to run the '%b' command",
-    Reason.KEY: b"this user has no permissions to access one of the keys used as arguments",
-    Reason.CHANNEL: b"this user has no permissions to access one of the channels used as arguments",
-}
-_IN_SCRIPTS: Final = {
-    Reason.COMMAND: b"run this command or subcommand",
-    Reason.KEY: b"access at least one of the keys mentioned in the command arguments",
-    Reason.CHANNEL: b"publish to the channel mentioned in the command",
-}
-_NO_LONGER: Final = {
-    Reason.COMMAND: b"no permission to execute the command or subcommand",
-    Reason.KEY: b"no permission to touch the specified keys",
-    Reason.CHANNEL: b"no permission to access one of the channels used as arguments to the command",
-}
-
-
-def refusal(denial: Denial, user: User, compat: Compat) -> bytes:
-    """The error that a denied command is answered."""
-    if not compat.tells_denials:
-        text = _ANONYMOUS[denial.reason]
-        return b"NOPERM " + (text % denial.subject if denial.reason is Reason.COMMAND else text)
-    if denial.reason is Reason.COMMAND:
-        return b"NOPERM User %b has no permissions to run the '%b' command" % (
-            shown(user.name),
-            denial.subject,
-        )
-    return b"NOPERM No permissions to access a " + denial.reason.word
-
-
-def refusal_in_script(denial: Denial, user: User, compat: Compat) -> bytes:
-    """The same for a command of a script."""
-    if compat.tells_denials:
-        return b"ERR ACL failure in script: " + refusal(denial, user, compat).removeprefix(b"NOPERM ")
-    return b"ERR The user executing the script can't " + _IN_SCRIPTS[denial.reason]
-
-
-def refusal_in_exec(denial: Denial) -> bytes:
-    """The same for a command that was allowed when it was queued."""
-    return (
-        b"NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This "
-        b"command is no longer allowed for the following reason: " + _NO_LONGER[denial.reason]
-    )
 
 
 @dataclass(slots=True)
@@ -278,12 +209,8 @@ class Selector:
 
     def describe(self) -> bytes:
         """The rules in one line, which ``apply`` takes word by word."""
-        channels = (
-            b"&*"
-            if self.all_channels
-            else b" ".join([b"resetchannels", *([self.channel_rules] * bool(self.channels))])
-        )
-        return b" ".join(filter(None, (self.key_rules, channels, self.command_rules)))
+        reset = b"" if self.all_channels else b"resetchannels"
+        return b" ".join(filter(None, (self.key_rules, reset, self.channel_rules, self.command_rules)))
 
     # The check
 
@@ -506,6 +433,11 @@ class User:
 def hash_of(password: bytes) -> bytes:
     """SHA-256 in hex, the form in which passwords are kept."""
     return hashlib.sha256(password).hexdigest().encode()
+
+
+def is_username(name: bytes) -> bool:
+    """Whether a user can be called so."""
+    return not _SPACE.search(name)
 
 
 class Users:

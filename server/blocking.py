@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
+from ..commands.denials import refusal
 from ..commands.older_blocking import of_one_key
 from ..commands.older_reads import serve_7_0
-from ..commands.users import refusal
 from ..protocol import replies
 from ..protocol.errors import ReplyError
 from ..storage.stream import Stream

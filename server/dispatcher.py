@@ -12,10 +12,10 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
 from ..commands.compat import known_commands
+from ..commands.denials import refusal as denied
 from ..commands.monitor import monitor_line
 from ..commands.older import handler_of
 from ..commands.table import REGISTRY, keys_of, subcommands_of
-from ..commands.users import refusal as denied
 from ..commands.xadd_runs import add_together
 from ..protocol import replies
 from ..protocol.errors import ReplyError, shown, wrong_arity

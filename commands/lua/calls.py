@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ...protocol.errors import ReplyError
 from ..client import Client
-from ..users import refusal_in_script
+from ..denials import refusal_in_script
 from .conversions import NotAWordError, to_lua, to_words
 from .interpreter import ScriptError
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 
 from rillet.commands import load_all
+from rillet.commands.denials import Reason
 from rillet.commands.table import REGISTRY
-from rillet.commands.users import Reason, RuleError, User, Users, hash_of, joined
+from rillet.commands.users import RuleError, User, Users, hash_of, joined
 
 load_all()
 
