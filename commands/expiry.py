@@ -35,6 +35,16 @@ def _absolute(amount: int, command_name: str, base: int, *, seconds: bool) -> in
     return amount + base
 
 
+# How SET and its kin say when a key is to expire.
+TIME_UNITS: Final = frozenset((b"EX", b"PX", b"EXAT", b"PXAT"))
+
+
+def checked_time_in(unit: bytes, word: bytes, command_name: str, now: int) -> int:
+    """As ``checked_time``, for an amount behind one of TIME_UNITS; ``now`` is what EX and PX count from."""
+    base = now if unit in {b"EX", b"PX"} else 0
+    return checked_time(word, command_name, base, seconds=unit.startswith(b"EX"))
+
+
 def checked_time(word: bytes, command_name: str, base: int, *, seconds: bool) -> int:
     """The absolute expiry in milliseconds that a SET or GETEX asks for; it takes only positive amounts.
 

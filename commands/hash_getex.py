@@ -10,6 +10,7 @@ from ..storage import events
 from ..storage.field_expiry import drop, let_expire
 from ..storage.hash import Hash
 from .arguments import Arguments, parse_integer
+from .expiry import TIME_UNITS
 from .hash_expiry import is_past, parse_fields, parse_time, tell_times
 from .hash_values import Looks, changed, make_hash, remove_if_empty
 from .hashes import FIELD_TIMES_SINCE
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from .client import Client
 
 _COST: Final = "O(N) where N is the number of specified fields"
-_UNITS: Final = frozenset((b"EX", b"PX", b"EXAT", b"PXAT"))
 _INT_MAX: Final = (1 << 31) - 1
 _UPDATED: Final = (key(1, "RW update"),)
 
@@ -57,7 +57,7 @@ class _Options:
                 if self.fields:
                     raise ReplyError(b"ERR FIELDS keyword specified multiple times")
                 self.fields = _counted(options, command_name, 2 if setting else 1)
-            elif option in _UNITS or option == alone:
+            elif option in TIME_UNITS or option == alone:
                 if self.time_word:
                     raise ReplyError(
                         b"ERR Only one of EX, PX, EXAT, PXAT or %b arguments can be specified" % alone
@@ -78,7 +78,7 @@ class _Options:
 
     @property
     def sets_times(self) -> bool:
-        return self.time_word in _UNITS
+        return self.time_word in TIME_UNITS
 
 
 def _counted(options: Arguments, command_name: str, words_each: int) -> list[bytes]:

@@ -10,7 +10,7 @@ from ..protocol.errors import NOT_A_FLOAT, SYNTAX, ReplyError
 from ..storage import events
 from . import long_double
 from .arguments import INT64_MAX, INT64_MIN, Arguments, parse_integer
-from .expiry import checked_time
+from .expiry import TIME_UNITS, checked_time_in
 from .string_values import store, write_string
 from .syntax import strings as syntax
 from .table import command, key
@@ -18,8 +18,7 @@ from .table import command, key
 if TYPE_CHECKING:
     from .client import Client
 
-_UNITS: Final = frozenset((b"EX", b"PX", b"EXAT", b"PXAT"))
-_WITH_VALUE: Final = frozenset((b"BYINT", b"BYFLOAT", b"LBOUND", b"UBOUND", *_UNITS))
+_WITH_VALUE: Final = frozenset((b"BYINT", b"BYFLOAT", b"LBOUND", b"UBOUND", *TIME_UNITS))
 _ALONE: Final = frozenset((b"SATURATE", b"PERSIST", b"ENX"))
 _GREATEST: Final = Fraction((1 << 16384) - (1 << 16320))  # that 80 bits can hold
 
@@ -37,9 +36,9 @@ class _Options:
             if option in self.words or option not in _WITH_VALUE | _ALONE:
                 raise ReplyError(SYNTAX)
             self.words[option] = options.next() if option in _WITH_VALUE else b""
-            if option in _UNITS:
+            if option in TIME_UNITS:
                 self.unit = option
-        times = self.words.keys() & {*_UNITS, b"PERSIST"}
+        times = self.words.keys() & {*TIME_UNITS, b"PERSIST"}
         if len(times) > 1 or {b"BYINT", b"BYFLOAT"} <= self.words.keys():
             raise ReplyError(SYNTAX)
         if b"ENX" in self.words and not self.unit:
@@ -49,8 +48,7 @@ class _Options:
         """The absolute time in milliseconds, None without a unit."""
         if not self.unit:
             return None
-        base = now if self.unit in {b"EX", b"PX"} else 0
-        return checked_time(self.words[self.unit], "increx", base, seconds=self.unit.startswith(b"EX"))
+        return checked_time_in(self.unit, self.words[self.unit], "increx", now)
 
 
 def _parse(word: bytes, what: bytes, *, whole: bool) -> Fraction:

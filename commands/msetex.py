@@ -8,7 +8,7 @@ from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError
 from ..storage import events
 from .arguments import Arguments, parse_integer
-from .expiry import checked_time
+from .expiry import TIME_UNITS, checked_time_in
 from .older_replicas import needs_older
 from .string_values import overwrite
 from .syntax import strings as syntax
@@ -17,7 +17,6 @@ from .table import KeySpec, command
 if TYPE_CHECKING:
     from .client import Client
 
-_UNITS: Final = frozenset((b"EX", b"PX", b"EXAT", b"PXAT"))
 _INT_MAX: Final = (1 << 31) - 1
 _SINCE: Final = (8, 4)
 
@@ -36,7 +35,7 @@ class _Options:
                 self.condition = option
             elif option == b"KEEPTTL" and not self.unit:
                 self.keep_ttl = True
-            elif option in _UNITS and self.unit in {b"", option} and not self.keep_ttl:
+            elif option in TIME_UNITS and self.unit in {b"", option} and not self.keep_ttl:
                 self.unit = option
                 self.amount = options.next()
             else:
@@ -46,8 +45,7 @@ class _Options:
         """The absolute time in milliseconds, None without a unit."""
         if not self.unit:
             return None
-        base = now if self.unit in {b"EX", b"PX"} else 0
-        return checked_time(self.amount, "msetex", base, seconds=self.unit.startswith(b"EX"))
+        return checked_time_in(self.unit, self.amount, "msetex", now)
 
 
 # MSETEX numkeys key value [key value ...] [NX | XX]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ..protocol import replies
 from ..protocol.errors import SYNTAX, WRONG_TYPE, ReplyError, wrong_arity
 from ..storage import events
-from .expiry import checked_time, delete_expired, make_persistent, set_expiry
+from .expiry import TIME_UNITS, checked_time, checked_time_in, delete_expired, make_persistent, set_expiry
 from .keys import delete
 from .string_conditions import CONDITIONS, holds
 from .string_values import overwrite, read_string
@@ -16,8 +16,6 @@ from .table import command, key
 
 if TYPE_CHECKING:
     from .client import Client
-
-_UNITS: Final = frozenset((b"EX", b"PX", b"EXAT", b"PXAT"))
 
 
 class _Options:
@@ -43,8 +41,7 @@ class _Options:
         """The absolute expiry in milliseconds, None without one."""
         if self.unit is None:
             return None
-        base = client.db.keyspace.now if self.unit in {b"EX", b"PX"} else 0
-        return checked_time(self.amount, command_name, base, seconds=self.unit in {b"EX", b"EXAT"})
+        return checked_time_in(self.unit, self.amount, command_name, client.db.keyspace.now)
 
 
 def _parse_options(words: list[bytes], *, setting: bool, comparing: bool = False) -> _Options:
@@ -68,7 +65,7 @@ def _parse_options(words: list[bytes], *, setting: bool, comparing: bool = False
         elif word == b"PERSIST" and not setting and options.unit is None:
             options.persist = True
         elif (
-            word in _UNITS
+            word in TIME_UNITS
             and options.unit in {None, word}
             and not options.keep_ttl
             and not options.persist
