@@ -9,10 +9,11 @@ from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError, shown
 from ..storage import events, geohash
 from ..storage.geohash import Area
-from ..storage.sorted_set import SKIPLIST, SortedSet
+from ..storage.sorted_set import SortedSet
 from .arguments import Arguments, parse_double
 from .geo import coordinates, length, parse_place, parse_unit
-from .keys import delete
+from .sorted_set_ranges import sorted_set_of
+from .stored_results import store_result
 from .syntax import geo as syntax
 from .table import KeySpec, command, key
 
@@ -152,28 +153,11 @@ class _Search:
         name = self.target
         assert name is not None
         found = self.find()
-        db = client.db
-        before = db.write(name)
-        if not found:
-            if before is not None:
-                delete(client, name)
-                client.propagate(args)
-            return replies.ZERO
-        value = SortedSet(
-            {
-                member: distance / self.unit if self.stores_distances else score
-                for distance, member, score in found
-            }
-        )
-        value.encoding = SKIPLIST
-        value.fit(db.keyspace.limits)
-        db.put(name, value)
-        db.modified(name)
-        db.notify_overwritten(name, before)
-        db.keyspace.notify(events.ZSET, event, name, db)
-        db.keyspace.dirty += len(found)
-        client.propagate(args)
-        return replies.integer(len(found))
+        scores = {
+            member: distance / self.unit if self.stores_distances else score
+            for distance, member, score in found
+        }
+        return store_result(client, args, name, sorted_set_of(scores), events.ZSET, event, changes=len(found))
 
 
 def _search(client: Client, args: list[bytes], *, stores: bool) -> _Search:

@@ -11,7 +11,7 @@ from ..storage import events
 from ..storage.hyperloglog import estimate, registers_of
 from ..storage.set import INTSET, Set
 from .arguments import Arguments
-from .keys import delete
+from .stored_results import store_result
 from .syntax import sets as syntax
 from .table import KeySpec, command, key
 
@@ -73,28 +73,6 @@ def _answer(client: Client, found: Iterator[bytes] | list[bytes]) -> bytes:
     return replies.set_of(list(map(replies.bulk, found)), client.resp)
 
 
-def _store(client: Client, args: list[bytes], found: Iterator[bytes] | list[bytes], event: bytes) -> bytes:
-    """Put a set in place of whatever is at a key, or delete that if the set is empty."""
-    name = args[1]
-    db = client.db
-    keyspace = db.keyspace
-    result = Set(found)
-    before = db.write(name)
-    if not result:
-        if before is not None:
-            delete(client, name)
-            client.propagate(args)
-        return replies.ZERO
-    result.fit(keyspace.limits)
-    db.put(name, result)
-    db.modified(name)
-    db.notify_overwritten(name, before)
-    keyspace.notify(events.SET, event, name, db)
-    keyspace.dirty += 1
-    client.propagate(args)
-    return replies.integer(len(result))
-
-
 # SINTER key [key ...]
 @command(
     "SINTER",
@@ -133,7 +111,9 @@ def sinter(client: Client, args: list[bytes]) -> bytes:
 )
 def sinterstore(client: Client, args: list[bytes]) -> bytes:
     """How many members it has."""
-    return _store(client, args, _intersection(_operands(client, args[2:])), b"sinterstore")
+    return store_result(
+        client, args, args[1], Set(_intersection(_operands(client, args[2:]))), events.SET, b"sinterstore"
+    )
 
 
 # SUNION key [key ...]
@@ -170,7 +150,9 @@ def sunion(client: Client, args: list[bytes]) -> bytes:
 )
 def sunionstore(client: Client, args: list[bytes]) -> bytes:
     """How many members it has."""
-    return _store(client, args, _union(_operands(client, args[2:])), b"sunionstore")
+    return store_result(
+        client, args, args[1], Set(_union(_operands(client, args[2:]))), events.SET, b"sunionstore"
+    )
 
 
 # SDIFF key [key ...]
@@ -207,7 +189,9 @@ def sdiff(client: Client, args: list[bytes]) -> bytes:
 )
 def sdiffstore(client: Client, args: list[bytes]) -> bytes:
     """How many members it has."""
-    return _store(client, args, _difference(_operands(client, args[2:])), b"sdiffstore")
+    return store_result(
+        client, args, args[1], Set(_difference(_operands(client, args[2:]))), events.SET, b"sdiffstore"
+    )
 
 
 class _Counted:

@@ -11,9 +11,9 @@ from ..protocol.errors import SYNTAX, ReplyError
 from ..storage import events
 from ..storage.sorted_set import SKIPLIST, SortedSet
 from .arguments import Arguments, parse_integer
-from .keys import delete
 from .scores import encode_items
 from .sorted_sets import after_removal
+from .stored_results import store_result
 from .syntax import sorted_sets as syntax
 from .table import command, key
 
@@ -320,26 +320,15 @@ def zrangestore(client: Client, args: list[bytes]) -> bytes:
 
 
 def store(client: Client, args: list[bytes], scores: dict[bytes, float], event: bytes) -> bytes:
-    """Put a sorted set in place of whatever is at a key, or delete that if there is nothing to store."""
-    name = args[1]
-    db = client.db
-    keyspace = db.keyspace
-    before = db.write(name)
-    if not scores:
-        if before is not None:
-            delete(client, name)
-            client.propagate(args)
-        return replies.ZERO
+    """Put a sorted set in place of whatever is at the key after the command's name; see ``store_result``."""
+    return store_result(client, args, args[1], sorted_set_of(scores), events.ZSET, event)
+
+
+def sorted_set_of(scores: dict[bytes, float]) -> SortedSet:
+    """A sorted set made as a whole: as Redis makes it, a skiplist first that ``fit`` may make smaller."""
     value = SortedSet(scores)
     value.encoding = SKIPLIST
-    value.fit(keyspace.limits)
-    db.put(name, value)
-    db.modified(name)
-    db.notify_overwritten(name, before)
-    keyspace.notify(events.ZSET, event, name, db)
-    keyspace.dirty += 1
-    client.propagate(args)
-    return replies.integer(len(scores))
+    return value
 
 
 def _count(client: Client, args: list[bytes], by: By) -> bytes:
