@@ -54,9 +54,10 @@ def parse_interval(start: bytes, end: bytes) -> tuple[int, int]:
 def parse_new_id(word: bytes) -> tuple[int, bool]:
     """The ID argument of XADD: the ID, and whether its sequence is given (not for ``ms-*``, where it is 0)."""
     try:
-        ms = stream_id.parse_auto_seq(word)
-        if ms is not None:
-            return ms << 64, False
+        if b"*" in word:
+            ms = stream_id.parse_auto_seq(word)
+            if ms is not None:
+                return ms << 64, False
         return stream_id.parse(word), True
     except InvalidID:
         raise ReplyError(INVALID_STREAM_ID) from None

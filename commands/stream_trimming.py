@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..protocol.errors import SYNTAX, ReplyError
 from ..storage import stream_id
@@ -28,8 +27,10 @@ EMPTY_PRODUCER = b"ERR syntax error, %b requires a non-empty producer ID"
 EMPTY_IID = b"ERR syntax error, IDMP requires a non-empty idempotent ID"
 IDMP_WITH_ID = b"ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs"
 
+_STRATEGIES: Final = frozenset((b"MAXLEN", b"MINID"))
+_OPERATORS: Final = frozenset((b"~", b"="))
 
-@dataclass(slots=True)
+
 class AddOrTrim:
     """The parsed options of XADD or XTRIM; positions are word indices.
 
@@ -63,8 +64,10 @@ class AddOrTrim:
     producer: bytes = b""
     iid: bytes = b""
     tells_older: bool = False
-    removed: list[bytes] = field(default_factory=list)
-    held: list[tuple[bytes, list[bytes]]] = field(default_factory=list)
+
+    def __init__(self) -> None:
+        self.removed: list[bytes] = []
+        self.held: list[tuple[bytes, list[bytes]]] = []
 
     def trim(self, stream: Stream) -> int:
         """Trim the stream; returns how many entries went."""
@@ -114,15 +117,15 @@ def parse_add_or_trim(client: Client, args: list[bytes], *, adding: bool) -> Add
     at = 2
     while at < count:
         word = args[at]
-        if adding and word.partition(b"\0")[0] == b"*":
+        if adding and (word == b"*" or word.partition(b"\0")[0] == b"*"):
             break
-        name = word.upper()
+        name = word if word in _STRATEGIES else word.upper()
         more = count - 1 - at
-        if name in {b"MAXLEN", b"MINID"} and more:
+        if name in _STRATEGIES and more:
             if options.strategy is not None:
                 raise ReplyError(TWO_STRATEGIES)
             at += 1
-            if more >= 2 and args[at] in {b"~", b"="}:
+            if more >= 2 and args[at] in _OPERATORS:
                 options.approximate = args[at] == b"~"
                 at += 1
             if name == b"MAXLEN":

@@ -12,14 +12,13 @@ from ..storage.stream_id import MAX_ID, encode
 from .arguments import Arguments, parse_integer
 from .idempotency import answer_duplicate
 from .older_replicas import add_or_trim
-from .stream_ids import parse_id, parse_ids, parse_interval
+from .stream_ids import parse_id, parse_ids, parse_interval, parse_new_id
 from .stream_trimming import parse_add_or_trim
 from .syntax import streams as syntax
 from .table import command, key
 
 if TYPE_CHECKING:
     from .client import Client
-    from .stream_trimming import AddOrTrim
 
 ZERO_ID: Final = b"ERR The ID specified in XADD must be greater than 0-0"
 EXHAUSTED: Final = b"ERR The stream has exhausted the last possible ID, unable to add more items"
@@ -59,17 +58,25 @@ _COUNTS: Final = tuple(b"*%d" % n for n in range(129))
 )
 def xadd(client: Client, args: list[bytes]) -> bytes:
     """Append an entry, then trim if asked; answers the new ID."""
-    options = None if args[2] == b"*" else parse_add_or_trim(client, args, adding=True)
-    words = args[3:] if options is None else args[options.id_at + 1 :]
+    options = new_id = None
+    seq_given = True
+    words = args[3:]
+    if args[2] == b"*":
+        pass
+    elif args[2][:1].isdigit():  # no option begins like this
+        new_id, seq_given = parse_new_id(args[2])
+    else:
+        options = parse_add_or_trim(client, args, adding=True)
+        new_id, seq_given = options.new_id, options.seq_given
+        words = args[options.id_at + 1 :]
     if len(words) < 2 or len(words) & 1:
         raise wrong_arity("xadd")
-    if options is not None:
-        if options.new_id == 0 and options.seq_given:
-            raise ReplyError(ZERO_ID)
-        if options.producer:
-            duplicate = answer_duplicate(client, args, options, words)
-            if duplicate is not None:
-                return duplicate
+    if new_id == 0 and seq_given:
+        raise ReplyError(ZERO_ID)
+    if options is not None and options.producer:
+        duplicate = answer_duplicate(client, args, options, words)
+        if duplicate is not None:
+            return duplicate
     name = args[1]
     db = client.db
     keyspace = db.keyspace
@@ -87,10 +94,10 @@ def xadd(client: Client, args: list[bytes]) -> bytes:
     last = stream.last_id
     if last == MAX_ID:
         raise ReplyError(EXHAUSTED)
-    if options is None or options.new_id is None:
+    if new_id is None:
         stream_id = keyspace.now << 64 if keyspace.now > last >> 64 else last + 1
     else:
-        stream_id = _given_id(client, options, last)
+        stream_id = _given_id(client, new_id, seq_given, last)
     fields = encode_fields(words)
     if len(fields) > _MAX_PAYLOAD and (sum(map(len, words)) > _MAX_PAYLOAD or len(fields) > _MAX_ENCODED):
         raise ReplyError(TOO_LARGE)
@@ -114,15 +121,16 @@ def xadd(client: Client, args: list[bytes]) -> bytes:
     if propagation.active:
         if options is None:
             verb, header = args[0], len(_count(len(words))) + 2
+            id_word = reply if new_id is None or not seq_given else replies.bulk(args[2])
             propagation.add_encoded(
                 db.index,
                 b"*%d\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n%b%b"
-                % (len(args), len(verb), verb, len(name), name, reply, fields[header:]),
+                % (len(args), len(verb), verb, len(name), name, id_word, fields[header:]),
             )
         else:
             propagated = args.copy()
             options.rewrite(propagated, stream)
-            if options.new_id is None or not options.seq_given:
+            if new_id is None or not seq_given:
                 propagated[options.id_at] = encode(stream_id)
             older = add_or_trim(propagated, options, stream) if options.tells_older else None
             client.propagate_with_older(propagated, older)
@@ -131,11 +139,9 @@ def xadd(client: Client, args: list[bytes]) -> bytes:
     return reply
 
 
-def _given_id(client: Client, options: AddOrTrim, last: int) -> int:
+def _given_id(client: Client, stream_id: int, seq_given: bool, last: int) -> int:
     """The ID that the client gave, the sequence of ``ms-*`` filled in; it must be greater than the last."""
-    stream_id = options.new_id
-    assert stream_id is not None
-    if not options.seq_given and stream_id >> 64 == last >> 64:
+    if not seq_given and stream_id >> 64 == last >> 64:
         # A full sequence would carry into the next millisecond, which is not the one asked for.
         if (last + 1) >> 64 != last >> 64:
             raise ReplyError(SMALL_ID if client.server.compat.small_partial_ids else TOO_LARGE)

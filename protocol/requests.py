@@ -32,8 +32,8 @@ _LONGEST_BATCH: Final = 1024 * 1024
 _BIG_ARRAY: Final = re.compile(rb"\*\d{5}").search
 _BIG_PUSH: Final = re.compile(rb">\d{5}").search
 _BIG_OTHER: Final = re.compile(rb"[~|]\d{5}").search
-# Fed after a batch that holds no `=` and no `~`, it is read as `~` only if the batch ended where a command ends.
-_END: Final = b"=5\r\ntxt:~\r\n"
+# Fed after a batch that holds no `|`, it is read as `|` only if the batch ended where a command ends.
+_END: Final = b"=5\r\ntxt:|\r\n"
 _ONLY_LISTS: Final = {list}
 _LONE_STAR: Final = frozenset((b"*", b"*\r", b"*\r\n"))  # XADD's, not a header
 
@@ -166,7 +166,7 @@ class RequestParser:
         if data[0] != _STAR or _BIG_ARRAY(data) or (_GREATER in data and _BIG_PUSH(data)):
             return self._parse(data)
         # These begin types that hiredis gives as bytes and lists, too; mostly they are part of some argument.
-        if 61 in data or 126 in data or 124 in data:  # `=`, `~`, `|`
+        if 124 in data or ((126 in data or 61 in data) and not _only_operators(data)):  # `|`, `~`, `=`
             commands, rest = self._take_doubtful_batch(data)
         elif data[-1] == _NEWLINE and (batch := self._take_whole_batch(data)) is not None:
             return batch
@@ -205,7 +205,7 @@ class RequestParser:
                     reader.feed(_END)
                     batch += iter(reader.gets, _MORE)
                     if (
-                        batch.pop() == b"~"
+                        batch.pop() == b"|"
                         and {*map(type, batch)} == _ONLY_LISTS
                         and all(batch)
                         and b"".join(chain.from_iterable(batch)) is not None
@@ -430,6 +430,11 @@ class RequestParser:
 
 def _new_reader() -> Reader:
     return Reader(notEnoughData=_MORE)
+
+
+def _only_operators(data: bytes) -> bool:
+    """Whether each `~` and `=` stands alone on its line, as in MAXLEN ~ 1000: no number follows, so it is no type."""
+    return data.count(b"\n~\r\n") + data.count(b"\n=\r\n") == data.count(b"~") + data.count(b"=")
 
 
 def _has_lines_of_bulks(data: bytes, count: int, joined: bytes) -> bool:
