@@ -120,7 +120,7 @@ def _claim(count: int, stride: int = 1) -> Run:
 
 def _claims(count: int, stride: int) -> Iterator[tuple[str, list[bytes]]]:
     span = count * stride
-    for turn in range(min(_OWN_REQUESTS, ENTRIES // count)):
+    for turn in range(min(_OWN_REQUESTS, max(ENTRIES // count, 4000))):
         start = (turn * count) % (ENTRIES - span)
         yield f"d{turn % 2}", [entry_id(start + at * stride) for at in range(count)]
 
@@ -208,7 +208,8 @@ WORKLOADS: Final = (
     Workload("XREADGROUP COUNT 100", filled, _read_group(100), _floors(0.9, 1.5)),
     Workload("XACK of 1", delivered, _acknowledge(1), _SINGLE),
     Workload("XACK of 10", delivered, _acknowledge(10), _SINGLE),
-    Workload("XACK of 100", delivered, _acknowledge(100), _SINGLE),
+    # All that is pending is acknowledged before 50 clients have sent a pipeline of these.
+    Workload("XACK of 100", delivered, _acknowledge(100), _SINGLE, _UNPIPED),
     Workload("XCLAIM of 10", delivered, _claim(10), _floors(0.9, 2.5)),
     Workload("XCLAIM of 10, scattered", delivered, _claim(10, 97), _SINGLE),
     Workload("XCLAIM of 100", delivered, _claim(100), _floors(0.9, 4)),
