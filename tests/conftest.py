@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 from support import servers
+from support.live import LiveServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from support.servers import ServerProcess
+    from support.wire import Wire
 
 
 # Two cores that other things use too: how long an example takes says nothing.
@@ -48,6 +50,27 @@ def redis7(running: Callable[[str], ServerProcess]) -> ServerProcess:
 @pytest.fixture
 def valkey(running: Callable[[str], ServerProcess]) -> ServerProcess:
     return running("valkey")
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[LiveServer]:
+    """A Rillet with an AOF in this process, for the tests of one file."""
+    with LiveServer(appendonly=True) as server:
+        yield server
+
+
+@pytest.fixture
+def server(shared: LiveServer) -> LiveServer:
+    """The same, as if it had just started."""
+    shared.reset()
+    return shared
+
+
+@pytest.fixture
+def wire(server: LiveServer) -> Iterator[Wire]:
+    """A connection to it."""
+    with server.wire() as wire:
+        yield wire
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -20,18 +20,6 @@ from support.live import DEADLINE, LiveServer, eventually
 from support.wire import encode_command
 
 
-@pytest.fixture(scope="module")
-def shared():
-    with LiveServer(appendonly=True) as server:
-        yield server
-
-
-@pytest.fixture
-def server(shared):
-    shared.reset()
-    return shared
-
-
 @pytest.fixture
 def cli(server):
     """`cli(words...)` runs redis-cli to its end and gives what it printed."""

@@ -12,19 +12,6 @@ import redis.asyncio
 from redis.cache import CacheConfig
 from support.live import LiveServer, eventually
 
-
-@pytest.fixture(scope="module")
-def shared():
-    with LiveServer(appendonly=True) as server:
-        yield server
-
-
-@pytest.fixture
-def server(shared):
-    shared.reset()
-    return shared
-
-
 WRAPPED = (redis.asyncio.client.Pipeline, redis.asyncio.client.PubSub)
 
 

@@ -3,26 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.live import LiveServer
 from support.servers import start_server
-
-
-@pytest.fixture(scope="module")
-def shared():
-    with LiveServer(appendonly=True) as server:
-        yield server
-
-
-@pytest.fixture
-def server(shared):
-    shared.reset()
-    return shared
-
-
-@pytest.fixture
-def wire(server):
-    with server.wire() as wire:
-        yield wire
 
 
 def run(wire, line):

@@ -74,12 +74,6 @@ def server():
         yield server
 
 
-@pytest.fixture
-def wire(server):
-    with server.wire() as wire:
-        yield wire
-
-
 @pytest.mark.parametrize("process", [False, True])
 def test_a_rewrite_keeps_everything_and_what_comes_meanwhile(tmp_path, preamble, process):
     with LiveServer(

@@ -8,28 +8,10 @@ import threading
 
 import pytest
 import redis
-from support.live import LiveServer, eventually
+from support.live import eventually
 
 NOGROUP = b"NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option"
 WRONGTYPE = b"WRONGTYPE Operation against a key holding the wrong kind of value"
-
-
-@pytest.fixture(scope="module")
-def shared():
-    with LiveServer(appendonly=True) as server:
-        yield server
-
-
-@pytest.fixture
-def server(shared):
-    shared.reset()
-    return shared
-
-
-@pytest.fixture
-def wire(server):
-    with server.wire() as wire:
-        yield wire
 
 
 @pytest.fixture

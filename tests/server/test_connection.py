@@ -18,18 +18,6 @@ def shared(request):
         yield server
 
 
-@pytest.fixture
-def server(shared):
-    shared.reset()
-    return shared
-
-
-@pytest.fixture
-def wire(server):
-    with server.wire() as wire:
-        yield wire
-
-
 def server_side(server, wire):
     """The server's object of a connection."""
     number = wire.call("CLIENT", "ID").plain()

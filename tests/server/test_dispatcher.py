@@ -10,24 +10,6 @@ NOAUTH = b"NOAUTH Authentication required."
 ABORTED = b"EXECABORT Transaction discarded because of previous errors."
 
 
-@pytest.fixture(scope="module")
-def shared():
-    with LiveServer(appendonly=True) as server:
-        yield server
-
-
-@pytest.fixture
-def server(shared):
-    shared.reset()
-    return shared
-
-
-@pytest.fixture
-def wire(server):
-    with server.wire() as wire:
-        yield wire
-
-
 def error(wire, *words) -> bytes:
     node = wire.call(*words)
     assert node.kind == "-", str(node)

@@ -16,12 +16,6 @@ def server():
         yield server
 
 
-@pytest.fixture
-def wire(server):
-    with server.wire() as wire:
-        yield wire
-
-
 # The rule itself
 
 

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from support.live import LiveServer, eventually
+from support.live import eventually
 
 ENTRY = [b"a", b"b"]
-
-
-@pytest.fixture(scope="module")
-def shared():
-    with LiveServer(appendonly=True) as server:
-        yield server
 
 
 @pytest.fixture

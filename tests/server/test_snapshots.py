@@ -23,12 +23,6 @@ def server():
         yield server
 
 
-@pytest.fixture
-def wire(server):
-    with server.wire() as wire:
-        yield wire
-
-
 class Gate:
     """Takes the place of one file operation: calls wait until it is opened."""
 

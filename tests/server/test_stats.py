@@ -14,18 +14,6 @@ def shared():
         yield server
 
 
-@pytest.fixture
-def server(shared):
-    shared.reset()
-    return shared
-
-
-@pytest.fixture
-def wire(server):
-    with server.wire() as wire:
-        yield wire
-
-
 def test_errors_are_counted_by_their_code():
     stats = Stats([])
     for text in (b"ERR one", b"ERR two", b"NOGROUP x", b"ERR"):
