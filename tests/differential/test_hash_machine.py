@@ -8,9 +8,8 @@ import pytest
 from differential.commands import fuzz_settings
 from differential.hash_commands import KEYS, LAST_LOOKS, hash_runs
 from hypothesis import given
-from support.aof import FOLDER, AofTail, flags_for
+from support.aof import FOLDER, AofTail, flags_for, rewrite
 from support.servers import start_server
-from support.until import until
 
 # Which Rillet is to be like which server: nothing is allowed to differ.
 PAIRS = [("redis7", "rillet-7.0"), ("valkey", "rillet-7.2"), ("valkey", "rillet-8.0")]
@@ -46,7 +45,7 @@ def test_a_run_of_hash_and_bit_commands_is_answered_alike(running, real, rillet,
 def logged():
     """By kind: a server with a readable AOF, and what it appends."""
     started = {kind: start_server(kind, *flags_for(kind)) for kind in ("rillet", "redis7", "valkey")}
-    yield {kind: (server, AofTail(server)) for kind, server in started.items()}
+    yield {kind: AofTail(server) for kind, server in started.items()}
     for server in started.values():
         server.discard()
 
@@ -56,20 +55,9 @@ def test_a_run_is_propagated_alike(logged, real):
     @fuzz_settings(25)
     @given(hash_runs(30))
     def check(run):
-        compare(run, effects(*logged["rillet"], run), effects(*logged[real], run))
+        compare(run, logged["rillet"].of_each(run), logged[real].of_each(run))
 
     check()
-
-
-def effects(server, tail, run):
-    with server.wire() as wire:
-        wire.call("FLUSHALL")
-        tail.take()
-        out = []
-        for command in run:
-            wire.call(*command)
-            out.append([words for words in tail.take() if words[0] != b"SELECT"])
-        return out
 
 
 def looks(wire):
@@ -90,21 +78,12 @@ def test_files_of_rillet_are_loaded(tmp_path, peer, rewritten):
             wire.call("PEXPIREAT", "g", 33_177_117_420_123)
             wire.call("SETBIT", "b", 77, 1)
             if rewritten:
-                wire.call("BGREWRITEAOF")
-                wait_for_rewrite(wire)
+                rewrite(wire)
             expected = looks(wire)
         writer.stop()
         shutil.copytree(writer.dir / FOLDER, tmp_path / FOLDER)
     with start_server(peer, *flags_for(peer), folder=tmp_path) as reader, reader.wire() as wire:
         assert looks(wire) == expected
-
-
-def wait_for_rewrite(wire):
-    def is_over():
-        info = wire.call("INFO", "persistence").plain()
-        return b"aof_rewrite_in_progress:0" in info and b"aof_rewrite_scheduled:0" in info
-
-    until(is_over)
 
 
 @pytest.mark.parametrize("preamble", ["yes", "no"])
@@ -119,8 +98,7 @@ def test_times_of_fields_survive_a_restart(tmp_path, preamble, rewritten):
             wire.call("HSETEX", "h", "PX", 1, "FIELDS", 1, "c", "gone soon")
             wire.call("HINCRBYFLOAT", "h", "a", "0.5")
             if rewritten:
-                wire.call("BGREWRITEAOF")
-                wait_for_rewrite(wire)
+                rewrite(wire)
         writer.stop()
         shutil.copytree(writer.dir / FOLDER, tmp_path / FOLDER)
     with start_server("rillet", *flags, folder=tmp_path) as reader, reader.wire() as wire:

@@ -8,10 +8,9 @@ import pytest
 from differential.commands import fuzz_settings
 from differential.set_commands import ENCODINGS, KEYS, LAST_LOOKS, SCANS, UNORDERED, set_runs
 from hypothesis import given
-from support.aof import FOLDER, AofTail, flags_for
+from support.aof import FOLDER, AofTail, flags_for, rewrite
 from support.masks import sort_elements
 from support.servers import start_server
-from support.until import until
 
 # Which Rillet is to be like which server: nothing is allowed to differ.
 PAIRS = [("redis7", "rillet-7.0"), ("valkey", "rillet-7.2"), ("valkey", "rillet-8.0")]
@@ -86,7 +85,7 @@ def logged():
         if kind == "valkey":
             with server.wire() as wire:
                 wire.call("CONFIG", "SET", "lazyfree-lazy-server-del", "no")
-    yield {kind: (server, AofTail(server)) for kind, server in started.items()}
+    yield {kind: AofTail(server) for kind, server in started.items()}
     for server in started.values():
         server.discard()
 
@@ -96,20 +95,9 @@ def test_a_run_is_propagated_alike(logged, real):
     @fuzz_settings(40)
     @given(set_runs(30))
     def check(run):
-        compare(run, effects(*logged["rillet"], run), effects(*logged[real], run))
+        compare(run, logged["rillet"].of_each(run), logged[real].of_each(run))
 
     check()
-
-
-def effects(server, tail, run):
-    with server.wire() as wire:
-        wire.call("FLUSHALL")
-        tail.take()
-        out = []
-        for command in run:
-            wire.call(*command)
-            out.append([words for words in tail.take() if words[0] != b"SELECT"])
-        return out
 
 
 def looks(wire):
@@ -148,8 +136,7 @@ def test_files_of_rillet_are_loaded(tmp_path, peer, rewritten):
             wire.call("PEXPIREAT", "y", 33_177_117_420_123)
             wire.call("PFADD", "h", "a", "b")
             if rewritten:
-                wire.call("BGREWRITEAOF")
-                wait_for_rewrite(wire)
+                rewrite(wire)
             expected = looks(wire)
             digest = wire.call("DEBUG", "DIGEST").plain()
         writer.stop()
@@ -158,11 +145,3 @@ def test_files_of_rillet_are_loaded(tmp_path, peer, rewritten):
         assert looks(wire) == expected
         if peer == "rillet":
             assert wire.call("DEBUG", "DIGEST").plain() == digest
-
-
-def wait_for_rewrite(wire):
-    def is_over():
-        info = wire.call("INFO", "persistence").plain()
-        return b"aof_rewrite_in_progress:0" in info and b"aof_rewrite_scheduled:0" in info
-
-    until(is_over)

@@ -7,10 +7,9 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from support.aof import aof_files, read_commands
+from support.aof import aof_files, read_commands, rewrite
 from support.live import LiveServer
 from support.servers import start_server
-from support.until import until
 
 from rillet.storage.aof_rewrite import rewrite_commands
 from rillet.storage.keyspace import Keyspace
@@ -82,8 +81,7 @@ def rewritten(kind: str, root: Path, seed: int, *, deletes: bool = True) -> byte
     with start_server(kind, *FLAGS, folder=root / "theirs") as server, server.wire() as wire:
         load(wire, seed, deletes=deletes)
         shutil.copytree(root / "theirs" / "appendonlydir", root / "ours" / "appendonlydir")
-        wire.call("BGREWRITEAOF")
-        until(lambda: b"aof_rewrite_in_progress:0" in wire.call("INFO", "persistence").value)
+        rewrite(wire)
     base, _ = aof_files(root / "theirs" / "appendonlydir")
     return base.read_bytes()
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from support.until import until
 from support.wire import parse
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from support.servers import ServerProcess
+    from support.wire import Wire
 
 # With everysec a real server may hold a write back for two seconds while an fsync runs.
 FLAGS = ("--appendonly", "yes", "--aof-use-rdb-preamble", "no", "--appendfsync", "no")
@@ -58,6 +61,7 @@ class AofTail:
     """What a server appends: `take` is all since the last time."""
 
     def __init__(self, server: ServerProcess) -> None:
+        self.server = server
         self.folder = server.dir / FOLDER
         self.offset = 0
 
@@ -67,3 +71,25 @@ class AofTail:
             data = file.read()
         self.offset += len(data)
         return read_commands(data)
+
+    def of_each(self, run: Sequence[Sequence[str]]) -> list[list[Words]]:
+        """Run commands on an emptied server; what each of them appended, without SELECT."""
+        with self.server.wire() as wire:
+            wire.call("FLUSHALL")
+            self.take()
+            out = []
+            for command in run:
+                wire.call(*command)
+                out.append([words for words in self.take() if words[0] != b"SELECT"])
+            return out
+
+
+def rewrite(wire: Wire) -> None:
+    """BGREWRITEAOF, until the new files are in their place."""
+
+    def is_over() -> bool:
+        info = wire.call("INFO", "persistence").plain()
+        return b"aof_rewrite_in_progress:0" in info and b"aof_rewrite_scheduled:0" in info
+
+    wire.call("BGREWRITEAOF")
+    until(is_over)

@@ -10,6 +10,7 @@ import random
 import shutil
 
 import pytest
+from support.aof import rewrite
 from support.random_streams import make_stream, state_of
 from support.servers import start_server
 
@@ -115,9 +116,7 @@ def test_the_rdb_base_of_their_append_only_file_is_loaded(peer, tmp_path):
     keys, active = 3, peer == "valkey"
     with start_server(peer, *flags, folder=tmp_path) as server, server.wire() as wire:
         fill(wire, 1, keys)
-        wire.call("BGREWRITEAOF")
-        while "aof_rewrite_in_progress:0" not in str(wire.call("INFO", "persistence").plain()):
-            pass
+        rewrite(wire)
         wire.call("SET", "after", "1")
         expected = contents(wire, keys, active=active)
     with start_server("rillet", *flags, folder=tmp_path) as server, server.wire() as wire:
