@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ..storage.files import replace_file
 from .users import RuleError, User, is_username, joined
 
 if TYPE_CHECKING:
@@ -121,14 +121,5 @@ def write(path: str, users: Users) -> None:
     Raises:
         OSError: the file is as it was.
     """
-    target = Path(path).resolve()
-    handle, temporary = tempfile.mkstemp(prefix=target.name + ".", suffix=".tmp", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(b"".join(line + b"\n" for line in lines(users)))
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(target)
-    except OSError:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    content = b"".join(line + b"\n" for line in lines(users))
+    replace_file(Path(path).resolve(), content, 0o600)  # it holds passwords, though hashed

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ..storage.files import replace_file
+
 SUPPORTED: Final = (17, 21, 25)
 _VECTOR: Final = "jdk.incubator.vector"
 # Before this one, G1 may move pinned objects and corrupt zstd data (JDK-8377811).
@@ -153,9 +155,5 @@ def _write_shim(home: Path, java: Path) -> Path:
     text = _SHIM.format(module=_VECTOR, java=java)
     program.parent.mkdir(parents=True, exist_ok=True)
     if not program.exists() or program.read_text() != text:
-        handle, fresh = tempfile.mkstemp(dir=program.parent)
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-        Path(fresh).chmod(0o755)
-        Path(fresh).replace(program)
+        replace_file(program, text.encode(), 0o755)
     return home

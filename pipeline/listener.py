@@ -9,8 +9,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import tempfile
 import threading
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,9 +17,12 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from ..storage.files import replace_file
 from .lag import QueryState, prometheus_text, read_losses, read_sources
 
 if TYPE_CHECKING:
+    import os
+
     from pyspark.sql.streaming.listener import (
         QueryIdleEvent,
         QueryProgressEvent,
@@ -138,8 +139,4 @@ class LagListener(StreamingQueryListener):
         with self._lock:
             self._queries[query_id] = state
         if self._file is not None:
-            handle, fresh = tempfile.mkstemp(dir=self._file.parent, prefix=f".{self._file.name}.")
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(self.text())
-            Path(fresh).chmod(0o644)
-            Path(fresh).replace(self._file)
+            replace_file(self._file, self.text().encode(), 0o644)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import glob
 import os
 import sys
-import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal
 
 from .. import __version__
 from ..protocol.inline import split_inline
+from ..storage.files import replace_file
 from .config import DIRECTIVES, Config
 from .quoting import quote
 
@@ -105,7 +104,7 @@ def rewrite(config: Config, path: str) -> None:
         mode = target.stat().st_mode & 0o7777
     except FileNotFoundError:
         old, mode = b"", 0o644
-    _replace(target, _rewritten(config, old), mode)
+    replace_file(target, _rewritten(config, old), mode)
 
 
 class _Loader:
@@ -244,24 +243,3 @@ def _attribute_of(line: bytes) -> str | None:
 
 def _is_user(line: bytes) -> bool:
     return line.split(maxsplit=1)[:1] == [b"user"]
-
-
-def _replace(target: Path, content: bytes, mode: int) -> None:
-    handle, temporary = tempfile.mkstemp(prefix=target.name + ".", suffix=".tmp", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(mode)
-        Path(temporary).replace(target)
-    except BaseException:
-        with suppress(OSError):
-            Path(temporary).unlink()
-        raise
-    with suppress(OSError):  # the rename is done; a folder that cannot be synced is no failure
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

@@ -1,14 +1,13 @@
-"""The few operating-system calls of the append-only file, in one replaceable object."""
+"""Files that survive a crash: the few calls of the append-only file in one replaceable object, and small whole files."""
 
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 Log = Callable[[str], None]
 
@@ -54,3 +53,30 @@ class FileOperations:
             self.fsync(fd)
         finally:
             self.close(fd)
+
+
+def replace_file(target: Path, content: bytes, mode: int) -> None:
+    """Give a file new content at once: whenever it is read, and after a crash too, it is whole, old or new.
+
+    Args:
+        target: the file; its folder must be there.
+        content: all of it.
+        mode: its permissions.
+
+    Raises:
+        OSError: the file is as it was.
+    """
+    handle, temporary = tempfile.mkstemp(prefix=target.name + ".", suffix=".tmp", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(mode)
+        Path(temporary).replace(target)
+    except BaseException:
+        with suppress(OSError):
+            Path(temporary).unlink()
+        raise
+    with suppress(OSError):  # the rename is done; a folder that cannot be synced is no failure
+        FileOperations().sync_folder(target.parent)
