@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from . import forms
 from . import schema as on
-from .gather import first_halves, ids_column, integers, number_of, numbers_column, upto
-from .sorting import ACK, ADD, CLAIM, MOVE
+from .gather import first_halves, ids_column, integers, number_of, numbers_column, spread, upto
+from .sorting import ACK, ADD, ADD_MAXLEN, ADD_MINID, CLAIM, MOVE
 from .text import id_number, name_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from .sorting import Sorter
+    from .shapes import Alike
+    from .sorting import Columns, Sorter
 
     Words = Sequence[bytes | None]
 
@@ -36,9 +38,81 @@ def batches(sorter: Sorter, file_seq: int) -> Iterator[pa.RecordBatch]:
     ):
         if kind in kinds:
             yield make()
+    for kind, found in ((ADD_MAXLEN, sorter.maxlens), (ADD_MINID, sorter.minids)):
+        if kind in kinds:
+            yield from making.limited_adds(kind, found)
     if sorter.recorder.rows:
         yield making.others()
     sorter.empty()
+
+
+def alike_batches(
+    alike: Alike, file_seq: int, *, ordinal: Any, clock_ms: Any, db: Any
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    """The rows of records of one shape; the last three arguments for each of them."""
+    where = {"ordinal": ordinal, "clock_ms": clock_ms, "db": db, "stream": alike.named("k")}
+    number = len(ordinal)
+    if alike.form == forms.CLAIM:
+        yield record_batch(
+            file_seq,
+            **where,
+            group=alike.named("g"),
+            consumer=alike.named("c"),
+            entry_id=alike.ids[0],
+            event=_first_or_not(_are_once(alike), alike.ids[0], alike.lasts),
+            at_ms=alike.times,
+            retry_count=alike.numbers,
+            last_id=alike.lasts,
+        )
+    elif alike.form == forms.MOVE:
+        yield record_batch(
+            file_seq,
+            **where,
+            group=alike.named("g"),
+            event=_event(on.GROUP_SET, number),
+            at_ms=clock_ms,
+            retry_count=alike.numbers,
+            last_id=alike.lasts,
+        )
+    elif alike.form.startswith(forms.ACK):
+        group, event = alike.named("g"), _event(on.ACKED, number)
+        for place, ids in enumerate(alike.ids):
+            where["ordinal"] = pc.add(ordinal, place)
+            yield record_batch(file_seq, **where, group=group, entry_id=ids, event=event, at_ms=clock_ms)
+    else:
+        ids = alike.ids[0]
+        half = ids[0].as_py().index("-")
+        at = _or(first_halves(ids, half), clock_ms)
+        yield record_batch(file_seq, **where, entry_id=ids, event=_event(on.ADDED, number), at_ms=at)
+        if not alike.form.startswith(forms.ADD):
+            where["ordinal"] = pc.add(ordinal, 1)
+            yield record_batch(
+                file_seq,
+                **where,
+                event=_event(on.TRIMMED, number),
+                at_ms=clock_ms,
+                retry_count=_or_nulls(alike.numbers, number, pa.int64()),
+                last_id=_or_nulls(alike.lasts, number, pa.string()),
+            )
+
+
+def _are_once(alike: Alike) -> Any:
+    """Whether the count is "1"; "01" is another word."""
+    return pc.equal(alike.numbers, 1 if alike.has_digits else -1)
+
+
+def _or_nulls(column: Any, number: int, kind: Any) -> Any:
+    return pa.nulls(number, kind) if column is None else column
+
+
+def record_batch(file_seq: int, **columns: Any) -> pa.RecordBatch:
+    """Rows of the ledger; columns that are not given are null."""
+    number = len(columns["ordinal"])
+    columns["file_seq"] = pa.repeat(pa.scalar(file_seq, pa.int64()), number)
+    arrays = [
+        columns[field.name] if field.name in columns else pa.nulls(number, field.type) for field in _SCHEMA
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
 
 
 class _Making:
@@ -49,7 +123,7 @@ class _Making:
         self._kinds = pa.Array.from_buffers(pa.uint8(), number, [None, pa.py_buffer(b"".join(sorter.kinds))])
         states = sorter.states
         self._has_one_state = len({state[1:] for state in states}) == 1
-        self._ordinals = pc.multiply(pc.add(upto(number), _spread(sorter.firsts, pa.int64())), on.RECORD)
+        self._ordinals = pa.Array.from_buffers(pa.int64(), number, [None, pa.py_buffer(sorter.ordinals)])
 
     def claims(self) -> pa.RecordBatch:
         """XCLAIM."""
@@ -80,18 +154,38 @@ class _Making:
             group=found.groups.column(name_text, pa.string()),
             event=_event(on.GROUP_SET, len(where["ordinal"])),
             at_ms=where["clock_ms"],
-            retry_count=found.reads.numbers(),
+            retry_count=found.numbers.numbers(),
             last_id=found.lasts.ids()[0],
         )
 
     def adds(self) -> pa.RecordBatch:
         """XADD."""
         found = self._sorter.adds
-        where = self._where(ADD)
+        return self._added(found, self._where(ADD), found.streams.column(name_text, pa.string()))
+
+    def limited_adds(self, kind: int, found: Columns) -> Iterator[pa.RecordBatch]:
+        """XADD with MAXLEN or MINID: the additions, and what they trim."""
+        where = self._where(kind)
+        stream = found.streams.column(name_text, pa.string())
+        yield self._added(found, where, stream)
+        limit = (
+            {"retry_count": found.numbers.numbers()}
+            if kind == ADD_MAXLEN
+            else {"last_id": found.lasts.ids()[0]}
+        )
+        yield self._batch(
+            **{**where, "ordinal": pc.add(where["ordinal"], 1)},
+            stream=stream,
+            event=_event(on.TRIMMED, len(stream)),
+            at_ms=where["clock_ms"],
+            **limit,
+        )
+
+    def _added(self, found: Columns, where: dict[str, Any], stream: Any) -> pa.RecordBatch:
         entry_ids, half = found.ids.ids()
         return self._batch(
             **where,
-            stream=found.streams.column(name_text, pa.string()),
+            stream=stream,
             entry_id=entry_ids,
             event=_event(on.ADDED, len(entry_ids)),
             at_ms=_or(first_halves(entry_ids, half), where["clock_ms"]),
@@ -152,32 +246,11 @@ class _Making:
             if self._has_one_state:
                 columns[name] = pa.repeat(pa.scalar(states[0][place], type_), number)
             else:
-                columns[name] = those(_spread([(state[0], state[place]) for state in states], type_))
+                columns[name] = those(spread([(state[0], state[place]) for state in states], type_))
         return columns
 
     def _batch(self, **columns: Any) -> pa.RecordBatch:
-        number = len(columns["ordinal"])
-        columns["file_seq"] = pa.repeat(pa.scalar(self._file_seq, pa.int64()), number)
-        arrays = [
-            columns[field.name] if field.name in columns else pa.nulls(number, field.type)
-            for field in _SCHEMA
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
-
-
-def _spread(runs: list[tuple[int, Any]], kind: Any) -> Any:
-    """One value for each place; the runs say up to which place which one holds."""
-    ends: list[int] = []
-    values: list[Any] = []
-    for end, value in runs:
-        # Of two that end at one place the second holds nowhere.
-        if end and (not ends or end > ends[-1]):
-            ends.append(end)
-            values.append(value)
-    if not ends:
-        return pa.nulls(0, kind)
-    found = pa.RunEndEncodedArray.from_arrays(pa.array(ends, pa.int32()), pa.array(values, kind))
-    return pc.run_end_decode(found)
+        return record_batch(self._file_seq, **columns)
 
 
 def _event(event: int, number: int) -> Any:

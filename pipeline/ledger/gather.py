@@ -22,7 +22,7 @@ DIGITS: Final = b"0123456789"
 
 _PADDED: Final = re.compile(rb"-0[0-9]")
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")  # perhaps beyond 64 bits
-_LONG: Final = 19  # digits, of which there can be such a number
+LONG: Final = 19  # digits, of which there can be such a number
 _INT64: Final = range(-(1 << 63), 1 << 63)
 
 
@@ -87,7 +87,7 @@ class Joined:
         """Them as numbers, null where one has more than 63 bits."""
         joined = b",".join(self._pieces)
         length = _even_length(joined, self._number)
-        if 0 < length < _LONG:
+        if 0 < length < LONG:
             return _even_column(joined, self._number, length).cast(pa.int64())
         return numbers_column(joined.split(b","))
 
@@ -112,7 +112,7 @@ def are_numbers(joined: bytes, number: int) -> bool:
 
 def first_halves(ids: Any, length: int) -> Any:
     """The milliseconds of ids, null beyond 2^63-1; their length as of ``Joined.ids``."""
-    if 0 < length < _LONG:
+    if 0 < length < LONG:
         return pc.binary_slice(ids.cast(pa.binary()), 0, length).cast(pa.string()).cast(pa.int64())
     return pa.array(
         [None if entry_id is None else number_of(entry_id.partition("-")[0]) for entry_id in ids.to_pylist()],
@@ -142,15 +142,9 @@ def ids_column(words: Words) -> Any:
 
 def _joined_ids(joined: bytes, number: int) -> tuple[Any, int]:
     length = _even_length(joined, number)
-    if length:
-        dash = joined.find(b"-")
-        if 0 < dash < length - 1 and joined[dash :: length + 1] == b"-" * number:
-            # All halves begin and end at the same places: a look at each of these is enough.
-            is_padded = (dash > 1 and b"0" in joined[:: length + 1]) or (
-                length - dash > 2 and b"0" in joined[dash + 1 :: length + 1]
-            )
-            if not is_padded and dash < _LONG and length - dash <= _LONG:
-                return _even_column(joined, number, length), dash
+    dash = _dash_of_even(joined, number, length, length + 1) if length else 0
+    if dash:
+        return _even_column(joined, number, length), dash
     if not _are_canonical(joined):
         words = joined.split(b",")
         if any(word[:1] == b"-" or word[-1:] == b"-" for word in words):
@@ -184,15 +178,40 @@ def _even_length(joined: bytes, number: int) -> int:
 
 
 def _even_column(joined: bytes, number: int, length: int) -> Any:
-    data = pa.py_buffer(joined.replace(b",", b""))
-    return pa.StringArray.from_buffers(number, _offsets(number, length), data)
+    return even_texts(joined.replace(b",", b""), number, length)
+
+
+def even_texts(data: bytes, number: int, length: int) -> Any:
+    """A column of ASCII texts that stand one after the other and all have the same length."""
+    return pa.StringArray.from_buffers(number, _offsets(number, length), pa.py_buffer(data))
+
+
+def even_ids(data: bytes, number: int) -> Any | None:
+    """A column of ids that stand one after the other; None if they are not canonical, or not all as long.
+
+    Their halves, too, must be as long as in the others.
+    """
+    length = len(data) // number
+    if data.translate(None, DIGITS) != b"-" * number or not _dash_of_even(data, number, length, length):
+        return None
+    return even_texts(data, number, length)
+
+
+def _dash_of_even(data: bytes, number: int, length: int, step: int) -> int:
+    """Where the dash is in ids of one length that begin at every step; 0 if not in all there, or one is not canonical."""
+    dash = data.find(b"-")
+    if not 0 < dash < length - 1 or data[dash::step] != b"-" * number:
+        return 0
+    # All halves begin and end at the same places: a look at each of these is enough.
+    is_padded = (dash > 1 and b"0" in data[::step]) or (length - dash > 2 and b"0" in data[dash + 1 :: step])
+    return 0 if is_padded or dash >= LONG or length - dash > LONG else dash
 
 
 def _offsets(number: int, length: int) -> Any:
     return pc.multiply(upto(number + 1), length).cast(pa.int32()).buffers()[1]
 
 
-@lru_cache(maxsize=4)
+@lru_cache  # of powers of two
 def _first_numbers(number: int) -> Any:
     return pa.array(array("q", range(number)), pa.int64())
 
@@ -200,6 +219,21 @@ def _first_numbers(number: int) -> Any:
 def upto(number: int) -> Any:
     """The integers from 0 on, so many."""
     return _first_numbers(1 << max(number - 1, 1).bit_length())[:number]
+
+
+def spread(runs: list[tuple[int, Any]], kind: Any) -> Any:
+    """One value for each place, as an Arrow type; the runs say up to which place which one holds."""
+    ends: list[int] = []
+    values: list[Any] = []
+    for end, value in runs:
+        # Of two that end at one place the second holds nowhere.
+        if end and (not ends or end > ends[-1]):
+            ends.append(end)
+            values.append(value)
+    if not ends:
+        return pa.nulls(0, kind)
+    found = pa.RunEndEncodedArray.from_arrays(pa.array(ends, pa.int32()), pa.array(values, kind))
+    return pc.run_end_decode(found)
 
 
 def numbers_column(words: Words) -> Any:

@@ -12,8 +12,11 @@ from typing import IO, TYPE_CHECKING, Final
 
 from ...storage.rdb import ByteSource, is_rdb
 from . import schema as on
+from .columns import batches
 from .errors import LedgerError, SplitError
 from .events import Recorder
+from .fast_path import FastPath
+from .numbering import Numbering
 from .rdb_rows import base_rows
 from .scan import START, Cursor, Walk
 from .sorting import Sorter
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 
 _GZIP: Final = b"\x1f\x8b"
 _BATCH: Final = 1 << 15  # rows
+_PORTION: Final = 1 << 23  # bytes read at once
+_TRIES: Final = 64  # places looked at before a portion is given up
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,67 +60,92 @@ def read_piece(piece: Piece) -> Iterator[pa.RecordBatch]:
         SplitError: it does not begin, or does not end, as was assumed: its rows are wrong.
         LedgerError: the file is damaged, or what it says can not be told.
     """
-    from .columns import batches
-
-    for sorter in _Parsing(piece).sorters():
-        yield from batches(sorter, piece.file_seq)
-
-
-class _Parsing:
-    """A piece being read."""
-
-    def __init__(self, piece: Piece) -> None:
-        self.piece = piece
-        self.origin = on.BASE_ORDINAL if piece.is_base else 0
-
-    def sorters(self) -> Iterator[Sorter]:
-        """What was gathered, when it is worth a batch; the sorter is the same and must be emptied."""
-        piece = self.piece
-        with open_file(piece) as file:
-            start = piece.start
-            if not start.position and piece.data is None:
+    start = piece.start
+    with open_file(piece) as file:
+        if piece.data is None:
+            if not start.position:
                 source = ByteSource(file.read)
                 if is_rdb(source):
-                    sorter = Sorter(Recorder())
-                    recorder = sorter.recorder
-                    recorder.rows += base_rows(source)
-                    number = len(recorder.rows)
-                    first = self.origin + source.position // on.BLOCK * on.BLOCK_ORDINAL
-                    recorder.rows_at += range(first, first + number)
-                    yield sorter
-                    if source.peek(1):
-                        yield from self._commands(
-                            source, Cursor(source.position, index=number // on.RECORD + 1)
-                        )
+                    yield from _read_rdb(piece, source)
                     return
-                file.seek(0)
-            elif piece.data is None:
-                file.seek(start.position)
-            yield from self._commands(file, start)
+            file.seek(start.position)
+        yield from _Reading(piece, start).batches(file)
 
-    def _commands(self, file: IO[bytes] | ByteSource, start: Cursor) -> Iterator[Sorter]:
-        piece = self.piece
-        walk = Walk(start)
-        sorter = Sorter(Recorder(start.db, start.clock, in_transaction=start.in_transaction))
-        block, index = start.position // on.BLOCK, start.index
-        end = None if piece.end is None else piece.end.position
-        for segment in walk.segments(file.read, end):
-            if segment.block != block:
-                block, index = segment.block, 0
-            first = self.origin + block * on.BLOCK_ORDINAL + index * on.RECORD
-            sorter.take(segment.commands, first, segment.clocks)
-            index += len(segment.commands)
+
+def _read_rdb(piece: Piece, source: ByteSource) -> Iterator[pa.RecordBatch]:
+    """The rows of an RDB file, and of the commands that may follow it."""
+    sorter = Sorter(Recorder())
+    recorder = sorter.recorder
+    recorder.rows += base_rows(source)
+    number = len(recorder.rows)
+    first = _origin(piece) + source.position // on.BLOCK * on.BLOCK_ORDINAL
+    recorder.rows_at += range(first, first + number)
+    yield from batches(sorter, piece.file_seq)
+    if source.peek(1):
+        start = Cursor(source.position, index=number // on.RECORD + 1)
+        yield from _Reading(piece, start).batches(source)
+
+
+def _origin(piece: Piece) -> int:
+    return on.BASE_ORDINAL if piece.is_base else 0
+
+
+class _Reading:
+    """The commands of a piece, from some place on: in the fast way where that goes, else in the slow one."""
+
+    def __init__(self, piece: Piece, start: Cursor) -> None:
+        self._piece = piece
+        self._walk = Walk(start)
+        self._sorter = Sorter(Recorder(start.db, start.clock, in_transaction=start.in_transaction))
+        self._numbering = Numbering(_origin(piece), start)
+        self._fast_path = FastPath(self._sorter, self._numbering, piece.file_seq)
+
+    def batches(self, file: IO[bytes] | ByteSource) -> Iterator[pa.RecordBatch]:
+        """Rows, as soon as they are worth a batch."""
+        walk, sorter = self._walk, self._sorter
+        end = None if self._piece.end is None else self._piece.end.position
+        while end is None or walk.position < end:
+            data = file.read(_PORTION if end is None else min(_PORTION, end - walk.position))
+            if not data:
+                break
+            if self._fast_path.is_worth(data):
+                at = self._to_record(data)
+                taken = self._fast_path.take(data, at, walk.position, walk.clock)
+                yield from taken.batches
+                walk.skip(taken.size, taken.clock)
+                data = data[at + taken.size :]
+            self._slowly(data)
             if sorter.rows >= _BATCH:
-                yield sorter
-        self._prove(walk, sorter.recorder)
-        yield sorter
+                yield from batches(sorter, self._piece.file_seq)
+        self._prove()
+        yield from batches(sorter, self._piece.file_seq)
 
-    def _prove(self, walk: Walk, recorder: Recorder) -> None:
+    def _slowly(self, data: bytes) -> None:
+        for segment in self._walk.segments(io.BytesIO(data).read):
+            ordinals = self._numbering.of_block(segment.block, len(segment.commands))
+            self._sorter.take(segment.commands, ordinals, segment.clocks)
+
+    def _to_record(self, data: bytes) -> int:
+        """Read, in the slow way, up to where a record begins for sure; how many bytes these were."""
+        at = 0
+        for _ in range(_TRIES):
+            if data[at : at + 1] == b"*" and self._walk.is_before_record():
+                return at
+            begin = data.find(b"\r\n*", at) + 2
+            if begin < 2:
+                break
+            self._slowly(data[at:begin])
+            at = begin
+        self._slowly(data[at:])
+        return len(data)
+
+    def _prove(self) -> None:
         """That the next piece begins where this one ends, and as it was told.
 
         So all pieces are right if the first one is, which begins where the file does.
         """
-        piece, end = self.piece, self.piece.end
+        piece, end = self._piece, self._piece.end
+        walk, recorder = self._walk, self._sorter.recorder
         is_whole = walk.ends_whole()
         if end is None:
             if recorder.in_transaction or not is_whole:

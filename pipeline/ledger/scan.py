@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 _HASH: Final = 0x23  # '#'
 _SECONDS: Final = b"#TS:"
 _MILLISECONDS: Final = b"#MS:"
-_MARK: Final = b"\0end of the piece"
-_MARK_RECORD: Final = b"*1\r\n$%d\r\n%b\r\n" % (len(_MARK), _MARK)
+# Fed behind some bytes: it is a command of its own exactly if nothing before it is open.
+MARK: Final = b"\0end of the piece"
+MARK_RECORD: Final = b"*1\r\n$%d\r\n%b\r\n" % (len(MARK), MARK)
 _SIP: Final = 1 << 14  # bytes; hiredis moves what it has not parsed yet again and again
 _OF_STATE: Final = frozenset({b"SELECT", b"MULTI", b"EXEC"})
 
@@ -71,6 +72,11 @@ class Walk:
         self._reader = hiredis.Reader()
         self._line: bytes | None = None  # an annotation that has begun and not ended
 
+    def skip(self, size: int, clock: int | None) -> None:
+        """Pass over so many bytes, which somebody else read as whole records, up to the one with this clock."""
+        self.position += size
+        self.clock = clock
+
     def is_before_record(self) -> bool:
         """Whether the next byte, which is known to be a ``*``, is the first one of a record.
 
@@ -83,10 +89,9 @@ class Walk:
         """Whether the last byte was the last one of a record or of an annotation; the walk is over then."""
         if self._line is not None:
             return False
-        # What is fed now is a command of its own exactly if nothing before it is open.
-        self._reader.feed(_MARK_RECORD)
+        self._reader.feed(MARK_RECORD)
         try:
-            return bool(self._reader.gets() == [_MARK]) and not self._reader.has_data()
+            return bool(self._reader.gets() == [MARK]) and not self._reader.has_data()
         except hiredis.HiredisError:
             return False
 
@@ -116,15 +121,12 @@ class Walk:
         try:
             # One byte is found much faster than two.
             if self._line is None and b"#" not in data:
-                reader = self._reader
-                for at in range(0, len(data), _SIP):
-                    reader.feed(data, at, min(_SIP, len(data) - at))
-                    commands += iter(reader.gets, False)
+                commands = parse(self._reader, data, 0, len(data))
             else:
                 self._feed_with_annotations(data, commands, clocks)
         except (hiredis.HiredisError, MemoryError) as error:
             raise SplitError(f"no records before byte {self.position}: {error}") from error
-        if commands and (set(map(type, commands)) != {list} or not all(commands)):
+        if not are_commands(commands):
             raise SplitError(f"no records before byte {self.position}")
         clocks.append((len(commands), self.clock))
         return Segment(block, commands, clocks)
@@ -154,6 +156,24 @@ class Walk:
         self._line = None
         self.clock = read_annotation(line, self.clock)
         return end
+
+
+def parse(reader: hiredis.Reader, data: bytes, start: int, end: int) -> list[list[bytes]]:
+    """Feed some of the bytes to a reader, and give the commands that are whole then.
+
+    Raises:
+        HiredisError, MemoryError: this is not how commands look.
+    """
+    commands: list[list[bytes]] = []
+    for at in range(start, end, _SIP):
+        reader.feed(data, at, min(_SIP, end - at))
+        commands += iter(reader.gets, False)
+    return commands
+
+
+def are_commands(found: list[list[bytes]]) -> bool:
+    """Whether what hiredis found are commands; it also reads much else."""
+    return not found or (set(map(type, found)) == {list} and all(found))
 
 
 def read_annotation(line: bytes, clock: int | None) -> int | None:

@@ -6,11 +6,11 @@ many at a time. All others, and these in any other form, go to a ``Recorder`` on
 
 from __future__ import annotations
 
+from array import array
 from itertools import chain, compress
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from . import schema as on
 from .errors import LedgerError
 from .gather import Coded, Joined, are_ids, are_numbers
 
@@ -21,19 +21,23 @@ if TYPE_CHECKING:
 
     Commands = list[list[bytes]]
 
-NOTHING, OTHER, ADD, CLAIM, ACK, MOVE, MULTI, EXEC = range(8)
+NOTHING, OTHER, ADD, CLAIM, ACK, MOVE, MULTI, EXEC, ADD_MAXLEN, ADD_MINID = range(10)
 
 # By their names, whatever their case.
 USUAL: Final = {
     b"XADD": ADD, b"XCLAIM": CLAIM, b"XACK": ACK, b"XGROUP": MOVE, b"MULTI": MULTI, b"EXEC": EXEC,
 }  # fmt: skip
 
-_IS: Final = [bytes(each == kind for each in range(256)) for kind in range(8)]
+_IS: Final = [bytes(each == kind for each in range(256)) for kind in range(10)]
 _NAME: Final = itemgetter(0)
 _KEY: Final = itemgetter(1)
 _SECOND: Final = itemgetter(2)
 _CLAIM_WORDS: Final = 14
 _MOVE_WORDS: Final = 7
+_EQUAL: Final = itemgetter(3)
+_THRESHOLD: Final = itemgetter(4)
+_ID_BEHIND_LIMIT: Final = itemgetter(5)
+_LIMITED: Final = {b"MAXLEN": ADD_MAXLEN, b"maxlen": ADD_MAXLEN, b"MINID": ADD_MINID, b"minid": ADD_MINID}
 
 
 class Sorter:
@@ -44,10 +48,10 @@ class Sorter:
         rows: how many rows were gathered.
         number: how many commands were taken.
         kinds: of these commands.
-        firsts: up to how many commands what must be added to the number of each, to get its ordinal (both in
-            ``schema.RECORD``).
+        ordinals: of these commands.
         states: up to how many commands which clock and which database held.
         claims, moves, adds, acks: columns.
+        maxlens, minids: columns of XADDs with such a limit.
         ack_ends: how many ids there are, up to and with each XACK.
     """
 
@@ -60,21 +64,25 @@ class Sorter:
         """Begin anew, with the same state."""
         self.rows = self.number = 0
         self.kinds: list[bytes] = []
-        self.firsts: list[tuple[int, int]] = []
+        self.ordinals = array("q")
         self.states: list[tuple[int, int | None, int]] = []
         self.claims = Columns()
         self.moves = Columns()
         self.adds = Columns()
         self.acks = Columns()
+        self.maxlens = Columns()
+        self.minids = Columns()
         self.ack_ends = [0]
         self.recorder.empty()
 
-    def take(self, commands: Commands, first: int, clocks: Sequence[tuple[int, int | None]]) -> None:
-        """Take commands that follow each other.
+    def take(
+        self, commands: Commands, ordinals: Sequence[int], clocks: Sequence[tuple[int, int | None]]
+    ) -> None:
+        """Take commands in the order of the file.
 
         Args:
-            commands: as they stand in the file.
-            first: the ordinal of the first one; they are ``schema.RECORD`` apart.
+            commands: as they stand there.
+            ordinals: of each.
             clocks: up to how many of them which time held.
 
         Raises:
@@ -86,17 +94,17 @@ class Sorter:
             kinds = bytes(map(self._kinds.__getitem__, map(_NAME, commands)))
         except (AttributeError, TypeError) as error:
             raise LedgerError("a record that has no name") from error
-        kinds = self._sort(commands, kinds, ADD, self._take_adds, _is_usual_add)
+        kinds = self._sort_adds(commands, kinds)
         kinds = self._sort(commands, kinds, CLAIM, self._take_claims, _is_usual_claim)
         kinds = self._sort(commands, kinds, ACK, self._take_acks, _is_usual_ack)
         kinds = self._sort(commands, kinds, MOVE, self._take_moves, _is_usual_move)
-        self._take_others(commands, kinds, first, clocks)
+        self._take_others(commands, kinds, ordinals, clocks)
         opened, closed = kinds.rfind(MULTI), kinds.rfind(EXEC)
         if opened != closed:
             self.recorder.in_transaction = opened > closed
         self.kinds.append(kinds)
         self.number += len(commands)
-        self.firsts.append((self.number, first // on.RECORD - self.number + len(commands)))
+        self.ordinals.extend(ordinals)
 
     def _sort(
         self,
@@ -118,6 +126,50 @@ class Sorter:
             if usual and not take(usual):
                 raise AssertionError(f"both usual and not: {usual[0]}")
         return kinds
+
+    def _sort_adds(self, commands: Commands, kinds: bytes) -> bytes:
+        """As ``_sort``, for XADDs; those with a limit are kinds of their own."""
+        if ADD not in kinds:
+            return kinds
+        adds = list(compress(commands, kinds.translate(_IS[ADD])))
+        if self._take_adds(adds):
+            return kinds
+        try:
+            limited = bytes(_LIMITED.get(words[2], ADD) if len(words) > 5 else ADD for words in adds)
+        except TypeError:  # no word
+            limited = bytes([ADD]) * len(adds)
+        if limited.count(limited[0]) == len(limited):
+            kinds = kinds.replace(bytes([ADD]), limited[:1])
+        else:
+            of_adds = iter(limited)
+            kinds = bytes(next(of_adds) if each == ADD else each for each in kinds)
+        kinds = self._sort(commands, kinds, ADD, self._take_adds, _is_usual_add)
+        kinds = self._sort(commands, kinds, ADD_MAXLEN, self._take_maxlens, _is_usual_maxlen)
+        return self._sort(commands, kinds, ADD_MINID, self._take_minids, _is_usual_minid)
+
+    def _take_maxlens(self, commands: Commands) -> bool:
+        return self._take_limited(commands, self.maxlens, self.maxlens.numbers, are_numbers)
+
+    def _take_minids(self, commands: Commands) -> bool:
+        return self._take_limited(commands, self.minids, self.minids.lasts, are_ids)
+
+    def _take_limited(
+        self, commands: Commands, found: Columns, limits: Joined, are: Callable[[bytes, int], bool]
+    ) -> bool:
+        number = len(commands)
+        try:
+            thresholds = b",".join(map(_THRESHOLD, commands))
+            ids = b",".join(map(_ID_BEHIND_LIMIT, commands))
+            is_usual = set(map(_EQUAL, commands)) == {b"="}
+        except (IndexError, TypeError):
+            return False
+        if not (is_usual and are(thresholds, number) and are_ids(ids, number)):
+            return False
+        found.streams.add(list(map(_KEY, commands)))
+        found.ids.add(ids, number)
+        limits.add(thresholds, number)
+        self.rows += 2 * number
+        return True
 
     def _take_adds(self, commands: Commands) -> bool:
         number = len(commands)
@@ -198,12 +250,16 @@ class Sorter:
         found.streams.add(words[2])
         found.groups.add(words[3])
         found.lasts.add(lasts, number)
-        found.reads.add(counts, number)
+        found.numbers.add(counts, number)
         self.rows += number
         return True
 
     def _take_others(
-        self, commands: Commands, kinds: bytes, first: int, clocks: Sequence[tuple[int, int | None]]
+        self,
+        commands: Commands,
+        kinds: bytes,
+        ordinals: Sequence[int],
+        clocks: Sequence[tuple[int, int | None]],
     ) -> None:
         recorder, done = self.recorder, self.number
         if OTHER not in kinds:
@@ -217,7 +273,7 @@ class Sorter:
             place = kinds.find(OTHER, begin, end)
             while place >= 0:
                 db = recorder.db
-                recorder.take(commands[place], first + place * on.RECORD)
+                recorder.take(commands[place], ordinals[place])
                 if recorder.db != db:
                     self.states.append((done + place, clock, db))
                 place = kinds.find(OTHER, place + 1, end)
@@ -237,7 +293,7 @@ class Columns:
         self.ids = Joined()
         self.lasts = Joined()
         self.times = Joined()
-        self.reads = Joined()
+        self.numbers = Joined()
 
 
 class _Kinds(dict[Any, int]):
@@ -256,6 +312,14 @@ class _Kinds(dict[Any, int]):
 
 def _is_usual_add(command: list[bytes]) -> bool:
     return len(command) > 2 and _is(are_ids, command[2])
+
+
+def _is_usual_maxlen(command: list[bytes]) -> bool:
+    return command[3] == b"=" and _is(are_numbers, command[4]) and _is(are_ids, command[5])
+
+
+def _is_usual_minid(command: list[bytes]) -> bool:
+    return command[3] == b"=" and _is(are_ids, command[4]) and _is(are_ids, command[5])
 
 
 def _is_usual_claim(command: list[bytes]) -> bool:

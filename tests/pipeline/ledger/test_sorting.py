@@ -43,9 +43,23 @@ def claims(draw) -> list[bytes]:
 @st.composite
 def adds(draw) -> list[bytes]:
     options = draw(
-        st.sampled_from([[], [], [], [b"MAXLEN", b"=", b"5"], [b"NOMKSTREAM"], [b"minid", b"=", b"3-0"]])
+        st.sampled_from(
+            [
+                [],
+                [],
+                [],
+                [b"MAXLEN", b"=", b"5"],
+                [b"maxlen", b"=", b"17"],
+                [b"MAXLEN", b"5"],
+                [b"MAXLEN", b"=", b"x"],
+                [b"NOMKSTREAM"],
+                [b"minid", b"=", b"3-0"],
+                [b"MINID", b"=", b"3"],
+                [b"MAXLEN", b"=", b"5", b"LIMIT", b"7"],
+            ]
+        )
     )
-    return [b"XADD", draw(names), *options, draw(ids), b"f", b"v"]
+    return [b"XADD", draw(names), *options, draw(ids), b"f", b"v"]  # fmt: skip
 
 
 acks = st.builds(
@@ -85,9 +99,10 @@ def rows_of(
         if one_by_one:
             for number, command in enumerate(taken):
                 clock = next(clock for end, clock in clocks if end > number)
-                sorter.take([command], 7 * schema.BLOCK_ORDINAL + number * schema.RECORD, [(1, clock)])
+                sorter.take([command], [7 * schema.BLOCK_ORDINAL + number * schema.RECORD], [(1, clock)])
         else:
-            sorter.take(taken, 7 * schema.BLOCK_ORDINAL, clocks)
+            first = 7 * schema.BLOCK_ORDINAL
+            sorter.take(taken, range(first, first + len(taken) * schema.RECORD, schema.RECORD), clocks)
         rows = [tuple(row.values()) for batch in batches(sorter, 3) for row in batch.to_pylist()]
     except LedgerError:
         return "refused"
@@ -117,4 +132,4 @@ def test_the_rows_are_those_of_the_recorder(slow, found):
 def test_a_record_that_is_no_list_of_words_is_refused():
     for record in ([[b"nested"]], [1], b"text", [b"XADD", b"s", 5], [b"XCLAIM", *[7] * 13]):
         with pytest.raises(LedgerError):
-            Sorter(Recorder()).take([record], 0, [(1, None)])  # type: ignore[list-item]
+            Sorter(Recorder()).take([record], [0], [(1, None)])  # type: ignore[list-item]

@@ -110,7 +110,7 @@ def slowly(data: bytes) -> list[tuple[object, ...]]:
         block = (end - 1) // BLOCK
         number = numbers[block] = numbers.get(block, -1) + 1
         ordinal = block * schema.BLOCK_ORDINAL + number * schema.RECORD
-        sorter.take([command], ordinal, [(1, clock)])
+        sorter.take([command], [ordinal], [(1, clock)])
         rows += [tuple(row.values()) for batch in batches(sorter, 1) for row in batch.to_pylist()]
     at = NAMES.index("ordinal")
     return sorted(rows, key=lambda row: row[at])

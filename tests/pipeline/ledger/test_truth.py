@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from support.ledger_workload import MARKS, Workload
 
+from rillet.pipeline.ledger import shapes
+from rillet.pipeline.ledger.fast_path import FastPath
 from rillet.pipeline.ledger.plan import read_ledger
 from rillet.pipeline.ledger.replay import Replay, Span
 from rillet.pipeline.ledger.text import name_text
@@ -52,6 +54,10 @@ def test_the_pending_lists_of_the_ledger_are_those_of_the_server_at_every_moment
     finally:
         workload.stop()
     rows = rows_of(tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shapes, "_FEW", 1)
+        patch.setattr(FastPath, "is_worth", lambda _self, _data: True)
+        assert rows_of(tmp_path) == rows
     positions = marks_of(rows)
     assert len(positions) == len(workload.moments) == 11
     spans = spans_of(rows)
