@@ -7,8 +7,7 @@ whose commands the dispatcher refuses with BUSY, but for those that may end the 
 same way, and handed to the loop when the script is over.
 
 Nothing of the script's half-done unit shows: its effects, the keys it made ready and its time are set aside
-meanwhile. Left alone are the client that runs the script, replicas, and connections with TLS, whose bytes only the
-loop can read. The first SIGTERM or SIGINT ends a script that has not written yet, a second one the process.
+meanwhile. Left alone are the client that runs the script, and replicas. The first SIGTERM or SIGINT ends a script that has not written yet, a second one the process.
 """
 
 from __future__ import annotations
@@ -25,12 +24,15 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..commands.lua.scripting import BUSY_FUNCTION, BUSY_SCRIPT
 from .connection import Connection
+from .secure import SecureChannel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..commands.lua.scripting import Run
     from .app import Server
+
+    Wire = Connection | SecureChannel  # takes the bytes of a socket: a connection, or what decrypts for it
 
 _READ_AT_ONCE: Final = 1 << 16
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -109,16 +111,16 @@ class DirectTransport:
 
 
 class _Successor(asyncio.Protocol):
-    """Gives a connection its transport of the loop."""
+    """Gives a client that came meanwhile its transport of the loop."""
 
-    def __init__(self, connection: Connection, before: DirectTransport) -> None:
-        self._connection = connection
+    def __init__(self, wire: Wire, before: DirectTransport) -> None:
+        self._wire = wire
         self._before = before
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         real = cast("asyncio.Transport", transport)
-        self._connection.transport = real
-        real.set_protocol(self._connection)
+        self._wire.transport = real
+        real.set_protocol(self._wire)
         if self._before.unsent:
             real.write(self._before.unsent)
 
@@ -131,7 +133,7 @@ class Busy:
         self._run: Run | None = None
         self._selector: selectors.BaseSelector | None = None
         self._doors: list[socket.socket] = []
-        self._guests: list[tuple[Connection, DirectTransport]] = []
+        self._guests: list[tuple[Wire, DirectTransport]] = []
         self._handlers: dict[int, Any] = {}
         self._signals = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -166,9 +168,9 @@ class Busy:
             propagation.take_back(effects)
             server.current_client, server.dispatcher.current = caller, current
 
-    def _read(self, connection: Connection, fd: int) -> None:
+    def _read(self, wire: Wire, fd: int) -> None:
         assert self._selector is not None
-        transport = connection.transport
+        transport = wire.transport
         try:
             data = os.read(fd, _READ_AT_ONCE)
         except BlockingIOError:
@@ -180,28 +182,27 @@ class Busy:
             return
         stands_in = isinstance(transport, DirectTransport)
         if not stands_in:
-            connection.transport = cast("asyncio.Transport", DirectTransport(fd, transport))
+            wire.transport = cast("asyncio.Transport", DirectTransport(fd, transport))
         try:
-            connection.data_received(data)
+            wire.data_received(data)
         finally:
-            if not stands_in and connection.transport is not None:
-                connection.transport = transport
-        if connection.close_asap:
+            if not stands_in and wire.transport is not None:
+                wire.transport = transport
+        if wire.close_asap or transport.is_closing():
             self._selector.unregister(fd)
 
-    def _accept(self, door: socket.socket, unix_socket: bool, _fd: int) -> None:
+    def _accept(self, door: socket.socket, meet: Callable[[], Wire], _fd: int) -> None:
         assert self._selector is not None
         try:
             sock, _ = door.accept()
         except OSError:
             return
         sock.setblocking(False)
-        connection = Connection(self._server, unix_socket=unix_socket)
-        transport = DirectTransport(sock.fileno(), None, sock)
-        self._guests.append((connection, transport))
-        connection.connection_made(cast("asyncio.Transport", transport))
-        if not connection.close_asap:
-            self._watch(sock.fileno(), partial(self._read, connection))
+        wire, transport = meet(), DirectTransport(sock.fileno(), None, sock)
+        self._guests.append((wire, transport))
+        wire.connection_made(cast("asyncio.Transport", transport))
+        if not wire.close_asap:
+            self._watch(sock.fileno(), partial(self._read, wire))
 
     # Beginning and end
 
@@ -219,11 +220,11 @@ class Busy:
         server.loop.call_soon(self._leave)
         if sys.platform == "win32":
             return
-        for listener, unix_socket in server.listeners.plain:
+        for listener, meet in server.listeners.doors:
             for known in listener.sockets:
                 door = socket.socket(fileno=os.dup(known.fileno()))
                 self._doors.append(door)
-                self._watch(door.fileno(), partial(self._accept, door, unix_socket))
+                self._watch(door.fileno(), partial(self._accept, door, meet))
         for client in server.clients.values():
             if (
                 isinstance(client, Connection)
@@ -231,10 +232,13 @@ class Busy:
                 and client.replica is None
                 and client.transport is not None
                 and not client.transport.is_closing()
-                and client.transport.get_extra_info("ssl_object") is None
                 and not server.persistence.is_held(client)
             ):
-                self._watch(client.fd, partial(self._read, client))
+                wire = client.transport if isinstance(client.transport, SecureChannel) else client
+                self._watch(client.fd, partial(self._read, wire))
+        for channel in server.listeners.shaking_hands:
+            if not channel.is_closing():
+                self._watch(channel.get_extra_info("socket").fileno(), partial(self._read, channel))
 
     def _leave(self) -> None:
         """The loop goes on: it takes over."""
@@ -250,22 +254,20 @@ class Busy:
                 signal.signal(number, handler)
         self._handlers.clear()
         guests, self._guests = self._guests, []
-        for connection, transport in guests:
+        for wire, transport in guests:
             assert transport.sock is not None
-            if connection.close_asap or transport.closed:
+            if wire.close_asap or transport.closed:
                 transport.sock.close()
-                connection.connection_lost(None)
+                wire.connection_lost(None)
             else:
-                task = self._server.loop.create_task(self._hand_over(connection, transport))
+                task = self._server.loop.create_task(self._hand_over(wire, transport))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
-    async def _hand_over(self, connection: Connection, transport: DirectTransport) -> None:
+    async def _hand_over(self, wire: Wire, transport: DirectTransport) -> None:
         """A client that came meanwhile gets a transport of the loop."""
         assert transport.sock is not None
-        await self._server.loop.connect_accepted_socket(
-            lambda: _Successor(connection, transport), transport.sock
-        )
+        await self._server.loop.connect_accepted_socket(lambda: _Successor(wire, transport), transport.sock)
 
     # Signals
 

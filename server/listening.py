@@ -4,33 +4,39 @@ from __future__ import annotations
 
 import contextlib
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .connection import Connection
+from .secure import SecureChannel
 from .tls import TlsError, configure_server, server_context
 
 if TYPE_CHECKING:
     import asyncio
     import ssl
+    from collections.abc import Callable
 
     from .app import Server
 
 
 class Listeners:
-    """The listening sockets of one server, and its unix socket and pidfile."""
+    """The listening sockets of one server, and its unix socket and pidfile.
+
+    Attributes:
+        doors: each socket, and what makes the protocol of a client that comes in there.
+        shaking_hands: clients with TLS that are not let in yet.
+    """
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._sockets: list[asyncio.Server] = []
-        self.plain: list[
-            tuple[asyncio.Server, bool]
-        ] = []  # those without TLS, and whether it is the unix socket
+        self.doors: list[tuple[asyncio.Server, Callable[[], Connection | SecureChannel]]] = []
+        self.shaking_hands: set[SecureChannel] = set()
         self._tls: ssl.SSLContext | None = None
         self._files: list[Path] = []  # the unix socket and the pidfile, once they are there
 
     def __bool__(self) -> bool:
-        return bool(self._sockets)
+        return bool(self.doors)
 
     async def open(self) -> bool:
         """Listen as configured and leave the pidfile; False if that is impossible (the log says why).
@@ -52,7 +58,7 @@ class Listeners:
             return False
         if not await self._open_unix():
             return False
-        if not self._sockets:
+        if not self.doors:
             self._server.log.warning("Configured to not listen anywhere, exiting.")
             return False
         self._leave_files()
@@ -60,18 +66,18 @@ class Listeners:
 
     async def _open_tcp(self, port: int, tls: ssl.SSLContext | None = None) -> bool:
         server, config = self._server, self._server.config
+
+        def meet() -> Connection | SecureChannel:
+            connection = Connection(server)
+            return connection if tls is None else SecureChannel(server, tls, connection)
+
         for host in config.bind:
             optional = host.startswith("-")
             name = host.removeprefix("-")
             address = {"*": "0.0.0.0", "::*": "::"}.get(name, name)  # noqa: S104 - what the user asked for
             try:
                 listener = await server.loop.create_server(
-                    lambda: Connection(server),
-                    address,
-                    port,
-                    ssl=tls,
-                    backlog=config.tcp_backlog,
-                    reuse_address=True,
+                    meet, address, port, backlog=config.tcp_backlog, reuse_address=True
                 )
             except OSError as error:
                 if optional:
@@ -82,9 +88,7 @@ class Listeners:
                 kind = "tcp" if tls is None else "tls"
                 server.log.warning(f"Failed listening on port {port} ({kind}), aborting.")
                 return False
-            self._sockets.append(listener)
-            if tls is None:
-                self.plain.append((listener, False))
+            self.doors.append((listener, meet))
             port = port or listener.sockets[0].getsockname()[1]
         if tls is None:
             config.port = port
@@ -111,10 +115,8 @@ class Listeners:
         try:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)  # noqa: PTH108 - pathlib would be taken for slow in here
-            self._sockets.append(
-                await server.loop.create_unix_server(lambda: Connection(server, unix_socket=True), path)
-            )
-            self.plain.append((self._sockets[-1], True))
+            meet = partial(Connection, server, unix_socket=True)
+            self.doors.append((await server.loop.create_unix_server(meet, path), meet))
         except OSError as error:
             server.log.warning(f"Failed opening Unix socket: bind: {error.strerror}")
             return False
@@ -136,7 +138,7 @@ class Listeners:
 
     def close(self) -> None:
         """Accept nobody any more."""
-        for listener in self._sockets:
+        for listener, _ in self.doors:
             listener.close()
 
     def remove_files(self) -> None:

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import signal
+import socket
+import ssl
+from functools import partial
 
 import pytest
 from support.live import eventually
-from support.servers import start_server
-from support.wire import Wire
+from support.servers import free_port, start_server
+from support.tls import TlsWire, client_context, flags, make_certificates
 
 BUSY = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
 BUSY_FUNCTION = "-BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
 FOR_EVER = "while true do end"
 
 
-@pytest.fixture(scope="module")
-def server():
-    with start_server("rillet", "--busy-reply-threshold", 20) as process:
+@pytest.fixture(scope="module", params=["plain", "tls"])
+def server(request, tmp_path_factory):
+    """Its `wire()` speaks TLS in the second round."""
+    if request.param == "plain":
+        with start_server("rillet", "--busy-reply-threshold", 20) as process:
+            yield process
+        return
+    folder, port = make_certificates(tmp_path_factory.mktemp("certificates")), free_port()
+    with start_server("rillet", "--busy-reply-threshold", 20, "--tls-port", port, *flags(folder)) as process:
+        process.wire = partial(TlsWire, port, folder)
+        process.tls_port, process.certificates = port, folder
         yield process
+        assert "rror" not in process.log
 
 
 def run_slowly(runner, others, *words):
@@ -52,7 +64,7 @@ def test_a_client_that_comes_meanwhile_stays(server):
     with server.wire() as runner, server.wire() as other:
         run_slowly(runner, [other], "EVAL", FOR_EVER, 0)
         wait_until_busy(other)
-        with Wire(server.port, 3) as late:
+        with server.wire(3) as late:
             assert str(late.call("GET", "k")) == BUSY
             assert str(late.call("SCRIPT", "KILL")) == "+OK"
             assert str(runner.read()).startswith("-ERR Script killed")
@@ -75,6 +87,63 @@ def test_what_arrives_in_pieces_is_put_together(server):
         runner.read()
         other.send_raw(b"NG\r\n")
         assert str(other.read()) == "+PONG"
+
+
+@pytest.mark.parametrize("server", ["tls"], indirect=True)
+def test_a_handshake_goes_on_meanwhile(server):
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = client_context(server.certificates).wrap_bio(incoming, outgoing)
+    with pytest.raises(ssl.SSLWantReadError):
+        tls.do_handshake()
+    hello = outgoing.read()
+    with (
+        server.wire() as runner,
+        server.wire() as other,
+        socket.create_connection(("127.0.0.1", server.tls_port), 10) as sock,
+    ):
+        sock.sendall(hello[:50])
+        run_slowly(runner, [other], "EVAL", FOR_EVER, 0)
+        wait_until_busy(other)
+        sock.sendall(hello[50:])
+        done = False
+        while not done:
+            incoming.write(sock.recv(1 << 16))
+            try:
+                tls.do_handshake()
+                done = True
+            except ssl.SSLWantReadError:
+                pass
+            sock.sendall(outgoing.read())
+        tls.write(b"SCRIPT KILL\r\n")
+        sock.sendall(outgoing.read())
+        assert str(runner.read()).startswith("-ERR Script killed")
+
+
+@pytest.mark.parametrize("server", ["tls"], indirect=True)
+def test_bytes_that_are_not_tls_harm_only_who_sends_them(server):
+    with server.wire() as runner, server.wire() as other:
+        run_slowly(runner, [other], "EVAL", FOR_EVER, 0)
+        wait_until_busy(other)
+        with socket.create_connection(("127.0.0.1", server.tls_port), 10) as sock:
+            sock.sendall(b"PING\r\n")
+            wait_until_busy(other)
+            assert str(other.call("SCRIPT", "KILL")) == "+OK"
+            assert str(runner.read()).startswith("-ERR Script killed")
+            while sock.recv(100):
+                pass
+        assert str(other.call("PING")) == "+PONG"
+
+
+def test_a_client_that_goes_meanwhile_is_forgotten(server):
+    with server.wire() as runner, server.wire() as other:
+        with server.wire() as third:
+            run_slowly(runner, [other, third], "EVAL", FOR_EVER, 0)
+            wait_until_busy(other)
+            wait_until_busy(third)
+        wait_until_busy(other)
+        assert str(other.call("SCRIPT", "KILL")) == "+OK"
+        runner.read()
+        eventually(lambda: other.call("CLIENT", "LIST").plain().count(b"\n") == 2)
 
 
 def test_a_script_that_has_written_is_not_ended(server):

@@ -2,55 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import socket
 import ssl
 import subprocess
 
 import pytest
 import redis
 from support.servers import ServerProcess, free_port, start_server
+from support.tls import TlsWire, client_context, connect, flags, make_certificates
 from support.until import until
-
-
-def openssl(*words: str) -> None:
-    subprocess.run(["openssl", *words], check=True, capture_output=True)
 
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory):
-    """A folder with ca.crt, and for `server`, `client` and `stranger` a certificate and a key each."""
-    folder = tmp_path_factory.mktemp("certificates")
-    for ca in ("ca", "other"):
-        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", f"/CN={ca}",
-                "-keyout", f"{folder}/{ca}.key", "-out", f"{folder}/{ca}.crt")  # fmt: skip
-    for name, ca in (("server", "ca"), ("client", "ca"), ("stranger", "other")):
-        openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", f"/CN={name}",
-                "-keyout", f"{folder}/{name}.key", "-out", f"{folder}/{name}.csr")  # fmt: skip
-        openssl("x509", "-req", "-in", f"{folder}/{name}.csr", "-days", "2", "-CA", f"{folder}/{ca}.crt",
-                "-CAkey", f"{folder}/{ca}.key", "-CAcreateserial", "-out", f"{folder}/{name}.crt")  # fmt: skip
-    return folder
-
-
-def flags(folder, **more: object) -> list[str]:
-    settings = {
-        "tls-cert-file": folder / "server.crt",
-        "tls-key-file": folder / "server.key",
-        "tls-ca-cert-file": folder / "ca.crt",
-        **{name.replace("_", "-"): value for name, value in more.items()},
-    }
-    return [word for name, value in settings.items() for word in (f"--{name}", str(value))]
-
-
-def connect(port: int, folder, name: str | None = "client", **more: object) -> redis.Redis:
-    pair = (
-        {}
-        if name is None
-        else {"ssl_certfile": folder / f"{name}.crt", "ssl_keyfile": folder / f"{name}.key"}
-    )
-    return redis.Redis(
-        port=port, ssl=True, ssl_ca_certs=str(folder / "ca.crt"), ssl_check_hostname=False,
-        retry=None, **pair, **more,
-    )  # fmt: skip
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture
@@ -126,6 +93,66 @@ def test_tls_auth_clients_can_be_switched_off_while_running(secure, certificates
             assert client.ping()
 
 
+def test_records_that_come_in_pieces_are_put_together(secure, certificates):
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = client_context(certificates).wrap_bio(incoming, outgoing)
+
+    def exchange(act):
+        """Do what wants to read until it has read enough; our bytes leave one by one."""
+        while True:
+            try:
+                done = act()
+            except ssl.SSLWantReadError:
+                done = None
+            for byte in outgoing.read():
+                sock.sendall(bytes([byte]))
+            if done is not None:
+                return done
+            data = sock.recv(1 << 16)
+            assert data, "closed without a goodbye"
+            incoming.write(data)
+
+    with socket.create_connection(("127.0.0.1", secure.tls_port), 10) as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        exchange(lambda: tls.do_handshake() or True)
+        tls.write(b"*1\r\n$4\r\nPI")
+        tls.write(b"NG\r\n")
+        assert exchange(lambda: tls.read(100)) == b"+PONG\r\n"
+        tls.write(b"*1\r\n$4\r\nQUIT\r\n")
+        assert exchange(lambda: tls.read(100)) == b"+OK\r\n"
+        assert exchange(lambda: tls.read(100)) == b"", "the server says goodbye, too"
+        assert sock.recv(1) == b""
+
+
+def test_a_client_that_says_goodbye_is_gone_after_what_it_sent(secure, certificates):
+    with TlsWire(secure.tls_port, certificates) as client, secure.wire() as plain:
+        client.call("PING")
+        client.send("SET", "k", "v")
+        with contextlib.suppress(ssl.SSLError):  # there is a reply before the server's goodbye
+            client._socket.unwrap()
+        until(lambda: plain.call("CLIENT", "LIST").plain().count(b"\n") == 1)
+        assert plain.call("GET", "k").plain() == b"v"
+
+
+def test_a_client_that_does_not_read_is_waited_for(secure, certificates):
+    with TlsWire(secure.tls_port, certificates) as slow, secure.wire() as plain:
+        plain.call("SET", "big", "x" * 1_000_000)
+        for _ in range(100):
+            slow.send("GET", "big")
+        for _ in range(100):
+            assert len(slow.read().plain()) == 1_000_000
+        assert str(slow.call("PING")) == "+PONG"
+
+
+def test_shutdown_does_not_wait_for_a_handshake(certificates):
+    with start_server("rillet", "--tls-port", port := free_port(), *flags(certificates)) as server:
+        with socket.create_connection(("127.0.0.1", port), 10) as sock, server.wire() as plain:
+            plain.send("SHUTDOWN", "NOSAVE")
+            assert sock.recv(1) == b""
+        assert server._process.wait(20) == 0
+        assert "Internal error" not in server.log
+
+
 def test_only_the_protocols_that_were_named_are_spoken(certificates):
     port = free_port()
     with start_server("rillet", "--tls-port", port, *flags(certificates, tls_protocols="TLSv1.3")):
@@ -135,8 +162,6 @@ def test_only_the_protocols_that_were_named_are_spoken(certificates):
         context = ssl.create_default_context(cafile=str(certificates / "ca.crt"))
         context.check_hostname = False
         context.maximum_version = ssl.TLSVersion.TLSv1_2
-        import socket
-
         with socket.create_connection(("127.0.0.1", port)) as sock, pytest.raises(ssl.SSLError):
             context.wrap_socket(sock)
 

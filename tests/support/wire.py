@@ -123,8 +123,7 @@ class Wire:
     """One connection. `call` sends a command and reads exactly one reply."""
 
     def __init__(self, port: int, protocol: int = 2, timeout: float = 10.0) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = self._connect(port, timeout)
         self._unread = b""
         self.protocol = protocol
         if protocol == 3:
@@ -132,6 +131,11 @@ class Wire:
             if reply.kind != "%":
                 self.close()
                 raise AssertionError(f"HELLO 3 was answered by {reply}")
+
+    def _connect(self, port: int, timeout: float) -> socket.socket:
+        made = socket.create_connection(("127.0.0.1", port), timeout)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return made
 
     def __enter__(self) -> Self:
         return self
