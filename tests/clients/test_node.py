@@ -1,4 +1,7 @@
-"""node-redis and ioredis: connect (RESP2 and RESP3), streams and groups, blocking reads, pub/sub, transactions."""
+"""node-redis and ioredis: connect (RESP2 and RESP3), streams and groups, blocking reads, pub/sub, transactions.
+
+node-redis' packages ship no tests, so every method it has is called here in their stead (`node/calls.js`).
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,43 @@ import subprocess
 import pytest
 from support.clients import NODE_FOLDER, node_modules
 from support.live import LiveServer
+from support.servers import start_server
+
+END = "all as expected\n"
+
+
+def run_script(name: str, *words: str | int) -> str:
+    """What a script printed before the word that it got to its end."""
+    done = subprocess.run(
+        ["node", NODE_FOLDER / name, *map(str, words)],
+        env=os.environ | {"NODE_PATH": str(node_modules()), "RILLET_CHECK": str(NODE_FOLDER / "check.js")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout[-len(END) :], done.stderr) == (0, END, ""), done.stdout[-1000:]
+    return done.stdout[: -len(END)]
 
 
 @pytest.mark.parametrize("script", ["node-redis.js", "ioredis.js"])
 def test_a_client_of_node_gets_what_it_expects(script):
-    modules = node_modules()
+    node_modules()
     with LiveServer() as server:
-        done = subprocess.run(
-            ["node", NODE_FOLDER / script, str(server.port)],
-            env=os.environ | {"NODE_PATH": str(modules), "RILLET_CHECK": str(NODE_FOLDER / "check.js")},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "all as expected\n", "")
+        assert run_script(script, server.port) == ""
+
+
+def test_every_method_of_node_redis_gives_what_it_gives_on_redis_server():
+    node_modules()
+    given = {}
+    for kind in ("redis7", "rillet-7.0"):
+        with start_server(kind) as server:
+            given[kind] = run_script("every-call.js", server.port).splitlines()
+    assert len(given["redis7"]) > 1000
+    assert given["rillet-7.0"] == given["redis7"]
+
+
+def test_the_methods_that_are_newer_than_redis_7_0_give_what_is_documented():
+    node_modules()
+    with LiveServer() as server:
+        assert run_script("every-call.js", server.port, "newer") == ""

@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,7 +48,7 @@ def use(driver: str, environment: str, kind: str) -> None:
             modules = _node_environment(environment) / "node_modules"
             command, variables = ["node", f"use_{driver}.js"], {"NODE_PATH": str(modules)}
         else:
-            python = _python_environment(environment) / "bin" / "python"
+            python = python_environment(environment) / "bin" / "python"
             command, variables = [str(python), "run.py", f"use_{driver}"], {"PYTHONPATH": "."}
         status, out, log = _run(command, variables | {"RILLET_FRAMEWORKS_PORT": str(server.port)})
         assert (status, out.endswith(END)) == (0, True), (
@@ -97,7 +99,7 @@ def _run(command: list[str], variables: dict[str, str]) -> tuple[int | str, str,
     return process.returncode, out, log
 
 
-def _python_environment(name: str) -> Path:
+def python_environment(name: str) -> Path:
     """A virtual environment with the packages of `environments/NAME.txt`."""
     wanted = (FOLDER / "environments" / f"{name}.txt").read_text()
     with _building(name, f"{sys.version}\n{wanted}") as folder:
@@ -107,6 +109,33 @@ def _python_environment(name: str) -> Path:
             requirements = str(FOLDER / "environments" / f"{name}.txt")
             _install(name, [*pip, "install", "--quiet", "--requirement", requirements], folder)
     return ENVIRONMENTS / name
+
+
+def source_distribution(environment: str, package: str) -> Path:
+    """The unpacked source of a package, of the version that an environment names: its tests are in there."""
+    pinned = re.compile(rf"{re.escape(package)}==\S+")
+    wanted = next(
+        filter(pinned.fullmatch, (FOLDER / "environments" / f"{environment}.txt").read_text().split())
+    )
+    name = f"{environment}-source"
+    with _building(name, wanted) as folder:
+        if folder is not None:
+            pip = [
+                sys.executable,
+                "-m",
+                "pip",
+                "--disable-pip-version-check",
+                "download",
+                "--quiet",
+                "--no-deps",
+            ]
+            _install(name, [*pip, "--no-binary", package, wanted], folder)
+            (archive,) = folder.glob("*.tar.gz")
+            with tarfile.open(archive) as tar:
+                tar.extractall(folder, filter="data")
+            archive.unlink()
+    (unpacked,) = (path for path in (ENVIRONMENTS / name).iterdir() if path.is_dir())
+    return unpacked
 
 
 def _node_environment(name: str) -> Path:
