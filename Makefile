@@ -6,13 +6,13 @@ ARGS   ?=
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help install run test test-frameworks test-declarative coverage crash lint format bench bench-scaling bench-latency bench-aof bench-spark clean
+.PHONY: help install run test test-frameworks test-spark coverage crash lint format bench bench-scaling bench-latency bench-aof bench-spark clean
 
 help:
 	@echo "make run [PORT=6379] [ARGS='--appendonly yes']   start the server"
 	@echo "make test [ARGS='-k xclaim']                     run every test"
 	@echo "make test-frameworks                             all frameworks, heavy ones too, installed into .frameworks"
-	@echo "make test-declarative                            the Declarative Pipelines project (installs pandas, gRPC)"
+	@echo "make test-spark                                  a cluster, Connect, Declarative Pipelines (installs pandas, gRPC)"
 	@echo "make crash [KILLS=1000] [SPARK_KILLS=100]        kill -9 under load, again and again"
 	@echo "make bench [QUICK=1] [ARGS='xadd xclaim']        beside redis-server and valkey-server"
 	@echo "make bench-scaling | bench-latency [QUICK=1]     what grows with the data; what holds clients up"
@@ -41,10 +41,11 @@ test-frameworks: $(VENV)/.installed-dev
 	@sh tests/peers.sh
 	$(BIN)/pytest -n 2 -m "" --durations 0 --durations-min 1 tests/frameworks $(ARGS)
 
-# Not in `make test`: needs another extra (pandas, gRPC) and two JVMs.
-test-declarative: $(VENV)/.installed-dev
+# Not in `make test`: needs another extra (pandas, gRPC), and JVMs that the other tests do not have.
+test-spark: $(VENV)/.installed-dev
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,declarative]'
-	$(BIN)/pytest -m declarative tests/pipeline/test_declarative.py $(ARGS)
+	@sh tests/peers.sh
+	$(BIN)/pytest -m many_jvms --durations 0 --durations-min 1 tests/pipeline $(ARGS)
 
 coverage: $(VENV)/.installed-dev
 	@sh tests/peers.sh

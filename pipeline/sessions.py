@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from .java import use_java
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 _ALWAYS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
+    # A query that was killed while it wrote its first offset leaves half a file behind, and Spark would never start it again.
+    "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
 }
 # When a query is stopped amid foreachBatch, Spark matches a regular expression that recurses once for each character
 # of Python's traceback; with the usual stack the query ends with a StackOverflowError.
@@ -73,8 +76,23 @@ def register(spark: SparkSession) -> None:
     from .ledger.source import LedgerDataSource
     from .source import RedisStreams
 
+    _show_the_way(spark)
     spark.dataSource.register(RedisStreams)
     spark.dataSource.register(LedgerDataSource)
+
+
+def _show_the_way(spark: SparkSession) -> None:
+    """Let the Python processes that streaming sources and sinks have in the driver find us in ``--py-files``.
+
+    Spark puts those files on the path of its tasks, and of the driver itself, but not of these.
+    """
+    context = getattr(spark, "_sc", None)  # Spark Connect has none
+    if context is None or not context.getConf().get("spark.submit.pyFiles", ""):
+        return
+    here = str(Path(__file__).parents[2])
+    paths = context.environment.get("PYTHONPATH", "").split(os.pathsep)
+    if here not in paths:
+        context.environment["PYTHONPATH"] = os.pathsep.join([here, *filter(None, paths)])
 
 
 def need_spark() -> None:

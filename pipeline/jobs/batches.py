@@ -8,6 +8,7 @@ missing, whenever the job dies; any reader of Parquet sees that, not only Spark.
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
@@ -18,10 +19,31 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 CHECKPOINT: Final = "_checkpoint"
+_SCHEME: Final = re.compile(r"file:|[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 class JobError(Exception):
     """A job can not do what it was asked; the text is for its user."""
+
+
+def local_folder(word: str) -> Path:
+    """The folder that a word of the command line names: a path, or a ``file:`` URI.
+
+    Raises:
+        JobError: it is on a file system that is not mounted here. Batches and compaction are exactly once because
+            folders are renamed and looked into, which object stores do not have.
+    """
+    from pathlib import Path
+    from urllib.parse import unquote, urlsplit
+
+    if _SCHEME.match(word) is None:
+        return Path(word)
+    parts = urlsplit(word)
+    if parts.scheme != "file" or parts.netloc not in {"", "localhost"}:
+        raise JobError(
+            f"{word} is not on this machine: jobs keep their data in a folder that is local or mounted"
+        )
+    return Path(unquote(parts.path))
 
 
 class Target(Protocol):
@@ -61,7 +83,7 @@ class ParquetTarget:
 
 
 def start(
-    frame: DataFrame, folder: Path, target: Target, follow: str | None, tell: Callable[[int], None]
+    frame: DataFrame, folder: Path, target: Target, follow: str | None, tell: Callable[[int], None], name: str
 ) -> StreamingQuery:
     """Begin to move batches, or go on where the last run ended.
 
@@ -71,6 +93,7 @@ def start(
         target: where batches go.
         follow: how often to look for more (``"10 seconds"``); None: take what is there now, and end.
         tell: is told the number of each batch that is done.
+        name: of the query, for its listeners.
 
     Raises:
         JobError: there is data without its checkpoint: its rows would come a second time.
@@ -87,12 +110,22 @@ def start(
         target.write(batch, number, query)
         tell(number)
 
-    writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", str(checkpoint.resolve()))
+    writer = frame.writeStream.foreachBatch(take).queryName(name)
+    writer = writer.option("checkpointLocation", str(checkpoint.resolve()))
     trigger = writer.trigger(availableNow=True) if follow is None else writer.trigger(processingTime=follow)
     return trigger.start()
 
 
 def committed(folder: Path) -> int:
     """The number of the last batch that Spark will not try again; -1 before the first."""
-    commits = folder / CHECKPOINT / "commits"
-    return max((int(each.name) for each in commits.glob("*") if each.name.isdigit()), default=-1)
+    return _last(folder, "commits")
+
+
+def begun(folder: Path) -> int:
+    """The number of the last batch whose rows are determined; -1 before the first."""
+    return _last(folder, "offsets")
+
+
+def _last(folder: Path, log: str) -> int:
+    numbers = (int(each.name) for each in (folder / CHECKPOINT / log).glob("*") if each.name.isdigit())
+    return max(numbers, default=-1)

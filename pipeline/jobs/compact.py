@@ -11,14 +11,14 @@ import os
 import re
 import shutil
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from .batches import JobError, committed
+from .batches import JobError, committed, local_folder
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
+    from pathlib import Path
 
 _HIDDEN: Final = "_compacting"
 _NOTE: Final = "note.json"
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Compact; 1 if it could not."""
     try:
-        before, after = compact(Path(arguments.folder), arguments.most_mb << 20)
+        before, after = compact(local_folder(arguments.folder), arguments.most_mb << 20)
     except (JobError, OSError) as error:
         sys.stderr.write(f"rillet pipeline compact: {error}\n")
         return 1

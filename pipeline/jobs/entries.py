@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from .. import ids
+from .aof_entries import Entry, aof_entries
 from .batches import JobError
 
 if TYPE_CHECKING:
@@ -14,14 +15,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+__all__ = ["Entry", "read_entries"]
+
 _SOME: Final = 10_000
-
-
-class Entry(NamedTuple):
-    """An entry: its id as a number, and its fields and values one after the other."""
-
-    stream_id: int
-    words: list[bytes]
 
 
 def read_entries(source: Path, stream: str, first: int, last: int, *, db: int = 0) -> Iterator[Entry]:
@@ -41,74 +37,8 @@ def read_entries(source: Path, stream: str, first: int, last: int, *, db: int = 
     if not source.exists():
         raise JobError(f"{source} does not exist")
     if source.is_file() or any(source.glob("*.manifest")):
-        return _aof_entries(str(source), stream, first, last, db)
+        return aof_entries(str(source), stream, first, last, db)
     return _parquet_entries(source, stream, first, last)
-
-
-def _aof_entries(source: str, stream: str, first: int, last: int, db: int) -> Iterator[Entry]:
-    """All that was ever added, deleted since or not; entries of a key that was renamed are of its old name."""
-    from ..ledger.folder import read_folder
-    from ..ledger.parse import open_path
-    from ..ledger.scan import START, Walk
-
-    key = stream.encode()
-    for part in read_folder(source):
-        with open_path(part.path) as file:
-            if part.is_base and part.is_whole():
-                for entry in _base_entries(file, key, db):
-                    if first <= entry.stream_id <= last:
-                        yield entry
-            walk = Walk(START)
-            at_db = 0
-            for segment in walk.segments(file.read):
-                for words in segment.commands:
-                    name = words[0].upper()
-                    if name == b"SELECT":
-                        at_db = int(words[1])
-                    elif name == b"XADD" and words[1] == key and at_db == db:
-                        found = _added(words)
-                        if found is not None and first <= found.stream_id <= last:
-                            yield found
-
-
-def _added(words: list[bytes]) -> Entry | None:
-    """What an XADD record added; None where a producer repeated itself."""
-    from ..ledger.events import Recorder
-
-    place, _, _ = Recorder._limits(words, 2)  # noqa: SLF001 - the one who knows XADD's options
-    if b"*" in words[place]:
-        return None
-    return Entry(ids.parse(words[place]), words[place + 1 :])
-
-
-def _base_entries(file: Any, key: bytes, db: int) -> Iterator[Entry]:
-    """The entries of a stream in an RDB base, whose bytes are taken off the file; none if it is no RDB."""
-    from ...storage.keyspace import Keyspace
-    from ...storage.rdb import ByteSource, is_rdb, load_rdb
-    from ...storage.stream import Stream
-
-    source = ByteSource(file.read)
-    if not is_rdb(source):
-        file.seek(0)
-        return
-    keyspace = Keyspace(1 << 14)
-    keyspace.expiring = False
-    for _ in load_rdb(source, keyspace, skip_unknown=True):
-        pass
-    file.seek(source.position)
-    value = keyspace.databases[db].entries.get(key)
-    if isinstance(value, Stream):
-        for stream_id, _, payload in value.iter_entries():
-            yield Entry(stream_id, _fields(payload))
-
-
-def _fields(payload: bytes) -> list[bytes]:
-    import hiredis
-
-    reader = hiredis.Reader()
-    reader.feed(payload)
-    found: list[bytes] = reader.gets()
-    return found
 
 
 def _parquet_entries(source: Path, stream: str, first: int, last: int) -> Iterator[Entry]:

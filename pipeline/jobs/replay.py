@@ -10,19 +10,19 @@ from __future__ import annotations
 import hashlib
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from .. import ids
 from ..ledger.errors import LedgerError
 from ..moments import read_moment
 from ..wire import Wire, WireError, checked
-from .batches import JobError
+from .batches import JobError, local_folder
 from .entries import read_entries
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
     from .entries import Entry
 
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         first = _bound(arguments.first, 0)
         last = _bound(arguments.last, ids.MAX_ID, ends=True)
-        source = Path(arguments.source)
+        source = local_folder(arguments.source)
         entries = read_entries(source, arguments.stream, first, last, db=arguments.source_db)
         if arguments.rate is not None:
             entries = at_rate(entries, arguments.rate)

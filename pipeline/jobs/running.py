@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
+import time
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from .batches import JobError, ParquetTarget, Target, start
+from .batches import JobError, ParquetTarget, Target, begun, committed, local_folder, start
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
+    from pathlib import Path
 
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_LOOK: Final = 0.1  # seconds
 
 
 def add_target_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +34,7 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--follow",
         metavar="INTERVAL",
-        help="go on for ever, looking every '10 seconds'; else take what is there",
+        help="go on until SIGTERM or Ctrl-C, looking every '10 seconds'; else take what is there",
     )
     parser.add_argument(
         "--option",
@@ -38,6 +44,7 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
         help="an option of the source; repeatable",
     )
     parser.add_argument("--metrics-port", type=int, metavar="PORT", help="lag and progress for Prometheus")
+    parser.add_argument("--metrics-host", default="127.0.0.1", metavar="HOST", help="default 127.0.0.1")
     parser.add_argument("--master", help="Spark's master (default: all cores of this machine)")
 
 
@@ -69,6 +76,11 @@ def run(
 
     from ..sessions import session
 
+    try:
+        folder = local_folder(arguments.out)
+    except JobError as error:
+        _say(f"rillet pipeline {name}: {error}")
+        return 1
     is_ours = SparkSession.getActiveSession() is None
     conf: dict[str, Any] = {} if arguments.master is None else {"spark.master": arguments.master}
     spark = session(f"rillet {name}", **conf)
@@ -81,17 +93,17 @@ def run(
 
             listener = LagListener()
             spark.streams.addListener(listener)
-            _say(f"metrics on port {listener.serve(arguments.metrics_port)}")
+            port = listener.serve(arguments.metrics_port, arguments.metrics_host)
+            _say(f"metrics at http://{arguments.metrics_host}:{port}/metrics")
         frame, day = read(spark)
-        folder = Path(arguments.out)
         done: list[int] = []
-        query = start(frame, folder, _target(arguments, folder, day), arguments.follow, partial(_told, done))
-        try:
-            query.awaitTermination()
-        except KeyboardInterrupt:
-            query.stop()
-        _say(f"{folder} is up to date: {len(done):,} new batch{'' if len(done) == 1 else 'es'}")
-    except (JobError, StreamingQueryException) as error:
+        target = _target(arguments, folder, day)
+        with Stopping() as stopping:
+            query = start(frame, folder, target, arguments.follow, partial(_told, done), name)
+            wait(query, folder, stopping)
+        state = "has all until it was stopped" if stopping.is_asked() else "is up to date"
+        _say(f"{folder} {state}: {len(done):,} new batch{'' if len(done) == 1 else 'es'}")
+    except (JobError, StreamingQueryException, OSError) as error:
         _say(f"rillet pipeline {name}: {error}")
         return 1
     finally:
@@ -101,6 +113,58 @@ def run(
         if is_ours:
             spark.stop()
     return 0
+
+
+class Stopping:
+    """SIGINT and SIGTERM as a wish to end after the batch under way; a second one does what it always does."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._ask)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._restore()
+
+    def is_asked(self) -> bool:
+        """Whether somebody wants an end."""
+        return self._asked.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for that; whether it came."""
+        return self._asked.wait(seconds)
+
+    def _ask(self, *_: object) -> None:
+        self._restore()
+        self._asked.set()
+
+    def _restore(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before.clear()
+
+
+def wait(query: StreamingQuery, folder: Path, stopping: Stopping) -> None:
+    """Wait until a query ends, or until somebody wants it to and the batch that had begun by then is committed.
+
+    Raises:
+        StreamingQueryException: the query failed.
+    """
+    while query.isActive:
+        if stopping.wait(_LOOK):
+            last = begun(folder)
+            while query.isActive and committed(folder) < last:
+                time.sleep(_LOOK)
+            if query.isActive:
+                # A batch that has begun since is done over by the next run.
+                query.stop()
+                return
+    query.awaitTermination()
 
 
 def _target(arguments: argparse.Namespace, folder: Path, day: Column | None) -> Target:

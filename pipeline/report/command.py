@@ -129,9 +129,9 @@ def make(
     for name, (query, title) in tables.TABLES.items():
         with progress.step(title):
             found = _write(spark, query(spark, bounds, settings), folder / name, name, files=1)
-            counts[name] = found.count()
             most = _CURVES if name in page.WHOLE else _SHOWN
             shown[name] = [row.asDict() for row in found.limit(most).collect()]
+            counts[name] = found.count() if len(shown[name]) == most else len(shown[name])
             progress.tell(f"{counts[name]:,} row{'' if counts[name] == 1 else 's'}")
     with progress.step("drawing the page"):
         sums = _sums(spark, bounds)
@@ -172,7 +172,7 @@ def _write(spark: SparkSession, found: DataFrame, path: Path, name: str, *, file
     """Write a table, and give it as it was written, under its name."""
     frame = found if files is None else found.coalesce(files)
     frame.write.mode("overwrite").parquet(str(path))
-    written = spark.read.parquet(str(path))
+    written = spark.read.schema(frame.schema).parquet(str(path))
     written.createOrReplaceTempView(name)
     return written
 

@@ -1,12 +1,16 @@
-"""SIGKILL of drivers and of Python workers under load: nothing missing, nothing doubled, nothing left pending.
+"""SIGKILL of drivers, executors and Python processes under load: nothing missing, nothing doubled, nothing pending.
 
 One driver runs four queries, range and group mode to Parquet and to a stream, so that each kill hits all of them
-wherever they are. RILLET_SPARK_KILLS says how often (`make crash`: 100); RILLET_SEED repeats a run's choices.
+wherever they are. Another driver stands by, with its JVM running, and goes on where the killed one was.
+
+RILLET_SPARK_KILLS says how many kills (`make crash`: 100), of which each server gets its half and executors in JVMs of
+their own a fifth; RILLET_SEED repeats a run's choices.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import random
 import signal
@@ -16,17 +20,18 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from support import spark_driver
 from support.servers import start_server
+from support.spark_cluster import spark_home
 
 from rillet.pipeline.options import Endpoint
 from rillet.pipeline.wire import Wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -71,66 +76,108 @@ class Producer(threading.Thread):
 
 
 class Driver:
-    """A driver process in a group of its own; its JVM and its Python workers are in that group, too."""
+    """A driver process in a session of its own; its JVMs and its Python processes are in it, too."""
 
-    def __init__(self, port: int, folder: Path) -> None:
+    def __init__(self, port: int, folder: Path, master: str) -> None:
         self.log = folder / "driver.log"
+        home = spark_home(folder)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, spark_driver.__file__, str(port), str(folder)],
+                [sys.executable, spark_driver.__file__, str(port), str(folder), master],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
+                env=os.environ | {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"},
             )
 
-    def wait_until_ready(self) -> None:
+    def go(self) -> None:
+        """Let it start its queries, once Spark runs."""
         assert self.process.stdout is not None
+        assert self.process.stdin is not None
         if self.process.stdout.readline() != b"ready\n":
             pytest.fail(f"the driver did not start:\n{self.log.read_text()[-3000:]}")
+        self.process.stdin.write(b"go\n")
+        self.process.stdin.flush()
 
     def kill(self) -> None:
-        """SIGKILL the driver, its JVM, and its Python processes, which are in a group of their own."""
-        for pid, _ in self.processes():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        self.close()
+        """SIGKILL the driver and all its processes."""
+        kill(pid for pid, _ in self.processes())
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            pipe.close()
 
-    def kill_workers(self) -> int:
-        """SIGKILL all Python processes that execute tasks; how many."""
-        killed = 0
-        for pid, command in self.processes():
-            if b"pyspark.daemon" in command and command.rstrip(b"\0").endswith(b"pyspark.worker"):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-                    killed += 1
-        return killed
+    def kill_some(self, what: str) -> int:
+        """SIGKILL all processes of a kind; how many."""
+        return kill(pid for pid, command in self.processes() if is_of_kind(what, command))
 
-    def processes(self) -> list[tuple[int, bytes]]:
-        """All processes of the driver's session: their ids and command lines."""
+    def processes(self) -> list[tuple[int, list[bytes]]]:
+        """All processes of the driver's session: their ids and the words that started them."""
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
                 with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                     session = int((entry / "stat").read_text().rpartition(")")[2].split()[3])
                     if session == self.process.pid:
-                        found.append((int(entry.name), (entry / "cmdline").read_bytes()))
+                        words = (entry / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+                        found.append((int(entry.name), words))
         return found
 
     def check(self) -> None:
         if self.process.poll() is not None:
             pytest.fail(f"the driver ended by itself:\n{self.log.read_text()[-6000:]}")
 
-    def close(self) -> None:
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            assert pipe is not None
-            pipe.close()
+
+def kill(pids: Iterable[int]) -> int:
+    killed = 0
+    for pid in list(pids):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            killed += 1
+    return killed
 
 
-@pytest.fixture(params=["rillet", "redis7"] if KILLS >= 20 else ["rillet"])
-def port(request) -> Iterator[int]:
-    with start_server(request.param) as server:
+def is_of_kind(what: str, command: list[bytes]) -> bool:
+    """Tasks run in `workers` that a daemon forks; `planners` are the Python processes that sources and sinks have in
+    the driver; `executors` are JVMs of their own on a cluster."""
+    is_python = b"-m" in command
+    is_worker = b"pyspark.daemon" in command and command[-1] == b"pyspark.worker"
+    return {
+        "workers": is_worker,
+        "planners": is_python and not is_worker,
+        "executors": any(word.endswith(b".CoarseGrainedExecutorBackend") for word in command),
+    }[what]
+
+
+class Series(NamedTuple):
+    """So many kills of Spark at work on one kind of server, of what is told, one after the other."""
+
+    server: str
+    master: str
+    kinds: tuple[str, ...]
+    kills: int
+
+
+LOCAL = ("driver", "workers", "planners", "workers")
+CLUSTER = ("executors", "planners", "executors", "driver", "workers")
+SERIES = [Series("rillet", "local[2,8]", LOCAL, KILLS)]
+if KILLS >= 20:
+    SERIES = [
+        Series("rillet", "local[2,8]", LOCAL, KILLS * 2 // 5),
+        Series("redis7", "local[2,8]", LOCAL, KILLS * 2 // 5),
+        Series("rillet", "local-cluster[2,1,512]", CLUSTER, KILLS - KILLS * 2 // 5 * 2),
+    ]
+
+
+@pytest.fixture(params=SERIES, ids=lambda series: f"{series.server}-{series.master.partition('[')[0]}")
+def series(request) -> Series:
+    return request.param
+
+
+@pytest.fixture
+def port(series) -> Iterator[int]:
+    with start_server(series.server) as server:
         yield server.port
 
 
@@ -150,44 +197,60 @@ def producer(port, wire) -> Iterator[Producer]:
     found.finish()
 
 
-class Series:
-    """One driver after the other, in the same folder."""
+class Drivers:
+    """One driver after the other, in the same folder; the next one is ready when one dies."""
 
-    def __init__(self, port: int, folder: Path) -> None:
-        self._port, self._folder = port, folder
-        self.driver = Driver(port, folder)
+    def __init__(self, port: int, folder: Path, master: str) -> None:
+        self._words = (port, folder, master)
+        self.driver = Driver(*self._words)
+        self._next: Driver | None = None
+        self.driver.go()
+
+    def prepare(self) -> None:
+        """Start the one that is to follow, if it is not there yet."""
+        self._next = self._next or Driver(*self._words)
 
     def again(self) -> None:
+        """Kill the driver; the next one takes its place."""
         self.driver.kill()
-        self.driver = Driver(self._port, self._folder)
-        self.driver.wait_until_ready()
+        self.driver, self._next = self._next or Driver(*self._words), None
+        self.driver.go()
+
+    def end(self) -> None:
+        self.driver.kill()
+        if self._next is not None:
+            self._next.kill()
 
 
 @pytest.fixture
-def series(port, wire, tmp_path) -> Iterator[Series]:
-    found = Series(port, tmp_path)
+def drivers(series, port, wire, tmp_path) -> Iterator[Drivers]:
+    found = Drivers(port, tmp_path, series.master)
     yield found
-    found.driver.kill()
+    found.end()
 
 
-def test_nothing_is_lost_or_doubled_when_spark_is_killed(wire, producer, series, tmp_path):
+def test_nothing_is_lost_or_doubled_when_spark_is_killed(series, wire, producer, drivers, tmp_path):
     chance = random.Random(SEED)
-    series.driver.wait_until_ready()
-    workers_killed = 0
-    for number in range(KILLS):
-        # Kills of drivers that have not recovered from the kill before count, too.
-        wait_for_progress(tmp_path, series, chance.choice([all, any]))
-        series.driver.check()
-        if number % 2 == 0:
-            await_moment(wire, chance)
-            series.again()
+    kinds = [kind for kind, _ in zip(itertools.cycle(series.kinds), range(series.kills), strict=False)]
+    killed = Counter(kinds)
+    begun = time.monotonic()
+    for number, kind in enumerate(kinds):
+        if "driver" in kinds[number : number + 2]:
+            drivers.prepare()
+        # Kills of what has not recovered from the kill before count, too.
+        wait_for_progress(tmp_path, drivers, chance.choice([all, any]))
+        drivers.driver.check()
+        await_moment(wire, chance)
+        if kind == "driver":
+            drivers.again()
         else:
-            # The driver lives, and tries their tasks again.
-            time.sleep(chance.uniform(0, 1.0))
-            workers_killed += series.driver.kill_workers()
+            # The driver lives, and tries their tasks or the query again.
+            killed[f"{kind}' processes"] += drivers.driver.kill_some(kind)
+        print(f"{time.monotonic() - begun:7.1f} s: kill {number + 1} of {series.kills}: {kind}")  # noqa: T201 - with -s
     count = producer.finish()
-    wait_for_the_end(wire, tmp_path, series, count)
-    assert workers_killed or KILLS < 2
+    wait_for_the_end(wire, tmp_path, drivers, count)
+    print(f"{time.monotonic() - begun:7.1f} s: all {count} of each query are there; {dict(killed)}")  # noqa: T201 - with -s
+    assert all(killed[f"{kind}' processes"] for kind in kinds if kind != "driver"), killed
     wanted = [str(number) for number in range(count)]
     for name in NAMES:
         found = Counter(read(wire, tmp_path, name))
@@ -233,19 +296,22 @@ def read_parquet(folder: Path) -> list[str]:
 
 
 def commits(folder: Path) -> dict[str, int]:
-    """How many batches each query has committed."""
+    """The last batch that each query has committed; Spark keeps the files of a hundred."""
     return {
-        name: sum(path.name.isdigit() for path in (folder / f"{name}-checkpoint" / "commits").glob("*"))
+        name: max(
+            (int(path.name) for path in (folder / f"{name}-checkpoint" / "commits").glob("*") if path.name.isdigit()),
+            default=-1,
+        )
         for name in NAMES
-    }
+    }  # fmt: skip
 
 
 def await_moment(wire: Wire, chance: random.Random) -> None:
-    """Any moment; or the ones that hurt: just published and not committed, just delivered and in no offset."""
+    """Any moment; or the ones that hurt: just published and not committed, just delivered and in no offset or not read."""
     kind = chance.choice(["any", "published", "delivered"])
     looks = {
         "published": ("XLEN", "out-group-stream"),
-        "delivered": ("XINFO", "GROUPS", "in-group-parquet"),
+        "delivered": ("XINFO", "GROUPS", f"in-group-{chance.choice(spark_driver.SINKS)}"),
     }
     if kind == "any":
         time.sleep(chance.uniform(0, 1.0))
@@ -254,31 +320,32 @@ def await_moment(wire: Wire, chance: random.Random) -> None:
     before = wire.call(*looks[kind])
     while wire.call(*looks[kind]) == before and time.monotonic() < end:
         time.sleep(0.001)  # Spark needs the processors more than we do
+    time.sleep(chance.choice([0, chance.uniform(0, 0.5)]))
 
 
-def wait_for_progress(folder: Path, series: Series, enough: Callable[[list[bool]], bool]) -> None:
+def wait_for_progress(folder: Path, drivers: Drivers, enough: Callable[[list[bool]], bool]) -> None:
     """Wait until all queries, or any, have committed a batch since now."""
     before = commits(folder)
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
-        series.driver.check()
+        drivers.driver.check()
         now = commits(folder)
         if enough([now[name] > before[name] for name in NAMES]):
             return
         time.sleep(0.02)
-    pytest.fail(f"no progress: {before} -> {commits(folder)}\n{series.driver.log.read_text()[-6000:]}")
+    pytest.fail(f"no progress: {before} -> {commits(folder)}\n{drivers.driver.log.read_text()[-6000:]}")
 
 
-def wait_for_the_end(wire: Wire, folder: Path, series: Series, count: int) -> None:
+def wait_for_the_end(wire: Wire, folder: Path, drivers: Drivers, count: int) -> None:
     """Wait until everything is written and nothing is pending."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
-        series.driver.check()
+        drivers.driver.check()
         pending = {name: wire.call("XPENDING", f"in-{name}", "g")[0] for name in NAMES}
         written = {name: len(read(wire, folder, name)) for name in NAMES}
         if not any(pending.values()) and all(number >= count for number in written.values()):
             return
         time.sleep(0.2)
     pytest.fail(
-        f"RILLET_SEED={SEED}: of {count} written: {written}, pending: {pending}\n{series.driver.log.read_text()[-6000:]}"
+        f"RILLET_SEED={SEED}: of {count} written: {written}, pending: {pending}\n{drivers.driver.log.read_text()[-6000:]}"
     )

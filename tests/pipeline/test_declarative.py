@@ -1,4 +1,4 @@
-"""The Declarative Pipelines project: made by the command line, run by spark-pipelines (make test-declarative: two JVMs, an extra of its own)."""
+"""The Declarative Pipelines project: made by the command line, run by spark-pipelines (make test-spark: two JVMs, an extra of its own)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def rows(folder, table):
     return ds.dataset(folder / "spark-warehouse" / table, format="parquet").to_table().to_pylist()
 
 
-@pytest.mark.declarative
+@pytest.mark.many_jvms
 def test_two_runs_of_the_project_take_every_row_once(tmp_path):
     missing = [
         name for name in ("pandas", "grpc", "grpc_status", "zstandard", "yaml") if find_spec(name) is None

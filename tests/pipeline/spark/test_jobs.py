@@ -92,6 +92,16 @@ def test_data_without_its_checkpoint_is_not_written_to(redis, stream, tmp_path, 
     assert "--option takes NAME=VALUE, not 'fetchSize'" in capsys.readouterr().err
 
 
+@on_rillet
+def test_a_job_that_was_killed_in_its_first_moment_begins_again(spark, redis, stream, tmp_path):
+    add(redis, stream, range(1, 4))
+    offsets = tmp_path / "out" / "_checkpoint" / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / ".0.1b69906d-7553-4e5c-bac1-8752698a158b.tmp").write_text("v1\n{")
+    assert ingest(redis, tmp_path / "out", "--streams", stream) == 0
+    assert [row["id"] for row in rows(tmp_path / "out")] == ["1-0", "2-0", "3-0"]
+
+
 def test_the_ledger_becomes_parquet_as_it_grows(spark, tmp_path):
     folder = tmp_path / "server"
     folder.mkdir()

@@ -1,0 +1,87 @@
+"""spark-submit to a standalone cluster whose Python knows Rillet from a wheel alone (make test-spark: five JVMs)."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+from support import cluster_job
+from support.servers import start_server
+from support.spark_cluster import FAST, Cluster
+
+from rillet.pipeline.java import find_java, java_home
+
+REPOSITORY = Path(__file__).parents[2]
+NOT_OURS = shutil.ignore_patterns(".*", "tests", "docs", "build", "benchmarks", "*.egg-info", "__pycache__")
+
+
+@pytest.fixture
+def wheel(tmp_path):
+    """Built as the README says, from a copy: building leaves files behind."""
+    shutil.copytree(REPOSITORY, tmp_path / "source", ignore=NOT_OURS)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    subprocess.run([*command, "-w", tmp_path / "dist", tmp_path / "source"], check=True, timeout=200)
+    [found] = (tmp_path / "dist").glob("rillet-*.whl")
+    # Spark gives its executors files of any name, and puts on their path those that end so.
+    return found.rename(tmp_path / "dist" / "rillet.zip")
+
+
+@pytest.fixture
+def python(tmp_path):
+    """A Python with all packages of ours but Rillet, which an editable install would bring into executors."""
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", tmp_path / "python"], check=True, timeout=60
+    )
+    [folder] = (tmp_path / "python" / "lib").glob("python*/site-packages")
+    # Installs that are editable work through .pth files, which are not looked at in folders that a .pth file adds.
+    (folder / "ours.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    program = tmp_path / "python" / "bin" / "python"
+    alone = subprocess.run(
+        [program, "-c", "import pyspark, hiredis, rillet"], cwd=tmp_path, check=False, stderr=-1
+    )
+    assert b"No module named 'rillet'" in alone.stderr
+    return program
+
+
+@pytest.mark.many_jvms
+def test_a_submitted_job_runs_on_executors_that_have_only_the_wheel(wheel, python, tmp_path):
+    java = str(java_home(find_java()))
+    with start_server("rillet") as server, server.wire() as wire, Cluster(tmp_path, java) as cluster:
+        for n in range(1, 1001):
+            wire.call("XADD", "orders", f"{n}-0", "n", str(n))
+        conf = {
+            "spark.executor.cores": "1",  # two executors
+            "spark.executor.memory": "512m",
+            "spark.executor.extraJavaOptions": FAST,
+            "spark.driver.extraJavaOptions": f"{FAST} -Xss8m",
+            "spark.driver.memory": "512m",
+            "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
+        }
+        done = subprocess.run(
+            [
+                cluster.home / "bin" / "spark-submit", "--master", cluster.url, "--py-files", wheel,
+                *(word for item in conf.items() for word in ("--conf", "=".join(item))),
+                cluster_job.__file__, str(server.port), str(tmp_path / "checkpoint"), str(tmp_path / "result"),
+            ],
+            capture_output=True, text=True, timeout=400, check=False, cwd=tmp_path,
+            env=os.environ | {
+                "JAVA_HOME": java, "SPARK_HOME": str(cluster.home), "SPARK_LOCAL_IP": "127.0.0.1",
+                "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python),
+            },
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-6000:]
+        copied = wire.call("XRANGE", "copy", "-", "+").plain()
+    found = json.loads((tmp_path / "result").read_text())
+    assert wheel.name in found["driver"]
+    assert all(wheel.name in file for file, _ in found["executors"])
+    assert len({process for _, process in found["executors"]}) == 2
+    assert (found["sum"], found["partitions"]) == (500_500, 4)
+    assert [dict(zip(words[::2], words[1::2], strict=True))[b"n"] for _, words in copied] == [
+        b"%d" % n for n in range(1, 1001)
+    ]
