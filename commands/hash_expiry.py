@@ -119,7 +119,7 @@ def _expire(client: Client, args: list[bytes], command_name: str, *, seconds: bo
         return replies.array([_NO_FIELD] * len(fields))
     looks = Looks(client, name, value)
     updated: list[bytes] = []
-    deleted = 0
+    deleted: list[bytes] = []
     answers: list[bytes] = []
     for field in fields:
         if looks.find(field) is None:
@@ -128,22 +128,22 @@ def _expire(client: Client, args: list[bytes], command_name: str, *, seconds: bo
             answers.append(replies.ZERO)
         elif is_past(client, when):
             drop(client.db, name, value, field)
-            deleted += 1
+            deleted.append(field)
             answers.append(_GONE)
         else:
             let_expire(client.db, name, value, field, when)
             updated.append(field)
             answers.append(replies.ONE)
     if deleted or updated:
-        changed(client, name, b"hdel" if deleted else b"hexpire", deleted + len(updated))
-    _end(client, name, value, looks, deleted)
+        changed(client, name, b"hdel" if deleted else b"hexpire", deleted or updated)
+    _end(client, name, value, looks, bool(deleted))
     if updated:
         conditions = [condition] if condition else []
         tell_times(client, [b"HPEXPIREAT", name, b"%d" % when, *conditions], updated)
     return replies.array(answers)
 
 
-def _end(client: Client, name: bytes, value: Hash, looks: Looks, deleted: int) -> None:
+def _end(client: Client, name: bytes, value: Hash, looks: Looks, deleted: bool) -> None:
     """Tell what is left to tell after fields went by their old times and by new ones."""
     if looks.dropped:
         looks.finish()
@@ -342,12 +342,12 @@ def hpersist(client: Client, args: list[bytes]) -> bytes:
         return replies.array([_NO_FIELD] * len(fields))
     keyspace = client.db.keyspace
     answers: list[bytes] = []
-    persisted = 0
+    persisted: list[bytes] = []
     for field in fields:
         if field not in value.fields or is_due(value, field, keyspace):
             answers.append(_NO_FIELD)
         elif value.persist(field):
-            persisted += 1
+            persisted.append(field)
             answers.append(replies.ONE)
         else:
             answers.append(_NO_TIME)

@@ -118,20 +118,22 @@ def hgetex(client: Client, args: list[bytes]) -> bytes:
         return replies.array([null] * len(options.fields))
     looks = Looks(client, name, value)
     answers: list[bytes] = []
-    updated = deleted = 0
+    updated: list[bytes] = []
+    deleted: list[bytes] = []
     for field in options.fields:
         content = looks.find(field)
         answers.append(null if content is None else replies.bulk(content))
         if content is None or not options.time_word:
             continue
         if options.time_word == b"PERSIST":
-            updated += value.persist(field)
+            if value.persist(field):
+                updated.append(field)
         elif is_past(client, options.when):
             drop(db, name, value, field)
-            deleted += 1
+            deleted.append(field)
         else:
             let_expire(db, name, value, field, options.when)
-            updated += 1
+            updated.append(field)
     if updated and options.time_word == b"PERSIST":
         changed(client, name, b"hpersist", updated)
         tell_times(client, [b"HPERSIST", name], options.fields)
@@ -181,17 +183,17 @@ def hsetex(client: Client, args: list[bytes]) -> bytes:
         value = make_hash(client, name)
     value.expect(len(fields), limits)
     keep = options.time_word == b"KEEPTTL"
-    deleted = 0
+    deleted: list[bytes] = []
     for field, content in zip(fields, words[1::2], strict=True):
         value.set(field, content, limits, keep_time=keep)
         if options.sets_times and is_past(client, options.when):
             drop(db, name, value, field)
-            deleted += 1
+            deleted.append(field)
         elif options.sets_times:
             let_expire(db, name, value, field, options.when)
-    changed(client, name, b"hset", len(fields))
+    changed(client, name, b"hset", fields)
     if options.sets_times:
-        db.keyspace.notify(events.HASH, b"hdel" if deleted else b"hexpire", name, db)
+        db.keyspace.notify(events.HASH, b"hdel" if deleted else b"hexpire", name, db, deleted or fields)
     remove_if_empty(client, name, value)
     if not deleted:
         _tell_set(client, args, options)
@@ -233,11 +235,12 @@ def hgetdel(client: Client, args: list[bytes]) -> bytes:
         return replies.array([null] * len(fields))
     looks = Looks(client, name, value)
     answers: list[bytes] = []
-    deleted = 0
+    deleted: list[bytes] = []
     for field in fields:
         content = looks.find(field)
         answers.append(null if content is None else replies.bulk(content))
-        deleted += content is not None and value.discard(field)
+        if content is not None and value.discard(field):
+            deleted.append(field)
     if deleted:
         changed(client, name, b"hdel", deleted)
         client.propagate([b"HDEL", name, *fields])

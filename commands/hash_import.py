@@ -85,7 +85,7 @@ def himport_set(client: Client, args: list[bytes]) -> bytes:
         made.set(field, values[place], limits)
         setting += (field, values[place])
     db.replace(name, made)
-    changed(client, name, b"hset", len(fieldset))
+    changed(client, name, b"hset", setting[2::2])
     if present is not None:
         client.propagate([b"DEL", name])
     client.propagate(setting)

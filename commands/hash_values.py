@@ -9,6 +9,8 @@ from ..storage.field_expiry import after_drops, drop, is_due
 from ..storage.hash import Hash
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .client import Client
 
 
@@ -34,7 +36,7 @@ class Looks:
     """Several fields of one hash are looked at; those past their time go, which is told once, at the end.
 
     Attributes:
-        dropped: how many went.
+        dropped: those that went.
     """
 
     __slots__ = ("_client", "_hash", "_key", "dropped")
@@ -43,7 +45,7 @@ class Looks:
         self._client = client
         self._key = key
         self._hash = value
-        self.dropped = 0
+        self.dropped: list[bytes] = []
 
     def find(self, field: bytes) -> bytes | None:
         """The value of a field that is not past its time."""
@@ -52,24 +54,24 @@ class Looks:
         if content is not None and value.times is not None and is_due(value, field, db.keyspace):
             if not db.keyspace.hides_expired:
                 drop(db, self._key, value, field)
-                self.dropped += 1
+                self.dropped.append(field)
             return None
         return content
 
     def finish(self) -> None:
         """Tell of the fields that went; without fields the hash goes too."""
         if self.dropped:
-            after_drops(self._client.db, self._key, self._hash)
+            after_drops(self._client.db, self._key, self._hash, self.dropped)
 
 
-def changed(client: Client, key: bytes, event: bytes, changes: int) -> None:
-    """Tell watchers and subscribers that a hash changed, count the changes. The caller propagates."""
+def changed(client: Client, key: bytes, event: bytes, fields: Sequence[bytes]) -> None:
+    """Tell watchers and subscribers that fields of a hash changed, count the changes. The caller propagates."""
     db = client.db
     keyspace = db.keyspace
     db.modified(key)
-    keyspace.dirty += changes
+    keyspace.dirty += len(fields)
     if keyspace.notify_mask & events.HASH:
-        keyspace.notify(events.HASH, event, key, db)
+        keyspace.notify(events.HASH, event, key, db, fields)
 
 
 def remove_if_empty(client: Client, key: bytes, value: Hash) -> None:

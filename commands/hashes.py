@@ -45,7 +45,7 @@ def _set_fields(client: Client, args: list[bytes], command_name: str) -> int:
     else:
         value.expect((len(args) - 2) // 2, limits)
         created = sum([value.set(args[at], args[at + 1], limits) for at in range(2, len(args), 2)])
-    changed(client, name, b"hset", (len(args) - 2) // 2)
+    changed(client, name, b"hset", args[2::2])
     if client.server.propagation.active:
         client.propagate(args)
     return created
@@ -115,7 +115,7 @@ def hsetnx(client: Client, args: list[bytes]) -> bytes:
     if value is not None and find_field(client, name, value, args[2]) is not None:
         return replies.ZERO
     _present(client, name, value).set(args[2], args[3], client.db.keyspace.limits)
-    changed(client, name, b"hset", 1)
+    changed(client, name, b"hset", [args[2]])
     client.propagate(args)
     return replies.ONE
 
@@ -330,7 +330,7 @@ def hdel(client: Client, args: list[bytes]) -> bytes:
     value = client.write_value(name, Hash)
     if value is None:
         return replies.ZERO
-    deleted = sum([value.discard(field) for field in args[2:]])
+    deleted = [field for field in args[2:] if value.discard(field)]
     if deleted:
         if not value.fields:
             client.db.remove(name)
@@ -338,7 +338,7 @@ def hdel(client: Client, args: list[bytes]) -> bytes:
         if not value.fields:
             client.db.keyspace.notify(events.GENERIC, b"del", name, client.db)
         client.propagate(args)
-    return replies.integer(deleted)
+    return replies.integer(len(deleted))
 
 
 # HINCRBY key field increment
@@ -366,7 +366,7 @@ def hincrby(client: Client, args: list[bytes]) -> bytes:
         raise ReplyError(b"ERR increment or decrement would overflow")
     value = _present(client, name, value)
     value.set(field, b"%d" % number, client.db.keyspace.limits, keep_time=True)
-    changed(client, name, b"hincrby", 1)
+    changed(client, name, b"hincrby", [field])
     client.propagate(args)
     return replies.integer(number)
 
@@ -410,7 +410,7 @@ def hincrbyfloat(client: Client, args: list[bytes]) -> bytes:
         raise ReplyError(b"ERR increment would produce NaN or Infinity") from error
     value = _present(client, name, value)
     value.set(field, text, client.db.keyspace.limits, keep_time=True)
-    changed(client, name, b"hincrbyfloat", 1)
+    changed(client, name, b"hincrbyfloat", [field])
     setting = [b"HSET", name, field, text]
     if value.times is not None and field in value.times.when:
         older = [setting] if needs_older(client, FIELD_TIMES_SINCE) else None

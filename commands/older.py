@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .table import Handler
 
 _IDMP_PARAMETERS: Final = (b"stream-idmp-duration", b"stream-idmp-maxsize")
+_NEWER_EVENTS: Final = {"8.2": b"oc", "8.8": b"STIV"}  # letters of notify-keyspace-events
 _UNTOLD: Final = -2  # a time at which no consumer was ever active
 
 
@@ -27,7 +28,7 @@ def handler_of(compat: Compat, name: str, handler: Handler) -> Handler:
             return xreadgroup_7_0
         if name in {"xclaim", "xautoclaim"}:
             return _making_consumers_late(handler)
-    if name == "config|set" and not compat.knows("8.6"):
+    if name == "config|set" and not compat.knows("8.8"):
         return _setting_older_parameters(compat, handler)
     if name == "config|get" and not compat.knows("8.6"):
         return _getting_older_parameters(handler)
@@ -72,18 +73,20 @@ def _making_consumers_late(handler: Handler) -> Handler:
 
 
 def _setting_older_parameters(compat: Compat, handler: Handler) -> Handler:
-    """CONFIG SET before there was IDMP, and before the classes o and c of notify-keyspace-events."""
+    """CONFIG SET before there was IDMP, and before some classes of notify-keyspace-events."""
+    unknown = b"".join(letters for since, letters in _NEWER_EVENTS.items() if not compat.knows(since))
+    hiding = bytes.maketrans(unknown, b"?" * len(unknown))
 
     def config_set(client: Client, args: list[bytes]) -> bytes | None:
         for at in range(2, len(args) - 1, 2):
             name = args[at].lower()
-            if name in _IDMP_PARAMETERS:
+            if name in _IDMP_PARAMETERS and not compat.knows("8.6"):
                 raise ReplyError(
                     b"ERR Unknown option or number of arguments for CONFIG SET - '%b'" % shown(args[at])
                 )
-            if name == b"notify-keyspace-events" and not compat.knows("8.2"):
+            if name == b"notify-keyspace-events":
                 args = args.copy()
-                args[at + 1] = args[at + 1].replace(b"o", b"?").replace(b"c", b"?")
+                args[at + 1] = args[at + 1].translate(hiding)
         try:
             return handler(client, args)
         except ReplyError as error:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     Subscribers: TypeAlias = dict[bytes, dict[Client, None]]
 
 _FLAGS: Final = "pubsub noscript loading stale"
+_TELL_FIELDS: Final = (
+    events.SUBKEYSPACE | events.SUBKEYEVENT | events.SUBKEYSPACEITEM | events.SUBKEYSPACEEVENT
+)
 _SHARD_KEYS: Final = (key(1, "not_key", last=-1),)
 
 
@@ -63,8 +66,8 @@ class PubSub:
         _deliver(there, (b"smessage", channel, message))
         return len(there)
 
-    def publish_event(self, db_index: int, event: bytes, key_name: bytes) -> None:
-        """Publish a keyspace notification on the channels that notify-keyspace-events switched on (K, E).
+    def publish_event(self, db_index: int, event: bytes, key_name: bytes, fields: Sequence[bytes]) -> None:
+        """Publish a keyspace notification on the channels that notify-keyspace-events switched on (K, E; S, T, I, V).
 
         The hook ``Keyspace.on_event``; the class of the event was checked before.
         """
@@ -75,6 +78,24 @@ class PubSub:
             self.publish(b"__keyspace@%d__:%b" % (db_index, key_name), event)
         if mask & events.KEYEVENT:
             self.publish(b"__keyevent@%d__:%b" % (db_index, event), key_name)
+        if fields and mask & _TELL_FIELDS:
+            self._publish_fields(mask, db_index, event, key_name, fields)
+
+    def _publish_fields(
+        self, mask: int, db_index: int, event: bytes, key_name: bytes, fields: Sequence[bytes]
+    ) -> None:
+        """Tell the fields, listed as ``2:f1,2:f2``; no item is told of a key that has a newline in its name."""
+        listed = b",".join([b"%d:%b" % (len(field), field) for field in fields])
+        if mask & events.SUBKEYSPACE:
+            self.publish(b"__subkeyspace@%d__:%b" % (db_index, key_name), b"%b|%b" % (event, listed))
+        if mask & events.SUBKEYEVENT:
+            message = b"%d:%b|%b" % (len(key_name), key_name, listed)
+            self.publish(b"__subkeyevent@%d__:%b" % (db_index, event), message)
+        if mask & events.SUBKEYSPACEITEM and b"\n" not in key_name:
+            for field in fields:
+                self.publish(b"__subkeyspaceitem@%d__:%b\n%b" % (db_index, key_name, field), event)
+        if mask & events.SUBKEYSPACEEVENT:
+            self.publish(b"__subkeyspaceevent@%d__:%b|%b" % (db_index, event, key_name), listed)
 
     def remove(self, client: Client) -> None:
         """End all subscriptions of a client without telling it (it went away, or RESET)."""

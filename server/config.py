@@ -35,7 +35,8 @@ _EVENT_BITS: Final = {
     "K": events.KEYSPACE, "E": events.KEYEVENT, "g": events.GENERIC, "$": events.STRING, "l": events.LIST,
     "s": events.SET, "h": events.HASH, "z": events.ZSET, "x": events.EXPIRED, "e": events.EVICTED,
     "t": events.STREAM, "m": events.MISS, "d": events.MODULE, "n": events.NEW,
-    "o": events.OVERWRITTEN, "c": events.TYPE_CHANGED, "a": events.ARRAY,
+    "o": events.OVERWRITTEN, "c": events.TYPE_CHANGED, "a": events.ARRAY, "S": events.SUBKEYSPACE,
+    "T": events.SUBKEYEVENT, "I": events.SUBKEYSPACEITEM, "V": events.SUBKEYSPACEEVENT,
 }  # fmt: skip
 
 
@@ -398,9 +399,9 @@ class Config:
 
     @property
     def notify_mask(self) -> int:
-        """notify-keyspace-events as bits of ``storage.events``; 0 where neither K nor E asks for messages."""
+        """notify-keyspace-events as bits of ``storage.events``; 0 where none of K, E, S, T, I and V asks for messages."""
         letters = self.notify_keyspace_events
-        return sum(_EVENT_BITS[letter] for letter in letters) if "K" in letters or "E" in letters else 0
+        return sum(_EVENT_BITS[letter] for letter in letters) if set(letters) & set("KESTIV") else 0
 
     def load(self, directive: Directive, words: list[bytes], *, again: bool) -> None:
         """Take one line of a file or one flag; no listener is called.

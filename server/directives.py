@@ -443,7 +443,7 @@ class Events(Kind[str]):
     """
 
     ALL: Final = "g$lshzxetd"
-    ORDER: Final = ALL + "anKEmoc"
+    ORDER: Final = ALL + "anKEmocSTIV"
 
     def parse(self, words: list[bytes], present: str) -> str:
         letters = set(words[0].decode("latin-1"))

@@ -47,10 +47,10 @@ def drop(db: Database, key: bytes, value: Hash, field: bytes) -> None:
         db.keyspace.on_field_expired(db, key, field)
 
 
-def after_drops(db: Database, key: bytes, value: Hash) -> None:
+def after_drops(db: Database, key: bytes, value: Hash, fields: list[bytes]) -> None:
     """Tell watchers and subscribers that fields expired; a hash without fields goes."""
     keyspace = db.keyspace
-    keyspace.notify(events.HASH, b"hexpired", key, db)
+    keyspace.notify(events.HASH, b"hexpired", key, db, fields)
     if not value.fields:
         db.remove(key)
         keyspace.notify(events.GENERIC, b"del", key, db)
@@ -62,16 +62,16 @@ def drop_all_due(db: Database, key: bytes, value: Hash, limit: int | None = None
     keyspace = db.keyspace
     if not keyspace.expiring or keyspace.hides_expired:
         return 0
-    dropped = 0
-    while value.times is not None and (limit is None or dropped < limit):
+    dropped: list[bytes] = []
+    while value.times is not None and (limit is None or len(dropped) < limit):
         first = value.times.first()
         if first is None or first[0] >= keyspace.now:
             break
         drop(db, key, value, first[1])
-        dropped += 1
+        dropped.append(first[1])
     if dropped:
-        after_drops(db, key, value)
-    return dropped
+        after_drops(db, key, value, dropped)
+    return len(dropped)
 
 
 def expire_fields(db: Database, limit: int) -> int:

@@ -22,7 +22,7 @@ from .scan import ScanOrder
 from .stream import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 Value: TypeAlias = bytes | Stream | Collection
 
@@ -52,7 +52,7 @@ class Keyspace:
         limits: up to which sizes collections have compact forms.
         libraries: the source code of function libraries.
         hits, misses, expired, expired_fields: INFO keyspace_hits, keyspace_misses, expired_keys, expired_subkeys.
-        on_event: told of (database index, event, key), for keyspace notifications.
+        on_event: told of (database index, event, key, fields of a hash it is about), for keyspace notifications.
         on_expired: told of every key that is dropped because of its time, to propagate it.
         on_field_expired: the same for fields of hashes: (database, key, field).
         on_modified: told of every modified key, for client tracking; None while nobody tracks.
@@ -99,17 +99,19 @@ class Keyspace:
         self.idempotency_defaults = (100, 100)
         self.limits = Limits()
         self.libraries = Libraries()
-        self.on_event: Callable[[int, bytes, bytes], None] | None = None
+        self.on_event: Callable[[int, bytes, bytes, Sequence[bytes]], None] | None = None
         self.on_expired: Callable[[Database, bytes], None] | None = None
         self.on_field_expired: Callable[[Database, bytes, bytes], None] | None = None
         self.on_flushed: Callable[[], None] | None = None
         self.on_modified: Callable[[Database, bytes], None] | None = None
         self.databases = [Database(self, index) for index in range(databases)]
 
-    def notify(self, event_class: int, event: bytes, key: bytes, database: Database) -> None:
-        """Tell subscribers of an event, if its class is switched on."""
+    def notify(
+        self, event_class: int, event: bytes, key: bytes, database: Database, fields: Sequence[bytes] = ()
+    ) -> None:
+        """Tell subscribers of an event, and of the fields of a hash it is about, if its class is switched on."""
         if self.notify_mask & event_class and self.on_event is not None:
-            self.on_event(database.index, event, key)
+            self.on_event(database.index, event, key, fields)
 
     def idempotency_of(self, stream: Stream) -> Idempotency:
         """What a stream remembers of producers; made at its first use, and then looked after."""

@@ -154,6 +154,14 @@ def test_classes_of_overwritten_keys_came_with_8_2(wire, letter):
             assert reply.endswith("Invalid event class character. Use 'Ag$lshzxeKEtmdn'."), version
 
 
+@pytest.mark.parametrize("letter", "STIV")
+def test_events_of_fields_came_with_8_8(wire, letter):
+    for version in VERSIONS:
+        become(wire, version)
+        reply = str(wire.call("CONFIG", "SET", "notify-keyspace-events", f"h{letter}"))
+        assert (reply == "+OK") == compat_with(version).knows("8.8"), version
+
+
 def test_docs_show_what_the_version_knows(wire):
     def told():
         return wire.call("COMMAND", "DOCS", "XADD").encode()

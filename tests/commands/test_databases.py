@@ -15,7 +15,7 @@ NOT_AN_INT = b"-ERR value is out of range, value must between -2147483648 and 21
 @pytest.fixture
 def client():
     client = make_client(server=FakeServer(now=NOW))
-    client.server.keyspace.on_event = lambda index, event, key: client.server.events.append(
+    client.server.keyspace.on_event = lambda index, event, key, _fields: client.server.events.append(
         (b"%d:%b" % (index, event), key)
     )
     return client

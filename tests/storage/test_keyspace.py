@@ -27,7 +27,7 @@ def heard(keyspace):
     """Every event as (database, event, key)."""
     told = []
     keyspace.notify_mask = ALL
-    keyspace.on_event = lambda index, event, key: told.append((index, event, key))
+    keyspace.on_event = lambda index, event, key, _fields: told.append((index, event, key))
     return told
 
 

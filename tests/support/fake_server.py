@@ -106,7 +106,7 @@ class FakeServer:
         self.keyspace.now = now
         self.keyspace.notify_mask = (1 << 14) - 1
         self.events: list[tuple[bytes, bytes]] = []
-        self.keyspace.on_event = lambda _db, event, key: self.events.append((event, key))
+        self.keyspace.on_event = lambda _db, event, key, _fields: self.events.append((event, key))
         self.config = SimpleNamespace(
             requirepass=b"",
             acllog_max_len=128,
