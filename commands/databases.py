@@ -158,6 +158,8 @@ def move(client: Client, args: list[bytes]) -> bytes:
         return replies.ZERO
     expiry = db.expires.get(name)
     target.add(name, value)
+    if name in db.raw:
+        target.raw.add(name)
     if expiry is not None:
         target.set_expiry(name, expiry)
     db.remove(name)
@@ -207,6 +209,8 @@ def copy(client: Client, args: list[bytes]) -> bytes:
     expiry = db.expires.get(source)
     twin = value if isinstance(value, bytes) else value.copy()
     target.replace(name, twin)
+    if source in db.raw:
+        target.raw.add(name)
     if isinstance(twin, Stream) and twin.idempotency is not None:
         db.keyspace.idempotency_of(twin)
     if expiry is not None:

@@ -149,6 +149,8 @@ def _rename(client: Client, args: list[bytes], *, overwrite: bool) -> bool:
         return False
     expiry = db.expires.get(source)
     db.replace(target, value)
+    if source in db.raw:
+        db.raw.add(target)
     if expiry is not None:
         db.set_expiry(target, expiry)
     db.remove(source)
