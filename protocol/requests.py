@@ -27,6 +27,11 @@ _HEADER: Final = [b"$%d" % length for length in range(_SHORT + 1)].__getitem__
 _SIZE: Final = [len(b"$%d\r\n\r\n" % length) + length for length in range(_SHORT + 1)].__getitem__
 _LENGTH: Final = {_HEADER(length): length for length in range(_SHORT + 1)}
 
+# Of a request with more words to come than that they are taken many at a time, from so many bytes at first.
+_MANY_WORDS: Final = 32
+_WINDOW: Final = 1024
+_LARGEST_WINDOW: Final = 1 << 16
+
 _LONGEST_BATCH: Final = 1024 * 1024
 # hiredis allocates what these headers claim, so it never gets to see a big claim.
 _BIG_ARRAY: Final = re.compile(rb"\*\d{5}").search
@@ -298,7 +303,10 @@ class RequestParser:
                 return None
             elif words:
                 return self._checked(words)
+        window = _WINDOW
         while self._missing:
+            if self._missing > _MANY_WORDS and self._length < 0 and self._may_take_words():
+                window = window * 4 if self._take_words(window) else _WINDOW
             if self._length < 0 and not self._read_length():
                 return None
             length = self._length
@@ -321,6 +329,31 @@ class RequestParser:
         self._arguments = []
         self._held = 0
         return self._checked(command)
+
+    def _may_take_words(self) -> bool:
+        """Whether words of up to _SHORT bytes break no limit."""
+        return self._authenticated and min(self._max_bulk_length, self._max_query_buffer) >= 2 * _SHORT
+
+    def _take_words(self, window: int) -> bool:
+        """Take many short words at once, of so many bytes that are there; False if one of them is not canonical.
+
+        A header that tells the length of the line below it proves that this line is the whole word. One is always
+        left for the general way.
+        """
+        lines = bytes(self._buffer[self._at : self._at + min(window, _LARGEST_WINDOW)]).split(b"\r\n")
+        number = 2 * min((len(lines) - 1) // 2, self._missing - 1)
+        headers, words = lines[:number:2], lines[1:number:2]
+        lengths = list(map(len, words))
+        told = list(map(_LENGTH.get, headers))
+        all_fit = told == lengths
+        if not all_fit:
+            good = next(at for at, pair in enumerate(zip(told, lengths, strict=True)) if pair[0] != pair[1])
+            del headers[good:], words[good:], lengths[good:]
+        self._arguments += words
+        self._missing -= len(words)
+        self._held += sum(lengths)
+        self._at += sum(lengths) + sum(map(len, headers)) + 4 * len(words)
+        return all_fit
 
     def _checked(self, command: list[bytes]) -> list[bytes] | None:
         if command[0] in _CROSS_PROTOCOL:

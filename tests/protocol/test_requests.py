@@ -399,6 +399,54 @@ fragments = st.sampled_from(
 )
 
 
+class WordByWord(RequestParser):
+    """Never takes many words at a time."""
+
+    __slots__ = ()
+
+    def _may_take_words(self):
+        return False
+
+
+long_words = st.sampled_from([b"", b"a", b"word", b"$4\r\nword", b"x\r\n", b"\r", b"v" * 1024, b"v" * 1025])
+
+
+@given(
+    st.lists(st.lists(long_words, min_size=30, max_size=300), min_size=1, max_size=3),
+    st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), max_size=2),
+    cuts,
+    st.sampled_from([10, 1026, 2048, 1 << 20]),
+)
+def test_long_requests_are_read_alike_with_many_words_at_a_time_and_one_by_one(commands, damage, cuts, limit):
+    data = bytearray(b"".join(encode(b"DEL", *command) for command in commands))
+    for place, byte in damage:
+        data[place % len(data)] = byte
+    pieces = split(bytes(data), cuts)
+    found = []
+    for kind in (RequestParser, WordByWord):
+        parser = kind(max_bulk_length=limit)
+        # Not at once, which other ways would read.
+        commands_read = [RequestParser._parse(parser, piece) for piece in pieces]
+        found.append((commands_read, parser.error, parser.buffered))
+    assert found[0] == found[1]
+
+
+def test_a_long_request_in_pieces_is_taken_by_many_words_at_a_time(monkeypatch):
+    words = [b"key:%d" % number for number in range(20_000)]
+    data = encode(b"DEL", *words)
+    read = []
+    original = RequestParser._read_length
+    monkeypatch.setattr(
+        RequestParser, "_read_length", lambda parser: bool(read.append(1)) or original(parser)
+    )
+    parser = RequestParser()
+    found = [
+        command for at in range(0, len(data), 100_000) for command in parser.feed(data[at : at + 100_000])
+    ]
+    assert found == [[b"DEL", *words]]
+    assert len(read) < 200
+
+
 @given(commands_sent, cuts)
 def test_encoded_commands_come_back_under_any_split(commands, cuts):
     data = b"".join(encode(*command) for command in commands)
