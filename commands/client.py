@@ -52,6 +52,7 @@ class Client:
         trusted: True for the AOF loader and a master link: rules for replayed commands apply (XADD LIMIT without ~).
         in_exec: True while EXEC runs its commands: nothing may block.
         plain: True when the dispatcher's fast loop may serve it; kept by ``update_plain``.
+        queueing: True if only a transaction keeps it from being plain.
         replica: what it told by REPLCONF, and its state once it is a replica of ours; else None.
         write_offset: where the replication stream stood after its last write, for WAIT.
         is_script: it runs the commands of a script.
@@ -87,6 +88,7 @@ class Client:
         "patterns",
         "plain",
         "postponed",
+        "queueing",
         "replica",
         "reply_mode",
         "resp",
@@ -141,7 +143,7 @@ class Client:
         self.replica: Follower | None = None
         self.write_offset = 0
         self.deferred: list[bytes] = []  # push messages to follow the reply of the command it runs just now
-        self.plain = False
+        self.plain = self.queueing = False
         self.update_plain()
 
     # Modes
@@ -167,11 +169,10 @@ class Client:
         return self.replica is not None and self.replica.is_replica
 
     def update_plain(self) -> None:
-        """Recompute ``plain`` after any mode changed."""
-        self.plain = (
+        """Recompute ``plain`` and ``queueing`` after any mode changed."""
+        usual = (
             self.authenticated
             and self.user.is_unlimited
-            and self.transaction is None
             and self.reply_mode == "on"
             and self.tracking is None
             and not self.is_subscriber
@@ -182,6 +183,8 @@ class Client:
             and not self.deferred
             and not self.no_touch
         )
+        self.plain = usual and self.transaction is None
+        self.queueing = usual and not self.plain
 
     # Data, with the checks every command shares
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..commands.client import Client
     from ..storage.keyspace import Database, Value
     from .app import Server
-    from .dispatcher import Entry
+    from .entry import Entry
 
 
 _TIDY_AT: Final = 64

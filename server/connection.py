@@ -286,7 +286,7 @@ class Connection(Client, asyncio.Protocol):
         """Write a push message; while the client runs a command it follows that command's reply."""
         if self.server.current_client is self:
             self.deferred.append(data)
-            self.plain = False  # so that the dispatcher looks
+            self.plain = self.queueing = False  # so that the dispatcher looks
         else:
             self.write(data)
             self.check_output_limit(self.server.clock.now)
@@ -398,7 +398,7 @@ class Connection(Client, asyncio.Protocol):
         if not self.authenticated:  # RESET
             self.one_at_a_time = True
         if self.one_at_a_time or self.congested or self.resuming:
-            self.plain = False
+            self.plain = self.queueing = False
 
 
 def _address(name: object) -> bytes:

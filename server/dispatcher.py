@@ -16,14 +16,13 @@ from ..commands.denials import refusal as denied
 from ..commands.monitor import monitor_line
 from ..commands.older import handler_of
 from ..commands.table import REGISTRY, keys_of, subcommands_of
-from ..commands.xadd_runs import add_together
 from ..protocol import replies
 from ..protocol.errors import ReplyError, shown, wrong_arity
+from .entry import IMMEDIATE, Entry
 
 if TYPE_CHECKING:
     from ..commands.client import Client
     from ..commands.compat import Compat
-    from ..commands.table import Command, Handler
     from .app import Server
 
 INTERNAL_ERROR: Final = b"-ERR internal error\r\n"
@@ -37,8 +36,6 @@ DEBUG_REFUSED: Final = (
     b'ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a '
     b"local connection, otherwise you need to set this option in the configuration file, and then restart the server."
 )
-# Never queued inside MULTI.
-_IMMEDIATE: Final = frozenset(("exec", "discard", "multi", "watch", "quit", "reset"))
 # What a RESP2 client may send while it is subscribed.
 _SUBSCRIBER: Final = frozenset(
     (
@@ -54,62 +51,6 @@ _SUBSCRIBER: Final = frozenset(
     )
 )
 _ARGUMENTS_SHOWN: Final = 128
-# Commands of which several in one batch can be run together.
-_TOGETHER: Final = {"xadd": add_together}
-
-
-class Entry:
-    """A command as one server runs it: the declaration, unpacked for speed, and its statistics."""
-
-    __slots__ = (
-        "calls",
-        "command",
-        "failed",
-        "feeds_monitor",
-        "handler",
-        "histogram",
-        "maximum",
-        "minimum",
-        "name",
-        "nanoseconds",
-        "readonly",
-        "rejected",
-        "slowlogged",
-        "together",
-        "write",
-    )
-
-    def __init__(self, command: Command, handler: Handler) -> None:
-        self.command = command
-        self.name = command.name
-        self.handler = handler
-        self.minimum = abs(command.arity)
-        self.maximum = command.arity if command.arity > 0 else 1 << 62
-        self.write = "write" in command.flags
-        self.readonly = "readonly" in command.flags
-        # EXEC is skipped by the flag only because Redis feeds it by hand, after the commands it ran; so do we.
-        self.feeds_monitor = command.name == "exec" or not command.flags & {"skip_monitor", "admin"}
-        self.slowlogged = "skip_slowlog" not in command.flags
-        self.together = _TOGETHER.get(command.name)
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget the statistics."""
-        self.calls = 0
-        self.nanoseconds = 0
-        self.rejected = 0
-        self.failed = 0
-        self.histogram = [0] * 65  # calls by the bit length of their nanoseconds
-
-    def percentile(self, percent: float) -> float:
-        """Microseconds within which so many percent of the calls were done, to the precision of the histogram."""
-        wanted = self.calls * percent / 100
-        seen = 0
-        for bits, calls in enumerate(self.histogram):
-            seen += calls
-            if calls and seen >= wanted:
-                return float(1 << bits) / 1000
-        return 0.0
 
 
 class Dispatcher:
@@ -202,7 +143,12 @@ class Dispatcher:
             ):
                 self.current = entry
                 client.last_command = entry.name
-                if entry.together is not None and not server.observed and len(batch) > taken:
+                if (
+                    entry.together is not None
+                    and len(batch) > taken
+                    and batch[taken][:2] == argv[:2]  # which mostly tells already that there is no run
+                    and not server.observed
+                ):
                     answers = self._run_together(client, entry, batch, taken - 1, started)
                     if answers is not None:
                         out += answers
@@ -223,6 +169,17 @@ class Dispatcher:
                     entry.nanoseconds += ended - started
                     entry.histogram[(ended - started).bit_length()] += 1
                 started = ended
+            elif (
+                entry is not None
+                and client.queueing
+                and entry.queued
+                and not server.careful
+                and entry.minimum <= len(argv) <= entry.maximum
+            ):
+                reply = self._queue(client, entry, argv)
+                if reply is not None:
+                    out.append(reply)
+                    continue
             else:
                 reply = self.process(client, argv)
                 started = perf_counter_ns()
@@ -340,16 +297,10 @@ class Dispatcher:
         if server.pause.concerns(entry, client):
             server.pause.postpone(client)
             return None
-        if transaction is not None and entry.name not in _IMMEDIATE:
-            transaction.commands.append((entry.command, argv))
-            transaction.size += sum(map(len, argv))
-            if transaction.size > server.config.client_query_buffer_limit:
-                server.log.warning(
-                    f"Closing client id={client.id}: its transaction is over client-query-buffer-limit"
-                )
-                client.close(after_reply=False)
+        if transaction is not None and entry.name not in IMMEDIATE:
+            reply = self._queue(client, entry, argv)
+            if reply is None:
                 return None
-            reply: bytes | None = replies.QUEUED
         elif client.no_touch:
             server.keyspace.touching = False
             reply = self.call(client, entry, argv)
@@ -357,6 +308,20 @@ class Dispatcher:
         else:
             reply = self.call(client, entry, argv)
         return self._mind_reply_mode(client, reply)
+
+    def _queue(self, client: Client, entry: Entry, argv: list[bytes]) -> bytes | None:
+        """Keep a command for EXEC; None if the client asked for too much and was closed."""
+        transaction = client.transaction
+        assert transaction is not None
+        transaction.commands.append((entry.command, argv))
+        transaction.size += sum(map(len, argv))
+        if transaction.size > self.server.config.client_query_buffer_limit:
+            self.server.log.warning(
+                f"Closing client id={client.id}: its transaction is over client-query-buffer-limit"
+            )
+            client.close(after_reply=False)
+            return None
+        return replies.QUEUED
 
     def _subcommand_or_find(self, argv: list[bytes]) -> Entry:
         return self.table.get(argv[0]) or self.find(argv)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from ..commands.client import Client
     from .app import Server
-    from .dispatcher import Entry
+    from .entry import Entry
 
 
 class Pause:

@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .dispatcher import Entry
+    from .entry import Entry
 
 
 class Stats:

@@ -12,7 +12,7 @@ from .interpreter import ScriptError
 
 if TYPE_CHECKING:
     from ...server.app import Server
-    from ...server.dispatcher import Entry
+    from ...server.entry import Entry
     from .conversions import MakeTable
     from .scripting import Run
 

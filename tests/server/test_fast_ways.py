@@ -59,7 +59,7 @@ class Alone:
         )
         self.told: list[bytes] = []
         server.propagation.connect(self.told.append)
-        self.clients = [self._connect() for _ in range(3)]
+        self.clients = [self._connect() for _ in range(4)]
         server.careful = careful
 
     def _connect(self) -> Connection:
@@ -184,7 +184,9 @@ def test_batches_single_commands_and_the_careful_way_do_the_same(preparation, ba
     for at, way in enumerate(ways):
         way.send(0, command([b"XADD", b"a", b"7-7", b"f", b"v"]))
         for who, words in enumerate(preparation):
-            way.send(1 + who % 2, command(words))
+            way.send(
+                1 + who, command(words)
+            )  # what one that is blocked sends waits for the loop, not for a batch
         for batch in batches:
             encoded = [command(words) for run in batch for words in run]
             for data in [b"".join(encoded)] if at == 0 else encoded:
@@ -213,3 +215,21 @@ def test_a_single_command_of_a_plain_client_takes_the_short_way(monkeypatch):
     monkeypatch.setattr(alone.server.dispatcher, "run", None)
     alone.send(0, command([b"XADD", b"a", b"1-1", b"f", b"v"]))
     assert alone.clients[0].transport.written == [b"$3\r\n1-1\r\n"]
+
+
+def test_what_a_transaction_queues_takes_the_short_way(monkeypatch):
+    alone = Alone()
+    dispatcher = alone.server.dispatcher
+    careful = []
+    process = dispatcher.process
+    monkeypatch.setattr(
+        dispatcher, "process", lambda client, argv: careful.append(argv) or process(client, argv)
+    )
+    alone.send(
+        0,
+        b"".join(map(command, ([b"MULTI"], [b"XADD", b"a", b"1-1", b"f", b"v"], [b"GET", b"x"], [b"EXEC"]))),
+    )
+    assert careful == [[b"EXEC"]]
+    assert alone.clients[0].transport.written == [
+        b"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$3\r\n1-1\r\n$-1\r\n",
+    ]
