@@ -188,7 +188,9 @@ def _lock_step(
     """Send all but the first request, a pipeline of them to each socket at a time, for at most so many seconds."""
     at = begin = len(sockets) * pipeline
     if len(requests) < 2 * begin:
-        raise SystemExit(f"{len(requests)} requests are too few for {len(sockets)} clients, {pipeline} at a time")
+        raise SystemExit(
+            f"{len(requests)} requests are too few for {len(sockets)} clients, {pipeline} at a time"
+        )
     batches = [b"".join(requests[start : start + pipeline]) for start in range(0, len(requests), pipeline)]
     lasted: list[float] = []
     sent_at = [0.0] * len(sockets)

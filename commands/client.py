@@ -139,7 +139,7 @@ class Client:
         self.trusted = False
         self.in_exec = False
         self.close_asap = False
-        self.postponed = False  # by CLIENT PAUSE
+        self.postponed = False  # by CLIENT PAUSE, or until work is done in slices
         self.replica: Follower | None = None
         self.write_offset = 0
         self.deferred: list[bytes] = []  # push messages to follow the reply of the command it runs just now

@@ -95,6 +95,7 @@ def config_resetstat(client: Client, args: list[bytes]) -> bytes:
     """Start counting anew."""
     del args
     client.server.stats.reset()
+    client.server.keyspace.reset_statistics()
     return replies.OK
 
 

@@ -180,8 +180,10 @@ def xgroup_setid(client: Client, args: list[bytes]) -> bytes:
 def xgroup_destroy(client: Client, args: list[bytes]) -> bytes:
     """Remove a group: 1 or 0. Clients blocked on it look again and find it gone."""
     stream = _existing(client, args)
-    if stream.groups.pop(args[3], None) is None:
+    group = stream.groups.pop(args[3], None)
+    if group is None:
         return replies.ZERO
+    client.db.keyspace.graveyard.bury(group)
     _changed(client, args, b"xgroup-destroy")
     client.db.signal_ready(args[2])
     return replies.ONE
@@ -229,9 +231,23 @@ def xgroup_delconsumer(client: Client, args: list[bytes]) -> bytes:
     consumer = group.consumers.get(args[4])
     if consumer is None:
         return replies.ZERO
-    dropped = group.delete_consumer(consumer)
+    dropped = consumer.pending
+    if dropped and dropped == len(group.pel):
+        _replace(client, args, group)
+    else:
+        group.delete_consumer(consumer)
     _changed(client, args, b"xgroup-delconsumer")
     return replies.integer(dropped)
+
+
+def _replace(client: Client, args: list[bytes], group: Group) -> None:
+    """Delete a consumer that has all that is pending, by making the group anew without: that can be freed later."""
+    stream = _existing(client, args)
+    stream.groups[args[3]] = fresh = Group(group.last_id, group.entries_read)
+    for consumer in group.consumers.values():
+        if consumer.name != args[4]:
+            fresh.create_consumer(consumer.name, consumer.seen_ms, consumer.active_ms)
+    client.db.keyspace.graveyard.bury(group)
 
 
 # XGROUP HELP

@@ -120,8 +120,8 @@ def _memory(server: Server) -> Iterator[tuple[str, object]]:
     yield "mem_aof_buffer", aof_buffer_bytes(server)
     yield "mem_allocator", f"python-{platform.python_version()}"
     yield "active_defrag_running", 0
-    yield "lazyfree_pending_objects", 0
-    yield "lazyfreed_objects", 0
+    yield "lazyfree_pending_objects", server.keyspace.graveyard.pending
+    yield "lazyfreed_objects", server.keyspace.graveyard.freed
 
 
 def _scripting_memory(server: Server) -> Iterator[tuple[str, object]]:

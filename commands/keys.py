@@ -71,7 +71,7 @@ def del_(client: Client, args: list[bytes]) -> bytes:
     arguments=syntax.UNLINK,
 )
 def unlink(client: Client, args: list[bytes]) -> bytes:
-    """The same as DEL here; Redis frees the memory in another thread."""
+    """The same as DEL: what is big is freed later in either case (``storage.freeing``)."""
     return _delete_all(client, args)
 
 

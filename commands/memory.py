@@ -36,6 +36,7 @@ _COLLECTION: Final = 250
 _GROUP: Final = 1200
 _CONSUMER: Final = 400
 _PENDING: Final = 60 + 100 + 16  # the ID's text, its slot in the PEL, two places in lists
+_SAMPLES: Final = 5  # of nested values, unless SAMPLES says something else
 # More keys than that are estimated from the first so many: INFO must not stop a big server.
 _LOOKED_AT: Final = 20_000
 
@@ -114,11 +115,11 @@ def _database_bytes(db: Database) -> int:
     return size * count // looked_at + len(db.expires) * _EXPIRY_ENTRY
 
 
-def key_bytes(name: bytes, value: Value) -> int:
-    """About the bytes of one key with its value."""
+def key_bytes(name: bytes, value: Value, samples: int = _SAMPLES) -> int:
+    """About the bytes of one key with its value, of a stream's chunks looking at so many; 0: at all."""
     size = _KEY_ENTRY + _BYTES_OBJECT + len(name)
     if type(value) is Stream:
-        return size + _STREAM + value.payload_bytes + sum(map(_group_bytes, value.groups.values()))
+        return size + _STREAM + value.estimated_bytes(samples) + sum(map(_group_bytes, value.groups.values()))
     if isinstance(value, Collection):
         return size + _COLLECTION + value.payload_bytes
     assert type(value) is bytes
@@ -145,16 +146,18 @@ container("MEMORY", since="4.0.0", group="server", summary="A container for memo
     arguments=syntax.MEMORY_USAGE,
 )
 def memory_usage(client: Client, args: list[bytes]) -> bytes:
-    """Bytes, or null for a missing key. SAMPLES is checked and means nothing: there are no nested values."""
+    """Bytes, or null for a missing key."""
+    samples = _SAMPLES
     for position in range(3, len(args), 2):
         if args[position].upper() != b"SAMPLES" or position + 1 == len(args):
             raise ReplyError(SYNTAX)
-        if parse_integer(args[position + 1]) < 0:
+        samples = parse_integer(args[position + 1])
+        if samples < 0:
             raise ReplyError(SYNTAX)
     value = client.db.peek(args[2])
     if value is None:
         return replies.null(client.resp)
-    return replies.integer(key_bytes(args[2], value))
+    return replies.integer(key_bytes(args[2], value, samples))
 
 
 # MEMORY STATS

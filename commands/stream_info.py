@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
@@ -15,12 +14,11 @@ from ..storage.stream_id import MAX_ID
 from .arguments import parse_integer
 from .groups import no_consumer_group
 from .older_counters import lag_of
+from .settling import settle_all
 from .syntax import streams as syntax
 from .table import command, container, key
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ..storage.blocks import Consumer
     from ..storage.group import Group
     from .client import Client
@@ -73,6 +71,7 @@ def _known(number: int | None, resp: int) -> bytes:
 )
 def xinfo_stream(client: Client, args: list[bytes]) -> bytes:
     """Counters and the outermost entries; with FULL the entries, groups, consumers and what is pending."""
+    settle_all(client, args[2])
     stream = _existing(client, args)
     resp = client.resp
     if len(args) == 3:
@@ -116,7 +115,7 @@ def _counters(client: Client, stream: Stream) -> list[tuple[bytes, bytes]]:
     found = [
         (b"length", replies.integer(stream.length)),
         (b"radix-tree-keys", replies.integer(stream.nodes)),
-        (b"radix-tree-nodes", replies.integer(_radix_tree_nodes(stream))),
+        (b"radix-tree-nodes", replies.integer(stream.radix_tree_nodes)),
         (b"last-generated-id", _id(stream.last_id)),
         (b"max-deleted-entry-id", _id(stream.max_deleted_id)),
         (b"entries-added", replies.integer(stream.entries_added)),
@@ -137,25 +136,6 @@ def _idempotency(client: Client, stream: Stream) -> list[tuple[bytes, bytes]]:
         (b"iids-added", replies.integer(state.added)),
         (b"iids-duplicates", replies.integer(state.duplicates)),
     ]
-
-
-def _radix_tree_nodes(stream: Stream) -> int:
-    """How many nodes Redis' radix tree has for the first IDs of its macro nodes."""
-    if not stream.nodes:
-        return 1
-    keys = [node.first_id.to_bytes(16, "big") for node in stream._nodes.known]  # noqa: SLF001 - it has no other reader
-    return _tree_size(keys, 0)
-
-
-def _tree_size(keys: Sequence[bytes], depth: int) -> int:
-    """Nodes of a compressed trie for distinct 16-byte keys, ascending, that agree in their first ``depth`` bytes."""
-    if len(keys) == 1:
-        return 1 if depth == 16 else 2
-    common = depth
-    while keys[0][common] == keys[-1][common]:
-        common += 1
-    branches = [list(some) for _, some in groupby(keys, key=lambda key: key[common])]
-    return (common > depth) + 1 + sum(_tree_size(some, common + 1) for some in branches)
 
 
 def _full_group(client: Client, stream: Stream, name: bytes, group: Group, count: int | None) -> bytes:

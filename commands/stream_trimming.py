@@ -9,6 +9,7 @@ from ..storage import stream_id
 from ..storage.references import forget, holders, trim_acked_before, trim_acked_to_length
 from .arguments import parse_integer
 from .older_replicas import IDMP_SINCE, POLICIES_SINCE, needs_older
+from .settling import settle_all, settle_for_trimming
 from .stream_ids import parse_id, parse_new_id
 
 if TYPE_CHECKING:
@@ -185,6 +186,11 @@ def parse_add_or_trim(client: Client, args: list[bytes], *, adding: bool) -> Add
             raise ReplyError(LIMIT_WITHOUT_TILDE)
     elif options.approximate:
         options.limit = _default_limit(client.server.config.stream_node_max_entries)
+    if options.policy == b"ACKED" and options.approximate:
+        settle_all(client, args[1])
+    elif options.strategy is not None:
+        by_length = options.strategy == b"MAXLEN"
+        settle_for_trimming(client, args[1], by_length, options.threshold, options.limit)
     if options.policy is not None or options.producer:
         options.tells_older = needs_older(client, IDMP_SINCE if options.producer else POLICIES_SINCE)
     return options

@@ -12,6 +12,7 @@ from ..storage.stream_id import MAX_ID, encode
 from .arguments import Arguments, parse_integer
 from .idempotency import answer_duplicate
 from .older_replicas import add_or_trim
+from .settling import settle_up_to
 from .stream_ids import parse_id, parse_ids, parse_interval, parse_new_id
 from .stream_trimming import parse_add_or_trim
 from .syntax import streams as syntax
@@ -286,7 +287,9 @@ def xdel(client: Client, args: list[bytes]) -> bytes:
     stream = client.write_value(name, Stream)
     if stream is None:
         return replies.ZERO
-    deleted = sum(map(stream.delete, parse_ids(args[2:])))
+    ids = parse_ids(args[2:])
+    settle_up_to(client, name, ids)
+    deleted = sum(map(stream.delete, ids))
     if deleted:
         _changed(client, name, b"xdel", deleted)
         client.propagate(args)

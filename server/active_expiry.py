@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ..storage.keyspace import Database
     from .app import Server
 
-_AT_ONCE: Final = 1000
+_AT_ONCE: Final = 32
 
 
 class ActiveExpiry:
@@ -30,19 +30,25 @@ class ActiveExpiry:
 
     def run(self, seconds: float) -> None:
         """Drop what is past its time, for so many seconds at most."""
+        until = time.perf_counter() + seconds
+        while self.step() and time.perf_counter() < until:
+            pass
+
+    def step(self) -> bool:
+        """Drop a few keys and fields that are past their time; False when there are no more."""
         server = self.server
         if not self.enabled or server.loading:
-            return
-        until = time.perf_counter() + seconds
-        for db in server.keyspace.databases:
-            if db.expires or db.field_due:
-                self._running = True
-                try:
-                    while _expire_some(db) and time.perf_counter() < until:
-                        pass
-                finally:
-                    self._running = False
+            return False
+        self._running = True
+        try:
+            goes_on = False
+            for db in server.keyspace.databases:
+                if db.expires or db.field_due:
+                    goes_on |= _expire_some(db)
+        finally:
+            self._running = False
         server.finish_unit()
+        return goes_on
 
     def _propagate_key(self, db: Database, key: bytes) -> None:
         name = b"UNLINK" if self.server.config.lazyfree_lazy_expire else b"DEL"

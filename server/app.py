@@ -41,6 +41,7 @@ from .pause import Pause
 from .persistence import Persistence
 from .propagation import Propagation
 from .replication import Replication
+from .slices import Slices
 from .snapshots import Snapshots
 from .stats import Stats
 
@@ -120,6 +121,7 @@ class Server:
         self.active_expiry = ActiveExpiry(self)
         self.cron_paused = False  # by DEBUG PAUSE-CRON
         self.pause = Pause(self)
+        self.slices = Slices(self)
         self._client_ids = 0
         self.propagation = Propagation()
         self.dispatcher = Dispatcher(self)
@@ -155,6 +157,8 @@ class Server:
     async def serve(self, on_ready: Callable[[], None] | None = None) -> None:
         """The whole life, on the running loop; ``on_ready`` is called once clients can be served."""
         self.loop = asyncio.get_running_loop()
+        graveyard = self.keyspace.graveyard
+        graveyard.on_buried = lambda: self.slices.start(graveyard.step)
         if self.handles_signals:
             self._handle_signals()
         self.loop.set_exception_handler(self._on_bug)
@@ -236,6 +240,7 @@ class Server:
         # As from Redis they get the end of the connection, upon which their libraries connect again; no error reply.
         self.blocking.stop()
         self.pause.stop()
+        self.slices.stop()
         self.replication.stop()
         # From here on nobody runs a command; replies that wait for the AOF still leave.
         for client in list(self.clients.values()):
@@ -439,9 +444,12 @@ class Server:
         now = self.clock.tick()
         self.keyspace.now = now
         self.stats.sample(int(self.loop.time() * 1000))
-        self.active_expiry.run(_EXPIRING_SECONDS)
+        if self.active_expiry.step():
+            self.slices.start(self.active_expiry.step)
         if self.keyspace.idempotent and not self.loading:
             self.keyspace.expire_idempotent()
+        if self.keyspace.behind:
+            self.slices.when_idle(self.keyspace.settle_some)
         self.persistence.cron()
         self.snapshots.cron()
         self.replication.cron()
@@ -496,6 +504,7 @@ class Server:
         self.tracking.remove(client)
         self.monitors.discard(client)
         self.pause.forget(client)
+        self.slices.forget(client)
         self.update_observed()
 
     def update_observed(self) -> None:

@@ -160,7 +160,10 @@ class Connection(Client, asyncio.Protocol):
                 else:
                     self.transport.write(reply)  # type: ignore[union-attr]
             else:
-                self._end_run(batch, reply, 1)
+                taken = 0 if self.postponed else 1
+                stats.commands_processed += taken - 1
+                self.total_commands += taken - 1
+                self._end_run(batch, reply, taken)
         elif batch:
             self._run(batch)
         if parser.error is not None:

@@ -15,6 +15,7 @@ from ..commands.compat import known_commands
 from ..commands.denials import refusal as denied
 from ..commands.monitor import monitor_line
 from ..commands.older import handler_of
+from ..commands.settling import PutOff
 from ..commands.table import REGISTRY, keys_of, subcommands_of
 from ..protocol import replies
 from ..protocol.errors import ReplyError, shown, wrong_arity
@@ -159,7 +160,7 @@ class Dispatcher:
                 try:
                     reply = entry.handler(client, argv)
                 except Exception as error:  # noqa: BLE001 - whatever it is, it ends here
-                    reply = self._failed(entry, error)
+                    reply = self._failed(client, entry, error)
                 ended = perf_counter_ns()
                 # As `_finish`, of which this is the usual case.
                 if reply is None or server.observed or ended - started >= server.slow_nanoseconds:
@@ -216,7 +217,7 @@ class Dispatcher:
         try:
             reply = entry.handler(client, argv)
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends here
-            reply = self._failed(entry, error)
+            reply = self._failed(client, entry, error)
         nanoseconds = perf_counter_ns() - started
         if reply is None or nanoseconds >= server.slow_nanoseconds:
             reply = self._finish(client, entry, argv, reply, nanoseconds)
@@ -307,7 +308,7 @@ class Dispatcher:
             server.keyspace.touching = True
         else:
             reply = self.call(client, entry, argv)
-        return self._mind_reply_mode(client, reply)
+        return None if client.postponed else self._mind_reply_mode(client, reply)
 
     def _queue(self, client: Client, entry: Entry, argv: list[bytes]) -> bytes | None:
         """Keep a command for EXEC; None if the client asked for too much and was closed."""
@@ -412,13 +413,16 @@ class Dispatcher:
         try:
             reply = entry.handler(client, argv)
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends here
-            reply = self._failed(entry, error)
+            reply = self._failed(client, entry, error)
         self.current = outer
         return self._finish(client, entry, argv, reply, perf_counter_ns() - started)
 
-    def _failed(self, entry: Entry, error: Exception) -> bytes:
-        """The reply to a command whose handler raised something."""
+    def _failed(self, client: Client, entry: Entry, error: Exception) -> bytes | None:
+        """The reply to a command whose handler raised something; None if it is only put off."""
         server = self.server
+        if isinstance(error, PutOff):
+            server.slices.hold(client, error.step)
+            return None
         entry.failed += 1
         if isinstance(error, ReplyError):
             server.stats.count_error(error.text)
@@ -435,6 +439,8 @@ class Dispatcher:
     ) -> bytes | None:
         """Count a command that was run, and let those see it who watch."""
         server = self.server
+        if client.postponed:
+            return None
         if server.observed and not server.blocking.resuming:
             # A command that blocks is seen when it blocks, in its own words, and not again when it is served.
             self._observe(client, entry, argv)

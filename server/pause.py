@@ -79,6 +79,6 @@ class Pause:
 
     def forget(self, client: Client) -> None:
         """The client's connection is gone."""
-        if client.postponed:
+        if client in self.postponed:
             self.postponed.remove(client)
             client.postponed = False

@@ -14,6 +14,7 @@ from weakref import WeakSet
 from . import events
 from .collection import Collection
 from .deadlines import Deadlines
+from .freeing import Graveyard
 from .hash import Hash
 from .idempotency import Idempotency
 from .libraries import Libraries
@@ -51,6 +52,8 @@ class Keyspace:
         idempotency_defaults: duration (seconds) and maxsize that new streams have.
         limits: up to which sizes collections have compact forms.
         libraries: the source code of function libraries.
+        graveyard: what is big and gone, to be freed piece by piece.
+        behind: streams whose macro nodes are far from known; the server accounts for them when it is idle.
         hits, misses, expired, expired_fields: INFO keyspace_hits, keyspace_misses, expired_keys, expired_subkeys.
         on_event: told of (database index, event, key, fields of a hash it is about), for keyspace notifications.
         on_expired: told of every key that is dropped because of its time, to propagate it.
@@ -60,11 +63,13 @@ class Keyspace:
     """
 
     __slots__ = (
+        "behind",
         "databases",
         "dirty",
         "expired",
         "expired_fields",
         "expiring",
+        "graveyard",
         "hides_expired",
         "hits",
         "idempotency_defaults",
@@ -99,6 +104,8 @@ class Keyspace:
         self.idempotency_defaults = (100, 100)
         self.limits = Limits()
         self.libraries = Libraries()
+        self.graveyard = Graveyard()
+        self.behind: WeakSet[Stream] = WeakSet()
         self.on_event: Callable[[int, bytes, bytes, Sequence[bytes]], None] | None = None
         self.on_expired: Callable[[Database, bytes], None] | None = None
         self.on_field_expired: Callable[[Database, bytes, bytes], None] | None = None
@@ -112,6 +119,10 @@ class Keyspace:
         """Tell subscribers of an event, and of the fields of a hash it is about, if its class is switched on."""
         if self.notify_mask & event_class and self.on_event is not None:
             self.on_event(database.index, event, key, fields)
+
+    def reset_statistics(self) -> None:
+        """Count hits, misses, what expired and what was freed from zero on."""
+        self.hits = self.misses = self.expired = self.expired_fields = self.graveyard.freed = 0
 
     def idempotency_of(self, stream: Stream) -> Idempotency:
         """What a stream remembers of producers; made at its first use, and then looked after."""
@@ -144,6 +155,13 @@ class Keyspace:
                 state.expire(self.now)
             if not state.producers:
                 self.idempotent.discard(state)
+
+    def settle_some(self) -> bool:
+        """Account for a few entries of a stream that is behind with that; False when none is."""
+        stream = next(iter(self.behind), None)
+        if stream is not None and not stream.settle_some():
+            self.behind.discard(stream)
+        return stream is not None
 
     def flush(self, databases: Iterable[Database]) -> int:
         """Take all keys out of some databases; returns how many there were."""
@@ -178,7 +196,10 @@ class Keyspace:
         for mine, fresh in zip(self.databases, other.databases, strict=True):
             self.swap(mine, fresh)
         self.idempotent = other.idempotent
+        self.behind = other.behind
         self.libraries.take_over(other.libraries)
+        other.graveyard = self.graveyard
+        other.clear()
         if self.on_flushed is not None:
             self.on_flushed()
 
@@ -320,7 +341,9 @@ class Database:
         self.accessed[key] = keyspace.now
         if self.scan_order is not None:
             self.scan_order.add(key)
-        if type(value) is Hash and value.times is not None and (first := value.times.first()) is not None:
+        if type(value) is Stream:
+            value.join(keyspace.behind, keyspace.graveyard)
+        elif type(value) is Hash and value.times is not None and (first := value.times.first()) is not None:
             self.field_due.bring_forward(key, first[0])
         if self.awaited:
             self.signal_ready(key)
@@ -345,6 +368,9 @@ class Database:
             self.signal_ready(key)
         if self.raw:
             self.raw.discard(key)
+        before = self.entries[key]
+        if type(before) is not bytes and before is not value:
+            self.keyspace.graveyard.bury(before)
         self.entries[key] = value
         self.accessed[key] = self.keyspace.now
 
@@ -369,10 +395,15 @@ class Database:
             keyspace.notify(events.TYPE_CHANGED, b"type_changed", key, self)
 
     def remove(self, key: bytes) -> Value | None:
-        """Take a key away and return its value, or None if there was none. Clients waiting for it are signalled."""
+        """Take a key away and return its value, or None if there was none. Clients waiting for it are signalled.
+
+        Who goes on using the value keeps it; else it is freed.
+        """
         value = self.entries.pop(key, None)
         if value is None:
             return None
+        if type(value) is not bytes:
+            self.keyspace.graveyard.bury(value)
         if self.expires:
             self.expires.pop(key, None)
         self.accessed.pop(key, None)
@@ -393,6 +424,11 @@ class Database:
         for key in self.awaited:
             if key in gone:
                 self.signal_ready(key)
+        bury = self.keyspace.graveyard.bury
+        bury(gone, len(gone))
+        for other in (self.expires, self.due, self.field_due, self.accessed, self.raw, self.scan_order):
+            if other:
+                bury(other, 0)
         self.entries = {}
         self.expires = {}
         self.due = []

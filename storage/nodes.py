@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from itertools import pairwise, repeat
+from operator import add
 from typing import TYPE_CHECKING, Final
 
 import hiredis
 
+from .radix_tree import shared_bytes
 from .stream_id import MAX_U64
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from .chunk import Chunk
 
@@ -27,6 +30,14 @@ _EMPTY_NODE_BYTES: Final = 7
 # The flags of an entry, and the terminator of the master entry: small integers.
 _SMALL_INTEGER_BYTES: Final = 2
 _ZERO: Final = 0x30
+_MINUS: Final = 0x2D
+_LENGTHS: Final = {b"$%d" % length: length for length in range(1024)}
+# By the number of digits: up to which integer it takes so many bytes, and how many above.
+_DIGITS: Final = (
+    (b"", 0, 0), (b"9", 2, 2), (b"99", 2, 2), (b"127", 2, 3), (b"4095", 3, 4), (b"32767", 4, 5), (b"999999", 5, 5),
+    (b"8388607", 5, 6), (b"99999999", 6, 6), (b"999999999", 6, 6), (b"2147483647", 6, 10),
+    *[(b"9" * digits, 10, 10) for digits in range(11, 19)],
+)  # fmt: skip
 _REMEMBERED: Final = 1 << 14  # words
 _REMEMBERED_BYTES: Final = 12  # longer ones seldom come again
 
@@ -61,14 +72,6 @@ class Node:
             + _SMALL_INTEGER_BYTES
         )
 
-    def has_room(self, payload: int, max_bytes: int, max_entries: int) -> bool:
-        """Whether Redis would put an entry with so many bytes of fields and values here."""
-        live, deleted = self.live, self.deleted
-        if live + deleted < 128:
-            return live + deleted < max_entries and self.size + payload + 4 < max_bytes
-        counters = integer_size(live) + integer_size(deleted)
-        return live + deleted < max_entries and self.size + payload + counters < max_bytes
-
     def id_size(self, ms: int, seq: int) -> int:
         """Bytes of an entry's flags and of its ID, which is kept relative to the node's first."""
         ms -= self.first_id >> 64
@@ -94,22 +97,41 @@ class Node:
 class Nodes:
     """The nodes of one stream, as far as they are known.
 
+    Attributes:
+        known: those that are known, to be changed by the methods.
+        shared: with how many bytes the first ID of each, but for the first, begins as the one before (``radix_tree``).
+        accounted: the last ID that they hold.
+        max_bytes, max_entries: the limits for entries that are added.
+
     Invariants: ``known`` is in ID order and covers exactly the entries (deleted ones too) up to the ID
     ``accounted``; no entry above it was ever deleted, for deleting settles first. Only the last known node can still
     gain entries, so its counters may change only when nothing is pending.
     """
 
-    __slots__ = ("accounted", "known", "max_bytes", "max_entries")
+    __slots__ = ("accounted", "known", "max_bytes", "max_entries", "shared")
 
     def __init__(self, max_bytes: int, max_entries: int) -> None:
         self.max_bytes = max_bytes
         self.max_entries = max_entries
         self.accounted = -1
         self.known: list[Node] = []
+        self.shared = bytearray()
 
     def clear(self) -> None:
         """All nodes were removed, and all entries with them."""
         self.known = []
+        self.shared = bytearray()
+
+    def forget_first(self, number: int) -> None:
+        """So many nodes were removed, and all entries in them."""
+        del self.known[:number]
+        del self.shared[:number]
+
+    def adopt(self, nodes: list[Node]) -> None:
+        """Take nodes that were found in a file, which hold all entries, for what they are."""
+        self.known = nodes
+        self.shared = bytearray(shared_bytes(one.first_id, other.first_id) for one, other in pairwise(nodes))
+        self.accounted = nodes[-1].last_id if nodes else -1
 
     def settle(self, chunks: list[Chunk], stream_id: int) -> None:
         """Account until the node that holds an entry can no longer gain any (or nothing is pending)."""
@@ -137,6 +159,17 @@ class Nodes:
         for chunk in self._pending(chunks):
             self._account(chunk, sizes)
 
+    def pending(self, chunks: list[Chunk]) -> int:
+        """How many chunks hold entries that are not accounted for."""
+        return len(chunks) - bisect_right(chunks, self.accounted, key=_last_id_of_chunk)
+
+    def settle_chunk(self, chunks: list[Chunk]) -> bool:
+        """Account for one chunk; False if at most one is left, which may be the one that grows."""
+        pending = self.pending(chunks)
+        if pending > 1:
+            self._account(chunks[-pending])
+        return pending > 2
+
     def remove(self, stream_id: int) -> None:
         """One live entry, settled before, was deleted; a node without live entries goes."""
         index = bisect_right(self.known, stream_id, key=_first_id) - 1
@@ -145,12 +178,17 @@ class Nodes:
         node.deleted += 1
         if not node.live:
             del self.known[index]
+            if 0 < index < len(self.shared):
+                self.shared[index - 1] = min(self.shared[index - 1 : index + 1])
+            if self.shared:
+                del self.shared[min(index, len(self.shared) - 1)]
 
     def copy(self) -> Nodes:
         """Independent counters."""
         twin = Nodes(self.max_bytes, self.max_entries)
         twin.accounted = self.accounted
         twin.known = [node.copy() for node in self.known]
+        twin.shared = self.shared[:]
         return twin
 
     def _pending(self, chunks: list[Chunk]) -> Iterator[Chunk]:
@@ -161,45 +199,113 @@ class Nodes:
 
     def _account(self, chunk: Chunk, sizes: _Sizes | None = None) -> None:
         """Place the pending entries of a chunk; ``sizes`` spares work where many follow each other."""
-        if sizes is None:
-            sizes = _Sizes()
         start = chunk.position(self.accounted + 1)
-        stop = len(chunk)
-        reader = hiredis.Reader()
-        reader.feed(bytes(chunk.data[chunk.offsets[start] :]))
-        gets = reader.gets
         max_bytes = self.max_bytes
         if not 0 < max_bytes <= _NODE_BYTES_CAP:
             max_bytes = _NODE_BYTES_CAP
         max_entries = self.max_entries or 1 << 62
         known = self.known
-        node = known[-1] if known else None
-        fields = None if node is None else node.fields
-        first_ms, first_seq = (0, 0) if node is None else (node.first_id >> 64, node.first_id & MAX_U64)
-        for ms, seq in zip(chunk.ms[start:stop], chunk.seq[start:stop], strict=True):
-            words: list[bytes] = gets()[1]
-            names = words[::2]
-            if node is not None and names == fields:
-                size, payload, elements = node.count_size, node.names_payload, words[1::2]
+        node = known[-1] if known else Node(0, [], None)
+        live, deleted, used = node.live, node.deleted, node.size
+        first_ms, first_seq = node.first_id >> 64, node.first_id & MAX_U64
+        # Up to which number of entries the counters that close a node take four bytes.
+        plain = min(max_entries, 128) - deleted if known else 0
+        last_names: list[bytes] | None = None
+        common = names_payload = 0
+        measured = zip(
+            *_measure(chunk, start, sizes or _Sizes()), chunk.ms[start:], chunk.seq[start:], strict=True
+        )
+        for position, (names, size, payload, ms, seq) in enumerate(measured, start):
+            if names is not last_names:
+                last_names = names
+                alike = names == node.fields
+                common = node.count_size if alike else _names_size(names)
+                names_payload = node.names_payload if alike else sum(map(len, names))
+            if live >= plain:
+                counters = integer_size(live) + integer_size(deleted)
+                is_full = not known or live + deleted >= max_entries
             else:
-                size, payload, elements = integer_size(len(names)) + integer_size(len(words) + 4), 0, words
-            for word in elements:
-                length = len(word)
-                payload += length
-                # What may be an integer begins with a digit or "-" and comes before ":"; most text does not.
-                size += length + 2 if length < 64 and word >= b":" else sizes[word]
-            if node is None or not node.has_room(payload, max_bytes, max_entries):
+                counters, is_full = 4, False
+            if is_full or used + names_payload + payload + counters >= max_bytes:
+                if position > start:
+                    node.live, node.size, node.last_id = live, used, chunk.id_at(position - 1)
                 node = Node(ms << 64 | seq, names, node)
-                first_ms, first_seq = ms, seq
+                if known:
+                    self.shared.append(shared_bytes(known[-1].first_id, node.first_id))
                 known.append(node)
-                fields = node.fields
-                size = node.count_size + sum(map(element_size, words[1::2]))
-            after = ms - first_ms
-            # As id_size says, for the usual case.
-            node.size += size + (6 if seq == first_seq and 0 <= after <= 127 else node.id_size(ms, seq))
-            node.live += 1
-            node.last_id = ms << 64 | seq
-        self.accounted = chunk.id_at(stop - 1)
+                live, deleted, used = 0, 0, node.size
+                first_ms, first_seq = ms, seq
+                plain = min(max_entries, 128)
+                common, names_payload = node.count_size, node.names_payload
+            later, further = ms - first_ms, seq - first_seq
+            # As id_size says, for the usual cases.
+            if later <= 127 and -4096 <= further <= 127:
+                used += size + common + (6 if further >= 0 else 7)
+            else:
+                used += size + common + node.id_size(ms, seq)
+            live += 1
+        node.live, node.size = live, used
+        node.last_id = self.accounted = chunk.id_at(-1)
+
+
+def _measure(chunk: Chunk, start: int, sizes: _Sizes) -> tuple[Iterable[list[bytes]], list[int], list[int]]:
+    """Of each entry from a position on: its field names, and of its values the bytes in a listpack and their own."""
+    data = bytes(chunk.data[chunk.offsets[start] :])
+    number = len(chunk) - start
+    found = _measure_columns(data, number, sizes)
+    if found is not None:
+        return found
+    reader = hiredis.Reader()
+    reader.feed(data)
+    entries: list[list[bytes]] = [reader.gets()[1] for _ in range(number)]
+    values = [words[1::2] for words in entries]
+    return (
+        [words[::2] for words in entries],
+        [sum(map(sizes.__getitem__, some)) for some in values],
+        [sum(map(len, some)) for some in values],
+    )
+
+
+def _measure_columns(
+    data: bytes, number: int, sizes: _Sizes
+) -> tuple[Iterable[list[bytes]], list[int], list[int]] | None:
+    """As ``_measure`` for entries that all have the same field names, and no line end in any value; else None.
+
+    Then each has the same number of lines, and every word stands where it is expected. That headers tell the lengths
+    of those lines is the proof, from word to word: the first line of an entry is where the one before it ended.
+    """
+    lines = data.split(b"\r\n")
+    step, odd = divmod(len(lines) - 1, number)
+    if odd or step < 8 or lines[3::step].count(b"*%d" % (step // 2 - 2)) != number:
+        return None
+    total, payload = [0] * number, [0] * number
+    for at in range(5, step, 4):
+        name = lines[at]
+        if lines[at::step].count(name) != number or lines[at - 1 :: step].count(b"$%d" % len(name)) != number:
+            return None
+        values = lines[at + 2 :: step]
+        lengths = list(map(len, values))
+        if list(map(_LENGTHS.get, lines[at + 1 :: step])) != lengths:
+            return None
+        payload = list(map(add, payload, lengths))
+        # What may be an integer begins with a digit or "-" and comes before ":"; most text does not.
+        total = list(
+            map(
+                add,
+                total,
+                [
+                    size + 2 if size < 64 and value >= b":" else sizes[value]
+                    for value, size in zip(values, lengths, strict=True)
+                ],
+            )
+        )
+    return repeat(lines[5:step:4], number), total, payload
+
+
+def _names_size(names: list[bytes]) -> int:
+    """Bytes of the names and counts of an entry whose names are not those of its node."""
+    number = len(names)
+    return integer_size(number) + integer_size(2 * number + 4) + sum(map(element_size, names))
 
 
 def integer_size(value: int) -> int:
@@ -220,9 +326,11 @@ def integer_size(value: int) -> int:
 def element_size(word: bytes) -> int:
     """Bytes of a string in a listpack; what looks like an integer is kept as one."""
     size = len(word)
-    if 0 < size < 5 and word.isdigit() and (word[0] != _ZERO or size == 1):
-        return 2 if size < 3 else integer_size(int(word))
-    if size < 21 and _INTEGER.match(word):
+    if 0 < size < 19 and word.isdigit():
+        if word[0] != _ZERO or size == 1:
+            greatest, bytes_, more = _DIGITS[size]
+            return bytes_ if word <= greatest else more
+    elif 0 < size < 21 and (word[0] == _MINUS or size > 18) and _INTEGER.match(word):
         value = int(word)
         if -(1 << 63) <= value < 1 << 63:
             return integer_size(value)

@@ -9,25 +9,28 @@ from bisect import bisect_right
 from itertools import accumulate, islice, pairwise, repeat
 from typing import TYPE_CHECKING, Final
 
+from .accounting import FAR, Accounting
 from .chunk import MAX_BYTES, MAX_ENTRIES, Chunk
 from .nodes import Nodes
-from .stream_id import MAX_ID, MAX_U64, encode
+from .stream_id import MAX_U64, encode
 from .trimming import Trimming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from weakref import WeakSet
 
+    from .freeing import Graveyard
     from .group import Group
     from .idempotency import Idempotency
-    from .nodes import Node
 
 NODE_MAX_BYTES: Final = 4096
 NODE_MAX_ENTRIES: Final = 100
+_SAMPLES: Final = 64  # chunks
 # Formatting a number costs more than the rest of an ID.
 _SEQ_ENDS: Final = tuple(b"%d\r\n" % seq for seq in range(256))
 
 
-class Stream(Trimming):
+class Stream(Accounting, Trimming):
     """One stream value.
 
     Attributes:
@@ -41,9 +44,12 @@ class Stream(Trimming):
     """
 
     __slots__ = (
+        "__weakref__",
+        "_behind",
         "_chunks",
         "_cursor",
         "_firsts",
+        "_graveyard",
         "_nodes",
         "_prefix",
         "_prefix_base",
@@ -74,6 +80,8 @@ class Stream(Trimming):
         # The last chunk while it may grow; its data is a bytearray.
         self._tail: Chunk | None = None
         self._nodes = Nodes(NODE_MAX_BYTES, NODE_MAX_ENTRIES)
+        self._behind: WeakSet[Stream] | None = None
+        self._graveyard: Graveyard | None = None
         # Where the last take_after ended: (ID, chunk index, position of the next entry).
         self._cursor = (-1, 0, 0)
         # "*2\r\n$15\r\n1700000000000-", right for this ms and sequences of one length: start <= seq < end.
@@ -82,6 +90,18 @@ class Stream(Trimming):
         self._prefix_base = -1 << 64
         self._prefix_start = 0
         self._prefix_end = 0
+
+    def join(self, behind: WeakSet[Stream], graveyard: Graveyard) -> None:
+        """Let somebody else do what would take long.
+
+        Args:
+            behind: takes the stream when many entries wait to be accounted for: ``settle_some`` is to be called.
+            graveyard: takes what trimming cuts off.
+        """
+        self._behind = behind
+        self._graveyard = graveyard
+        if self.is_behind:
+            behind.add(self)
 
     # Adding
 
@@ -175,6 +195,8 @@ class Stream(Trimming):
         self._tail = chunk = Chunk()
         self._chunks.append(chunk)
         self._firsts.append(stream_id)
+        if not len(self._chunks) % FAR and self._behind is not None:
+            self._behind.add(self)
         return chunk
 
     def _remember_prefix(self, ms: int, seq: int) -> None:
@@ -341,8 +363,15 @@ class Stream(Trimming):
 
     @property
     def payload_bytes(self) -> int:
-        """About the bytes that the entries take, for MEMORY USAGE; the groups are not counted."""
-        return sum([len(chunk.data) + 21 * len(chunk) + 400 for chunk in self._chunks])
+        """About the bytes that the entries take; the groups are not counted."""
+        return self.estimated_bytes(_SAMPLES)
+
+    def estimated_bytes(self, samples: int) -> int:
+        """About the bytes that the entries take, judged by so many chunks; 0: by all."""
+        chunks = self._chunks
+        some = chunks[:: -(-len(chunks) // samples)] if chunks and samples else chunks
+        size = sum([len(chunk.data) + 21 * len(chunk) + 400 for chunk in some])
+        return size * len(chunks) // len(some) if some else 0
 
     def _seek(self, stream_id: int) -> tuple[int, int]:
         """Chunk index and position of the first entry whose ID is not smaller; past all: (number of chunks, 0)."""
@@ -385,7 +414,7 @@ class Stream(Trimming):
     def _rank(self, stream_id: int) -> int:
         """How many entries have smaller IDs."""
         index, position = self._seek(stream_id)
-        return sum(map(len, self._chunks[:index])) + position
+        return sum([len(chunk.ms) for chunk in self._chunks[:index]]) + position
 
     def _cut_left(self, number: int, removed_ids: list[bytes] | None) -> None:
         """Drop the oldest entries."""
@@ -396,8 +425,11 @@ class Stream(Trimming):
         chunks = self._chunks
         left = number
         whole = 0
-        while whole < len(chunks) and left >= len(chunks[whole]):
-            left -= len(chunks[whole])
+        for chunk in chunks:
+            size = len(chunk.ms)
+            if left < size:
+                break
+            left -= size
             whole += 1
         self._drop_chunks(0, whole)
         if left:
@@ -409,42 +441,13 @@ class Stream(Trimming):
     def _drop_chunks(self, start: int, stop: int) -> None:
         if stop == len(self._chunks):
             self._tail = None
+        if self._graveyard is not None and stop - start > FAR:
+            self._graveyard.bury(self._chunks[start:stop], 0)
         del self._chunks[start:stop]
         del self._firsts[start:stop]
 
     def _find_first(self) -> None:
         self.first_id = self._chunks[0].id_at(0) if self._chunks else 0
-
-    # Redis' macro nodes
-
-    @property
-    def nodes(self) -> int:
-        """How many macro nodes Redis would have (XINFO's radix-tree-keys)."""
-        self._nodes.settle_all(self._chunks)
-        return len(self._nodes.known)
-
-    def known_nodes(self) -> list[Node]:
-        """The macro nodes, to be read only; removing entries changes them, and takes away those without any."""
-        self._nodes.settle_all(self._chunks)
-        return self._nodes.known[:]
-
-    @property
-    def node_ids(self) -> list[int]:
-        """The first ID of each macro node, deleted entries counted: the keys of Redis' radix tree."""
-        self._nodes.settle_all(self._chunks)
-        return [node.first_id for node in self._nodes.known]
-
-    def adopt_nodes(self, nodes: list[Node]) -> None:
-        """Take the macro nodes that a loader found in a file, which cover all entries, for what they are."""
-        self._nodes.known = nodes
-        self._nodes.accounted = nodes[-1].last_id if nodes else -1
-
-    @property
-    def first_physical_id(self) -> int:
-        """The ID of the first entry in the first macro node, a deleted one included; MAX_ID if there is no node."""
-        if self._nodes.known:
-            return self._nodes.known[0].first_id
-        return self.first_id if self.length else MAX_ID
 
     # What groups ask to count their lag
 

@@ -122,7 +122,7 @@ class Trimming:
     def _forget_nodes(self, whole: int) -> int:
         """The first nodes go; answers the index of the first one left: 0."""
         if whole:
-            del self._nodes.known[:whole]
+            self._nodes.forget_first(whole)
         return 0
 
     def _remove_everything(self, removed_ids: list[bytes] | None) -> int:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from rillet.storage.chunk import MAX_BYTES, MAX_ENTRIES
-from rillet.storage.nodes import Node, element_size
+from rillet.storage.nodes import Node, Nodes, element_size
 from rillet.storage.stream import Stream
 from rillet.storage.stream_id import MAX_ID, MAX_U64, encode
 
@@ -419,12 +419,21 @@ def test_words_take_the_room_of_a_listpack(word, size):
     ("live", "deleted", "counters"), [(127, 127, 4), (128, 127, 5), (127, 128, 5), (128, 128, 6)]
 )
 def test_counters_of_a_node_take_room_too(live, deleted, counters):
-    node = Node(1, [b"f"], None)
-    node.live, node.deleted = live, deleted
-    room = node.size + counters + 10
-    assert node.has_room(10, room + 1, 1000)
-    assert not node.has_room(10, room, 1000)
-    assert not node.has_room(10, room + 1, live + deleted)
+    stream = Stream()
+    stream.append(2, b"*2\r\n$1\r\nf\r\n$9\r\nnine byte\r\n")
+
+    def has_room(max_bytes: int, max_entries: int) -> bool:
+        nodes = Nodes(max_bytes, max_entries)
+        node = Node(1, [b"f"], None)
+        node.live, node.deleted = live, deleted
+        nodes.adopt([node])
+        nodes.settle_all(stream._chunks)
+        return len(nodes.known) == 1
+
+    room = Node(1, [b"f"], None).size + counters + 10
+    assert has_room(room + 1, 1000)
+    assert not has_room(room, 1000)
+    assert not has_room(room + 1, live + deleted)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,54 @@
+"""How many nodes Redis' radix tree would have, which XINFO STREAM tells; of the tree itself we keep nothing.
+
+All follows from how many bytes neighbouring keys share. A leaf hangs on the node where its key parts from that
+neighbour with which it shares more. Two nodes lie on the way from one parting to the next if there are bytes between
+them, else one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_KEY_BYTES: Final = 16
+_ALL: Final = bytes(range(_KEY_BYTES))
+_PARTINGS: Final = re.compile(rb"x+")
+_BETWEEN_NEAR: Final = re.compile(rb"n(?=xn)")
+
+
+def shared_bytes(first: int, second: int) -> int:
+    """With how many bytes both keys begin; they are different numbers of 128 bits."""
+    return _KEY_BYTES - ((first ^ second).bit_length() + 7) // 8
+
+
+def tree_size(shared: bytes | bytearray) -> int:
+    """The nodes of a tree.
+
+    Args:
+        shared: for each key but the first how many bytes it shares with the one before.
+    """
+    # Those that part from both neighbours at their last byte or before have bytes of their own.
+    last = _KEY_BYTES - 1
+    short = shared.translate(_marks(last), _ALL[last + 1 :])
+    leaves = len(shared) + 1
+    size = 2 * leaves - short.count(b"x") - _runs(short)
+    for depth in set(shared):
+        # x: keys part here; n: they part one byte before; o: earlier; later partings are left out.
+        marks = shared.translate(_marks(depth), _ALL[depth + 1 :])
+        partings = _PARTINGS.sub(b"x", marks)
+        size += 2 * partings.count(b"x")
+        if depth:
+            near = partings.count(b"nx") + partings.count(b"xn") - len(_BETWEEN_NEAR.findall(partings))
+            size -= near
+        else:
+            size -= 1  # nothing comes before the root
+    return size
+
+
+def _marks(depth: int) -> bytes:
+    return bytes(b"xno"[min(max(depth - shared, 0), 2)] for shared in range(256))
+
+
+def _runs(marks: bytes | bytearray) -> int:
+    """How many times x, once or several times, stands between other marks."""
+    return marks.count(b"nx") + marks.count(b"ox") + marks.startswith(b"x")

@@ -1,0 +1,54 @@
+"""The number of nodes in Redis' radix tree, counted from what neighbours share as by splitting keys again and again."""
+
+from __future__ import annotations
+
+from itertools import groupby, pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rillet.storage.radix_tree import shared_bytes, tree_size
+
+
+def counted(keys: list[bytes], depth: int = 0) -> int:
+    """The nodes below a place where all keys agree in their first ``depth`` bytes."""
+    if len(keys) == 1:
+        return 1 if depth == 16 else 2
+    common = depth
+    while keys[0][common] == keys[-1][common]:
+        common += 1
+    branches = [list(some) for _, some in groupby(keys, key=lambda key: key[common])]
+    return (common > depth) + 1 + sum(counted(some, common + 1) for some in branches)
+
+
+def check(numbers: set[int]) -> None:
+    keys = sorted(numbers)
+    shared = bytes(shared_bytes(*pair) for pair in pairwise(keys))
+    assert tree_size(shared) == counted([key.to_bytes(16, "big") for key in keys])
+
+
+@given(st.sets(st.integers(0, (1 << 128) - 1), min_size=1, max_size=60))
+def test_any_keys(numbers):
+    check(numbers)
+
+
+@given(st.sets(st.lists(st.sampled_from([0, 1, 255]), min_size=16, max_size=16).map(bytes), min_size=1))
+def test_keys_that_share_much(keys):
+    check({int.from_bytes(key, "big") for key in keys})
+
+
+@given(
+    st.integers(0, 1 << 48),
+    st.lists(st.tuples(st.sampled_from([0, 1, 300, 70000]), st.integers(0, 300)), min_size=1, max_size=300),
+)
+def test_ids_that_follow_each_other(ms, steps):
+    numbers = set()
+    seq = 0
+    for later, further in steps:
+        ms, seq = ms + later, further if later else seq + further
+        numbers.add(ms << 64 | seq)
+    check(numbers)
+
+
+def test_one_key_is_a_run_of_bytes_and_its_end():
+    assert tree_size(b"") == 2
