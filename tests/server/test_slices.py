@@ -115,6 +115,10 @@ def test_in_a_transaction_or_a_script_nothing_waits(server):
         wire.call("MULTI")
         wire.call("XTRIM", "s", "MAXLEN", "1")
         assert server.call(wire, "EXEC") == [N - 1]
+        add(wire, "u")
+        wire.call("MULTI")
+        wire.call("XDEL", "u", f"{N}-0")
+        assert server.call(wire, "EXEC") == [1]
         add(wire, "t")
         assert server.call(wire, "EVAL", "return redis.call('xtrim', 't', 'MAXLEN', 1)", 0) == N - 1
 

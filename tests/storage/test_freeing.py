@@ -120,6 +120,14 @@ def test_what_is_used_elsewhere_stays_whole():
     assert (graveyard.pending, graveyard.freed) == (0, 0)
 
 
+def test_a_part_that_is_used_elsewhere_stays_whole():
+    graveyard = waiting()
+    words = [b"%d" % number for number in range(N)]
+    graveyard.bury([words, [b"other"] * N])
+    steps(graveyard)
+    assert len(words) == N
+
+
 def test_a_copy_keeps_its_entries_and_pending_entries():
     stream = with_group(1000)(b"7-0")
     assert stream.nodes > 100

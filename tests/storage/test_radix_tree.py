@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import groupby, pairwise
+from itertools import accumulate, groupby, pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rillet.storage.radix_tree import shared_bytes, tree_size
+from rillet.storage.stream import Stream
 
 
 def counted(keys: list[bytes], depth: int = 0) -> int:
@@ -52,3 +53,20 @@ def test_ids_that_follow_each_other(ms, steps):
 
 def test_one_key_is_a_run_of_bytes_and_its_end():
     assert tree_size(b"") == 2
+
+
+@given(
+    st.lists(st.sampled_from([1, 1, 300, 70000, 1 << 40]), min_size=1, max_size=60),
+    st.lists(st.integers(0, 59), max_size=50),
+    st.integers(0, 10),
+)
+def test_a_stream_keeps_account_while_its_nodes_come_and_go(steps, deleted, trimmed):
+    stream = Stream()
+    ids = list(accumulate(steps))
+    for number in ids:
+        stream.append(number, b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n", 4096, 1)
+    for at in deleted:
+        stream.delete(ids[at % len(ids)])
+    stream.trim_to_length(max(stream.length - trimmed, 1))
+    keys = [number.to_bytes(16, "big") for number in stream.node_ids]
+    assert stream.radix_tree_nodes == (counted(keys) if keys else 1)

@@ -29,6 +29,7 @@ NO_FAULT_OF_OURS = (
     "failed to connect back",
     "Python worker exited unexpectedly",
     "java.io.EOFException",
+    "EOFException occurred while reading the port number from pyspark.daemon",
     "java.net.SocketException",
     "java.io.IOException: Broken pipe",
     "java.io.IOException: Connection reset by peer",
