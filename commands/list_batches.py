@@ -12,7 +12,7 @@ from .list_values import after_removal, parse_positive, parse_side, pop_command,
 from .older_replicas import needs_older
 from .syntax import lists as syntax
 from .table import command, key
-from .timeouts import parse_seconds
+from .timeouts import parse_seconds, wait
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,10 +131,7 @@ def blmovem(client: Client, args: list[bytes]) -> bytes | None:
     timeout = parse_seconds(client, args[5])
     elements = batch.move(client)
     if elements is None:
-        if not client.may_block:
-            return replies.null_array(client.resp)
-        client.block(args[1:2], timeout, args, wants=List)
-        return None
+        return wait(client, args[1:2], timeout, args, List)
     moved = b"%d" % len(elements)
     words = [b"LMOVEM", batch.source, batch.target, *batch.sides, b"EXACTLY", moved, batch.order]
     batch.propagate(client, words, elements)

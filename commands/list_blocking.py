@@ -13,7 +13,7 @@ from ..storage.list import List
 from .list_values import MultiplePop, move, parse_side, pop, pop_command
 from .syntax import lists as syntax
 from .table import KeySpec, command, key
-from .timeouts import parse_seconds
+from .timeouts import parse_seconds, wait
 
 if TYPE_CHECKING:
     from .client import Client
@@ -30,10 +30,7 @@ def _pop(client: Client, args: list[bytes], *, left: bool) -> bytes | None:
             element = pop(client, name, value, left=left)
             client.propagate(pop_command(name, None, left=left))
             return b"*2\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(name), name, len(element), element)
-    if not client.may_block:
-        return replies.null_array(client.resp)
-    client.block(keys, timeout, args, wants=List)
-    return None
+    return wait(client, keys, timeout, args, List)
 
 
 # BLPOP key [key ...] timeout
@@ -149,7 +146,4 @@ def blmpop(client: Client, args: list[bytes]) -> bytes | None:
     reply = wanted.take(client)
     if reply is not None:
         return reply
-    if not client.may_block:
-        return replies.null_array(client.resp)
-    client.block(wanted.keys, timeout, args, wants=List)
-    return None
+    return wait(client, wanted.keys, timeout, args, List)

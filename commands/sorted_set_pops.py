@@ -16,7 +16,7 @@ from .scores import encode_items, encode_pair
 from .sorted_sets import after_removal
 from .syntax import sorted_sets as syntax
 from .table import KeySpec, command, key
-from .timeouts import parse_seconds
+from .timeouts import parse_seconds, wait
 
 if TYPE_CHECKING:
     from .client import Client
@@ -172,10 +172,7 @@ def _wait(client: Client, args: list[bytes], place: int) -> bytes | None:
             (item,) = _take(client, name, value, place, 1)
             client.propagate([_name(place), name])
             return b"*3\r\n" + replies.bulk(name) + encode_pair(client, *item)
-    if not client.may_block:
-        return replies.null_array(client.resp)
-    client.block(names, timeout, args, wants=SortedSet)
-    return None
+    return wait(client, names, timeout, args, SortedSet)
 
 
 # BZPOPMIN key [key ...] timeout
@@ -239,7 +236,4 @@ def bzmpop(client: Client, args: list[bytes]) -> bytes | None:
     reply = wanted.take(client)
     if reply is not None:
         return reply
-    if not client.may_block:
-        return replies.null_array(client.resp)
-    client.block(wanted.keys, timeout, args, wants=SortedSet)
-    return None
+    return wait(client, wanted.keys, timeout, args, SortedSet)

@@ -1,15 +1,19 @@
-"""How long commands that block may wait, in seconds with a fraction."""
+"""Commands that wait for a value: how long, in seconds with a fraction, and what they do if they may not."""
 
 from __future__ import annotations
 
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
+from ..protocol import replies
 from ..protocol.errors import ReplyError
 from .arguments import INT64_MAX
 from .long_double import NotFiniteError, parse
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..storage.keyspace import Value
     from .client import Client
 
 _NOT_A_NUMBER: Final = b"ERR timeout is not a float or out of range"
@@ -35,3 +39,13 @@ def parse_seconds(client: Client, word: bytes) -> int:
             return 0
         raise ReplyError(_TOO_LONG)
     return timeout
+
+
+def wait(
+    client: Client, keys: Sequence[bytes], timeout: int, args: list[bytes], wants: type[Value]
+) -> bytes | None:
+    """Let a client wait for a value of a class at one of some keys; where nothing may wait, a null array."""
+    if not client.may_block:
+        return replies.null_array(client.resp)
+    client.block(keys, timeout, args, wants=wants)
+    return None
