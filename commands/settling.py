@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..storage.stream import Stream
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..storage.stream import Stream
     from .client import Client
 
 
@@ -29,28 +28,21 @@ class PutOff(Exception):  # noqa: N818 - nothing went wrong
         self.step = step
 
 
-def settle_all(client: Client, key: bytes) -> None:
-    """Go on only if all macro nodes of the stream at a key, if there is one, can be told soon."""
-    stream = _behind(client, key)
-    if stream is not None:
-        raise PutOff(stream.settle_some)
+def settle_all(client: Client, stream: Stream) -> None:
+    """Go on only if all macro nodes of a stream can be told soon."""
+    _settle_if(stream.is_behind, client, stream)
 
 
-def settle_up_to(client: Client, key: bytes, stream_ids: list[int]) -> None:
+def settle_up_to(client: Client, stream: Stream, stream_ids: list[int]) -> None:
     """Go on only if the nodes that hold some entries can be told soon."""
-    stream = _behind(client, key)
-    if stream is not None and stream.is_far(max(stream_ids)):
-        raise PutOff(stream.settle_some)
+    _settle_if(stream.is_far(max(stream_ids)), client, stream)
 
 
-def settle_for_trimming(client: Client, key: bytes, by_length: bool, threshold: int, limit: int) -> None:
+def settle_for_trimming(client: Client, stream: Stream, by_length: bool, threshold: int, limit: int) -> None:
     """Go on only if the border up to which a stream is to be trimmed can be told soon."""
-    stream = client.db.entries.get(key)
-    if type(stream) is Stream and stream.trims_far(by_length, threshold, limit) and client.may_block:
+    _settle_if(stream.trims_far(by_length, threshold, limit), client, stream)
+
+
+def _settle_if(far: bool, client: Client, stream: Stream) -> None:
+    if far and client.may_block:
         raise PutOff(stream.settle_some)
-
-
-def _behind(client: Client, key: bytes) -> Stream | None:
-    """A stream of which much is to be worked out, if the client can wait for that."""
-    value = client.db.entries.get(key)
-    return value if type(value) is Stream and value.is_behind and client.may_block else None

@@ -103,7 +103,7 @@ def xdelex(client: Client, args: list[bytes]) -> bytes:
     if stream is None:
         return _integers([_NOT_FOUND] * len(words))
     numbers = parse_ids(words)
-    settle_up_to(client, args[1], numbers)
+    settle_up_to(client, stream, numbers)
     held = None
     if needs_older(client, POLICIES_SINCE):
         held = holders(stream, _texts(numbers)) if policy == b"DELREF" else []
@@ -153,7 +153,7 @@ def xackdel(client: Client, args: list[bytes]) -> bytes:
     if stream is None or group is None:
         return _integers([_NOT_FOUND] * len(words))
     numbers = parse_ids(words)
-    settle_up_to(client, args[1], numbers)
+    settle_up_to(client, stream, numbers)
     held = None
     if needs_older(client, POLICIES_SINCE):
         pending = [text for text in _texts(numbers) if text in group.pel]

@@ -71,8 +71,8 @@ def _known(number: int | None, resp: int) -> bytes:
 )
 def xinfo_stream(client: Client, args: list[bytes]) -> bytes:
     """Counters and the outermost entries; with FULL the entries, groups, consumers and what is pending."""
-    settle_all(client, args[2])
     stream = _existing(client, args)
+    settle_all(client, stream)
     resp = client.resp
     if len(args) == 3:
         _, first = stream.range(0, MAX_ID, 1)

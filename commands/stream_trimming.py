@@ -70,9 +70,21 @@ class AddOrTrim:
         self.removed: list[bytes] = []
         self.held: list[tuple[bytes, list[bytes]]] = []
 
+    @property
+    def by_length(self) -> bool:
+        """Whether it is MAXLEN, not MINID."""
+        return self.strategy == b"MAXLEN"
+
+    def settle(self, client: Client, stream: Stream) -> None:
+        """To be called before anything is changed, if there is to be a trim: it may have to wait."""
+        if self.policy == b"ACKED" and self.approximate:
+            settle_all(client, stream)
+        else:
+            settle_for_trimming(client, stream, self.by_length, self.threshold, self.limit)
+
     def trim(self, stream: Stream) -> int:
         """Trim the stream; returns how many entries went."""
-        by_length = self.strategy == b"MAXLEN"
+        by_length = self.by_length
         if self.policy == b"ACKED" and stream.groups:
             trim_acked = trim_acked_to_length if by_length else trim_acked_before
             removed, self.reached = trim_acked(
@@ -101,9 +113,7 @@ class AddOrTrim:
         if self.approximate:
             border = self.reached + 1 if self.reached else stream.first_physical_id
             words[self.threshold_at - 1] = b"="
-            words[self.threshold_at] = (
-                b"%d" % stream.length if self.strategy == b"MAXLEN" else stream_id.encode(border)
-            )
+            words[self.threshold_at] = b"%d" % stream.length if self.by_length else stream_id.encode(border)
 
 
 def parse_add_or_trim(client: Client, args: list[bytes], *, adding: bool) -> AddOrTrim:
@@ -186,11 +196,6 @@ def parse_add_or_trim(client: Client, args: list[bytes], *, adding: bool) -> Add
             raise ReplyError(LIMIT_WITHOUT_TILDE)
     elif options.approximate:
         options.limit = _default_limit(client.server.config.stream_node_max_entries)
-    if options.policy == b"ACKED" and options.approximate:
-        settle_all(client, args[1])
-    elif options.strategy is not None:
-        by_length = options.strategy == b"MAXLEN"
-        settle_for_trimming(client, args[1], by_length, options.threshold, options.limit)
     if options.policy is not None or options.producer:
         options.tells_older = needs_older(client, IDMP_SINCE if options.producer else POLICIES_SINCE)
     return options

@@ -102,6 +102,8 @@ def xadd(client: Client, args: list[bytes]) -> bytes:
     fields = encode_fields(words)
     if len(fields) > _MAX_PAYLOAD and (sum(map(len, words)) > _MAX_PAYLOAD or len(fields) > _MAX_ENCODED):
         raise ReplyError(TOO_LARGE)
+    if options is not None and options.strategy is not None:
+        options.settle(client, stream)
 
     if created:
         db.add(name, stream)
@@ -288,7 +290,7 @@ def xdel(client: Client, args: list[bytes]) -> bytes:
     if stream is None:
         return replies.ZERO
     ids = parse_ids(args[2:])
-    settle_up_to(client, name, ids)
+    settle_up_to(client, stream, ids)
     deleted = sum(map(stream.delete, ids))
     if deleted:
         _changed(client, name, b"xdel", deleted)
@@ -323,6 +325,7 @@ def xtrim(client: Client, args: list[bytes]) -> bytes:
     stream = client.write_value(name, Stream)
     if stream is None:
         return replies.ZERO
+    options.settle(client, stream)
     removed = options.trim(stream)
     if removed:
         _changed(client, name, b"xtrim", removed)
