@@ -7,7 +7,8 @@ whose commands the dispatcher refuses with BUSY, but for those that may end the 
 same way, and handed to the loop when the script is over.
 
 Nothing of the script's half-done unit shows: its effects, the keys it made ready and its time are set aside
-meanwhile. Left alone are the client that runs the script, and replicas. The first SIGTERM or SIGINT ends a script that has not written yet, a second one the process.
+meanwhile. Left alone are the client that runs the script, and replicas. The first SIGTERM or SIGINT ends a script that
+has not written yet, a second one the process.
 """
 
 from __future__ import annotations

@@ -30,15 +30,12 @@ class Slices:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._jobs: dict[
-            Job, list[Client]
-        ] = {}  # with the clients that are held, in the order of their turns
+        # In the order of their turns, with the clients that are held.
+        self._jobs: dict[Job, list[Client]] = {}
         self._idle_jobs: dict[Job, None] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._looked_at = (
-            0.0,
-            0,
-        )  # when it was last asked whether the server is busy, and the requests until then
+        # When it was last asked whether the server is busy, and the requests until then.
+        self._looked_at = (0.0, 0)
 
     def start(self, job: Job) -> None:
         """Do a job from now on; once, if it is asked for several times."""

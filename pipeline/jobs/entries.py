@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["Entry", "read_entries"]
 
 _SOME: Final = 10_000
 

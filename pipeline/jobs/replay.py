@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from .entries import Entry
+    from .aof_entries import Entry
 
 _CHUNK: Final = 500
 _LONGEST_CHUNK_SECONDS: Final = 0.1

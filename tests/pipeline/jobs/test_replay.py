@@ -14,8 +14,9 @@ from support.servers import start_server
 from rillet.pipeline import ids
 from rillet.pipeline.cli import main
 from rillet.pipeline.jobs import replay
+from rillet.pipeline.jobs.aof_entries import Entry
 from rillet.pipeline.jobs.batches import JobError
-from rillet.pipeline.jobs.entries import Entry, read_entries
+from rillet.pipeline.jobs.entries import read_entries
 from rillet.pipeline.options import Endpoint
 from rillet.pipeline.wire import ServerError, Wire
 
