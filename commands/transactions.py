@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Final
 from ..protocol import replies
 from ..protocol.errors import ReplyError
 from .client import Transaction, WatchedKey
-from .denials import refusal_in_exec
 from .syntax import transactions as syntax
 from .table import command, key
 
 if TYPE_CHECKING:
     from .client import Client
-    from .table import Command
 
 EXECABORT: Final = b"EXECABORT Transaction discarded because of previous errors."
 _FLAGS: Final = "noscript loading stale fast allow_busy"
@@ -103,34 +101,23 @@ def exec_(client: Client, args: list[bytes]) -> bytes:
         return replies.null_array(client.resp)
     unwatch_all(client)
     client.in_exec = True
-    last = client.server.compat.own_pushes_last
+    call = client.server.dispatcher.call_queued
     try:
         # The transaction stays open meanwhile: CLIENT LIST shows it, as in Redis.
-        answers = [
-            _run(client, queued, argv) if last else _behind_pushes(client, _run(client, queued, argv))
-            for queued, argv in transaction.commands
-        ]
+        if client.server.compat.own_pushes_last:
+            answers = call(client, transaction.commands)
+        else:
+            answers = [_behind_pushes(client, *call(client, [one])) for one in transaction.commands]
     finally:
         discard_transaction(client)
-    return replies.array([answer or b"" for answer in answers])
+    return replies.array(answers)
 
 
-def _run(client: Client, queued: Command, argv: list[bytes]) -> bytes | None:
-    """One queued command; what its user may do may have changed meanwhile."""
-    server = client.server
-    if not client.user.is_unlimited and not client.trusted:
-        denial = client.user.check(queued, argv)
-        if denial is not None:
-            server.acl_log.note_denial(client, denial)
-            return ReplyError(refusal_in_exec(denial)).encoded
-    return server.dispatcher.call(client, server.dispatcher.all[queued.name], argv)
-
-
-def _behind_pushes(client: Client, reply: bytes | None) -> bytes:
+def _behind_pushes(client: Client, reply: bytes) -> bytes:
     """A reply behind the pushes that its command caused: until 7.0 they stood inside the array."""
     pushes = b"".join(client.deferred)
     client.deferred.clear()
-    return pushes + (reply or b"")
+    return pushes + reply
 
 
 # DISCARD

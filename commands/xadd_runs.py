@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Final
 
 from ..storage.stream import Stream
@@ -73,5 +73,8 @@ def add_together(client: Client, batch: list[list[bytes]], at: int) -> list[byte
         for new, encoded in zip(ids, fields, strict=True):
             count, rest = encoded.split(b"\r\n", 1)
             records.append(b"*%d\r\n%b%b%b" % (int(count[1:]) + 3, key, new, rest))
-        propagation.flush_units(db.index, records)
+        if client.in_exec:
+            propagation.effects += zip(repeat(db.index), records)
+        else:
+            propagation.flush_units(db.index, records)
     return ids

@@ -1,57 +1,38 @@
 """From parsed commands to replies: lookup, the order of checks, the call, statistics, propagation.
 
 ``run`` serves a batch. A *plain* client (authenticated, no transaction, no special mode) of a server in no special
-state goes straight from lookup and arity to the call; everybody else passes through ``check``, which holds Redis'
+state goes straight from lookup and arity to the call; everybody else passes through ``checks.check``, which holds Redis'
 order of checks. Both end in ``call``.
 """
 
 from __future__ import annotations
 
 import traceback
+from itertools import chain, islice, repeat
+from operator import itemgetter
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
 from ..commands.compat import known_commands
-from ..commands.denials import refusal as denied
+from ..commands.denials import refusal_in_exec
 from ..commands.monitor import monitor_line
 from ..commands.older import handler_of
 from ..commands.settling import PutOff
 from ..commands.table import REGISTRY, keys_of, subcommands_of
 from ..protocol import replies
 from ..protocol.errors import ReplyError, shown, wrong_arity
+from .checks import check
 from .entry import IMMEDIATE, Entry
 
 if TYPE_CHECKING:
     from ..commands.client import Client
     from ..commands.compat import Compat
+    from ..commands.table import Command
     from .app import Server
 
 INTERNAL_ERROR: Final = b"-ERR internal error\r\n"
-NOAUTH: Final = b"NOAUTH Authentication required."
-LOADING: Final = b"LOADING Redis is loading the dataset in memory"
-NOREPLICAS: Final = b"NOREPLICAS Not enough good replicas to write."
-READONLY: Final = b"READONLY You can't write against a read only replica."
-MASTERDOWN: Final = b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
-NO_MULTI: Final = b"ERR Command not allowed inside a transaction"
-DEBUG_REFUSED: Final = (
-    b'ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a '
-    b"local connection, otherwise you need to set this option in the configuration file, and then restart the server."
-)
-# What a RESP2 client may send while it is subscribed.
-_SUBSCRIBER: Final = frozenset(
-    (
-        "subscribe",
-        "unsubscribe",
-        "psubscribe",
-        "punsubscribe",
-        "ssubscribe",
-        "sunsubscribe",
-        "ping",
-        "quit",
-        "reset",
-    )
-)
 _ARGUMENTS_SHOWN: Final = 128
+_WORDS: Final = itemgetter(1)
 
 
 class Dispatcher:
@@ -177,10 +158,13 @@ class Dispatcher:
                 and not server.careful
                 and entry.minimum <= len(argv) <= entry.maximum
             ):
-                reply = self._queue(client, entry, argv)
-                if reply is not None:
-                    out.append(reply)
+                number = self._queue_run(client, batch, taken - 1)
+                if number:
+                    out += repeat(replies.QUEUED, number)
+                    together = number - 1
+                    taken += together
                     continue
+                reply = None
             else:
                 reply = self.process(client, argv)
                 started = perf_counter_ns()
@@ -324,53 +308,35 @@ class Dispatcher:
             return None
         return replies.QUEUED
 
+    def _queue_run(self, client: Client, batch: list[list[bytes]], at: int) -> int:
+        """As ``_queue`` for all that follow each other in a batch; answers how many, 0 if the client was closed.
+
+        Args:
+            client: in a transaction, and otherwise plain.
+            batch: commands.
+            at: one that can be queued.
+        """
+        queued: list[tuple[Command, list[bytes]]] = []
+        for argv in islice(batch, at, None):
+            entry = self.table.get(argv[0])
+            if entry is None or not entry.queued or not entry.minimum <= len(argv) <= entry.maximum:
+                break
+            queued.append((entry.command, argv))
+        transaction = client.transaction
+        assert transaction is not None
+        size = transaction.size + sum(map(len, chain.from_iterable(map(_WORDS, queued))))
+        if size <= self.server.config.client_query_buffer_limit:
+            transaction.commands += queued
+            transaction.size = size
+            return len(queued)
+        return 0 if self._queue(client, self.table[batch[at][0]], batch[at]) is None else 1
+
     def _subcommand_or_find(self, argv: list[bytes]) -> Entry:
         return self.table.get(argv[0]) or self.find(argv)
 
     def check(self, client: Client, entry: Entry, argv: list[bytes]) -> bytes | None:
-        """Redis' order of checks before a command runs; the text of the refusal, or None."""
-        server = self.server
-        command = entry.command
-        flags = command.flags
-        if not entry.minimum <= len(argv) <= entry.maximum:
-            return wrong_arity(entry.name).text
-        if "protected" in flags and not _may_debug(server.config.enable_debug_command, client):
-            return DEBUG_REFUSED
-        if not client.authenticated and "no_auth" not in flags:
-            return NOAUTH
-        if client.transaction is not None and "no_multi" in flags:
-            return NO_MULTI
-        if not client.user.is_unlimited and not client.trusted:
-            denial = client.user.check(command, argv)
-            if denial is not None:
-                client.last_command = entry.name
-                server.acl_log.note_denial(client, denial)
-                return denied(denial, client.user, server.compat)
-        writes = entry.write or (entry.name == "exec" and _holds_writes(client))
-        if (writes or entry.name == "ping") and not client.trusted:
-            refusal = server.snapshot_error or server.disk_error
-            if refusal is not None:
-                return refusal
-        replication = server.replication
-        if writes and not client.trusted:
-            if replication.lacks_replicas:
-                return NOREPLICAS
-            if replication.is_readonly:
-                return READONLY
-        if client.resp == 2 and client.is_subscriber and entry.name not in _SUBSCRIBER:
-            return (
-                b"ERR Can't execute '%b': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in "
-                b"this context" % entry.name.encode()
-            )
-        if client.monitor and (entry.readonly or entry.write):
-            return b"ERR Replica can't interact with the keyspace"
-        if replication.is_stale and "stale" not in flags and not client.trusted:
-            return MASTERDOWN
-        if server.loading and "loading" not in flags:
-            return LOADING
-        if server.busy_error is not None and "allow_busy" not in flags:
-            return server.busy_error
-        return None
+        """Why a command may not run just now, None if it may; also asked by scripts."""
+        return check(self.server, client, entry, argv)
 
     def _refuse(self, client: Client, entry: Entry | None, text: bytes) -> bytes | None:
         if entry is not None:
@@ -403,7 +369,7 @@ class Dispatcher:
     def call(self, client: Client, entry: Entry, argv: list[bytes]) -> bytes | None:
         """Run a command that passed its checks; always answers, whatever the handler does.
 
-        Also used by EXEC for each queued command and by ``Blocking`` to run a command again.
+        Also used by scripts, and by ``Blocking`` to run a command again.
         """
         outer = self.current
         self.current = entry
@@ -416,6 +382,40 @@ class Dispatcher:
             reply = self._failed(client, entry, error)
         self.current = outer
         return self._finish(client, entry, argv, reply, perf_counter_ns() - started)
+
+    def call_queued(self, client: Client, commands: list[tuple[Command, list[bytes]]]) -> list[bytes]:
+        """As ``call`` for the commands of a transaction; what the user may do may have changed since they came."""
+        server = self.server
+        entries = self.all
+        outer = self.current
+        batch = [argv for _, argv in commands]
+        answers: list[bytes] = []
+        started = perf_counter_ns()
+        for at, (command, argv) in enumerate(commands):
+            if at < len(answers):
+                continue
+            if not client.user.is_unlimited and not client.trusted:
+                denial = client.user.check(command, argv)
+                if denial is not None:
+                    server.acl_log.note_denial(client, denial)
+                    answers.append(ReplyError(refusal_in_exec(denial)).encoded)
+                    continue
+            self.current = entry = entries[command.name]
+            if entry.together is not None and not server.observed:
+                together = self._run_together(client, entry, batch, at, started)
+                if together is not None:
+                    answers += together
+                    started = perf_counter_ns()
+                    continue
+            try:
+                reply = entry.handler(client, argv)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it ends here
+                reply = self._failed(client, entry, error)
+            ended = perf_counter_ns()
+            answers.append(self._finish(client, entry, argv, reply, ended - started) or b"")
+            started = ended
+        self.current = outer
+        return answers
 
     def _failed(self, client: Client, entry: Entry, error: Exception) -> bytes | None:
         """The reply to a command whose handler raised something; None if it is only put off."""
@@ -488,19 +488,6 @@ class Dispatcher:
         if latency and microseconds >= latency * 1000:
             event = "fast-command" if "fast" in entry.command.flags else "command"
             server.latency.add(event, microseconds // 1000)
-
-
-def _holds_writes(client: Client) -> bool:
-    """Whether the transaction that EXEC is to run would write."""
-    return client.transaction is not None and any(
-        command.is_write for command, _ in client.transaction.commands
-    )
-
-
-def _may_debug(setting: str, client: Client) -> bool:
-    return setting == "yes" or (
-        setting == "local" and (client.unix_socket or client.address.startswith((b"127.", b"[::1]", b"?")))
-    )
 
 
 def _unknown(argv: list[bytes]) -> bytes:

@@ -39,6 +39,9 @@ class Wire:
     def close(self) -> None:
         self.written.append(b"closed")
 
+    def abort(self) -> None:
+        self.written.append(b"aborted")
+
 
 class Alone:
     """A server without sockets and files, at a standing clock."""
@@ -150,6 +153,9 @@ others = st.sampled_from(
         [b"CONFIG", b"SET", b"stream-node-max-entries", b"7"],
     ]
 )
+transactions = st.lists(xadd.map(lambda one: [one]) | runs | others.map(lambda one: [one]), max_size=4).map(
+    lambda parts: [[b"MULTI"], *(words for part in parts for words in part), [b"EXEC"]]
+)
 before = st.lists(
     st.sampled_from(
         [
@@ -172,13 +178,20 @@ before = st.lists(
 @given(
     before,
     st.lists(
-        st.lists(xadd.map(lambda one: [one]) | runs | others.map(lambda one: [one]), max_size=6), max_size=3
+        st.lists(
+            xadd.map(lambda one: [one]) | runs | transactions | others.map(lambda one: [one]), max_size=6
+        ),
+        max_size=3,
     ),
 )
 @example(
     [[b"XADD", b"a", b"%d-18446744073709551600" % (NOW + 1), b"f", b"v"]],
     [[[[b"XADD", b"a", b"*", b"f", b"v"]] * 30]],
 )
+@example(
+    [], [[[[b"MULTI"], *[[b"XADD", b"a", b"*", b"f", b"v"]] * 30, [b"XLEN", b"a"], [b"NONSENSE"], [b"EXEC"]]]]
+)
+@example([], [[[[b"MULTI"], *[[b"XADD", b"a", b"*", b"f", b"v"]] * 30, [b"XLEN", b"a"], [b"EXEC"]]]])
 def test_batches_single_commands_and_the_careful_way_do_the_same(preparation, batches):
     ways = [Alone(), Alone(), Alone(careful=True)]
     for at, way in enumerate(ways):
@@ -233,3 +246,33 @@ def test_what_a_transaction_queues_takes_the_short_way(monkeypatch):
     assert alone.clients[0].transport.written == [
         b"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$3\r\n1-1\r\n$-1\r\n",
     ]
+
+
+def test_a_transaction_queues_and_runs_what_came_together_together(monkeypatch):
+    alone = Alone()
+    dispatcher = alone.server.dispatcher
+    alone.send(0, command([b"XADD", b"a", b"*", b"f", b"v"]))
+    entry = dispatcher.entries["xadd"]
+    monkeypatch.setattr(entry, "handler", None)
+    monkeypatch.setattr(dispatcher, "_queue", None)
+    adds = [[b"XADD", b"a", b"*", b"f", b"v"]] * 40
+    alone.told.clear()
+    alone.send(0, b"".join(map(command, [[b"MULTI"], *adds, [b"EXEC"]])))
+    assert entry.calls == 41
+    told = b"".join(alone.told)
+    assert told.startswith(command([b"MULTI"]) + b"*5\r\n$4\r\nXADD\r\n")
+    assert told.endswith(command([b"EXEC"]))
+    assert told.count(b"XADD") == 40
+
+
+def test_a_transaction_over_the_query_buffer_limit_closes_the_connection_where_it_crosses_it():
+    alone = Alone()
+    alone.server.config.client_query_buffer_limit = 1 << 20
+    big = [b"SET", b"k", b"x" * 400_000]
+    for words in [[b"MULTI"], big, big]:
+        alone.send(0, command(words))
+    small = command([b"SET", b"k", b"x" * 20_000])
+    alone.clients[0].parser.max_query_buffer = 1 << 30
+    alone.send(0, small * 30)
+    assert b"aborted" in alone.clients[0].transport.written
+    assert len(alone.clients[0].transaction.commands) == 2 + 13  # the last one was too much

@@ -56,6 +56,9 @@ class FakeDispatcher:
         self.all = self.entries = dict(REGISTRY)
         self.ran: list[str] = []
 
+    def call_queued(self, client: Client, commands: list[tuple[Command, list[bytes]]]) -> list[bytes]:
+        return [self.call(client, command, argv) or b"" for command, argv in commands]
+
     def call(self, client: Client, entry: Command, argv: list[bytes]) -> bytes | None:
         self.ran.append(entry.name)
         try:
