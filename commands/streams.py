@@ -160,6 +160,8 @@ def encode_fields(words: list[bytes]) -> bytes:
     try:
         if number == 2:
             name, value = words
+            if len(value) > 1024 >= len(name):
+                return b"*2\r\n%b\r\n%b\r\n$%d\r\n%b\r\n" % (_LENGTHS[len(name)], name, len(value), value)
             return b"\r\n".join((b"*2", _LENGTHS[len(name)], name, _LENGTHS[len(value)], value, b""))
         if number == 4:
             a, b, c, d = words

@@ -5,7 +5,9 @@ from support.fake_server import FakeServer, make_client, ready_keys, reply, run,
 
 import rillet.commands.streams
 from rillet.commands.stream_trimming import parse_add_or_trim
+from rillet.commands.streams import encode_fields
 from rillet.commands.table import REGISTRY
+from rillet.protocol import replies
 from rillet.storage.stream import Stream
 
 ID_ERROR = b"-ERR Invalid stream ID specified as stream command argument\r\n"
@@ -491,3 +493,11 @@ def test_every_command_is_declared_with_the_stream_group(name):
     assert entry.group == "stream"
     assert "stream" in entry.categories
     assert entry.is_write == ("write" in entry.categories)
+
+
+@pytest.mark.parametrize("name", [0, 1, 1024, 1025])
+@pytest.mark.parametrize("value", [0, 1, 1024, 1025, 70_000])
+@pytest.mark.parametrize("more", [0, 1, 2, 70])
+def test_fields_are_encoded_as_an_array_however_long_they_are(name, value, more):
+    words = [b"n" * name, b"v" * value] + [b"n", b"w" * value] * more
+    assert encode_fields(words) == replies.bulk_array(words)

@@ -279,6 +279,10 @@ def test_a_raised_query_limit_applies_to_a_request_under_way():
         b"*1\r\n$1\r\naXX*900000000\r\n",
         b"*1\r\n$500000000\r\nabc",
         PING + b"*1\r\n$500000000\r\nabc",
+        encode(b"SET", b"k", b"v" * 5000) + b"*2000000000\r\n$1\r\na\r\n",
+        encode(b"SET", b"k", b"* > " * 2000) + b"*2000000000\r\n$1\r\na\r\n",
+        encode(b"SET", b"k", b"v" * 5000) + b"*1\r\n>900000000\r\n",
+        encode(b"SET", b"k", b"> * " * 2000) + b"*1\r\n>900000000\r\n",
     ],
 )
 def test_a_claimed_size_allocates_nothing(data):
@@ -351,6 +355,9 @@ arguments = st.one_of(
         [b"PING", b"XADD", b"*", b">", b"$", b"+", b"~", b"=", b"\r\n$1\r\n", b"\r\n", b"$1\r\na", b"*12345"]
     ),
     st.integers(0, 3000).map(lambda length: b"v" * length),
+    st.sampled_from([b"*", b">", b"*12345", b">12345", b"* > "]).map(
+        lambda mark: mark + b"v" * 4200 + mark * 3
+    ),
 )
 commands_sent = st.lists(
     st.lists(arguments, min_size=1, max_size=14).filter(lambda it: it[0].lower() not in {b"post", b"host:"}),
