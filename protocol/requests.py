@@ -38,7 +38,8 @@ _LONGEST_BATCH: Final = 1024 * 1024
 # hiredis allocates what these headers claim, so it never gets to see a big claim.
 _BIG_ARRAY: Final = re.compile(rb"\*\d{5}").search
 _BIG_PUSH: Final = re.compile(rb">\d{5}").search
-_BIG_OTHER: Final = re.compile(rb"[~|]\d{5}").search
+_BIG_SET: Final = re.compile(rb"~\d{5}").search
+_BIG_ATTRIBUTE: Final = re.compile(rb"\|\d{5}").search
 # Fed after a batch that holds no `|`, it is read as `|` only if the batch ended where a command ends.
 _END: Final = b"=5\r\ntxt:|\r\n"
 _ONLY_LISTS: Final = {list}
@@ -176,8 +177,9 @@ class RequestParser:
             else _claims_much(data)
         ):
             return self._parse(data)
-        # These begin types that hiredis gives as bytes and lists, too; mostly they are part of some argument.
-        if 124 in data or ((126 in data or 61 in data) and not _only_operators(data)):  # `|`, `~`, `=`
+        # These begin types that hiredis gives as lists, too; mostly they are part of some argument. As in MAXLEN ~ 1000:
+        # alone on its line `~` is no type.
+        if 124 in data or (126 in data and data.count(b"~") != data.count(b"\n~\r\n")):  # `|`, `~`
             commands, rest = self._take_doubtful_batch(data)
         elif data[-1] == _NEWLINE and (batch := self._take_whole_batch(data)) is not None:
             return batch
@@ -197,8 +199,8 @@ class RequestParser:
     def _take_whole_batch(self, data: bytes) -> list[list[bytes]] | None:
         """Let hiredis read canonical commands that end where the data ends; None if that is not what it holds.
 
-        hiredis reads replies: it takes more types than a request may have. Of those only `+` and `(` are possible
-        here, and they are shorter than the `$` that belongs there.
+        hiredis reads replies: it takes more types than a request may have. Of those only `+`, `(` and `=` are possible
+        here. See `_holds_bulks`.
         """
         reader = self._reader
         try:
@@ -208,7 +210,7 @@ class RequestParser:
             if type(first) is list and (joined := b"".join(first)) and first[0] not in _CROSS_PROTOCOL:
                 batch: list[Any] = [first]
                 if not reader.has_data():
-                    if not (43 in data or 40 in data) or _has_lines_of_bulks(data, len(first), joined):
+                    if not (61 in data or 43 in data or 40 in data) or _holds_bulks(data, batch, joined):
                         if first[-1] == b">" and len(data) < _SHORT:
                             self._repeated, self._repeated_words = data, first.copy()
                         return batch
@@ -219,9 +221,11 @@ class RequestParser:
                         batch.pop() == b"|"
                         and {*map(type, batch)} == _ONLY_LISTS
                         and all(batch)
-                        and b"".join(chain.from_iterable(batch)) is not None
+                        and (joined := b"".join(chain.from_iterable(batch))) is not None
                         and _CROSS_PROTOCOL.isdisjoint(map(_FIRST, batch))
-                        and (not (43 in data or 40 in data) or len(data) == _size(batch))
+                        and (
+                            not (61 in data or 43 in data or 40 in data) or _holds_bulks(data, batch, joined)
+                        )
                     ):
                         return batch
         except Exception:  # noqa: BLE001, S110 - whatever it stumbled over, the strict parser knows what to say
@@ -234,7 +238,8 @@ class RequestParser:
 
         Encoding again what hiredis gave and comparing leaves nothing to argue about.
         """
-        if _BIG_OTHER(data):
+        # Two patterns, not one with a choice, which would look at each byte for long.
+        if (126 in data and _BIG_SET(data)) or (124 in data and _BIG_ATTRIBUTE(data)):
             return [], data
         reader = self._reader
         batch: list[Any]
@@ -487,25 +492,36 @@ def _new_reader() -> Reader:
     return Reader(notEnoughData=_MORE)
 
 
-def _only_operators(data: bytes) -> bool:
-    """Whether each `~` and `=` stands alone on its line, as in MAXLEN ~ 1000: no number follows, so it is no type."""
-    return data.count(b"\n~\r\n") + data.count(b"\n=\r\n") == data.count(b"~") + data.count(b"=")
+def _holds_bulks(data: bytes, batch: list[list[bytes]], joined: bytes) -> bool:
+    """Whether data that hiredis read as these commands holds nothing but bulk strings, or that cannot be told quickly.
 
+    `+` and `(` have one line, bulk strings and `=` two. `=` is longer than the bulk string of the same argument, the
+    others are shorter; so either the lengths agree or one of them is there. The two bytes after an argument are
+    skipped unseen, but no more than one line can end there.
 
-def _has_lines_of_bulks(data: bytes, count: int, joined: bytes) -> bool:
-    """Whether data that hiredis read as so many bytes are bulk strings, each of which is two lines.
-
-    `+` and `(` are one line. Where an argument may hold line ends itself the answer is no. The two bytes after an
-    argument are skipped unseen, but no more than one line can end there.
+    Args:
+        data: as received.
+        batch: commands.
+        joined: all their arguments; where they hold line ends, lines tell nothing.
     """
-    return _NEWLINE not in joined and data.count(b"\r\n") == 2 * count + 1
+    short = 43 in data or 40 in data
+    # As in MAXLEN = 1000: alone on its line `=` is no type.
+    long = 61 in data and (len(data) > _SHORT or data.count(b"=") != data.count(b"\n=\r\n"))
+    if short and (long or len(batch) == 1):
+        lines = len(batch) + 2 * sum(map(len, batch))
+        if _NEWLINE in joined or data.count(b"\r\n") != lines:
+            return False
+        short = False
+    return not (short or long) or len(data) == _size(batch)
 
 
 def _size(batch: list[list[bytes]]) -> int:
-    """How long commands are in canonical form; LookupError if an argument is longer than _SHORT."""
-    return sum(map(_SIZE, map(len, chain.from_iterable(batch)))) + sum(
-        [3 + len(str(len(command))) for command in batch]
-    )
+    """How long commands are in canonical form."""
+    headers = sum([3 + len(str(len(command))) for command in batch])
+    lengths = [*map(len, chain.from_iterable(batch))]
+    if max(lengths) <= _SHORT:
+        return headers + sum(map(_SIZE, lengths))
+    return headers + sum([5 + len(str(length)) + length for length in lengths])
 
 
 def _cut(buffer: bytearray, start: int, end: int) -> bytes:

@@ -392,6 +392,11 @@ fragments = st.sampled_from(
         b"(12\r\n",
         b"=5\r\ntxt:a\r\n",
         b"=5\r\n$xx:a\r\n",
+        b"=10\r\ntxt:abcdef\r\n",
+        b"+abcdefghij\r\n",
+        b"(123456789012\r\n",
+        b"*2\r\n$1\r\n=\r\n$3\r\na+b\r\n",
+        b"*2\r\n=5\r\ntxt:a\r\n+abcdefghij\r\n",  # as long as if they were bulk strings
         b"~1\r\n",
         b"|1\r\n",
         b">1\r\n",
