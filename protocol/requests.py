@@ -508,10 +508,12 @@ def _holds_bulks(data: bytes, batch: list[list[bytes]], joined: bytes) -> bool:
     # As in MAXLEN = 1000: alone on its line `=` is no type.
     long = 61 in data and (len(data) > _SHORT or data.count(b"=") != data.count(b"\n=\r\n"))
     if short and (long or len(batch) == 1):
-        lines = len(batch) + 2 * sum(map(len, batch))
-        if _NEWLINE in joined or data.count(b"\r\n") != lines:
+        if _NEWLINE not in joined:
+            if data.count(b"\r\n") != len(batch) + 2 * sum(map(len, batch)):
+                return False
+            short = False
+        elif long:
             return False
-        short = False
     return not (short or long) or len(data) == _size(batch)
 
 
