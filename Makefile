@@ -6,6 +6,9 @@ ARGS   ?=
 VENV   := .venv
 BIN    := $(VENV)/bin
 
+# Modules are compiled once, not at each of the hundreds of starts: a machine may have that switched off for all.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: help install run test test-frameworks test-spark coverage crash lint format bench bench-scaling bench-latency bench-aof bench-spark clean
 
 help:
