@@ -18,7 +18,7 @@ from ..commands.denials import refusal_in_exec
 from ..commands.monitor import monitor_line
 from ..commands.older import handler_of
 from ..commands.settling import PutOff
-from ..commands.table import REGISTRY, keys_of, subcommands_of
+from ..commands.table import REGISTRY, keys_of
 from ..protocol import replies
 from ..protocol.errors import ReplyError, shown, wrong_arity
 from .checks import check
@@ -65,10 +65,11 @@ class Dispatcher:
             entry.handler = handler_of(compat, name, entry.command.handler)
             entry.minimum = abs(self.commands[name].arity)
         self.table = {}
+        containers = {name.partition("|")[0] for name in REGISTRY if "|" in name}
         for name, entry in self.entries.items():
             # COMMAND runs without a subcommand too, and still has to be looked up with it; and the fast way has no
             # check for commands that must be allowed first.
-            if "|" not in name and not subcommands_of(name) and "protected" not in entry.command.flags:
+            if "|" not in name and name not in containers and "protected" not in entry.command.flags:
                 self.table[name.encode()] = entry
                 self.table[name.upper().encode()] = entry
 
