@@ -11,6 +11,7 @@ from ..storage.group import MAX_COUNT
 from ..storage.stream import Stream
 from .arguments import INT64_MAX, parse_integer
 from .group_effects import ClaimRecords, new_consumer, no_such_group, propagate_position
+from .settling import settle_group
 from .stream_ids import parse_id, parse_start
 from .syntax import streams as syntax
 from .table import command, key
@@ -103,6 +104,7 @@ def xclaim(client: Client, args: list[bytes]) -> bytes:
     group = None if stream is None else stream.groups.get(args[2])
     if stream is None or group is None:
         raise no_such_group(args[1], args[2])
+    settle_group(client, group)
     min_idle = parse_integer(args[4], b"ERR Invalid min-idle-time argument for XCLAIM")
     keyspace = client.server.keyspace
     now = keyspace.now
@@ -327,6 +329,7 @@ def xautoclaim(client: Client, args: list[bytes]) -> bytes:
     group = None if stream is None else stream.groups.get(args[2])
     if stream is None or group is None:
         raise no_such_group(args[1], args[2])
+    settle_group(client, group)
 
     consumer = group.consumers.get(args[3])
     if consumer is None:

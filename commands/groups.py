@@ -10,6 +10,7 @@ from ..storage import events, stream_id
 from ..storage.group import Group
 from ..storage.stream import Stream
 from .arguments import parse_integer
+from .settling import let_go_later, settle_group
 from .stream_ids import parse_bound, parse_id
 from .syntax import streams as syntax
 from .table import command, container, key
@@ -91,10 +92,11 @@ def _existing(client: Client, args: list[bytes]) -> Stream:
     return stream
 
 
-def _group(stream: Stream, args: list[bytes]) -> Group:
+def _group(client: Client, stream: Stream, args: list[bytes]) -> Group:
     group = stream.groups.get(args[3])
     if group is None:
         raise no_consumer_group(args[2], args[3])
+    settle_group(client, group)
     return group
 
 
@@ -157,7 +159,7 @@ def xgroup_setid(client: Client, args: list[bytes]) -> bytes:
     """Move a group; pending entries stay. Without ENTRIESREAD the counter becomes unknown."""
     _, entries_read = _options(args, 7)
     stream = _existing(client, args)
-    group = _group(stream, args)
+    group = _group(client, stream, args)
     group.last_id = stream.last_id if args[4] == b"$" else parse_bound(args[4])
     group.entries_read = _capped(client, stream, entries_read)
     _changed(client, args, b"xgroup-setid")
@@ -204,7 +206,7 @@ def xgroup_destroy(client: Client, args: list[bytes]) -> bytes:
 )
 def xgroup_createconsumer(client: Client, args: list[bytes]) -> bytes:
     """Create a consumer: 1, or 0 if there is one of that name."""
-    group = _group(_existing(client, args), args)
+    group = _group(client, _existing(client, args), args)
     if args[4] in group.consumers:
         return replies.ZERO
     group.create_consumer(args[4], client.server.keyspace.now)
@@ -227,13 +229,15 @@ def xgroup_createconsumer(client: Client, args: list[bytes]) -> bytes:
 )
 def xgroup_delconsumer(client: Client, args: list[bytes]) -> bytes:
     """Remove a consumer; answers how many pending entries went with it."""
-    group = _group(_existing(client, args), args)
+    group = _group(client, _existing(client, args), args)
     consumer = group.consumers.get(args[4])
     if consumer is None:
         return replies.ZERO
     dropped = consumer.pending
     if dropped and dropped == len(group.pel):
         _replace(client, args, group)
+    elif let_go_later(client, dropped):
+        client.server.slices.start(group.delete_consumer_later(consumer))
     else:
         group.delete_consumer(consumer)
     _changed(client, args, b"xgroup-delconsumer")
@@ -288,6 +292,8 @@ def xack(client: Client, args: list[bytes]) -> bytes:
     group = stream.groups.get(args[2])
     if group is None:
         return replies.ZERO
+    if type(group) is not Group:
+        settle_group(client, group)
     ids = args[3:]
     # What is in the PEL is a canonical ID and needs no parsing.
     if group.acknowledge_all(ids):

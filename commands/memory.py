@@ -68,6 +68,16 @@ def resident_bytes() -> int:
     return _resident()
 
 
+def give_back() -> None:
+    """Let the system have what is free between the data, as far as the C library can do that."""
+    if sys.platform == "linux":
+        import ctypes
+
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:  # glibc
+            trim(0)
+
+
 def used_bytes(server: Server) -> int:
     """INFO used_memory: the program as it was loaded, the data, and what waits for the AOF."""
     return overhead_bytes(server) + dataset_bytes(server)
@@ -287,12 +297,7 @@ def memory_purge(client: Client, args: list[bytes]) -> bytes:
     """Collect garbage, and let the C library return free memory where it can."""
     del client, args
     gc.collect()
-    if sys.platform == "linux":
-        import ctypes
-
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:  # glibc
-            trim(0)
+    give_back()
     return replies.OK
 
 

@@ -11,6 +11,7 @@ from ..storage.group import MAX_COUNT
 from ..storage.stream import Stream
 from .arguments import Arguments, parse_integer
 from .group_effects import no_such_group
+from .settling import settle_group
 from .stream_ids import parse_ids
 from .syntax import streams as syntax
 from .table import command, key
@@ -98,6 +99,7 @@ def xnack(client: Client, args: list[bytes]) -> bytes:
     group = None if stream is None else stream.groups.get(args[2])
     if stream is None or group is None:
         raise no_such_group(args[1], args[2])
+    settle_group(client, group)
     options = NackOptions(args)
     numbers = parse_ids(options.ids)
     if len(set(numbers)) == len(numbers):

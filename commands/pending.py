@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError
@@ -10,13 +10,18 @@ from ..storage.blocks import UNOWNED_MS
 from ..storage.stream import Stream
 from .arguments import parse_integer
 from .group_effects import no_such_group
+from .settling import settle_group
 from .stream_ids import parse_interval
 from .syntax import streams as syntax
 from .table import command, key
 
 if TYPE_CHECKING:
+    from ..storage.blocks import Block
     from ..storage.group import Group
     from .client import Client
+
+# What comes before an ID, by its length; the longest has twice twenty digits.
+_HEADS: Final = tuple(b"*4\r\n$%d\r\n" % size for size in range(42))
 
 
 # XPENDING key group [[IDLE min-idle-time] start end count [consumer]]
@@ -56,6 +61,7 @@ def xpending(client: Client, args: list[bytes]) -> bytes:
     group = None if stream is None else stream.groups.get(args[2])
     if group is None:
         raise no_such_group(args[1], args[2])
+    settle_group(client, group)
     if words == 3:
         return _summary(group, client.resp)
     consumer = None
@@ -68,17 +74,22 @@ def xpending(client: Client, args: list[bytes]) -> bytes:
         ids = group.idle_ids(now - min_idle, start, end, count, consumer)
     else:
         ids = group.pending_ids(start, end, count, consumer)
-    pel = group.pel
-    items = [replies.array_header(len(ids))]
-    for text in ids:
-        block = pel[text]
-        owner = block.consumer.name
-        idle = max(now - block.ms, 0) if block.ms != UNOWNED_MS else -1
-        items.append(
-            b"*4\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n:%d\r\n:%d\r\n"
-            % (len(text), text, len(owner), owner, idle, block.count)
-        )
-    return b"".join(items)
+    return _facts(group, ids, now)
+
+
+def _facts(group: Group, ids: list[bytes], now: int) -> bytes:
+    """``[[id, consumer, milliseconds since its delivery, deliveries], …]``; what nobody owns is idle for -1."""
+    pieces = [replies.array_header(len(ids))]
+    last: Block | None = None
+    facts = b""
+    for text, block in zip(ids, map(group.pel.__getitem__, ids), strict=True):
+        if block is not last:  # what was delivered together mostly comes together
+            last = block
+            owner = block.consumer.name
+            idle = max(now - block.ms, 0) if block.ms != UNOWNED_MS else -1
+            facts = b"\r\n$%d\r\n%b\r\n:%d\r\n:%d\r\n" % (len(owner), owner, idle, block.count)
+        pieces += (_HEADS[len(text)], text, facts)
+    return b"".join(pieces)
 
 
 def _summary(group: Group, resp: int) -> bytes:

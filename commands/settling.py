@@ -1,19 +1,28 @@
-"""What to do before a command needs macro nodes that are still to be worked out: whoever can wait does so.
+"""What to do before a command needs what is still to be worked out: whoever can wait does so.
 
 Redis' macro nodes are worked out only when somebody asks for them (see ``storage.nodes``), which for a million
 entries takes seconds. So the command is put off, the server accounts for the entries piece by piece between requests
 of others, and then the command runs as if it had just come. In a transaction or a script it is done at once.
+
+A group that loses very many pending entries at once (``storage.group.BusyGroup``) is treated in the same way: the command
+that took them away is done, and whoever needs that group next waits until they are gone.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from ..storage.group import BusyGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..storage.group import Group
     from ..storage.stream import Stream
     from .client import Client
+
+
+MANY: Final = 10_000  # pending entries; fewer go at once
 
 
 class PutOff(Exception):  # noqa: N818 - nothing went wrong
@@ -46,3 +55,23 @@ def settle_for_trimming(client: Client, stream: Stream, by_length: bool, thresho
 def _settle_if(far: bool, client: Client, stream: Stream) -> None:
     if far and client.may_block:
         raise PutOff(stream.settle_some)
+
+
+def settle_group(client: Client, group: Group) -> None:
+    """Go on only if all entries are gone that a group was told to let go of.
+
+    On the way of every XACK: ``type(group) is BusyGroup`` may be asked before.
+    """
+    if type(group) is BusyGroup and client.may_block and not client.server.blocking.resuming:
+        raise PutOff(group.go_on)
+
+
+def settle_groups(client: Client, stream: Stream) -> None:
+    """The same for all groups of a stream."""
+    for group in stream.groups.values():
+        settle_group(client, group)
+
+
+def let_go_later(client: Client, number: int) -> bool:
+    """Whether so many pending entries are to go bit by bit, if they can."""
+    return number > MANY and client.may_block

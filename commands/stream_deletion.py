@@ -11,7 +11,7 @@ from ..storage.references import forget, holders, is_referenced
 from ..storage.stream import Stream
 from .arguments import Arguments, parse_integer
 from .older_replicas import POLICIES_SINCE, deletion, needs_older
-from .settling import settle_up_to
+from .settling import settle_group, settle_groups, settle_up_to
 from .stream_ids import parse_ids
 from .stream_trimming import POLICIES
 from .syntax import streams as syntax
@@ -104,6 +104,8 @@ def xdelex(client: Client, args: list[bytes]) -> bytes:
         return _integers([_NOT_FOUND] * len(words))
     numbers = parse_ids(words)
     settle_up_to(client, stream, numbers)
+    if policy != b"KEEPREF":
+        settle_groups(client, stream)
     held = None
     if needs_older(client, POLICIES_SINCE):
         held = holders(stream, _texts(numbers)) if policy == b"DELREF" else []
@@ -154,6 +156,9 @@ def xackdel(client: Client, args: list[bytes]) -> bytes:
         return _integers([_NOT_FOUND] * len(words))
     numbers = parse_ids(words)
     settle_up_to(client, stream, numbers)
+    settle_group(client, group)
+    if policy != b"KEEPREF":
+        settle_groups(client, stream)
     held = None
     if needs_older(client, POLICIES_SINCE):
         pending = [text for text in _texts(numbers) if text in group.pel]

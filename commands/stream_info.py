@@ -14,7 +14,7 @@ from ..storage.stream_id import MAX_ID
 from .arguments import parse_integer
 from .groups import no_consumer_group
 from .older_counters import lag_of
-from .settling import settle_all
+from .settling import settle_all, settle_group, settle_groups
 from .syntax import streams as syntax
 from .table import command, container, key
 
@@ -97,6 +97,7 @@ def xinfo_stream(client: Client, args: list[bytes]) -> bytes:
             count = _FULL_COUNT
         elif count == 0:
             count = None
+    settle_groups(client, stream)
     number, entries = stream.range(0, MAX_ID, count)
     groups = [
         _full_group(client, stream, name, group, count) for name, group in sorted(stream.groups.items())
@@ -201,6 +202,7 @@ def _full_consumer(client: Client, group: Group, consumer: Consumer, count: int 
 def xinfo_groups(client: Client, args: list[bytes]) -> bytes:
     """One map for each group, by name."""
     stream = _existing(client, args)
+    settle_groups(client, stream)
     resp = client.resp
     return replies.array(
         [
@@ -241,6 +243,7 @@ def xinfo_consumers(client: Client, args: list[bytes]) -> bytes:
     group = stream.groups.get(args[3])
     if group is None:
         raise no_consumer_group(args[2], args[3])
+    settle_group(client, group)
     now = client.server.keyspace.now
     lines = []
     for name, consumer in sorted(group.consumers.items()):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError
 from ..storage import stream_id
-from ..storage.group import MAX_COUNT
+from ..storage.group import MAX_COUNT, Group
 from ..storage.stream import Stream
 from ..storage.stream_id import MAX_ID
 from .arguments import INT64_MAX, parse_integer
@@ -20,6 +20,7 @@ from .group_effects import (
 )
 from .read_claim import claim_idle, claimable_after
 from .read_limits import Allowance, take_after
+from .settling import settle_group
 from .stream_ids import parse_id
 from .syntax import streams as syntax
 from .table import KeySpec, command
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..storage.blocks import Consumer
-    from ..storage.group import Group
     from .client import Client
     from .compat import Compat
 
@@ -336,6 +336,8 @@ def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
         group = None if stream is None else stream.groups.get(name)
         if stream is None or group is None:
             raise no_such_group(args[at], name, b" in XREADGROUP with GROUP option")
+        if type(group) is not Group:
+            settle_group(client, group)
         word = args[at + keys]
         after: int | None = None
         if word != b">":

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from ..protocol.errors import SYNTAX, ReplyError
 from ..storage import stream_id
-from ..storage.references import forget, holders, trim_acked_before, trim_acked_to_length
+from ..storage.references import forget, forget_later, holders, trim_acked_before, trim_acked_to_length
+from ..storage.trimming import Removed
 from .arguments import parse_integer
 from .older_replicas import IDMP_SINCE, POLICIES_SINCE, needs_older
-from .settling import settle_all, settle_for_trimming
+from .settling import let_go_later, settle_all, settle_for_trimming, settle_groups
 from .stream_ids import parse_id, parse_new_id
 
 if TYPE_CHECKING:
@@ -77,12 +78,14 @@ class AddOrTrim:
 
     def settle(self, client: Client, stream: Stream) -> None:
         """To be called before anything is changed, if there is to be a trim: it may have to wait."""
+        if self.policy is not None and self.policy != b"KEEPREF":
+            settle_groups(client, stream)
         if self.policy == b"ACKED" and self.approximate:
             settle_all(client, stream)
         else:
             settle_for_trimming(client, stream, self.by_length, self.threshold, self.limit)
 
-    def trim(self, stream: Stream) -> int:
+    def trim(self, client: Client, stream: Stream) -> int:
         """Trim the stream; returns how many entries went."""
         by_length = self.by_length
         if self.policy == b"ACKED" and stream.groups:
@@ -95,14 +98,22 @@ class AddOrTrim:
                 removed_ids=self.removed if self.tells_older else None,
             )
             return removed
-        gone: list[bytes] | None = [] if self.policy == b"DELREF" and stream.groups else None
+        gone = Removed() if self.policy == b"DELREF" and stream.groups else None
         trim = stream.trim_to_length if by_length else stream.trim_before
-        removed = trim(self.threshold, approximate=self.approximate, limit=self.limit, removed_ids=gone)
-        if gone:
-            if self.tells_older:
-                self.held = holders(stream, gone)
-            forget(stream, gone)
+        removed = trim(self.threshold, approximate=self.approximate, limit=self.limit, gone=gone)
+        if gone is not None and removed:
+            self._forget(client, stream, gone)
         return removed
+
+    def _forget(self, client: Client, stream: Stream, gone: Removed) -> None:
+        if let_go_later(client, gone.number) and not self.tells_older:
+            for job in forget_later(stream, gone):
+                client.server.slices.start(job)
+            return
+        texts = gone.texts()
+        if self.tells_older:
+            self.held = holders(stream, texts)
+        forget(stream, texts)
 
     def rewrite(self, words: list[bytes], stream: Stream) -> None:
         """Make the words of an approximate trim exact: whoever replays them must end with the same entries.

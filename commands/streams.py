@@ -117,7 +117,7 @@ def xadd(client: Client, args: list[bytes]) -> bytes:
     if options is not None:
         if options.producer:
             keyspace.idempotency_of(stream).record(options.producer, options.iid, stream_id)
-        if options.strategy is not None and options.trim(stream):
+        if options.strategy is not None and options.trim(client, stream):
             keyspace.notify(events.STREAM, b"xtrim", name, db)
 
     propagation = client.server.propagation
@@ -328,7 +328,7 @@ def xtrim(client: Client, args: list[bytes]) -> bytes:
     if stream is None:
         return replies.ZERO
     options.settle(client, stream)
-    removed = options.trim(stream)
+    removed = options.trim(client, stream)
     if removed:
         _changed(client, name, b"xtrim", removed)
         propagated = args.copy()

@@ -21,6 +21,7 @@ from ..commands.acl_log import AclLog
 from ..commands.compat import compat_with
 from ..commands.latency import Latency
 from ..commands.lua.scripting import Scripting
+from ..commands.memory import give_back
 from ..commands.pubsub import PubSub
 from ..commands.slowlog import Slowlog
 from ..commands.tracking import TrackingTable
@@ -159,6 +160,7 @@ class Server:
         self.loop = asyncio.get_running_loop()
         graveyard = self.keyspace.graveyard
         graveyard.on_buried = lambda: self.slices.start(graveyard.step)
+        self.keyspace.cold.on_freed = give_back
         if self.handles_signals:
             self._handle_signals()
         self.loop.set_exception_handler(self._on_bug)
@@ -353,6 +355,7 @@ class Server:
             config.on_change(name, self._update_idempotency)
         for setting in fields(Limits):
             config.on_change(setting.name.replace("_", "-"), self._update_limits)
+        config.on_change("stream-compress-depth", self._update_compress_depth)
         config.on_change("requirepass", self._update_password)
         for name in tls.DIRECTIVES:
             config.on_change(name, self.listeners.update_tls)
@@ -364,6 +367,7 @@ class Server:
         self._update_thresholds()
         self._update_notifications()
         self._update_idempotency()
+        self._update_compress_depth()
         self._update_limits()
 
     def _update_thresholds(self) -> None:
@@ -383,6 +387,9 @@ class Server:
         self.keyspace.set_idempotency_defaults(
             self.config.stream_idmp_duration, self.config.stream_idmp_maxsize
         )
+
+    def _update_compress_depth(self) -> None:
+        self.keyspace.set_compress_depth(self.config.stream_compress_depth)
 
     def _start_users(self) -> None:
         """Take the users of the configuration or of the ACL file.
@@ -450,6 +457,8 @@ class Server:
             self.keyspace.expire_idempotent()
         if self.keyspace.behind:
             self.slices.when_idle(self.keyspace.settle_some)
+        if not self.loading and self.keyspace.cold.look(self.loop.time()):
+            self.slices.when_idle(self.keyspace.cold.step)
         self.persistence.cron()
         self.snapshots.cron()
         self.replication.cron()

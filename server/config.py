@@ -173,6 +173,8 @@ class Config:
     databases: int = _fixed(16, POSITIVE)
     stream_node_max_bytes: int = _directive(4096, MEMORY)
     stream_node_max_entries: int = _directive(100, LONG)
+    # Newest chunks (128 entries) of a stream that are never compressed, 0: nothing is; Rillet only
+    stream_compress_depth: int = _directive(8, COUNT)
     stream_idmp_duration: int = _directive(100, kinds.Integer(1, 86400))  # seconds
     stream_idmp_maxsize: int = _directive(100, kinds.Integer(1, 10000))
     notify_keyspace_events: str = _directive("", kinds.Events())  # single letters, see kinds.Events

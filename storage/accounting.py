@@ -6,7 +6,6 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
 from .chunk import MAX_ENTRIES
-from .radix_tree import tree_size
 from .stream_id import MAX_ID
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ class Accounting:
     def radix_tree_nodes(self) -> int:
         """How many nodes the tree has that Redis keeps the macro nodes in."""
         self._nodes.settle_all(self._chunks)
-        return tree_size(self._nodes.shared) if self._nodes.known else 1
+        return self._nodes.tree_size
 
     def known_nodes(self) -> list[Node]:
         """The macro nodes, to be read only; removing entries changes them, and takes away those without any."""

@@ -13,6 +13,8 @@ from sortedcontainers import SortedKeyList
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from .id_order import IdOrder
+
 NEVER: Final = -1
 # The delivery time of entries without an owner (XNACK): they count as idle for longer than anybody can ask for.
 UNOWNED_MS: Final = -(1 << 63)
@@ -61,11 +63,11 @@ class Consumer:
         active_ms: last time it was given entries, NEVER (-1) if it never was.
         pending: number of entries it owns.
         blocks: its blocks in the order they were made, dead ones among them.
-        ids: its entries in ID order as of some moment, None once entries came that are not in it. Entries may
-            have gone since.
+        order: its entries in ID order, and others that have been its own; None while nobody asks for them.
+        listed: about how many those are.
     """
 
-    __slots__ = ("_prune_at", "active_ms", "blocks", "ids", "name", "pending", "seen_ms")
+    __slots__ = ("_prune_at", "active_ms", "blocks", "listed", "name", "order", "pending", "seen_ms")
 
     def __init__(self, name: bytes, seen_ms: int, active_ms: int = NEVER) -> None:
         self.name = name
@@ -73,7 +75,8 @@ class Consumer:
         self.active_ms = active_ms
         self.pending = 0
         self.blocks: list[Block] = []
-        self.ids: list[bytes] | None = None
+        self.order: IdOrder | None = None
+        self.listed = 0
         self._prune_at = SLACK
 
     def add(self, block: Block) -> None:

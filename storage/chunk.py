@@ -8,13 +8,21 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
+from .packing import Columns, pack, packed_length, packed_payload, unpack, unpack_data
 from .stream_id import MAX_U64
+
+if TYPE_CHECKING:
+    from .cold import Cold
 
 MAX_ENTRIES: Final = 128
 # Cutting an entry out copies its chunk; big entries therefore share a chunk with fewer others.
 MAX_BYTES: Final = 64 << 10
+_NUMBERS: Final = 8 + 8 + 4 + 1  # bytes an entry takes in the columns
+_OBJECTS: Final = 400  # what the objects of a chunk take themselves
+_PACKED_OBJECTS: Final = 150
+_WORTH_WHILE: Final = 0.75  # of its bytes may be left of a chunk that is packed
 
 
 class Chunk:
@@ -27,11 +35,16 @@ class Chunk:
         offsets: where each entry begins in ``data``, and at the end the length of ``data`` (one item more). Before
             the first entry there may be bytes of entries that were trimmed away.
         heads: how long the part before the fields is (``*2\r\n$3\r\n1-0\r\n``: 14).
+        packed: the same as ``packing`` makes it of a closed chunk: None if that was not done or is outdated, empty if
+            it is not worth while.
+        cold: who is told when a ``ColdChunk`` is read.
     """
 
-    __slots__ = ("data", "heads", "ms", "offsets", "seq")
+    __slots__ = ("cold", "data", "heads", "ms", "offsets", "packed", "seq")
 
     def __init__(self) -> None:
+        self.packed: bytes | None = None
+        self.cold: Cold | None = None
         self.data: bytearray | bytes = bytearray()
         self.ms = array("Q")
         self.seq = array("Q")
@@ -40,6 +53,21 @@ class Chunk:
 
     def __len__(self) -> int:
         return len(self.ms)
+
+    @property
+    def payload_bytes(self) -> int:
+        """The bytes of its entries."""
+        return self.offsets[-1] - self.offsets[0]
+
+    @property
+    def size(self) -> int:
+        """About the bytes of memory that it takes."""
+        packed = len(self.packed) if self.packed else 0
+        return len(self.data) + _NUMBERS * len(self.ms) + _OBJECTS + packed
+
+    def opened(self) -> Chunk:
+        """To be read once: itself, or of a cold chunk a copy that goes away again."""
+        return self
 
     def id_at(self, position: int) -> int:
         """The ID of the entry at a position (negative: from the end)."""
@@ -120,10 +148,32 @@ class Chunk:
         self.ms = self.ms[:start] + self.ms[stop:]
         self.seq = self.seq[:start] + self.seq[stop:]
         self.heads = self.heads[:start] + self.heads[stop:]
+        if self.packed:
+            self.packed = None
+
+    def pack(self) -> bool:
+        """Keep a closed chunk in its packed form only, if that is much smaller; it is a ``ColdChunk`` then."""
+        if self.packed is None:
+            assert type(self.data) is bytes
+            packed = pack(Columns(self.data, self.ms, self.seq, self.offsets, self.heads))
+            full = self.payload_bytes + _NUMBERS * len(self.ms) + _OBJECTS
+            self.packed = packed if len(packed) + _PACKED_OBJECTS < full * _WORTH_WHILE else b""
+        if self.packed:
+            self._chill()
+        return bool(self.packed)
+
+    def _chill(self) -> None:
+        del self.data, self.ms, self.seq, self.offsets, self.heads
+        self.__class__ = ColdChunk
 
     def copy(self) -> Chunk:
         """An independent chunk; a closed one shares its columns, which are never changed in place."""
         twin = Chunk.__new__(Chunk)
+        twin.packed = self.packed
+        twin.cold = None
+        if self.packed:
+            twin.__class__ = ColdChunk
+            return twin
         twin.data = self.data
         twin.ms = self.ms
         twin.seq = self.seq
@@ -136,3 +186,51 @@ class Chunk:
             twin.offsets = self.offsets[:]
             twin.heads = self.heads[:]
         return twin
+
+
+class ColdChunk(Chunk):
+    """A chunk of which only the packed form is there, until somebody reads it: then it is a ``Chunk`` again.
+
+    Python calls ``__getattr__`` for attributes that are not set only, and this is a class of its own lest other chunks
+    pay for there being such a method. So nobody has to know whether a chunk is cold; but who goes through many, and
+    reads each once, should ask for the chunks ``opened``.
+    """
+
+    __slots__ = ()
+    packed: bytes
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in Columns._fields:
+            raise AttributeError(name)
+        self.data, self.ms, self.seq, self.offsets, self.heads = unpack(self.packed)
+        self.__class__ = Chunk  # type: ignore[assignment]  # mypy knows no changes of class
+        if self.cold is not None:
+            self.cold.keep(self)
+        return getattr(self, name)
+
+    def __len__(self) -> int:
+        return packed_length(self.packed)
+
+    @property
+    def payload_bytes(self) -> int:
+        """The bytes of its entries."""
+        return packed_payload(self.packed)
+
+    def entries(self) -> bytes:
+        """All its encoded entries; it stays packed."""
+        return unpack_data(self.packed)
+
+    @property
+    def size(self) -> int:
+        """About the bytes of memory that it takes."""
+        return len(self.packed) + _PACKED_OBJECTS
+
+    def opened(self) -> Chunk:
+        """A copy with columns, which nobody keeps."""
+        twin = self.copy()
+        assert twin.ms  # reading anything unpacks it; nobody is told
+        return twin
+
+    def pack(self) -> bool:
+        """It is packed."""
+        return True

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 from sortedcontainers import SortedList
 
 from .blocks import Block
-from .chunk import Chunk
+from .chunk import Chunk, ColdChunk
+from .cold import Cold
 from .collection import Collection
+from .group import Group
 from .nodes import Node
 from .stream import Stream
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 PIECE: Final = 256  # items that one step takes out of a container
 _SMALL: Final = 64
 _CONTAINERS: Final = frozenset((list, dict, set, deque))
-_LEAVES: Final = frozenset((bytes, bytearray, int, float, tuple, array, type(None), Chunk, Node))
+_LEAVES: Final = frozenset((bytes, bytearray, int, float, tuple, array, type(None), Chunk, ColdChunk, Node))
 _OURS: Final = __name__.rpartition(".")[0]
 _ALONE: Final = 2  # as getrefcount counts what only a local variable refers to
 
@@ -131,6 +133,8 @@ def _goes_at_once(value: object) -> bool:
     if kind in _CONTAINERS:
         items = value.values() if isinstance(value, dict) else value
         return len(items) < _SMALL and {*map(type, items)} <= _LEAVES  # type: ignore[call-overload, arg-type]
+    if kind is Group:
+        return len(value.pel) < _SMALL and len(value.consumers) < _SMALL  # type: ignore[attr-defined]
     if kind is Stream:
         return value.length < _SMALL and not value.groups  # type: ignore[attr-defined]
     if isinstance(value, Collection):
@@ -143,7 +147,7 @@ def _goes_at_once(value: object) -> bool:
 def _has_parts(value: object) -> bool:
     """Whether it is one of the objects that values are made of."""
     if type(value).__module__.startswith(_OURS):
-        return not isinstance(value, Graveyard)
+        return not isinstance(value, (Cold, Graveyard))  # they are everybody's
     return isinstance(value, SortedList)
 
 

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter
-from heapq import merge
+from collections import Counter, deque
 from itertools import groupby, repeat
-from math import isqrt
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from .blocks import NEVER, SLACK, UNOWNED_MS, Block, Consumer, Delivery, TimeOrder
-from .id_order import IdOrder, collect, first_piece
-from .stream_id import MAX_ID, encode, parse
+from .id_order import CHUNK, IdOrder
+from .pending_search import MAX_MS, Searching
+from .stream_id import encode, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from .stream import Stream
 
-Pending: TypeAlias = tuple[bytes, Block]  # an id and the facts of its delivery
-
 MAX_COUNT = (1 << 63) - 1  # where delivery counters stop
-MAX_MS = (1 << 63) - 1
+_WHILE_BUSY: Final = frozenset(("go_on", "__class__"))
+_ANEW: Final = 4  # a consumer that gets more than this part of what it has is put in order anew
 
 
-def _turn(block: Block) -> int | Block:
-    """Equal for deliveries of one millisecond, which take their turn together."""
-    return block.ms if type(block) is Delivery else block
-
-
-def _number(entry: Pending) -> int:
-    return parse(entry[0])
-
-
-class Group:
+class Group(Searching):
     """One group of a stream.
 
     The PEL maps the canonical text of an id to its block (consumer, delivery time, count). A delivery makes one
@@ -49,7 +37,7 @@ class Group:
             their number; it is none of the ``consumers``.
     """
 
-    __slots__ = ("_order", "_times", "consumers", "entries_read", "last_id", "pel", "unowned")
+    __slots__ = ("_left", "_order", "_times", "consumers", "entries_read", "last_id", "pel", "unowned")
 
     def __init__(self, last_id: int = 0, entries_read: int | None = None) -> None:
         self.last_id = last_id
@@ -59,6 +47,7 @@ class Group:
         self.unowned = Consumer(b"", NEVER)
         self._order = IdOrder(self.pel)
         self._times = TimeOrder()
+        self._left: Iterator[None] | None = None  # what a BusyGroup has still to do
 
     def __iter__(self) -> Iterator[tuple[int, Consumer, int, int]]:
         """Every pending entry in ID order: (ID, consumer, delivery ms, count).
@@ -163,19 +152,34 @@ class Group:
 
     def delete_consumer(self, consumer: Consumer) -> int:
         """Remove a consumer with its pending entries; answers how many those were."""
-        pel = self.pel
         dropped = consumer.pending
-        for block in consumer.blocks:
-            if block.live:
-                for text in block.ids:
-                    if pel.get(text) is block:
-                        del pel[text]
-                self._release(block, block.live)
-        consumer.blocks.clear()
-        consumer.ids = None
         del self.consumers[consumer.name]
-        self._order.removed(dropped)
+        deque(self._let_go(consumer), 0)
         return dropped
+
+    def delete_consumer_later(self, consumer: Consumer) -> Callable[[], bool]:
+        """The same bit by bit: the group is a ``BusyGroup`` now, and its ``go_on`` is answered."""
+        del self.consumers[consumer.name]
+        return self._do_later(self._let_go(consumer))
+
+    def _let_go(self, consumer: Consumer) -> Iterator[None]:
+        """Take what a consumer has off the PEL, and yield now and then."""
+        pel = self.pel
+        blocks = consumer.blocks
+        consumer.order = None
+        while blocks:
+            block = blocks.pop()
+            ids, live = block.ids, block.live
+            while ids and live:
+                some = ids[-CHUNK:]
+                del ids[-CHUNK:]
+                own = [text for text in some if pel.get(text) is block]
+                for text in own:
+                    del pel[text]
+                self._order.removed(len(own))
+                yield
+            if live:
+                self._release(block, live)
 
     # Entries come, move and go
 
@@ -217,8 +221,9 @@ class Group:
             self.pel.update(dict.fromkeys(ids, block))
         consumer.pending += number
         order.append(ids, last)
-        if consumer.ids is not None:
-            consumer.ids += ids
+        if consumer.order is not None:
+            consumer.order.append(ids, last)
+            consumer.listed += number
 
     def assign(self, consumer: Consumer, ids: list[bytes], ms: int, count: int) -> None:
         """Let entries be pending with a consumer, whether they are pending already or not.
@@ -233,11 +238,11 @@ class Group:
         target: Block | None = None
         previous: Block | None = None
         moved = 0
+        self._will_own(consumer, ids)
         for text in ids:
             block = pel.get(text)
             if block is None:
                 self._order.insert(text, parse(text))
-                consumer.ids = None
             elif block is target:
                 continue
             else:
@@ -246,8 +251,6 @@ class Group:
                         self._release(previous, moved)
                     previous = block
                     moved = 0
-                    if block.consumer is not consumer:
-                        consumer.ids = None
                 moved += 1
             if target is None:
                 target = self._shared_block(consumer, text, ms, count) if len(ids) == 1 else None
@@ -266,13 +269,26 @@ class Group:
         pel = self.pel
         blocks = list(map(pel.__getitem__, ids))
         left = {blocks[0]: len(ids)} if blocks.count(blocks[0]) == len(ids) else Counter(blocks)
+        if any(block.consumer is not consumer for block in left):
+            self._will_own(consumer, ids)
         target = self._new_block(consumer, ms, count, ids[:])
         pel.update(dict.fromkeys(ids, target))
         consumer.pending += len(ids)
         for block, number in left.items():
-            if block.consumer is not consumer:
-                consumer.ids = None
             self._release(block, number)
+
+    @staticmethod
+    def _will_own(consumer: Consumer, ids: list[bytes]) -> None:
+        """List ids, some of which may be listed already, in the order of a consumer if somebody has asked for it."""
+        order = consumer.order
+        if order is None:
+            return
+        if len(ids) * _ANEW > consumer.pending:
+            consumer.order = None
+            return
+        for text in ids:
+            order.insert(text, parse(text))
+        consumer.listed += len(ids)
 
     def reassign_each(self, consumer: Consumer, ids: list[bytes], ms: int, counts: list[int]) -> None:
         """As ``reassign``, each id with its own delivery counter."""
@@ -317,6 +333,21 @@ class Group:
                 gone += count
         self._order.removed(gone)
         return gone
+
+    def acknowledge_later(self, pieces: Iterable[list[bytes]]) -> Callable[[], bool]:
+        """As ``acknowledge`` of distinct ids, bit by bit: the group is a ``BusyGroup`` now, whose ``go_on`` is answered."""
+
+        def let_go() -> Iterator[None]:
+            for ids in pieces:
+                self.acknowledge(ids)
+                yield
+
+        return self._do_later(let_go())
+
+    def _do_later(self, work: Iterator[None]) -> Callable[[], bool]:
+        self._left = work
+        self.__class__ = BusyGroup
+        return cast("BusyGroup", self).go_on
 
     def acknowledge_all(self, ids: list[bytes]) -> bool:
         """As ``acknowledge`` if all these words are pending ids, and none is repeated; else do nothing: False."""
@@ -373,140 +404,37 @@ class Group:
             block.ids = []
             self._times.died()
             consumer = block.consumer
-            if consumer.ids is not None and len(consumer.ids) > 2 * consumer.pending + SLACK:
-                consumer.ids = None
+            if consumer.order is not None and consumer.listed > 2 * consumer.pending + SLACK:
+                consumer.order = None
         elif live * 4 < len(block.ids) and len(block.ids) > SLACK:
             pel = self.pel
             block.ids = [text for text in block.ids if pel.get(text) is block]
 
-    # Looking
 
-    def first_pending(self) -> bytes | None:
-        """The smallest pending id."""
-        return self._order.first()
+class BusyGroup(Group):
+    """A group with entries that are still to be let go of, though for everybody they are gone already.
 
-    def last_pending(self) -> bytes | None:
-        """The greatest pending id."""
-        return self._order.last()
+    ``go_on`` does that bit by bit. Whoever asks the group for anything before it is done has the rest done at once; so
+    nobody need know of this class who does not want to wait instead. When it is done the group is a ``Group`` again.
+    """
 
-    def pending_ids(
-        self, start: int = 0, end: int = MAX_ID, count: int | None = None, consumer: Consumer | None = None
-    ) -> list[bytes]:
-        """Pending ids in ID order, of everybody or of one consumer.
+    __slots__ = ()
 
-        Args:
-            start: first ID to look at.
-            end: last ID to look at.
-            count: at most so many, None for all.
-            consumer: only this one's.
-        """
-        return collect(self._runs(start, first_piece(count), consumer), end, count)
+    def __getattribute__(self, name: str) -> Any:
+        if name in _WHILE_BUSY:
+            return super().__getattribute__(name)
+        while BusyGroup.go_on(self):
+            pass
+        return getattr(self, name)
 
-    def idle_ids(
-        self,
-        latest: int,
-        start: int = 0,
-        end: int = MAX_ID,
-        count: int | None = None,
-        consumer: Consumer | None = None,
-    ) -> list[bytes]:
-        """As ``pending_ids``, only entries delivered at ``latest`` (milliseconds) or before.
-
-        Few such entries are found by time; if there are many, walking in ID order meets enough of them soon.
-        """
-        pel = self.pel
-        wanted = len(pel) if count is None else min(count, len(pel))
-        # An ID-ordered walk visits about wanted / old * all entries, a search by time the old ones.
-        few = max(SLACK, isqrt(wanted * len(pel)))
-        old = self._times.until(latest, few)
-        if old is not None and sum(block.live for block in old) <= few:
-            numbered = sorted(
-                (number, text)
-                for block in old
-                if consumer is None or block.consumer is consumer
-                for text in block.ids
-                if pel.get(text) is block and start <= (number := parse(text)) <= end
-            )
-            return [text for _, text in numbered[:count]]
-        found: list[bytes] = []
-        for run in self._runs(start, first_piece(count), consumer):
-            for text in run:
-                if pel[text].ms <= latest:
-                    if end < MAX_ID and parse(text) > end:
-                        return found
-                    if len(found) == count:
-                        return found
-                    found.append(text)
-            if end < MAX_ID and parse(run[-1]) > end:
-                break
-        return found
-
-    def oldest(self, latest: int = MAX_MS) -> Iterator[Pending]:
-        """Entries delivered at ``latest`` (milliseconds) or before, the longest idle first.
-
-        Those without owner come before all; those of one time in the order in which they were delivered. Nothing may
-        be changed before the walk is over.
-        """
-        for _, blocks in groupby(self._times.oldest(latest), _turn):
-            entries = [self._own(block) for block in blocks]
-            yield from entries[0] if len(entries) == 1 else merge(*entries, key=_number)
-
-    def _own(self, block: Block) -> Iterator[Pending]:
-        """The entries of one block in the order in which they came."""
-        pel = self.pel
-        ids = block.ids
-        if block.live < len(ids):
-            # They are mostly taken from the front: what is gone there is not looked at again and again.
-            gone = next(at for at, text in enumerate(ids) if pel.get(text) is block)
-            if gone * gone > len(ids):
-                del ids[:gone]
-        for text in ids:
-            if pel.get(text) is block:
-                yield text, block
-
-    def given_back(self) -> Iterator[Pending]:
-        """The entries without owner, in the order in which they will be claimed."""
-        return self.oldest(UNOWNED_MS)
-
-    def oldest_ms(self) -> int | None:
-        """The earliest delivery time of a pending entry (UNOWNED_MS if one has no owner), None if nothing is pending."""
-        return next((block.ms for block in self._times.oldest(MAX_MS)), None)
-
-    def any_idle(self, latest: int) -> bool:
-        """Whether some entry was delivered at ``latest`` (milliseconds) or before."""
-        old = self._times.until(latest, 0)
-        return old is None or bool(old)
-
-    def _runs(self, start: int, piece: int, consumer: Consumer | None) -> Iterator[list[bytes]]:
-        """As ``IdOrder.runs``, of everybody or of one consumer."""
-        pel = self.pel
-        if consumer is None or consumer.pending == len(pel):
-            yield from self._order.runs(start, piece)
-            return
-        ids = self._ids_of(consumer)
-        at = bisect_left(ids, start, key=parse) if start > 1 else 0
-        while at < len(ids):
-            run = [
-                text
-                for text in ids[at : at + piece]
-                if (block := pel.get(text)) is not None and block.consumer is consumer
-            ]
-            if run:
-                yield run
-            at += piece
-
-    def _ids_of(self, consumer: Consumer) -> list[bytes]:
-        ids = consumer.ids
-        if ids is None or len(ids) > 2 * consumer.pending + SLACK:
-            pel = self.pel
-            ids = consumer.ids = sorted(
-                (
-                    text
-                    for block in consumer.blocks
-                    if block.live
-                    for text in block.ids
-                    if pel.get(text) is block
-                ),
-                key=parse,
-            )
-        return ids
+    def go_on(self) -> bool:
+        """Let some hundred entries go; False when there are no more."""
+        if type(self) is Group:
+            return False  # somebody has asked for the rest
+        self.__class__ = Group  # type: ignore[assignment]  # to itself it is as it is
+        assert self._left is not None
+        for _ in self._left:
+            self.__class__ = BusyGroup
+            return True
+        self._left = None
+        return False

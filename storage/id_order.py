@@ -6,10 +6,10 @@ dropped when a walk passes it or when removals have paid for a sweep.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
-from .stream_id import MAX_ID, parse
+from .stream_id import MAX_ID, encode, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 CHUNK: Final = 512  # ids per chunk, about
 # How many listed ids are looked at for each removal: what is removed stays listed in small part only.
 _PACE: Final = 2
+_DASH: Final = ord("-")
 
 
 def first_piece(count: int | None) -> int:
@@ -41,8 +42,21 @@ def collect(runs: Iterable[list[bytes]], end: int, count: int | None) -> list[by
     return found
 
 
-def _first(chunk: list[bytes]) -> int:
-    return parse(chunk[0])
+def _position(chunk: list[bytes], number: int) -> int:
+    """Where an ID stands among ascending ones, or would stand; as bisect does, but parsing is dear."""
+    text = encode(number)
+    size, dash = len(text), text.index(b"-")
+    low, high = 0, len(chunk)
+    while low < high:
+        middle = (low + high) >> 1
+        other = chunk[middle]
+        # Numbers with as many digits are in the order of their texts.
+        is_alike = len(other) == size and other[dash] == _DASH
+        if other < text if is_alike else parse(other) < number:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 class IdOrder:
@@ -54,11 +68,13 @@ class IdOrder:
         highest: the greatest ID that was ever listed (an int; -1: none). Greater ones are in no chunk.
     """
 
-    __slots__ = ("_chunks", "_members", "_owed", "_sample", "_sweep_at", "highest")
+    __slots__ = ("_chunks", "_firsts", "_members", "_owed", "_sample", "_sweep_at", "highest")
 
     def __init__(self, members: Mapping[bytes, object]) -> None:
         self._members = members
         self._chunks: list[list[bytes]] = []  # each ascending and not empty, one after the other
+        # A lower bound for the ids (as integers) in each chunk, greater than all ids before it.
+        self._firsts: list[int] = []
         self._owed = 0  # ids the sweep may look at
         self._sweep_at = 0
         self._sample = 0
@@ -69,10 +85,10 @@ class IdOrder:
         chunks = self._chunks
         if chunks and len(chunks[-1]) + len(ids) <= CHUNK:
             chunks[-1] += ids
-        elif len(ids) <= CHUNK:
-            chunks.append(ids[:])
         else:
-            chunks.extend(ids[at : at + CHUNK] for at in range(0, len(ids), CHUNK))
+            for at in range(0, len(ids), CHUNK):
+                chunks.append(ids[at : at + CHUNK])
+                self._firsts.append(parse(ids[at]))
         self.highest = last
 
     def insert(self, text: bytes, number: int) -> None:
@@ -80,18 +96,23 @@ class IdOrder:
         if number > self.highest:
             self.append([text], number)
             return
-        chunks = self._chunks
+        chunks, firsts = self._chunks, self._firsts
         if not chunks:
             chunks.append([text])
+            firsts.append(number)
             return
-        which = max(bisect_right(chunks, number, key=_first) - 1, 0)
+        which = bisect_right(firsts, number) - 1
+        if which < 0:
+            which = 0
+            firsts[0] = number
         chunk = chunks[which]
-        at = bisect_left(chunk, number, key=parse)
+        at = _position(chunk, number)
         if at < len(chunk) and chunk[at] == text:
             return
         chunk.insert(at, text)
         if len(chunk) > 2 * CHUNK:
             chunks.insert(which + 1, chunk[CHUNK:])
+            firsts.insert(which + 1, parse(chunk[CHUNK]))
             del chunk[CHUNK:]
 
     def removed(self, count: int) -> None:
@@ -115,12 +136,16 @@ class IdOrder:
             chunk[:] = filter(members.__contains__, chunk)
             if at and len(chunks[at - 1]) + len(chunk) <= CHUNK:
                 chunks[at - 1] += chunk
-                del chunks[at]
+                self._drop(at)
             elif not chunk:
-                del chunks[at]
+                self._drop(at)
             else:
                 self._sweep_at += 1
         self._owed = min(self._owed, 0)
+
+    def _drop(self, at: int) -> None:
+        del self._chunks[at]
+        del self._firsts[at]
 
     def runs(self, start: int = 0, piece: int = CHUNK) -> Iterator[list[bytes]]:
         """The ids from ``start`` on, in lists that are not empty. Nothing may be added before the walk is over.
@@ -129,9 +154,9 @@ class IdOrder:
         """
         chunks, members = self._chunks, self._members
         at = offset = 0
-        if start and chunks and _first(chunks[0]) < start:  # walks mostly begin at the beginning
-            at = bisect_right(chunks, start, key=_first) - 1
-            offset = bisect_left(chunks[at], start, key=parse)
+        if start and chunks and self._firsts[0] < start:  # walks mostly begin at the beginning
+            at = bisect_right(self._firsts, start) - 1
+            offset = _position(chunks[at], start)
         while at < len(chunks):
             chunk = chunks[at]
             part = chunk[offset : offset + piece]
@@ -139,7 +164,7 @@ class IdOrder:
             if len(living) * 2 < len(part):
                 chunk[offset : offset + piece] = living
                 if not chunk:
-                    del chunks[at]
+                    self._drop(at)
                     continue
                 offset += len(living)
             else:
@@ -168,5 +193,5 @@ class IdOrder:
                 chunk.pop()
             if chunk:
                 return chunk[-1]
-            chunks.pop()
+            self._drop(-1)
         return None

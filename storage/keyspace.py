@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from weakref import WeakSet
 
 from . import events
+from .cold import Cold
 from .collection import Collection
 from .deadlines import Deadlines
 from .freeing import Graveyard
@@ -54,6 +55,7 @@ class Keyspace:
         libraries: the source code of function libraries.
         graveyard: what is big and gone, to be freed piece by piece.
         behind: streams whose macro nodes are far from known; the server accounts for them when it is idle.
+        cold: packs old chunks of streams, as far as it is told to.
         hits, misses, expired, expired_fields: INFO keyspace_hits, keyspace_misses, expired_keys, expired_subkeys.
         on_event: told of (database index, event, key, fields of a hash it is about), for keyspace notifications.
         on_expired: told of every key that is dropped because of its time, to propagate it.
@@ -64,6 +66,7 @@ class Keyspace:
 
     __slots__ = (
         "behind",
+        "cold",
         "databases",
         "dirty",
         "expired",
@@ -106,6 +109,7 @@ class Keyspace:
         self.libraries = Libraries()
         self.graveyard = Graveyard()
         self.behind: WeakSet[Stream] = WeakSet()
+        self.cold = Cold()
         self.on_event: Callable[[int, bytes, bytes, Sequence[bytes]], None] | None = None
         self.on_expired: Callable[[Database, bytes], None] | None = None
         self.on_field_expired: Callable[[Database, bytes, bytes], None] | None = None
@@ -147,6 +151,14 @@ class Keyspace:
                 if type(value) is Stream and value.idempotency is None:
                     value.idempotency = Idempotency(*before)
         self.idempotency_defaults = (duration, maxsize)
+
+    def set_compress_depth(self, depth: int) -> None:
+        """Let so many of the newest chunks of each stream never be packed; 0: pack none from now on."""
+        self.cold.depth = depth
+        for database in self.databases:
+            for value in database.entries.values():
+                if type(value) is Stream:
+                    self.cold.watch(value)
 
     def expire_idempotent(self) -> None:
         """Forget what producers sent too long ago; the server does it now and then."""
@@ -342,7 +354,7 @@ class Database:
         if self.scan_order is not None:
             self.scan_order.add(key)
         if type(value) is Stream:
-            value.join(keyspace.behind, keyspace.graveyard)
+            value.join(keyspace.behind, keyspace.graveyard, keyspace.cold)
         elif type(value) is Hash and value.times is not None and (first := value.times.first()) is not None:
             self.field_due.bring_forward(key, first[0])
         if self.awaited:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 import hiredis
 
-from .radix_tree import shared_bytes
+from .chunk import ColdChunk
+from .radix_tree import shared_bytes, tree_size
 from .stream_id import MAX_U64
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class Nodes:
     gain entries, so its counters may change only when nothing is pending.
     """
 
-    __slots__ = ("accounted", "known", "max_bytes", "max_entries", "shared")
+    __slots__ = ("_tree", "accounted", "known", "max_bytes", "max_entries", "shared")
 
     def __init__(self, max_bytes: int, max_entries: int) -> None:
         self.max_bytes = max_bytes
@@ -116,20 +117,34 @@ class Nodes:
         self.accounted = -1
         self.known: list[Node] = []
         self.shared = bytearray()
+        self._tree: tuple[int, int] | None = (
+            None  # of how many keys the size of the tree was told, and the size
+        )
+
+    @property
+    def tree_size(self) -> int:
+        """How many nodes the tree has that Redis keeps the known ones in."""
+        keys = len(self.known)
+        if self._tree is None or self._tree[0] != keys:
+            self._tree = keys, tree_size(self.shared) if keys else 1
+        return self._tree[1]
 
     def clear(self) -> None:
         """All nodes were removed, and all entries with them."""
         self.known = []
         self.shared = bytearray()
+        self._tree = None
 
     def forget_first(self, number: int) -> None:
         """So many nodes were removed, and all entries in them."""
         del self.known[:number]
         del self.shared[:number]
+        self._tree = None
 
     def adopt(self, nodes: list[Node]) -> None:
         """Take nodes that were found in a file, which hold all entries, for what they are."""
         self.known = nodes
+        self._tree = None
         self.shared = bytearray(shared_bytes(one.first_id, other.first_id) for one, other in pairwise(nodes))
         self.accounted = nodes[-1].last_id if nodes else -1
 
@@ -177,6 +192,7 @@ class Nodes:
         node.live -= 1
         node.deleted += 1
         if not node.live:
+            self._tree = None
             del self.known[index]
             if 0 < index < len(self.shared):
                 self.shared[index - 1] = min(self.shared[index - 1 : index + 1])
@@ -369,4 +385,5 @@ def _first_id(node: Node) -> int:
 
 
 def _last_id_of_chunk(chunk: Chunk) -> int:
-    return chunk.id_at(-1)
+    # What is packed was accounted for before.
+    return chunk.id_at(-1) if type(chunk) is not ColdChunk else -1

@@ -7,13 +7,14 @@ them, else one.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 _KEY_BYTES: Final = 16
 _ALL: Final = bytes(range(_KEY_BYTES))
-_PARTINGS: Final = re.compile(rb"x+")
-_BETWEEN_NEAR: Final = re.compile(rb"n(?=xn)")
+# By depth. x: keys part here; n: they part one byte before; o: earlier; later partings are left out.
+_MARKS: Final = tuple(
+    bytes(b"xno"[min(max(depth - shared, 0), 2)] for shared in range(256)) for depth in range(_KEY_BYTES)
+)
 
 
 def shared_bytes(first: int, second: int) -> int:
@@ -29,24 +30,20 @@ def tree_size(shared: bytes | bytearray) -> int:
     """
     # Those that part from both neighbours at their last byte or before have bytes of their own.
     last = _KEY_BYTES - 1
-    short = shared.translate(_marks(last), _ALL[last + 1 :])
+    short = shared.translate(_MARKS[last], _ALL[last + 1 :])
     leaves = len(shared) + 1
     size = 2 * leaves - short.count(b"x") - _runs(short)
     for depth in set(shared):
-        # x: keys part here; n: they part one byte before; o: earlier; later partings are left out.
-        marks = shared.translate(_marks(depth), _ALL[depth + 1 :])
-        partings = _PARTINGS.sub(b"x", marks)
-        size += 2 * partings.count(b"x")
+        marks = shared.translate(_MARKS[depth], _ALL[depth + 1 :])
+        while b"xx" in marks:
+            marks = marks.replace(b"xx", b"x")
+        size += 2 * marks.count(b"x")
         if depth:
-            near = partings.count(b"nx") + partings.count(b"xn") - len(_BETWEEN_NEAR.findall(partings))
-            size -= near
+            between = marks.replace(b"n", b"nn").count(b"nxn")  # doubled, for they share their n
+            size -= marks.count(b"nx") + marks.count(b"xn") - between
         else:
             size -= 1  # nothing comes before the root
     return size
-
-
-def _marks(depth: int) -> bytes:
-    return bytes(b"xno"[min(max(depth - shared, 0), 2)] for shared in range(256))
 
 
 def _runs(marks: bytes | bytearray) -> int:

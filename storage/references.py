@@ -6,15 +6,20 @@ pending. An ID is judged alone: whether there is such an entry makes no differen
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
-from .stream_id import MAX_ID, encode
+from .stream_id import MAX_ID, encode, parse
+from .trimming import Removed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from .group import Group
     from .nodes import Node
     from .stream import Stream
+
+_PIECE: Final = 512  # entries that are looked at together
 
 
 def is_referenced(stream: Stream, stream_id: int, text: bytes) -> bool:
@@ -24,7 +29,15 @@ def is_referenced(stream: Stream, stream_id: int, text: bytes) -> bool:
 
 def forget(stream: Stream, texts: list[bytes]) -> int:
     """Take entries off the PELs of all groups; answers how many references that were. The texts are distinct."""
-    return sum([group.acknowledge(texts) for group in stream.groups.values() if group.pel])
+    groups = [group for group in stream.groups.values() if group.pel]
+    if len(texts) == 1:
+        groups = [group for group in groups if texts[0] in group.pel]
+    return sum([group.acknowledge(texts) for group in groups])
+
+
+def forget_later(stream: Stream, gone: Removed) -> list[Callable[[], bool]]:
+    """As ``forget``, bit by bit: each of these does a little for one group and tells whether something is left."""
+    return [group.acknowledge_later(gone.pieces()) for group in stream.groups.values() if group.pel]
 
 
 def holders(stream: Stream, texts: list[bytes]) -> list[tuple[bytes, list[bytes]]]:
@@ -47,8 +60,7 @@ def trim_acked_to_length(
         How many entries were removed, and the ID up to which entries were looked at.
     """
     if not approximate:
-        doomed = _unreferenced(stream, MAX_ID, stream.length - threshold)
-        return _remove(stream, doomed, removed_ids), MAX_ID
+        return _trim(stream, MAX_ID, stream.length - threshold, removed_ids), MAX_ID
     return _trim_nodes(stream, lambda node: stream.length - node.live >= threshold, limit, removed_ids)
 
 
@@ -66,9 +78,27 @@ def trim_acked_before(
         How many entries were removed, and the ID up to which entries were looked at.
     """
     if not approximate:
-        doomed = _unreferenced(stream, threshold - 1, stream.length) if threshold else []
-        return _remove(stream, doomed, removed_ids), threshold - 1
+        return _trim(stream, threshold - 1, stream.length, removed_ids), threshold - 1
     return _trim_nodes(stream, lambda node: node.last_id < threshold, limit, removed_ids)
+
+
+def _trim(stream: Stream, end: int, most: int, removed_ids: list[bytes] | None) -> int:
+    """The exact way of both: the entries up to an ID that no group needs, at most so many of them."""
+    if most <= 0:
+        return 0
+    # Mostly what is needed is what is new: all before that goes unseen.
+    border = min([end + 1, *map(_first_needed, stream.groups.values())])
+    gone = Removed()
+    removed = stream.trim_to_length(stream.length - min(most, stream.rank(border)), gone=gone)
+    if removed_ids is not None:
+        removed_ids += gone.texts()
+    return removed + _remove(stream, _unreferenced(stream, end, most - removed), removed_ids)
+
+
+def _first_needed(group: Group) -> int:
+    """The smallest ID that a group needs."""
+    first = group.first_pending()
+    return group.last_id + 1 if first is None else min(parse(first), group.last_id + 1)
 
 
 def _trim_nodes(
@@ -92,15 +122,15 @@ def _unreferenced(stream: Stream, end: int, most: int, start: int = 0) -> list[i
     groups = stream.groups.values()
     pels = [group.pel for group in groups if group.pel]
     found: list[int] = []
-    for stream_id in _ids(stream, start, min([end, *[group.last_id for group in groups]])):
-        if pels:
-            text = encode(stream_id)
-            if any(text in pel for pel in pels):
-                continue
-        found.append(stream_id)
-        if len(found) == most:
-            break
-    return found
+    ids = _ids(stream, start, min([end, *[group.last_id for group in groups]]))
+    while len(found) < most and (piece := list(islice(ids, _PIECE))):
+        texts = list(map(encode, piece)) if pels else []
+        needed = set().union(*[pel.keys() & texts for pel in pels])
+        if needed:
+            found += [stream_id for stream_id, text in zip(piece, texts, strict=True) if text not in needed]
+        else:
+            found += piece
+    return found[:most]
 
 
 def _ids(stream: Stream, start: int, end: int) -> Iterator[int]:

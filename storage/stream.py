@@ -10,27 +10,29 @@ from itertools import accumulate, islice, pairwise, repeat
 from typing import TYPE_CHECKING, Final
 
 from .accounting import FAR, Accounting
-from .chunk import MAX_BYTES, MAX_ENTRIES, Chunk
+from .chunk import MAX_BYTES, MAX_ENTRIES, Chunk, ColdChunk
+from .cold import Packing
 from .nodes import Nodes
-from .stream_id import MAX_U64, encode
-from .trimming import Trimming
+from .stream_id import MAX_U64
+from .sweeping import Sweeping
+from .trimming import Removed, Trimming
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from weakref import WeakSet
 
+    from .cold import Cold
     from .freeing import Graveyard
     from .group import Group
     from .idempotency import Idempotency
 
 NODE_MAX_BYTES: Final = 4096
 NODE_MAX_ENTRIES: Final = 100
-_SAMPLES: Final = 64  # chunks
 # Formatting a number costs more than the rest of an ID.
 _SEQ_ENDS: Final = tuple(b"%d\r\n" % seq for seq in range(256))
 
 
-class Stream(Accounting, Trimming):
+class Stream(Accounting, Packing, Sweeping, Trimming):
     """One stream value.
 
     Attributes:
@@ -67,6 +69,7 @@ class Stream(Accounting, Trimming):
     )
 
     def __init__(self) -> None:
+        super().__init__()
         self.length = 0
         self.last_id = 0
         self.first_id = 0
@@ -91,15 +94,17 @@ class Stream(Accounting, Trimming):
         self._prefix_start = 0
         self._prefix_end = 0
 
-    def join(self, behind: WeakSet[Stream], graveyard: Graveyard) -> None:
+    def join(self, behind: WeakSet[Stream], graveyard: Graveyard, cold: Cold) -> None:
         """Let somebody else do what would take long.
 
         Args:
             behind: takes the stream when many entries wait to be accounted for: ``settle_some`` is to be called.
             graveyard: takes what trimming cuts off.
+            cold: packs old chunks.
         """
         self._behind = behind
         self._graveyard = graveyard
+        self.chill(cold)
         if self.is_behind:
             behind.add(self)
 
@@ -197,6 +202,8 @@ class Stream(Accounting, Trimming):
         self._firsts.append(stream_id)
         if not len(self._chunks) % FAR and self._behind is not None:
             self._behind.add(self)
+        if self._cold is not None:
+            self._cold.watch(self)
         return chunk
 
     def _remember_prefix(self, ms: int, seq: int) -> None:
@@ -248,6 +255,14 @@ class Stream(Accounting, Trimming):
         number = 0
         while index < len(chunks) and left:
             chunk = chunks[index]
+            if type(chunk) is ColdChunk and not position and len(chunk) <= left:
+                following = index + 1
+                if open_end or (following < len(chunks) and self._firsts[following] <= end + 1):
+                    parts.append(chunk.entries())
+                    left -= len(chunk)
+                    number += len(chunk)
+                    index = following
+                    continue
             size = len(chunk.ms)
             stop = size if open_end else chunk.position(end + 1)
             if stop - position > left:
@@ -351,28 +366,6 @@ class Stream(Accounting, Trimming):
                 yield ms << 64 | seq
             position = 0
 
-    def iter_entries(self) -> Iterator[tuple[int, bytes, bytes]]:
-        r"""Every entry in order, for rewriting: ID, ID text, and the field part ``*<2k>\r\n$…``."""
-        for chunk in self._chunks:
-            offsets, heads, ms, seq = chunk.offsets, chunk.heads, chunk.ms, chunk.seq
-            base = offsets[0]
-            raw = bytes(chunk.data[base:])
-            for position, text in enumerate(chunk.texts(0, len(chunk), raw)):
-                begin = offsets[position] + heads[position] - base
-                yield ms[position] << 64 | seq[position], text, raw[begin : offsets[position + 1] - base]
-
-    @property
-    def payload_bytes(self) -> int:
-        """About the bytes that the entries take; the groups are not counted."""
-        return self.estimated_bytes(_SAMPLES)
-
-    def estimated_bytes(self, samples: int) -> int:
-        """About the bytes that the entries take, judged by so many chunks; 0: by all."""
-        chunks = self._chunks
-        some = chunks[:: -(-len(chunks) // samples)] if chunks and samples else chunks
-        size = sum([len(chunk.data) + 21 * len(chunk) + 400 for chunk in some])
-        return size * len(chunks) // len(some) if some else 0
-
     def _seek(self, stream_id: int) -> tuple[int, int]:
         """Chunk index and position of the first entry whose ID is not smaller; past all: (number of chunks, 0)."""
         index = bisect_right(self._firsts, stream_id) - 1
@@ -411,26 +404,26 @@ class Stream(Accounting, Trimming):
             self._find_first()
         return True
 
-    def _rank(self, stream_id: int) -> int:
+    def rank(self, stream_id: int) -> int:
         """How many entries have smaller IDs."""
         index, position = self._seek(stream_id)
-        return sum([len(chunk.ms) for chunk in self._chunks[:index]]) + position
+        return sum(map(len, self._chunks[:index])) + position
 
-    def _cut_left(self, number: int, removed_ids: list[bytes] | None) -> None:
+    def _cut_left(self, number: int, gone: Removed | None) -> None:
         """Drop the oldest entries."""
         if not number:
             return
-        if removed_ids is not None:
-            removed_ids += map(encode, islice(self.ids_from(0), number))
         chunks = self._chunks
         left = number
         whole = 0
         for chunk in chunks:
-            size = len(chunk.ms)
+            size = len(chunk)
             if left < size:
                 break
             left -= size
             whole += 1
+        if gone is not None:
+            gone.add(chunks, whole, left)
         self._drop_chunks(0, whole)
         if left:
             chunks[0].cut(0, left)
@@ -445,6 +438,8 @@ class Stream(Accounting, Trimming):
             self._graveyard.bury(self._chunks[start:stop], 0)
         del self._chunks[start:stop]
         del self._firsts[start:stop]
+        if not self._chunks:
+            self._packed_to = 0  # XSETID may go back
 
     def _find_first(self) -> None:
         self.first_id = self._chunks[0].id_at(0) if self._chunks else 0
@@ -502,4 +497,5 @@ class Stream(Accounting, Trimming):
         twin._firsts = self._firsts.copy()
         twin._tail = None if self._tail is None else twin._chunks[-1]
         twin._nodes = self._nodes.copy()
+        twin._packed_to = self._packed_to
         return twin

@@ -4,9 +4,45 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .stream_id import encode
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .chunk import Chunk
     from .nodes import Nodes
+
+
+class Removed:
+    """The entries that a trim has removed, for who wants to know their ids.
+
+    Attributes:
+        number: how many they are.
+    """
+
+    __slots__ = ("_chunks", "_ids", "number")
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._chunks: list[Chunk] = []
+        self._ids: list[int] = []  # of those before the first one that is left, in its chunk
+
+    def add(self, chunks: list[Chunk], whole: int, more: int) -> None:
+        """The first chunks of a stream are about to go whole, and so many entries of the next one."""
+        self.number += sum(map(len, chunks[:whole])) + more
+        self._chunks += chunks[:whole]
+        self._ids += [chunks[whole].id_at(position) for position in range(more)]
+
+    def pieces(self) -> Iterator[list[bytes]]:
+        """Their canonical texts in order, some at a time."""
+        for chunk in self._chunks:
+            opened = chunk.opened()
+            yield [b"%d-%d" % pair for pair in zip(opened.ms, opened.seq, strict=True)]
+        yield list(map(encode, self._ids))
+
+    def texts(self) -> list[bytes]:
+        """All of them."""
+        return [text for piece in self.pieces() for text in piece]
 
 
 class Trimming:
@@ -25,9 +61,10 @@ class Trimming:
         def first_physical_id(self) -> int:
             """See ``Stream``."""
 
-        def _rank(self, stream_id: int) -> int: ...
+        def rank(self, stream_id: int) -> int:
+            """See ``Stream``."""
 
-        def _cut_left(self, number: int, removed_ids: list[bytes] | None) -> None: ...
+        def _cut_left(self, number: int, gone: Removed | None) -> None: ...
 
     def trim_to_length(
         self,
@@ -35,7 +72,7 @@ class Trimming:
         *,
         approximate: bool = False,
         limit: int = 0,
-        removed_ids: list[bytes] | None = None,
+        gone: Removed | None = None,
     ) -> int:
         """MAXLEN: remove the oldest entries until at most ``threshold`` are left.
 
@@ -43,7 +80,7 @@ class Trimming:
             threshold: 0 or more.
             approximate: remove only whole nodes (``~``).
             limit: approximate only: remove no node that would bring the number above it; 0 for no limit.
-            removed_ids: takes the ID texts of the entries removed, if given.
+            gone: takes the entries that are removed, if given.
 
         Returns:
             How many entries were removed.
@@ -52,7 +89,7 @@ class Trimming:
         if excess <= 0:
             return 0
         if not threshold and not limit:
-            return self._remove_everything(removed_ids)
+            return self._remove_everything(gone)
         known = self._nodes.known
         if approximate and known and known[0].live > excess:
             return 0  # and it can only grow: no need to look for its end
@@ -74,7 +111,7 @@ class Trimming:
                 node.deleted += excess - removed
                 removed = excess
         self._forget_nodes(whole)
-        self._cut_left(removed, removed_ids)
+        self._cut_left(removed, gone)
         return removed
 
     def trim_before(
@@ -83,7 +120,7 @@ class Trimming:
         *,
         approximate: bool = False,
         limit: int = 0,
-        removed_ids: list[bytes] | None = None,
+        gone: Removed | None = None,
     ) -> int:
         """MINID: remove the entries whose IDs are smaller than ``threshold``.
 
@@ -92,8 +129,8 @@ class Trimming:
         if self.first_physical_id >= threshold:
             return 0
         if threshold > self.last_id and not limit:
-            return self._remove_everything(removed_ids)
-        excess = self._rank(threshold)
+            return self._remove_everything(gone)
+        excess = self.rank(threshold)
         known = self._nodes.known
         removed = whole = 0
         while True:
@@ -116,7 +153,7 @@ class Trimming:
                 removed = excess
                 break
         self._forget_nodes(whole)
-        self._cut_left(removed, removed_ids)
+        self._cut_left(removed, gone)
         return removed
 
     def _forget_nodes(self, whole: int) -> int:
@@ -125,8 +162,8 @@ class Trimming:
             self._nodes.forget_first(whole)
         return 0
 
-    def _remove_everything(self, removed_ids: list[bytes] | None) -> int:
+    def _remove_everything(self, gone: Removed | None) -> int:
         removed = self.length
         self._nodes.clear()
-        self._cut_left(removed, removed_ids)
+        self._cut_left(removed, gone)
         return removed

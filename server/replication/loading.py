@@ -32,6 +32,7 @@ async def load_snapshot(server: Server, file: BinaryIO) -> int:
     log = server.log
     fresh = Keyspace(len(server.keyspace.databases))
     fresh.graveyard = server.keyspace.graveyard
+    fresh.cold = server.keyspace.cold
     fresh.now = server.keyspace.now
     fresh.expiring = False
     fresh.idempotency_defaults = server.keyspace.idempotency_defaults

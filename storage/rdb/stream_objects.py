@@ -7,7 +7,7 @@ rdb-version asks for it: servers in the distributions do not read them.
 
 from __future__ import annotations
 
-from itertools import chain, pairwise
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import hiredis
@@ -16,7 +16,7 @@ from ..group import Group
 from ..idempotency import Idempotency
 from ..nodes import Node, integer_size
 from ..stream import Stream
-from ..stream_id import MAX_ID, MAX_U64, encode
+from ..stream_id import MAX_U64, encode
 from . import listpack
 from .encoding import encode_length, encode_string, read_length, read_string
 from .extras import NOBODY, delivery_ms, unowned_ids
@@ -67,8 +67,7 @@ def encode_stream(
 
 def _nodes(stream: Stream) -> Iterator[tuple[int, int, bytes]]:
     """The entries of each macro node, as they are sent to clients: its first ID, how many, and the bytes."""
-    for first, after in pairwise([*stream.node_ids, MAX_ID + 1]):
-        yield first, *stream.range(first, after - 1)
+    return stream.pieces(stream.node_ids)
 
 
 def _pack_node(master: int, number: int, raw: bytes, encoder: listpack.Words) -> bytes:

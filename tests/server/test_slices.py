@@ -247,6 +247,95 @@ def test_pending_entries_of_a_group_are_freed_later(server, how):
         assert server.call(wire, "XLEN", "s") >= N
 
 
+def shared_group(wire, monkeypatch):
+    """A stream whose group has given two thirds of the entries to c, and the rest to d; a third of them is many."""
+    monkeypatch.setattr("rillet.commands.settling.MANY", N // 4)
+    add(wire)
+    wire.call("XGROUP", "CREATE", "s", "g", "0")
+    for name in ("c", "c", "d"):
+        wire.call("XREADGROUP", "GROUP", "g", name, "COUNT", N // 3, "STREAMS", "s", ">")
+
+
+@pytest.mark.parametrize(
+    ("how", "answer", "left"),
+    [
+        (("XGROUP", "DELCONSUMER", "s", "g", "c"), N // 3 * 2, N // 3),
+        (("XTRIM", "s", "MAXLEN", N // 2, "DELREF"), N // 2, N // 2),
+        (("XTRIM", "s", "MINID", f"{N // 2 + 1}-0", "DELREF"), N // 2, N // 2),
+        (("XADD", "s", "DELREF", "MAXLEN", N // 2, "9999-0", "f", "v"), b"9999-0", N // 2 - 1),
+    ],
+)
+def test_pending_entries_that_go_in_masses_are_gone_for_all_while_the_work_is_done_later(
+    server, monkeypatch, how, answer, left
+):
+    with server.wire() as wire, server.wire() as waiting, server.wire() as other:
+        shared_group(wire, monkeypatch)
+        stream_at(server).nodes  # noqa: B018 - so that no trim waits for that
+        with by_hand(server) as go_on:
+            assert server.call(wire, *how) == answer
+            assert server.aof()[-1][: len(how)] == [str(word).encode() for word in how]
+            waiting.send("XPENDING", "s", "g")
+            waiting.send("XACK", "s", "g", f"{N}-0", "1-0")
+            eventually(lambda: len(held(server)) == 1)
+            rounds = 0
+            while go_on():
+                rounds += 1
+                assert server.call(other, "PING") == b"PONG"
+                assert server.call(other, "XRANGE", "s", "-", "+", "COUNT", "1")
+            assert waiting.read().plain()[0] == left
+            assert waiting.read().plain() == (1 if left else 0)
+        assert len(server.call(other, "XPENDING", "s", "g", "-", "+", N)) == left - 1
+
+
+def test_in_a_transaction_the_rest_is_done_at_once(server, monkeypatch):
+    with server.wire() as wire, by_hand(server) as go_on:
+        shared_group(wire, monkeypatch)
+        wire.call("XGROUP", "DELCONSUMER", "s", "g", "c")
+        wire.call("MULTI")
+        wire.call("XPENDING", "s", "g", "-", "+", "1")
+        [[[text, *_]]] = server.call(wire, "EXEC")
+        assert text == b"%d-0" % (N // 3 * 2 + 1)
+        assert not go_on()
+
+
+def test_few_pending_entries_go_at_once(server):
+    with server.wire() as wire, by_hand(server):
+        add(wire, number=50)
+        wire.call("XGROUP", "CREATE", "s", "g", "0")
+        for name in "cd":
+            wire.call("XREADGROUP", "GROUP", "g", name, "COUNT", "20", "STREAMS", "s", ">")
+        wire.call("XGROUP", "DELCONSUMER", "s", "g", "c")
+        wire.call("XTRIM", "s", "MAXLEN", "20", "DELREF")
+        assert not server.inside.slices._jobs
+        assert server.call(wire, "XPENDING", "s", "g")[:1] == [10]
+
+
+def test_a_group_that_goes_away_while_it_is_busy_is_freed(server, monkeypatch):
+    with server.wire() as wire:
+        with by_hand(server) as go_on:
+            shared_group(wire, monkeypatch)
+            wire.call("XGROUP", "DELCONSUMER", "s", "g", "c")
+            assert wire.call("DEL", "s").plain() == 1
+            while go_on():
+                pass
+            assert server.info("lazyfree_pending_objects") == "0"
+        add(wire, number=1)
+        assert server.call(wire, "XINFO", "GROUPS", "s") == []
+
+
+def test_a_reader_that_is_woken_does_not_wait_again(server, monkeypatch):
+    with server.wire() as wire, server.wire() as reader, by_hand(server) as go_on:
+        shared_group(wire, monkeypatch)
+        reader.send("XREADGROUP", "GROUP", "g", "e", "BLOCK", "0", "STREAMS", "s", ">")
+        eventually(lambda: server.info("blocked_clients") == "1")
+        wire.call("XGROUP", "DELCONSUMER", "s", "g", "c")
+        wire.call("XADD", "s", "9999-0", "f", "v")
+        assert reader.read().plain()[0][1][0][0] == b"9999-0"
+        while go_on():
+            pass
+        assert server.call(wire, "XPENDING", "s", "g")[0] == N // 3 + 1
+
+
 def test_keys_expire_a_few_at_a_time(server):
     with server.wire() as wire:
         for at in range(500):

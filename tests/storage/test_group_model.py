@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from unittest import mock
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from rillet.storage.group import Group
+from rillet.storage.group import BusyGroup, Group
 from rillet.storage.stream_id import MAX_ID, encode, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NAMES = st.sampled_from([b"a", b"b", b"c"])
 SMALL = st.integers(0, 40)
@@ -24,12 +28,15 @@ class PelMachine(RuleBasedStateMachine):
             mock.patch("rillet.storage.id_order.CHUNK", 4),
             mock.patch("rillet.storage.blocks.SLACK", 2),
             mock.patch("rillet.storage.group.SLACK", 2),
+            mock.patch("rillet.storage.pending_search.SLACK", 2),
+            mock.patch("rillet.storage.group.CHUNK", 2),
         ]
         for patch in self.patches:
             patch.start()
         self.group = Group()
         self.model: dict[int, tuple[bytes, int, int]] = {}
         self.names: set[bytes] = set()
+        self.later: list[Callable[[], bool]] = []  # jobs that were begun, however far they came
         self.now = 1000
         self.top = 0
 
@@ -37,9 +44,16 @@ class PelMachine(RuleBasedStateMachine):
         for patch in self.patches:
             patch.stop()
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(anew=st.sampled_from([0, 4]), large=st.sampled_from([0, 1, 8]))
+    def begin(self, anew: int, large: int) -> None:
         self.group.last_id = 0
+        for patch in (
+            mock.patch("rillet.storage.group._ANEW", anew),
+            mock.patch("rillet.storage.pending_search._LARGE", large),
+            mock.patch("rillet.storage.pending_search._PATIENCE", 3),
+        ):
+            patch.start()
+            self.patches.append(patch)
 
     def consumer(self, name: bytes):
         self.names.add(name)
@@ -115,6 +129,39 @@ class PelMachine(RuleBasedStateMachine):
             for n in gone:
                 del self.model[n]
             self.names.discard(name)
+
+    def go_on(self, go_on: Callable[[], bool], steps: int) -> None:
+        """Let a busy group do so much before it is asked for anything."""
+        assert type(self.group) is BusyGroup
+        for _ in range(steps):
+            if not go_on():
+                break
+        self.later.append(go_on)
+
+    @rule(name=NAMES, steps=st.integers(0, 6))
+    def delete_consumer_bit_by_bit(self, name: bytes, steps: int) -> None:
+        consumer = self.group.consumers.get(name)
+        if consumer is not None:
+            job = self.group.delete_consumer_later(consumer)
+            for n in [n for n, facts in self.model.items() if facts[0] == name]:
+                del self.model[n]
+            self.names.discard(name)
+            self.go_on(job, steps)
+
+    @rule(data=st.data(), strangers=st.lists(SMALL, max_size=2), steps=st.integers(0, 6))
+    def acknowledge_bit_by_bit(self, data: st.DataObject, strangers: list[int], steps: int) -> None:
+        ids = sorted({*self.some_pending(data), *strangers})
+        job = self.group.acknowledge_later(
+            [encode(n) for n in ids[at : at + 3]] for at in range(0, len(ids), 3)
+        )
+        for n in ids:
+            self.model.pop(n, None)
+        self.go_on(job, steps)
+
+    @rule()
+    def whoever_went_on_later_finds_it_done(self) -> None:
+        if type(self.group) is not BusyGroup:
+            assert not any(go_on() for go_on in self.later)
 
     @rule()
     def go_on_with_a_copy(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from itertools import accumulate, groupby, pairwise
 
 from hypothesis import given
@@ -9,6 +10,8 @@ from hypothesis import strategies as st
 
 from rillet.storage.radix_tree import shared_bytes, tree_size
 from rillet.storage.stream import Stream
+
+FIELDS = b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
 
 
 def counted(keys: list[bytes], depth: int = 0) -> int:
@@ -70,3 +73,20 @@ def test_a_stream_keeps_account_while_its_nodes_come_and_go(steps, deleted, trim
     stream.trim_to_length(max(stream.length - trimmed, 1))
     keys = [number.to_bytes(16, "big") for number in stream.node_ids]
     assert stream.radix_tree_nodes == (counted(keys) if keys else 1)
+
+
+def test_the_size_of_the_tree_is_told_anew_whenever_nodes_come_or_go():
+    stream = Stream()
+    stream.append(1 << 64, FIELDS, 0, 2)
+    chance = random.Random(5)
+    for _ in range(400):
+        step = chance.randrange(8)
+        if step < 5:
+            stream.append(stream.last_id + (chance.choice((1, 200, 70_000)) << 64), FIELDS, 0, 2)
+        elif step < 7 and stream.length:
+            stream.delete(chance.choice(list(stream.ids_from(0))))
+        elif stream.length > 20:
+            stream.trim_to_length(stream.length - 3)
+        nodes = stream.node_ids
+        shared = bytes(shared_bytes(one, other) for one, other in pairwise(nodes))
+        assert stream.radix_tree_nodes == (tree_size(shared) if nodes else 1)
