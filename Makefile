@@ -82,7 +82,8 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/bench.py $(if $(QUICK),--quick) $(BENCH_FILES) $(ARGS)
 
 bench-scaling: $(VENV)/.installed-dev
-	$(BIN)/python benchmarks/scaling.py $(if $(QUICK),--quick) $(ARGS)
+	@sh tests/peers.sh
+	$(BIN)/python benchmarks/scaling.py $(if $(QUICK),--quick) $(if $(QUICK)$(ARGS),,--markdown docs/scaling.md) $(ARGS)
 
 bench-latency: $(VENV)/.installed-dev
 	@sh tests/peers.sh

@@ -8,7 +8,9 @@
 A process of its own sends a PING every millisecond while the operation lasts. A wait that is longer than that stands
 for the PINGs that could not be sent meanwhile as well, else one long pause would count as one slow request of many.
 *Work* is the most processor time that the server used while one PING waited: a long wait with little work is the
-machine's doing, not the server's.
+machine's doing, not the server's. Of Rillet it is also told what that was (`loop_time.py`): *turn* is the processor
+time of the longest turn of its loop, and behind it stand how many commands ran in that turn, and the longest piece of
+work in it.
 """
 
 from __future__ import annotations
@@ -17,8 +19,10 @@ import argparse
 import math
 import multiprocessing
 import sys
+import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from loads import MANY, PIPED, benchmark
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
 
 _AT_MOST: Final = 20.0
 _EVERY: Final = 0.001
+_WATCHED: Final = Path(__file__).with_name("loop_time.py")
 _AOF: Final = ("--appendonly", "yes", "--auto-aof-rewrite-percentage", "0")
 
 
@@ -84,6 +89,12 @@ class Probe:
         return found
 
 
+def _longest_turn(server: Server) -> tuple[float, str]:
+    """Milliseconds of the longest turn of Rillet's loop since the last time, and what it was."""
+    lasted, commands, longest, name = server.control.call("LOOPTIME")  # type: ignore[misc]
+    return lasted / 1000, f"{commands:,} commands; {name.decode()} {longest / 1000:.1f}"
+
+
 def _probe(port: int, pid: int, pipe: Pipe) -> None:
     pin(LOAD_CORE)
     connection = Connection(port)
@@ -115,6 +126,22 @@ def _stream(server: Server, n: int) -> None:
 def _group(server: Server, n: int) -> None:
     _stream(server, n)
     deliver_all(server, n)
+
+
+def _groups(server: Server, n: int) -> None:
+    for key in "tu":
+        server.control.feed(entries(n // 4, key))
+    _group(server, n)
+
+
+def _group_of_two(server: Server, n: int) -> None:
+    _group(server, n)
+    server.control.call("XCLAIM", "s", "g", "d", 0, *map(entry_id, range(0, n, 100)))
+
+
+def _group_read(server: Server, n: int) -> None:
+    _stream(server, n)
+    server.control.call("XGROUP", "CREATE", "s", "g", "$")
 
 
 def _keys(server: Server, n: int) -> None:
@@ -203,6 +230,60 @@ def _background(*words: str, field: bytes) -> Callable[[Server, int], None]:
     return act
 
 
+def _mixture(server: Server, n: int) -> None:
+    """Fifty clients add, trim, expire, delete and read, while all that takes long is done beside them."""
+    connections = [Connection(server.port) for _ in range(_CLIENTS)]
+    beside = threading.Thread(target=_one_after_the_other, args=(server.port, n))
+    beside.start()
+    turn = 0
+    while beside.is_alive():
+        requests = [encode(*_MIXTURE[at % len(_MIXTURE)](turn * 7919 % n, turn)) for at in range(_CLIENTS)]
+        for connection, request in zip(connections, requests, strict=True):
+            connection.socket.sendall(request)
+        for connection in connections:
+            connection.receive()
+        turn += 1
+    beside.join()
+    for connection in connections:
+        connection.close()
+
+
+_CLIENTS: Final = 50
+_MIXTURE: Final[tuple[Callable[[int, int], tuple[object, ...]], ...]] = (
+    lambda _at, _turn: ("XADD", "s", "*", *FIELDS),
+    lambda _at, turn: ("XADD", f"x:{turn % 100}", "MAXLEN", "~", 1000, "*", *FIELDS),
+    lambda at, _turn: ("XRANGE", "s", entry_id(at), "+", "COUNT", 100),
+    lambda _at, _turn: ("XREADGROUP", "GROUP", "g", "c", "COUNT", 100, "STREAMS", "s", ">"),
+    lambda at, _turn: ("XACK", "s", "g", *map(entry_id, range(at, at + 10))),
+    lambda at, _turn: ("XAUTOCLAIM", "s", "g", "d", 1000, entry_id(at), "COUNT", 10),
+    lambda at, _turn: ("XDEL", "s", entry_id(at)),
+    lambda _at, turn: ("SET", f"key:{turn}", "value", "PX", 500),
+    lambda at, _turn: ("XPENDING", "s", "g", entry_id(at), "+", 10),
+    lambda _at, turn: ("GET", f"key:{turn - 10}"),
+)
+
+
+def _one_after_the_other(port: int, n: int) -> None:
+    control = Connection(port)
+    for words in (
+        ("BGREWRITEAOF",),
+        ("XTRIM", "s", "MAXLEN", n // 2),
+        ("XGROUP", "DELCONSUMER", "s", "g", "c"),
+        ("PEXPIRE", "u", 100),
+        ("XTRIM", "s", "MAXLEN", n // 4, "DELREF"),
+        ("UNLINK", "t"),
+        ("XGROUP", "DESTROY", "s", "g"),
+        ("XGROUP", "CREATE", "s", "g", "0"),
+        ("DEL", "s"),
+        ("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM"),
+        ("FLUSHALL",),
+        ("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM"),
+    ):
+        control.call(*words)
+        time.sleep(0.0 if words[:2] == ("XGROUP", "CREATE") else 1.0)
+    control.close()
+
+
 _HASH: Final = _elements("HSET", "h", each="f{0} v{0}")
 _SORTED: Final = _elements("ZADD", "z", each="{0} m{0}")
 
@@ -214,6 +295,7 @@ OPERATIONS: Final = (
         _nothing,
         _load(PIPED, "XADD", "x", "MAXLEN", "~", "1000", "*", *FIELDS),
     ),
+    Operation("a mixture by 50 clients, N entries, AOF", _groups, _mixture, _AOF),
     Operation("XRANGE COUNT 100 by 50 clients", _stream, _read),
     Operation("XREADGROUP COUNT 100 by 50 clients", _stream, _read_group),
     Operation("XTRIM MAXLEN 0 of N entries", _stream, _call("XTRIM", "s", "MAXLEN", "0")),
@@ -234,6 +316,16 @@ OPERATIONS: Final = (
     Operation("expiry of a stream with N pending", _group, _expire_stream),
     Operation("XGROUP DESTROY with N pending", _group, _call("XGROUP", "DESTROY", "s", "g")),
     Operation("XGROUP DELCONSUMER with N pending", _group, _call("XGROUP", "DELCONSUMER", "s", "g", "c")),
+    Operation(
+        "XGROUP DELCONSUMER of one of two, with N pending",
+        _group_of_two,
+        _call("XGROUP", "DELCONSUMER", "s", "g", "c"),
+    ),
+    Operation("XTRIM MAXLEN 1 DELREF with N pending", _group, _call("XTRIM", "s", "MAXLEN", "1", "DELREF")),
+    Operation("XTRIM MAXLEN 1 ACKED with N pending", _group, _call("XTRIM", "s", "MAXLEN", "1", "ACKED")),
+    Operation(
+        "XTRIM MAXLEN 1 ACKED with nothing pending", _group_read, _call("XTRIM", "s", "MAXLEN", "1", "ACKED")
+    ),
     Operation("XGROUP SETID with N pending", _group, _call("XGROUP", "SETID", "s", "g", "0")),
     Operation("XAUTOCLAIM COUNT 1000 of N", _group, _call("XAUTOCLAIM", "s", "g", "d", 0, 0, "COUNT", 1000)),
     Operation(
@@ -276,20 +368,23 @@ def main() -> int:
     print(
         "| operation | "
         + " | ".join(f"{LABELS[name]} longest | p99.9 | work | lasts" for name in asked.programs)
-        + " |"
+        + " | turn | of which |"
     )
-    print("| --- |" + " ---: |" * 4 * len(asked.programs))
+    print("| --- |" + " ---: |" * (4 * len(asked.programs) + 1) + " --- |")
     too_long = []
     for operation in OPERATIONS:
         if asked.names and not any(name.lower() in operation.name.lower() for name in asked.names):
             continue
         cells = []
+        turn, what = 0.0, ""
         for program in asked.programs:
-            waits, lasted = measure(operation, program, n)
+            waits, lasted, told = measure(operation, program, n)
+            if told is not None:
+                turn, what = told
             cells += [f"{waits.longest:.1f}", f"{waits.p999:.1f}", f"{waits.work:.1f}", f"{lasted:,.0f}"]
-            if program == "rillet" and waits.work > _AT_MOST:
-                too_long.append(f"- {operation.name}: {waits.work:.0f} ms")
-        print(f"| {operation.name} | " + " | ".join(cells) + " |", flush=True)
+            if told is not None and turn > _AT_MOST:
+                too_long.append(f"- {operation.name}: {turn:.0f} ms ({what})")
+        print(f"| {operation.name} | " + " | ".join([*cells, f"{turn:.1f}", what]) + " |", flush=True)
     print(
         "\n".join(
             [
@@ -301,19 +396,22 @@ def main() -> int:
     return 1 if too_long and asked.strict else 0
 
 
-def measure(operation: Operation, program: str, n: int) -> tuple[Waits, float]:
-    """How long PINGs waited, and how long the operation took in milliseconds."""
-    with Server(program, *operation.flags) as server:
+def measure(operation: Operation, program: str, n: int) -> tuple[Waits, float, tuple[float, str] | None]:
+    """How long PINGs waited, how long the operation took in milliseconds, and what Rillet was at for longest."""
+    watched = program == "rillet"
+    with Server(program, *operation.flags, wrapper=_WATCHED if watched else None) as server:
         operation.prepare(server, n)
         server.unpin()  # a child or thread may have the other core, as in life
         server.settled_bytes(at_most=5)
         probe = Probe(server)
         time.sleep(0.05)
+        if watched:
+            _longest_turn(server)
         begun = time.perf_counter()
         operation.act(server, n)
         lasted = (time.perf_counter() - begun) * 1000
         time.sleep(0.2)  # what comes afterwards belongs to it
-        return probe.stop(), lasted
+        return probe.stop(), lasted, _longest_turn(server) if watched else None
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 """Whether commands cost what their documentation says when there is more of everything: makes docs/scaling.md.
 
-    .venv/bin/python benchmarks/scaling.py                       to ten million, about half an hour, 15 GB
-    .venv/bin/python benchmarks/scaling.py --quick               to a million
-    .venv/bin/python benchmarks/scaling.py --quick pending keys  only what has one of the words in its name
+    .venv/bin/python benchmarks/scaling.py --markdown docs/scaling.md    to ten million, about ten minutes, 8 GB
+    .venv/bin/python benchmarks/scaling.py --quick                       to a hundred thousand
+    .venv/bin/python benchmarks/scaling.py pending keys                  only what has one of the words in its name
 
-Each figure is processor time of the server for one request, read from the system; requests come pipelined, in five
-rounds, and up to a hundred thousand from three servers one after another; medians. Growth is what a request costs more than its
-documented complexity says, between any size and a later one.
+Each figure is processor time of the server for one request, read from the system; requests come pipelined. Growth is
+what a request costs more than its documented complexity says, between any size and a later one. Where it is too much,
+redis-server is measured with the same requests: what grows there as well is the memory of this machine, not Rillet.
 """
 
 from __future__ import annotations
@@ -16,25 +16,36 @@ import math
 import resource
 import sys
 import time
+from collections import Counter
 from dataclasses import dataclass
+from itertools import accumulate, chain, groupby
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Final
 
 import hiredis
-from scaling_cases import BIG, GROWING, QUICK_BIG
-from servers import LABELS, LOAD_CORE, PROGRAMS, Connection, Server, machine, pin, version
+from scaling_keys import KEYS
+from scaling_streams import STREAMS
+from servers import LABELS, LOAD_CORE, PROGRAMS, Connection, Server, binary, machine, pin, version
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from scaling_cases import Case, Growing
 
+    Chain = list[Growing]
+
 _AT_MOST: Final = 1.5
-_ROUNDS: Final = 5
+_RIVAL: Final = "redis-server"
+_ROUNDS: Final = 15  # of which the lower quartile counts: others use the machine, too; one more goes before
+_FEW_ROUNDS: Final = 5  # where each takes something away and there is little
 _REQUESTS: Final = 40
-_SERVERS: Final = 3  # that are filled and measured, where it is done soon
-_SMALL: Final = 100_000
+_SMALL: Final = 10_000  # up to which it is looked at on two servers
 _ENOUGH: Final = 20_000  # elements that a round of requests answers
-_DOCS: Final = Path(__file__).resolve().parents[1] / "docs" / "scaling.md"
+_QUICK: Final = 100_000
+_SETTLED: Final = 120.0  # seconds at most
+_REST: Final = 0.05
+_ACCOUNTED: Final = 0.0004  # the system tells the time of a process once it has gone to sleep
+_LONG: Final = 0.1  # seconds; what takes longer is not done again and again
 
 
 @dataclass
@@ -44,11 +55,17 @@ class Line:
     case: Case
     documented: str
     costs: dict[int, float]
+    rival: float = math.nan  # the growth of the other server
 
     @property
     def growth(self) -> float:
         """The most that it grows beyond what is documented."""
-        per_unit = [max(cost, 0.1) / _expected(self.case.growth, size) for size, cost in self.costs.items()]
+        # What more of everything makes cheaper was noise.
+        costs = list(accumulate(reversed(self.costs.values()), min))[::-1]
+        per_unit = [
+            max(cost, 0.1) / _expected(self.case.growth, size)
+            for size, cost in zip(self.costs, costs, strict=True)
+        ]
         later = [max(per_unit[at:]) / each for at, each in enumerate(per_unit)]
         return max(later)
 
@@ -65,79 +82,138 @@ def _expected(growth: str, n: int) -> float:
 def main() -> int:
     """Measure, print, and write the document; 1 if something grows too much and --strict was given."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("names", nargs="*", help="only what has one of these in its name; writes no document")
-    parser.add_argument("--quick", action="store_true", help="to a million instead of ten")
+    parser.add_argument("names", nargs="*", help="only what has one of these in its name")
+    parser.add_argument("--quick", action="store_true", help=f"to {_QUICK:,}, and Rillet alone")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a command grows too much")
     parser.add_argument(
-        "--program", default="rillet", choices=PROGRAMS, help="another server, to compare with"
+        "--program", default="rillet", choices=PROGRAMS, help="another server, to look at it alone"
     )
-    parser.add_argument("--out", type=Path, help="where the document goes (docs/scaling.md)")
+    parser.add_argument("--markdown", type=Path, help="where the document goes")
     asked = parser.parse_args()
     pin(LOAD_CORE)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # ten thousand clients; the server inherits it
-    sections = []
-    too_much = []
-    for growing in GROWING:
-        if asked.names and not any(name in growing.what for name in asked.names):
-            continue
-        lines = measure(growing, asked.program, growing.sizes or (QUICK_BIG if asked.quick else BIG))
-        sections.append(_section(growing, lines))
-        print(sections[-1], flush=True)
-        too_much += [
-            f"- `{line.case.line}` with many {growing.what}: {line.growth:.1f} times"
-            for line in lines
-            if line.is_too_much
-        ]
+    compares = asked.program == "rillet" and not asked.quick and binary(_RIVAL) is not None
+    begun = time.monotonic()
+    sections: list[str] = []
+    too_much: list[str] = []
+    for growing in _chains(asked.names):
+        sizes = [n for n in growing[0].sizes if n <= _QUICK] if asked.quick else growing[0].sizes
+        found = measure(growing, asked.program, sizes)
+        print(*[_section(one, lines) for one, lines in zip(growing, found, strict=True)], file=sys.stderr)
+        if compares and any(line.is_too_much for line in chain(*found)):
+            _compare(found, measure(growing, _RIVAL, sizes))
+        for one, lines in zip(growing, found, strict=True):
+            sections.append(_section(one, lines))
+            print(sections[-1], flush=True)
+            too_much += [
+                f"- `{line.case.line}` with many {one.what}: {_growth(line)}"
+                for line in lines
+                if line.is_too_much
+            ]
     closing = "\n".join([f"## What grows more than {_AT_MOST} times", "", *(too_much or ["Nothing."])])
     print(closing)
-    if asked.out or not asked.names:
-        (asked.out or _DOCS).write_text(
-            "\n".join([_head(asked.program), *sections, closing, ""]), encoding="utf-8"
-        )
+    print(f"\n({time.monotonic() - begun:.0f} seconds)", file=sys.stderr)
+    if asked.markdown:
+        text = "\n".join([_head(asked.program), *sections, closing, ""])
+        asked.markdown.write_text(text, encoding="utf-8")
     return 1 if too_much and asked.strict else 0
 
 
-def measure(growing: Growing, program: str, sizes: tuple[int, ...]) -> list[Line]:
+def _chains(names: list[str]) -> Iterator[Chain]:
+    """What is measured on the same servers, one after the other."""
+    beginnings: Counter[bool] = Counter()
+
+    def number(growing: Growing) -> int:
+        beginnings[True] += not growing.goes_on
+        return beginnings[True]
+
+    for _, some in groupby([*STREAMS, *KEYS], number):
+        one = list(some)
+        if not names or any(name in growing.what for name in names for growing in one):
+            yield one
+
+
+def measure(growing: Chain, program: str, sizes: list[int] | tuple[int, ...]) -> list[list[Line]]:
     """All commands at all sizes; another server need not know them all."""
-    lines: list[Line] = []
+    lines: list[list[Line]] = []
     for n in sizes:
-        costs: list[list[float]] = [[] for _ in growing.cases]
-        for _ in range(_SERVERS if n <= _SMALL else 1):
+        for _ in range(2 if n <= _SMALL and program == "rillet" else 1):
             with Server(program, "--maxclients", "12000") as server:
-                lines = lines or [Line(case, _documented(server, case), {}) for case in growing.cases]
-                kept = growing.prepare(server, n)
-                server.settled_bytes()
-                used_up = 0
-                for case, found in zip(growing.cases, costs, strict=True):
-                    found.append(_cost(server, case, n, used_up) * 1e6)
-                    used_up += _REQUESTS * (_ROUNDS + 1) * case.uses_up
-                for connection in kept or ():
-                    connection.close()
-        for line, found in zip(lines, costs, strict=True):
-            line.costs[n] = median(found)
-    return [line for line in lines if not any(map(math.isnan, line.costs.values()))]
+                lines = lines or [
+                    [Line(case, _documented(server, case), {}) for case in one.cases] for one in growing
+                ]
+                for one, some in zip(growing, lines, strict=True):
+                    _measure_one(server, one, some, n)
+    return [[line for line in some if not any(map(math.isnan, line.costs.values()))] for some in lines]
 
 
-def _cost(server: Server, case: Case, n: int, used_up: int) -> float:
-    """Seconds of the server's processor for one request; the first round is not counted."""
-    rounds = 0 if case.once else _ROUNDS
-    at_once = 1 if case.once else _REQUESTS
+def _measure_one(server: Server, growing: Growing, lines: list[Line], n: int) -> None:
+    """One section on one server; of the costs on several servers the lowest is kept."""
+    kept = growing.prepare(server, n)
+    server.settled_bytes(_SETTLED)
+    turn = 0
+    for line in lines:
+        cost, after = _cost(server, line.case, n, turn)
+        line.costs[n] = min(cost * 1e6, line.costs.get(n, math.inf))
+        if line.case.uses_up:
+            turn = after
+    for connection in kept or ():
+        connection.close()
+
+
+def _cost(server: Server, case: Case, n: int, turn: int) -> tuple[float, int]:
+    """Seconds of the server's processor for one request, and the next turn."""
+    _let_rest(server)
+    if case.once:
+        return _round(server, [case.request(turn, n)]), turn + 1
+    at_once = _REQUESTS
     if case.growth == "n":
         at_once = max(1, min(at_once, _ENOUGH // n))
+    # The first one may have to do what it finds undone.
+    first = _round(server, [case.request(turn, n)])
+    turn += 1
+    if first > _LONG:
+        first = _round(server, [case.request(turn, n)])
+        turn += 1
+    if first > _LONG:
+        return first, turn
+    rounds = _FEW_ROUNDS if case.uses_up and n <= 10 * _ROUNDS * _REQUESTS else _ROUNDS
     costs = []
-    for start in range(used_up, used_up + (rounds + 1) * at_once, at_once):
-        requests = [case.request(turn, n) for turn in range(start, start + at_once)]
+    for _ in range(rounds + 1):
+        costs.append(_round(server, [case.request(at, n) for at in range(turn, turn + at_once)]))
+        turn += at_once
+    return sorted(costs[1:])[rounds // 4], turn
+
+
+def _let_rest(server: Server) -> None:
+    """Wait until what the last command has left to the background is done."""
+    while True:
         before = server.cpu_seconds()
-        try:
-            server.control.pipeline(requests)
-        except hiredis.ReplyError:
-            if server.program == "rillet":
-                raise
-            server.control = Connection(server.port)  # the other replies are still to come
-            return math.nan
-        costs.append((server.cpu_seconds() - before) / at_once)
-    return median(costs[1:] or costs)
+        time.sleep(_REST)
+        if server.cpu_seconds() - before < _REST / 10:
+            return
+
+
+def _round(server: Server, requests: list[list[bytes]]) -> float:
+    before = server.cpu_seconds()
+    try:
+        server.control.pipeline(list(chain(*requests)))
+    except hiredis.ReplyError:
+        if server.program == "rillet":
+            raise
+        server.control = Connection(server.port)  # the other replies are still to come
+        return math.nan
+    time.sleep(_ACCOUNTED)
+    return (server.cpu_seconds() - before) / len(requests)
+
+
+def _compare(lines: list[list[Line]], rivals: list[list[Line]]) -> None:
+    """Tell those that grow too much how much they grow elsewhere."""
+    grown = {rival.case: rival.growth for rival in chain(*rivals)}
+    for line in chain(*lines):
+        if line.is_too_much:
+            line.rival = grown.get(line.case, math.nan)
 
 
 def _documented(server: Server, case: Case) -> str:
@@ -154,7 +230,10 @@ def _head(program: str) -> str:
         "# What commands cost when there is more of everything\n\n"
         "Processor time of the server for one request, in microseconds. *Growth* is what the dearest costs more "
         "than the documented complexity says (1: as much whatever N is; log: with its logarithm; n: with N); up to "
-        f"{_AT_MOST} is as documented.\n\n"
+        f"{_AT_MOST} is as documented. Where it is more, the growth of {LABELS[_RIVAL]} {version(_RIVAL)} with the "
+        "same requests stands beside it: both fetch from memory what no longer fits into the processor's caches. What "
+        "is old in a stream of more than a thousand entries is packed, too (`stream-compress-depth 0` turns that off): "
+        "whoever reads it here and there has it unpacked first, and whoever deletes from it has it packed anew.\n\n"
         f"Made by `benchmarks/scaling.py`, {time.strftime('%Y-%m-%d')}, {LABELS[program]} {version(program)}, {machine()}.\n"
     )
 
@@ -173,9 +252,15 @@ def _section(growing: Growing, lines: list[Line]) -> str:
         )
         note = f" ({line.case.note})" if line.case.note else ""
         costs = " | ".join(f"{cost:,.1f}" for cost in line.costs.values())
-        shown = f"**{line.growth:.1f}**" if line.is_too_much else f"{line.growth:.1f}"
+        shown = f"**{_growth(line)}**" if line.is_too_much else _growth(line)
         rows.append(f"| `{line.case.line}` | {documented}{note} | {line.case.growth} | {costs} | {shown} |")
     return "\n".join([*rows, ""])
+
+
+def _growth(line: Line) -> str:
+    if math.isnan(line.rival):
+        return f"{line.growth:.1f}"
+    return f"{line.growth:.1f} ({LABELS[_RIVAL]}: {line.rival:.1f})"
 
 
 if __name__ == "__main__":

@@ -90,10 +90,12 @@ def cpu_seconds(pid: int) -> float:
 class Server:
     """One server process; a context manager that stops it and removes its folder."""
 
-    def __init__(self, program: str, *flags: str) -> None:
+    def __init__(self, program: str, *flags: str, wrapper: Path | None = None) -> None:
+        """Start it; `wrapper` is a Python script that is the program and does more."""
         path = binary(program)
         if path is None:
             raise SystemExit(f"{program} is not installed")
+        run = [path] if wrapper is None else [sys.executable, str(wrapper)]
         self.program = program
         self._folder = tempfile.TemporaryDirectory(prefix=f"bench-{program}-")
         self.folder = Path(self._folder.name)
@@ -102,7 +104,7 @@ class Server:
             self.port = int(probe.getsockname()[1])
         self.log = self.folder / "server.log"
         self._command = [
-            path, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", "", *flags,
+            *run, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", "", *flags,
         ]  # fmt: skip
         self._pinned = True
         self.start()
@@ -215,10 +217,27 @@ class Connection:
         return answers
 
     def feed(self, requests: Iterable[bytes], at_once: int = 500) -> None:
-        """Send any number of requests, some at a time, and forget the replies."""
+        """Send any number of requests, some at a time, and forget the replies; an error reply is raised."""
         supply = iter(requests)
+        waited_for = 0
         while some := list(islice(supply, at_once)):
-            self.pipeline(some, at_once)
+            self.socket.sendall(b"".join(some))
+            # The server is at work on these while the ones before are looked at here.
+            self._expect(waited_for)
+            waited_for = len(some)
+        self._expect(waited_for)
+
+    def _expect(self, replies: int) -> None:
+        for _ in range(replies):
+            answer = self.receive()
+            if isinstance(answer, Exception):
+                raise answer
+
+    def receive(self) -> object:
+        """The next reply; an error reply is given, not raised."""
+        while (answer := self._reader.gets()) is NotImplemented:
+            self._reader.feed(self._receive())
+        return answer
 
     def _receive(self) -> bytes:
         data = self.socket.recv(1 << 20)

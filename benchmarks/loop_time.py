@@ -1,0 +1,150 @@
+"""A Rillet that tells how long the turns of its event loop take: `loop_time.py --port … --dir …` is `rillet` with LOOPTIME.
+
+``LOOPTIME`` answers, in processor time of the thread that serves clients, the longest turn since it was last asked: its
+microseconds, how many commands ran in it, the microseconds of the longest single piece of work in it and what that was.
+Other processes that want the same core, which is what a client sees too, do not count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import gc
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rillet.__main__ import main
+from rillet.commands.table import command
+from rillet.protocol import replies
+from rillet.server.app import Server
+from rillet.server.connection import Connection
+from rillet.server.slices import Slices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rillet.commands.client import Client
+
+
+@dataclass
+class Turn:
+    """One turn of the loop, as far as it was watched.
+
+    Attributes:
+        begun: processor time of the thread when its first piece of work began; None between turns.
+        commands: how many had run until then.
+        piece: nanoseconds of the longest piece of work, and its name.
+    """
+
+    begun: int | None = None
+    commands: int = 0
+    piece: tuple[int, str] = (0, "")
+
+
+class Watch:
+    """Measures turns; one for the process."""
+
+    def __init__(self) -> None:
+        self.turn = Turn()
+        self.longest = (0, 0, (0, ""))
+        self.server: Server | None = None
+
+    def piece(self, name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        """The same function, watched. Pieces of work within pieces of work count as the outer ones."""
+
+        @functools.wraps(work)
+        def watched(owner: Any, *args: Any) -> Any:
+            server = _server_of(owner)
+            self.server = server
+            turn = self.turn
+            before = time.thread_time_ns()
+            if turn.begun is None:
+                turn.begun, turn.commands = before, server.stats.commands_processed
+                asyncio.get_running_loop().call_soon(self.end)
+            try:
+                return work(owner, *args)
+            finally:
+                lasted = time.thread_time_ns() - before
+                if lasted > turn.piece[0]:
+                    turn.piece = (
+                        lasted,
+                        f"{name} {server.dispatcher.current.name}" if name == "client:" else name,
+                    )
+
+        return watched
+
+    def end(self) -> None:
+        """The next turn begins."""
+        turn, self.turn = self.turn, Turn()
+        if turn.begun is None or self.server is None:
+            return
+        lasted = time.thread_time_ns() - turn.begun
+        if lasted > self.longest[0]:
+            ran = self.server.stats.commands_processed - turn.commands
+            self.longest = lasted, ran, turn.piece
+
+
+def _server_of(owner: Any) -> Server:
+    if isinstance(owner, Server):
+        return owner
+    return owner.server if isinstance(owner, Connection) else owner._server  # noqa: SLF001 - it tells nobody
+
+
+WATCH = Watch()
+
+
+# LOOPTIME
+@command(
+    "LOOPTIME",
+    arity=1,
+    flags="readonly fast",
+    since="1.0.0",
+    group="server",
+    complexity="O(1)",
+    summary="Tells the longest turn of the event loop since it was last asked.",
+)
+def looptime(_client: Client, _args: list[bytes]) -> bytes:
+    """[microseconds of the turn, commands in it, microseconds of its longest piece, what that was]."""
+    WATCH.end()
+    lasted, commands, (longest, name) = WATCH.longest
+    WATCH.longest = (0, 0, (0, ""))
+    return replies.array(
+        [
+            replies.integer(lasted // 1000),
+            replies.integer(commands),
+            replies.integer(longest // 1000),
+            replies.bulk(name.encode()),
+        ]
+    )
+
+
+def _watch_collections() -> None:
+    """Tell a collection of garbage from the work in which it happens."""
+    begun = [0]
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            begun[0] = time.thread_time_ns()
+            return
+        lasted = time.thread_time_ns() - begun[0]
+        if lasted > WATCH.turn.piece[0] // 2:
+            WATCH.turn.piece = (
+                max(WATCH.turn.piece[0], lasted),
+                f"collection of generation {info['generation']}",
+            )
+
+    gc.callbacks.append(note)
+
+
+if __name__ == "__main__":
+    for name, owner, method in (
+        ("client:", Connection, "data_received"),
+        ("client:", Connection, "_resume"),
+        ("slices", Slices, "_run"),
+        ("cron", Server, "_cron"),
+    ):
+        setattr(owner, method, WATCH.piece(name, getattr(owner, method)))
+    _watch_collections()
+    sys.exit(main())
