@@ -251,7 +251,10 @@ class Dispatcher:
         Each of them is counted as if it had taken the same time.
         """
         assert entry.together is not None
-        answers = entry.together(client, batch, at)
+        try:
+            answers = entry.together(client, batch, at)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it ends here
+            return [self._failed(client, entry, error) or b""]
         if answers is None:
             return None
         number = len(answers)
@@ -402,7 +405,12 @@ class Dispatcher:
                     answers.append(ReplyError(refusal_in_exec(denial)).encoded)
                     continue
             self.current = entry = entries[command.name]
-            if entry.together is not None and not server.observed:
+            if (
+                entry.together is not None
+                and len(batch) > at + 1
+                and batch[at + 1][:2] == argv[:2]
+                and not server.observed
+            ):
                 together = self._run_together(client, entry, batch, at, started)
                 if together is not None:
                     answers += together

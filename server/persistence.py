@@ -13,6 +13,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from ..commands.client import Client
+from ..commands.xadd_runs import replay_together
 from ..protocol.errors import ReplyError
 from ..storage.aof import AppendOnlyFile
 from ..storage.aof_history import outdated
@@ -248,14 +249,25 @@ class Persistence:
         """Run commands from the file. Only whole transactions arrive here, so MULTI and EXEC need no state."""
         find = self.server.dispatcher.find
         table = self.server.dispatcher.table
-        for argv in batch:
+        together = 0
+        for at, argv in enumerate(batch):
+            if together:
+                together -= 1
+                continue
             name = argv[0].upper()
             if name in {b"MULTI", b"EXEC"}:
                 continue
+            if name == b"XADD":
+                together = replay_together(client, batch, at)
+                if together:
+                    together -= 1
+                    continue
             try:
                 entry = table.get(name) or find(argv)
             except ReplyError as error:
                 raise loader.unknown_command(argv[0]) from error
+            if len(argv) < entry.minimum:
+                raise loader.wrong_arity(entry.name)
             try:
                 entry.handler(client, argv)
             except ReplyError as error:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 MAX_ENTRIES: Final = 128
 # Cutting an entry out copies its chunk; big entries therefore share a chunk with fewer others.
 MAX_BYTES: Final = 64 << 10
+# An entry with fields of so many bytes has a chunk for itself.
+LARGE: Final = 4 << 10
 _NUMBERS: Final = 8 + 8 + 4 + 1  # bytes an entry takes in the columns
 _OBJECTS: Final = 400  # what the objects of a chunk take themselves
 _PACKED_OBJECTS: Final = 150

@@ -6,11 +6,12 @@ IDs are integers here, ``ms << 64 | seq``; entries go out as encoded RESP (see `
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import accumulate, islice, pairwise, repeat
+from itertools import accumulate, pairwise, repeat
+from operator import add
 from typing import TYPE_CHECKING, Final
 
 from .accounting import FAR, Accounting
-from .chunk import MAX_BYTES, MAX_ENTRIES, Chunk, ColdChunk
+from .chunk import LARGE, MAX_BYTES, MAX_ENTRIES, Chunk, ColdChunk
 from .cold import Packing
 from .nodes import Nodes
 from .stream_id import MAX_U64
@@ -30,6 +31,9 @@ NODE_MAX_BYTES: Final = 4096
 NODE_MAX_ENTRIES: Final = 100
 # Formatting a number costs more than the rest of an ID.
 _SEQ_ENDS: Final = tuple(b"%d\r\n" % seq for seq in range(256))
+_ID_LINE: Final = b"%d-%d\r\n"
+# What stands before it, by its length.
+_BEGINNINGS: Final = tuple(b"*2\r\n$%d\r\n" % max(length - 2, 0) for length in range(2 * 20 + 4))
 
 
 class Stream(Accounting, Packing, Sweeping, Trimming):
@@ -143,8 +147,11 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
             chunk = self._grow(stream_id)
         data = chunk.data
         entry = head + fields
-        chunk.offsets.append(len(data) + len(entry))  # first, for it refuses more than 4 GiB
-        data += entry
+        if len(fields) < LARGE:
+            chunk.offsets.append(len(data) + len(entry))
+            data += entry
+        else:
+            chunk = self._begin_large(stream_id, entry)
         chunk.heads.append(len(head))
         chunk.ms.append(self._prefix_ms)
         chunk.seq.append(seq)
@@ -159,9 +166,9 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
     def append_run(
         self, ms: int, seq: int, fields: list[bytes], node_max_bytes: int, node_max_entries: int
     ) -> list[bytes]:
-        """As ``append`` for several small entries whose IDs follow each other, all in one millisecond.
+        """As ``append`` for several entries whose IDs follow each other, all in one millisecond.
 
-        The first ID is ``ms`` and ``seq``.
+        The first ID is ``ms`` and ``seq``; none of the ``fields`` has ``chunk.LARGE`` bytes.
         """
         replies: list[bytes] = []
         while fields:
@@ -177,21 +184,53 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
                 for n in range(seq, seq + min(len(fields), room) - 1)
             ]
             number = len(heads)
-            entries = [head + field for head, field in zip(heads, islice(fields, 1, room), strict=True)]
-            ends = accumulate(map(len, entries), initial=len(chunk.data))
-            next(ends)
-            chunk.offsets.extend(ends)
-            chunk.data += b"".join(entries)
-            chunk.heads.extend(map(len, heads))
-            chunk.ms.extend(repeat(ms, number))
-            chunk.seq.extend(range(seq, seq + number))
-            self.length += number
-            self.entries_added += number
+            self._extend(chunk, heads, fields[1:room], repeat(ms, number), range(seq, seq + number))
             seq += number
             self.last_id = ms << 64 | seq - 1
             replies += [head[4:] for head in heads]
             fields = fields[room:]
         return replies
+
+    def append_many(
+        self,
+        ids: list[tuple[int, int]],
+        fields: list[bytes],
+        node_max_bytes: int = NODE_MAX_BYTES,
+        node_max_entries: int = NODE_MAX_ENTRIES,
+    ) -> None:
+        """As ``append`` for several entries, as a loader has them: their IDs, ms and sequence, ascend."""
+        at = 0
+        while at < len(ids):
+            # The first one sees to it that there is a chunk with room in it.
+            ms, seq = ids[at]
+            self.append(ms << 64 | seq, fields[at], node_max_bytes, node_max_entries)
+            at += 1
+            chunk = self._tail
+            if chunk is None:
+                continue
+            stop = at + MAX_ENTRIES - len(chunk.heads)
+            some = fields[at:stop]
+            if some and max(map(len, some)) * MAX_ENTRIES < MAX_BYTES:
+                new = ids[at:stop]
+                heads = [_BEGINNINGS[len(line)] + line for line in map(_ID_LINE.__mod__, new)]
+                self._extend(chunk, heads, some, [ms for ms, _ in new], [seq for _, seq in new])
+                self.last_id = new[-1][0] << 64 | new[-1][1]
+                at += len(new)
+
+    def _extend(
+        self, chunk: Chunk, heads: list[bytes], fields: list[bytes], ms: Iterable[int], seq: Iterable[int]
+    ) -> None:
+        """Add small entries to the last chunk, which has room for them and is not empty."""
+        entries: list[bytes] = list(map(add, heads, fields))
+        ends = accumulate(map(len, entries), initial=len(chunk.data))
+        next(ends)
+        chunk.offsets.extend(ends)
+        chunk.data += b"".join(entries)
+        chunk.heads.extend(map(len, heads))
+        chunk.ms.extend(ms)
+        chunk.seq.extend(seq)
+        self.length += len(entries)
+        self.entries_added += len(entries)
 
     def _grow(self, stream_id: int) -> Chunk:
         """Close the tail and begin a new one."""
@@ -204,6 +243,16 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
             self._behind.add(self)
         if self._cold is not None:
             self._cold.watch(self)
+        return chunk
+
+    def _begin_large(self, stream_id: int, entry: bytes) -> Chunk:
+        """A chunk for a large entry alone: growing a chunk with it would copy all that is in there."""
+        chunk = self._chunks[-1]
+        if len(chunk.heads):
+            chunk = self._grow(stream_id)
+        chunk.data = entry
+        chunk.offsets.append(len(entry))
+        self._tail = None
         return chunk
 
     def _remember_prefix(self, ms: int, seq: int) -> None:

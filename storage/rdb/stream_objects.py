@@ -7,7 +7,8 @@ rdb-version asks for it: servers in the distributions do not read them.
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, islice
+from operator import lt
 from typing import TYPE_CHECKING, Any, Final
 
 import hiredis
@@ -23,7 +24,7 @@ from .extras import NOBODY, delivery_ms, unowned_ids
 from .source import RdbError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
     from .listpack import Element
     from .source import ByteSource
@@ -235,7 +236,9 @@ def _unpack_node(stream: Stream, nodes: list[Node], master: int, data: bytes) ->
         if live < 0 or deleted < 0 or number < 1 or len(names) != number or items[3 + number] != 0:
             raise RdbError(_BROKEN)
         node = Node(master, names, nodes[-1] if nodes else None)
-        last = _unpack_entries(stream, items, master, names, live, deleted)
+        last = _unpack_like_entries(stream, items, master, names, live)
+        if last is None:
+            last = _unpack_entries(stream, items, master, names, live, deleted)
     except (IndexError, TypeError, ValueError, AssertionError):
         raise RdbError(_BROKEN) from None
     if last < master or (nodes and nodes[-1].last_id >= master) or not live:
@@ -245,13 +248,55 @@ def _unpack_node(stream: Stream, nodes: list[Node], master: int, data: bytes) ->
     nodes.append(node)
 
 
+def _unpack_like_entries(
+    stream: Stream, items: list[Element], master: int, names: list[bytes], live: int
+) -> int | None:
+    """As ``_unpack_entries`` for a node of which nothing was deleted and all entries have the same fields, as is usual.
+
+    Such a node is a table; None, and nothing is done, if it is none.
+    """
+    number = len(names)
+    start, width = 4 + number, number + 4
+    ends = items[start + width - 1 :: width]
+    if (
+        len(items) != start + live * width
+        or items[start::width].count(_SAME_FIELDS) != live
+        or ends.count(number + 3) != live
+    ):
+        return None
+    ms, seq = master >> 64, master & MAX_U64
+    ids = [
+        (ms + more, seq + rest)  # type: ignore[operator]
+        for more, rest in zip(items[start + 1 :: width], items[start + 2 :: width], strict=True)
+    ]
+    last = stream.last_id
+    if (
+        not all(map(lt, ids, islice(ids, 1, None)))
+        or not all(0 <= rest <= MAX_U64 for _, rest in ids)
+        or not 0 <= ids[0][0] <= ids[-1][0] <= MAX_U64
+        or (ids[0] <= (last >> 64, last & MAX_U64) and (stream.length or not any(ids[0])))
+    ):
+        return None
+    columns: list[Iterable[int | bytes]] = []
+    for at in range(start + 3, start + width - 1):
+        words = list(map(_word, items[at::width]))
+        columns += (map(len, words), words)
+    stream.append_many(ids, list(map(_form(names).__mod__, zip(*columns, strict=True))))
+    return ids[-1][0] << 64 | ids[-1][1]
+
+
+def _form(names: list[bytes]) -> bytes:
+    """The encoded fields of an entry, with places for the length of each value and the value."""
+    parts = [b"$%d\r\n%b\r\n$%%d\r\n%%b\r\n" % (len(name), name.replace(b"%", b"%%")) for name in names]
+    return b"*%d\r\n%b" % (2 * len(names), b"".join(parts))
+
+
 def _unpack_entries(
     stream: Stream, items: list[Element], master: int, names: list[bytes], live: int, deleted: int
 ) -> int:
     """Add the living entries; answers the ID of the last one, be it deleted."""
     number = len(names)
-    heads = [b"$%d\r\n%b\r\n$%%d\r\n%%b\r\n" % (len(name), name.replace(b"%", b"%%")) for name in names]
-    usual = b"*%d\r\n%b" % (2 * number, b"".join(heads))
+    usual = _form(names)
     master_ms, master_seq = master >> 64, master & MAX_U64
     at = 4 + number
     last = -1

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from rillet.commands.client import Client
 from rillet.commands.xadd_runs import SHORTEST
 from rillet.protocol.replies import command
 from rillet.server.app import Server
@@ -223,6 +224,20 @@ def test_a_run_of_xadds_is_run_together(number, monkeypatch):
     assert alone.server.keyspace.databases[0].entries[b"a"].length == 1 + number
 
 
+@pytest.mark.parametrize("around", [[], [[b"MULTI"], [b"EXEC"]]])
+def test_a_bug_in_a_run_is_answered_as_one_in_a_command(around, monkeypatch):
+    alone = Alone()
+    alone.send(0, command([b"XADD", b"a", b"*", b"f", b"v"]))
+    entry = alone.server.dispatcher.entries["xadd"]
+    monkeypatch.setattr(entry, "together", lambda *_: 1 / 0)
+    adds = [[b"XADD", b"a", b"*", b"f", b"v"]] * 5
+    alone.send(0, b"".join(map(command, [*around[:1], *adds, *around[1:], [b"PING"]])))
+    replies = alone.clients[0].transport.written[-1]
+    assert replies.count(b"-ERR internal error\r\n") == 4  # the last one is no run, and goes its own way
+    assert replies.endswith(b"-1\r\n+PONG\r\n")
+    assert alone.server.stats.unexpected_errors == 4
+
+
 def test_a_single_command_of_a_plain_client_takes_the_short_way(monkeypatch):
     alone = Alone()
     monkeypatch.setattr(alone.server.dispatcher, "run", None)
@@ -276,3 +291,63 @@ def test_a_transaction_over_the_query_buffer_limit_closes_the_connection_where_i
     alone.send(0, small * 30)
     assert b"aborted" in alone.clients[0].transport.written
     assert len(alone.clients[0].transaction.commands) == 2 + 13  # the last one was too much
+
+
+def replayed(batch: list[list[bytes]], *, together: bool) -> tuple[dict[str, object], int]:
+    """What a server holds after loading commands from a file, and how many of them were run by themselves."""
+    alone = Alone()
+    server = alone.server
+    server.propagation.disconnect(alone.told.append)
+    client = Client(server)
+    client.trusted = client.authenticated = True
+    entry = server.dispatcher.entries["xadd"]
+    handler, singly = entry.handler, []
+    entry.handler = lambda client, args: singly.append(args) or handler(client, args)
+    server.persistence.begin_loading(0)
+    with pytest.MonkeyPatch.context() as patch:
+        if not together:
+            patch.setattr("rillet.server.persistence.replay_together", lambda *_: 0)
+        server.persistence._replay(None, client, batch)
+    server.persistence.end_loading()
+    return alone.state(), len(singly)
+
+
+ids = st.builds(
+    lambda ms, seq: b"%d-%d" % (ms, seq), st.integers(0, 3), st.integers(0, 12)
+) | st.sampled_from(
+    [b"7", b"8-*", b"*", b"09-1", b"9-01", b"1-", b"-1", b"18446744073709551615-1", b"99999999999999999999-1"]
+)
+filed = st.builds(
+    lambda verb, key, id_, pair: [verb, key, id_, *pair],
+    st.sampled_from([b"XADD", b"xadd"]),
+    keys,
+    ids,
+    pairs,
+)
+filed_runs = st.builds(
+    lambda key, first, number, pair: [
+        [b"XADD", key, b"%d-%d" % divmod(at, 5), *pair] for at in range(first, first + number)
+    ],
+    keys,
+    st.integers(1, 40),
+    st.integers(SHORTEST - 1, 300),
+    pairs,
+)
+
+
+@given(st.lists(filed.map(lambda one: [one]) | filed_runs | others.map(lambda one: [one]), max_size=8))
+def test_a_file_is_loaded_alike_command_by_command_and_in_runs(parts):
+    batch = [
+        words
+        for part in parts
+        for words in part
+        if words[0] not in {b"NONSENSE", b"XREAD"} and words != [b"XADD", b"a", b"*"]
+    ]
+    assert replayed(batch, together=True)[0] == replayed(batch, together=False)[0]
+
+
+def test_a_run_of_xadds_in_a_file_is_run_together():
+    batch = [[b"XADD", b"a", b"5-%d" % seq, b"f", b"v"] for seq in range(1000)]
+    state, singly = replayed(batch, together=True)
+    assert singly < SHORTEST  # the first one makes the stream
+    assert state["streams"][0][b"a"][2] == 1000

@@ -395,6 +395,12 @@ def test_a_transaction_without_its_end_is_dropped_whole(tmp_path):
         (b"garbage\r\n", (), "Bad file format reading the append only file appendonly.aof.1.incr.aof"),
         (b"*1\r\n$4\r\nNOPE\r\n", (), "Unknown command 'NOPE' reading the append only file"),
         (
+            b"*1\r\n$4\r\nXADD\r\n" * 9,
+            (),
+            "Wrong number of arguments for 'xadd' reading the append only file",
+        ),
+        (b"*2\r\n$4\r\nXADD\r\n$1\r\ns\r\n" * 9, (), "Wrong number of arguments for 'xadd' reading"),
+        (
             b"*3\r\n$3\r\nSET",
             ("--aof-load-truncated", "no"),
             "Unexpected end of file reading the append only file",
@@ -410,7 +416,7 @@ def test_a_file_that_cannot_be_loaded_ends_the_start_with_status_1(tmp_path, tai
         ServerProcess("rillet", "--appendonly", "yes", *flags, folder=tmp_path)
     log = str(caught.value)
     assert told in log
-    if "Unknown" not in told:
+    if told.startswith(("Bad", "Unexpected")):
         assert f"byte offset {len(whole)}" in log
     assert "Traceback" not in log
     assert file.read_bytes() == whole + tail

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from rillet.storage.chunk import MAX_BYTES, MAX_ENTRIES
+from rillet.storage.chunk import LARGE, MAX_BYTES, MAX_ENTRIES
 from rillet.storage.nodes import Node, Nodes, element_size
 from rillet.storage.stream import Stream
 from rillet.storage.stream_id import MAX_ID, MAX_U64, encode
@@ -73,6 +73,22 @@ class StreamAgainstAList(RuleBasedStateMachine):
             self.model[stream_id] = entry(stream_id, fields)
             self.added += 1
         self.seq += number
+
+    @rule(
+        later=st.lists(st.sampled_from([0, 0, 0, 1, 1000]), min_size=1, max_size=300),
+        seq=st.sampled_from([0, 8, 98, 250, 10**6]),
+        sizes=st.lists(st.sampled_from([0, 1, 30, 400, LARGE]), min_size=1, max_size=5),
+    )
+    def append_many(self, later, seq, sizes):
+        ids, fields = [], []
+        for index, more in enumerate(later):
+            self.ms, self.seq = (self.ms + more, seq) if more else (self.ms, self.seq + 1)
+            size = sizes[index // 70 % len(sizes)]
+            ids.append((self.ms, self.seq))
+            fields.append(b"*2\r\n$1\r\nf\r\n$%d\r\n%b\r\n" % (size, b"x" * size))
+            self.model[make_id(self.ms, self.seq)] = entry(make_id(self.ms, self.seq), fields[-1])
+        self.stream.append_many(ids, fields)
+        self.added += len(ids)
 
     @rule(data=st.data(), number=st.sampled_from([1, 1, 3, 150]))
     def delete(self, data, number):
@@ -469,3 +485,14 @@ def test_the_encoded_entries_are_what_a_client_parses():
     reader = hiredis.Reader()
     reader.feed(b"*%d\r\n" % number + data)
     assert reader.gets() == [[b"1-5", [b"f", b"v"]], [b"2-0", [b"f", b"v"]]]
+
+
+def test_a_large_entry_has_a_chunk_for_itself():
+    stream = Stream()
+    fields = b"*2\r\n$1\r\nf\r\n$%d\r\n%b\r\n"
+    small, large = fields % (1, b"x"), fields % (LARGE, b"x" * LARGE)
+    for number, each in enumerate([large, small, small, large, large, small], 1):
+        stream.append(number, each)
+    assert [len(chunk) for chunk in stream._chunks] == [1, 2, 1, 1, 1]
+    assert [type(chunk.data) for chunk in stream._chunks] == [bytes] * 4 + [bytearray]
+    assert [text for _, text, _ in stream.iter_entries()] == [b"0-%d" % number for number in range(1, 7)]

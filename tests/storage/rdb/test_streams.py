@@ -10,11 +10,19 @@ from rillet.storage.blocks import UNOWNED_MS
 from rillet.storage.group import Group
 from rillet.storage.idempotency import Idempotency
 from rillet.storage.keyspace import Keyspace
-from rillet.storage.rdb import ByteSource, RdbError, dump_value, load_rdb, rdb_chunks, restore_value
+from rillet.storage.rdb import (
+    ByteSource,
+    RdbError,
+    dump_value,
+    load_rdb,
+    rdb_chunks,
+    restore_value,
+    stream_objects,
+)
 from rillet.storage.rdb.crc64 import crc64
 from rillet.storage.rdb.extras import FIELD
 from rillet.storage.stream import Stream
-from rillet.storage.stream_id import MAX_ID, encode
+from rillet.storage.stream_id import MAX_ID, MAX_U64, encode
 
 WORDS = st.one_of(st.binary(max_size=70), st.integers(-(1 << 64), 1 << 64).map(lambda number: b"%d" % number))
 IDS = st.one_of(st.integers(1, 1 << 20), st.integers(1, MAX_ID), st.integers(1 << 90, (1 << 90) + (1 << 66)))
@@ -84,6 +92,54 @@ def state(stream, *, counters=True, active_times=True):
 @given(streams())
 def test_type_21_keeps_everything(stream):
     assert state(restore_value(dump_value(stream))) == state(stream)
+
+
+numbers = st.sampled_from([0, 0, 1, 1, 2, 3, -1, 5000, MAX_U64, -MAX_U64, b"1"])
+flags = st.sampled_from([2] * 8 + [0, 1, 3, b"2"])
+
+
+@st.composite
+def rows(draw):
+    """The elements of a node as Redis writes it, some of them damaged."""
+    names = draw(st.lists(NAMES, min_size=1, max_size=3))
+    number = len(names)
+    live = draw(st.integers(0, 6))
+    items = [live, 0, number, *names, 0]
+    for _ in range(live):
+        values = draw(st.lists(st.integers(-5, 1 << 33) | NAMES, min_size=number, max_size=number))
+        items += [
+            draw(flags),
+            draw(numbers),
+            draw(numbers),
+            *values,
+            number + draw(st.sampled_from([3] * 9 + [4])),
+        ]
+    return items, names, live
+
+
+@given(rows(), st.sampled_from([0, 1, 7 << 64, (7 << 64) + 1, MAX_ID - 5]), st.sampled_from([0, 1, 7 << 64]))
+@settings(max_examples=400)
+def test_a_node_of_like_entries_is_read_as_one_of_any(node, master, before):
+    items, names, live = node
+    found = []
+    for as_usual in (True, False):
+        stream = Stream()
+        if before:
+            stream.append(before, b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n")
+        last = None
+        try:
+            if as_usual:
+                last = stream_objects._unpack_like_entries(stream, items, master, names, live)
+            if last is None:
+                last = stream_objects._unpack_entries(stream, items, master, names, live, 0)
+        except (RdbError, IndexError, TypeError, ValueError):
+            found.append("broken")
+        else:
+            found.append((last, state(stream)))
+    if live:
+        assert found[0] == found[1]
+    else:
+        assert found[0] == "broken"  # a node has entries
 
 
 @given(streams())
