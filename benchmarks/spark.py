@@ -32,6 +32,7 @@ SERVERS: Final = tuple(os.environ.get("BENCH_SERVERS", "redis-server rillet").sp
 RATES: Final = (200, 5000)
 READ_FLOOR: Final = 0.8  # of a redis-py loop
 LATENCY_FLOOR_MS: Final = 250.0
+WARM_UP_SECONDS: Final = 20.0
 LEDGER_FLOOR: Final = 0.5  # of hiredis
 COUNT: Final = 1000
 TYPED: Final = "id string, customer string, amount bigint, currency string, note string"
@@ -163,6 +164,8 @@ def _fill(server: Server, stream: str, entries: int) -> None:
 
 def latencies(spark: SparkSession, seconds: float) -> Iterator[Line]:
     """From XADD to the rows in foreachBatch, at steady rates."""
+    with Server(SERVERS[0]) as server:
+        _latencies(spark, server.port, RATES[-1], WARM_UP_SECONDS)  # else who comes first meets a cold JVM
     for program in SERVERS:
         for rate in RATES:
             with Server(program) as server:

@@ -9,6 +9,7 @@ from pyspark.sql.datasource import DataSourceReader
 from . import snapshot
 from .offsets import Position
 from .options import OptionError
+from .prompt import Prompt
 from .range_plan import range_partitions
 from .range_task import RangePartition, read_range
 from .source_options import EARLIEST, LATEST
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from .source_options import SourceOptions
 
 
-class RangeBatchReader(DataSourceReader):
+class RangeBatchReader(Prompt, DataSourceReader):
     """Plans when an action starts, so a DataFrame that is used twice may see newer entries the second time.
 
     Raises:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 _HELP: Final = {
     "entries_behind": ("gauge", "Entries that the stream has and the query has not read yet."),
-    "seconds_behind": ("gauge", "Time between the last entry of the stream and the last one read, by their ids."),
+    "bytes_behind": ("gauge", "Bytes that the append-only file has and the query has not read yet."),
+    "seconds_behind": ("gauge", "Time between the last entry of the stream, or write to the file, and the last one read."),
     "entries_gone_total": ("counter", "Entries trimmed or deleted before they were read; in group mode of all streams."),
     "dead_letters_total": ("counter", "Entries that group mode has moved to the dead-letter stream."),
     "pending": ("gauge", "Entries delivered to the group and not acknowledged."),
@@ -48,6 +49,18 @@ class StreamLag:
 
 
 @dataclass(frozen=True)
+class LedgerLag:
+    """How far behind the server a query of its append-only file is; seconds: None before the first annotation."""
+
+    bytes_behind: int
+    seconds_behind: float | None
+
+    def __str__(self) -> str:
+        seconds = "" if self.seconds_behind is None else f" / {self.seconds_behind:.1f} s"
+        return f"{self.bytes_behind:,} bytes{seconds} behind"
+
+
+@dataclass(frozen=True)
 class GroupLosses:
     """What group mode did not read, of all its streams since the query began."""
 
@@ -72,13 +85,15 @@ class QueryState:
     batch_seconds: float = 0.0
     streams: tuple[StreamLag, ...] = ()
     group: GroupLosses | None = None
+    ledger: LedgerLag | None = None
     running: bool = True
     failed: bool = False
 
     def __str__(self) -> str:
-        streams = "; ".join(map(str, self.streams))
-        losses = f"; {self.group}" if self.group else ""
-        return f"{self.name}: batch {self.batch_id}, {self.rows} rows in {self.batch_seconds:.3f} s; {streams}{losses}"
+        parts = [f"{self.name}: batch {self.batch_id}, {self.rows} rows in {self.batch_seconds:.3f} s"]
+        parts += map(str, self.streams)
+        parts += [str(told) for told in (self.ledger, self.group) if told]
+        return "; ".join(parts)
 
 
 def read_sources(sources: Iterable[Mapping[str, Any]]) -> tuple[StreamLag, ...]:
@@ -109,6 +124,16 @@ def read_losses(sources: Iterable[Mapping[str, Any]]) -> GroupLosses | None:
     return GroupLosses(gone, dead)
 
 
+def read_ledger(sources: Iterable[Mapping[str, Any]]) -> LedgerLag | None:
+    """The lag of the ledgers in the sources of a progress report, all together; None without one."""
+    told = [_tree(source.get("latestOffset")) for source in sources]
+    found = [each for each in told if each.get("mode") == "ledger"]
+    if not found:
+        return None
+    seconds = [each["seconds_behind"] for each in found if each["seconds_behind"] is not None]
+    return LedgerLag(sum(each["bytes_behind"] for each in found), max(seconds, default=None))
+
+
 def prometheus_text(queries: Iterable[QueryState]) -> str:
     """The state of queries in Prometheus' text format, metrics named ``rillet_spark_…``."""
     samples: dict[str, list[str]] = {name: [] for name in _HELP}
@@ -121,6 +146,10 @@ def prometheus_text(queries: Iterable[QueryState]) -> str:
         }
         if query.group is not None:
             of_query |= {"entries_gone_total": query.group.gone, "dead_letters_total": query.group.dead}
+        if query.ledger is not None:
+            of_query["bytes_behind"] = query.ledger.bytes_behind
+            if query.ledger.seconds_behind is not None:
+                of_query["seconds_behind"] = query.ledger.seconds_behind
         for metric, number in of_query.items():
             samples[metric].append(f"{{{labels}}} {number}")
         failed = ',failed="true"' if query.failed else ""

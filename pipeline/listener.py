@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from ..storage.files import replace_file
-from .lag import QueryState, prometheus_text, read_losses, read_sources
+from .lag import QueryState, prometheus_text, read_ledger, read_losses, read_sources
 
 if TYPE_CHECKING:
     import os
@@ -105,9 +105,10 @@ class LagListener(StreamingQueryListener):
             batch_seconds=progress.batchDuration / 1000,
             streams=read_sources(sources),
             group=read_losses(sources),
+            ledger=read_ledger(sources),
         )
         self._keep(str(progress.id), state)
-        if state.streams:
+        if state.streams or state.ledger is not None:
             LOG.info("%s", state)
         if state.group is not None:
             before_gone = known.group.gone if known.group else 0

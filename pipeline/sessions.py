@@ -22,11 +22,18 @@ _ALWAYS: Final = {
 # When a query is stopped amid foreachBatch, Spark matches a regular expression that recurses once for each character
 # of Python's traceback; with the usual stack the query ends with a StackOverflowError.
 _STACK: Final = "-Xss8m"
-# Host names that do not resolve are a common way for a local Spark not to start.
 _LOCAL: Final = {
+    # Host names that do not resolve are a common way for a local Spark not to start.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
+    # For each file of a checkpoint Hadoop's FileContext, which Spark would take, starts a chmod or readlink about ten
+    # times: 60 ms of a micro-batch. Its FileSystem does the same, with the same files and checksums, in two.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    # Where Hive's jars are found its own kind of this comes first, which does not replace files, as state stores need.
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
 }
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from .prompt import Prompt
 from .sink_delivery import DIRECT_ROWS, SinkError, send
 from .sink_options import SinkOptions
 from .sink_publish import Publisher, Stage, Staged, marker_of
@@ -98,7 +99,7 @@ def _all_told(messages: Sequence[WriterCommitMessage | None]) -> list[TaskRows]:
     return told
 
 
-class BatchWriter(DataSourceArrowWriter):
+class BatchWriter(Prompt, DataSourceArrowWriter):
     """``df.write.format("redis-streams").mode("append" or "overwrite").save()``.
 
     Args:
@@ -129,7 +130,7 @@ class BatchWriter(DataSourceArrowWriter):
         _discard(self._options, messages)
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(Prompt, DataSourceStreamArrowWriter):
     """``df.writeStream.format("redis-streams")``; exactly once for each checkpoint.
 
     Args:

@@ -32,6 +32,7 @@ from .group_options import GroupOptions
 from .group_plan import GroupOffset, Piece, Run, shares
 from .offsets import OffsetError
 from .options import Options
+from .prompt import Prompt
 from .snapshot import DataLossError
 from .wire import ConnectionLost, ServerError, Wire
 
@@ -68,7 +69,7 @@ class GroupPartition(InputPartition):
     pieces: tuple[Piece, ...]
 
 
-class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class GroupStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """``spark.readStream.format("redis-streams").option("mode", "group")``.
 
     Args:

@@ -23,6 +23,7 @@ from . import ids, offsets, snapshot
 from .batch_read import resolve
 from .offsets import Position
 from .plan import share_rows
+from .prompt import Prompt
 from .range_plan import range_partitions, rows_between
 from .range_task import LOG, RangePartition, read_range, report_loss
 from .snapshot import RecreatedError, Snapshot, entries_gone, key_of
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 Steps = list[tuple[int, int]]
 
 
-class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class RangeStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One lives in the driver for a whole query; tasks get copies without the connection."""
 
     def __init__(self, schema: StructType, options: SourceOptions) -> None:
@@ -56,9 +57,9 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._moved_at: float | None = None
         self._bytes_left: int | None = None
 
-    def __reduce__(self) -> tuple[type, tuple[StructType, SourceOptions]]:
+    def __reduce__(self) -> tuple[type, tuple[StructType, SourceOptions], dict[str, Any]]:
         """Tasks read ranges: they need no more than this."""
-        return type(self), (self._schema, self._options)
+        return type(self), (self._schema, self._options), {}
 
     # What Spark calls in the driver
 

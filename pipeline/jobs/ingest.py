@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     import argparse
 
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from ..acknowledger import Acknowledger
 
 _MOST_ROWS = "100000"  # of a batch, unless asked otherwise: a lake's batch goes through the driver
 
@@ -30,22 +33,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Move what is there, or what comes."""
-    from ..cli import endpoint_options
 
     def read(spark: SparkSession) -> tuple[DataFrame, Column | None]:
         from pyspark.sql import functions as f
 
-        options = {"startingOffsets": "earliest", "maxRowsPerTrigger": _MOST_ROWS}
-        options |= endpoint_options(arguments) | running.given_options(arguments)
-        if arguments.streams:
-            options["streams"] = arguments.streams
-        else:
-            options["streamsPattern"] = arguments.streams_pattern
-        reader = spark.readStream.format("redis-streams").options(**options)
+        reader = spark.readStream.format("redis-streams").options(**_options(arguments))
         if arguments.schema:
             reader = reader.schema(arguments.schema)
         frame = reader.load()
         day = f.date_format("ts", "yyyy-MM-dd") if "ts" in frame.columns else None
         return frame, day
 
-    return running.run(arguments, "ingest", read)
+    def follow(query: StreamingQuery) -> Acknowledger | None:
+        from ..acknowledger import Acknowledger
+        from ..options import Options
+
+        options = _options(arguments)
+        is_group = Options(options).text("mode") == "group"
+        return Acknowledger(query, options) if is_group else None
+
+    return running.run(arguments, "ingest", read, follow)
+
+
+def _options(arguments: argparse.Namespace) -> dict[str, str]:
+    """Those of the source."""
+    from ..cli import endpoint_options
+
+    options = {"startingOffsets": "earliest", "maxRowsPerTrigger": _MOST_ROWS}
+    options |= endpoint_options(arguments) | running.given_options(arguments)
+    if arguments.streams:
+        return options | {"streams": arguments.streams}
+    return options | {"streamsPattern": arguments.streams_pattern}

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 import threading
 import time
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from .batches import JobError, ParquetTarget, Target, begun, committed, local_folder, start
+from ..wire import WireError
+from .batches import CHECKPOINT, JobError, ParquetTarget, Target, begun, committed, local_folder, start
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from ..acknowledger import Acknowledger
 
 _LOOK: Final = 0.1  # seconds
 
@@ -62,7 +67,10 @@ def given_options(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def run(
-    arguments: argparse.Namespace, name: str, read: Callable[[SparkSession], tuple[DataFrame, Column | None]]
+    arguments: argparse.Namespace,
+    name: str,
+    read: Callable[[SparkSession], tuple[DataFrame, Column | None]],
+    acknowledging: Callable[[StreamingQuery], Acknowledger | None] = lambda _: None,
 ) -> int:
     """Run a job to its end; 1 if it could not.
 
@@ -70,6 +78,7 @@ def run(
         arguments: with the words of ``add_target_arguments``.
         name: of the verb.
         read: gives the rows, and what tells their day.
+        acknowledging: gives who acknowledges what the query has read, if it reads as a member of a group.
     """
     from pyspark.errors import StreamingQueryException
     from pyspark.sql import SparkSession
@@ -84,35 +93,67 @@ def run(
     is_ours = SparkSession.getActiveSession() is None
     conf: dict[str, Any] = {} if arguments.master is None else {"spark.master": arguments.master}
     spark = session(f"rillet {name}", **conf)
-    listener = None
     try:
         if is_ours:
             spark.sparkContext.setLogLevel("ERROR")
-        if arguments.metrics_port is not None:
-            from ..listener import LagListener
-
-            listener = LagListener()
-            spark.streams.addListener(listener)
-            port = listener.serve(arguments.metrics_port, arguments.metrics_host)
-            _say(f"metrics at http://{arguments.metrics_host}:{port}/metrics")
-        frame, day = read(spark)
-        done: list[int] = []
-        target = _target(arguments, folder, day)
-        with Stopping() as stopping:
-            query = start(frame, folder, target, arguments.follow, partial(_told, done), name)
-            wait(query, folder, stopping)
+        with ExitStack() as around:
+            if arguments.follow is not None or arguments.metrics_port is not None:
+                around.enter_context(_listening(spark, arguments))
+            frame, day = read(spark)
+            done: list[int] = []
+            target = _target(arguments, folder, day)
+            with Stopping() as stopping:
+                query = start(frame, folder, target, arguments.follow, partial(_told, done), name)
+                if (acknowledger := acknowledging(query)) is not None:
+                    around.enter_context(_acknowledging(spark, acknowledger, folder))
+                wait(query, folder, stopping)
         state = "has all until it was stopped" if stopping.is_asked() else "is up to date"
         _say(f"{folder} {state}: {len(done):,} new batch{'' if len(done) == 1 else 'es'}")
     except (JobError, StreamingQueryException, OSError) as error:
         _say(f"rillet pipeline {name}: {error}")
         return 1
     finally:
-        if listener is not None:
-            spark.streams.removeListener(listener)
-            listener.close()
         if is_ours:
             spark.stop()
     return 0
+
+
+@contextmanager
+def _listening(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[None]:
+    """Tell how far behind the job is: a line for each batch, and Prometheus if it was asked for."""
+    from ..listener import LOG, LagListener
+
+    listener = LagListener()
+    lines = logging.StreamHandler(sys.stderr)
+    level = LOG.level
+    try:
+        if arguments.follow is not None:
+            LOG.addHandler(lines)
+            LOG.setLevel(logging.INFO)
+        spark.streams.addListener(listener)
+        if arguments.metrics_port is not None:
+            port = listener.serve(arguments.metrics_port, arguments.metrics_host)
+            _say(f"metrics at http://{arguments.metrics_host}:{port}/metrics")
+        yield
+    finally:
+        spark.streams.removeListener(listener)
+        listener.close()
+        LOG.removeHandler(lines)
+        LOG.setLevel(level)
+
+
+@contextmanager
+def _acknowledging(spark: SparkSession, acknowledger: Acknowledger, folder: Path) -> Iterator[None]:
+    """Acknowledge each batch when it is committed, and in the end, however it comes, the last one."""
+    spark.streams.addListener(acknowledger)
+    try:
+        yield
+    finally:
+        spark.streams.removeListener(acknowledger)
+        try:
+            acknowledger.settle(folder / CHECKPOINT)
+        except WireError as error:
+            _say(f"the last batch is there, but not acknowledged; the next run does it: {error}")
 
 
 class Stopping:

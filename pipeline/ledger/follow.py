@@ -68,6 +68,23 @@ class Step:
     place: Place
 
 
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What is written and was not read up to some place.
+
+    Attributes:
+        file_seq: the file being written.
+        position: its size.
+        size: bytes, as they lie on disk, between the place and there.
+        seconds: between the last annotation read and the last write; None if none was read yet.
+    """
+
+    file_seq: int
+    position: int
+    size: int
+    seconds: float | None
+
+
 class Follower:
     """Reads ahead in one folder.
 
@@ -105,10 +122,21 @@ class Follower:
         part = self._look()[-1]
         self._target = part.file_seq, part.size()
 
-    def written(self) -> tuple[int, int]:
-        """The number of the file being written, and its size."""
-        part = self._look()[-1]
-        return part.file_seq, part.size()
+    def backlog(self, place: Place) -> Backlog:
+        """What is there behind a place. In files that are packed or that a rewrite is yet to reach, too."""
+        last = self._look()[-1]
+        told = {key: os.fstat(file.fileno()) for key, (_, file) in self._files.items()}
+        newest = told[last.file_seq, last.is_base]
+        here = place.file_seq, place.is_base
+        size = told[here].st_size - place.cursor.position if here in told else 0
+        first = place.file_seq if place.is_base else place.file_seq + 1
+        size += sum(each.st_size for (seq, is_base), each in told.items() if seq >= first and not is_base)
+        seconds = None
+        if size <= 0:
+            seconds = 0.0
+        elif place.cursor.clock is not None:
+            seconds = max(newest.st_mtime_ns // 1_000_000 - place.cursor.clock, 0) / 1000
+        return Backlog(last.file_seq, newest.st_size, max(size, 0), seconds)
 
     def ahead(self, start: Place, most: int) -> Place:
         """A place about so many bytes further, or as far as all is whole; the start if nothing is new."""

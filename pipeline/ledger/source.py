@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadMaxBytes, SupportsTriggerAvailableNow
 
 from ..options import Options
+from ..prompt import Prompt
 from . import schema as columns
 from .folder import read_folder
 from .follow import Follower, Place
@@ -65,7 +66,7 @@ class LedgerPartition(InputPartition):
     piece: Piece
 
 
-class LedgerReader(DataSourceReader):
+class LedgerReader(Prompt, DataSourceReader):
     """Reads a folder as it is now; what is appended later is not seen."""
 
     def __init__(self, options: Options) -> None:
@@ -83,12 +84,13 @@ class LedgerReader(DataSourceReader):
         return read_piece(partition.piece)
 
 
-class LedgerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class LedgerStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows a folder; one lives in the driver for a whole query, tasks get copies without files."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._most = options.number("maxBytesPerTrigger", PIECE_SIZE, least=1) or PIECE_SIZE
+        self._ahead: Place | None = None
         self._starting = options.choice("startingOffsets", ("earliest", "latest"), "earliest")
         self._follower = Follower(
             options.required("path"),
@@ -97,9 +99,9 @@ class LedgerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             tolerate_loss=not options.flag("failOnDataLoss", default=True),
         )
 
-    def __reduce__(self) -> tuple[type, tuple[Options]]:
+    def __reduce__(self) -> tuple[type, tuple[Options], dict[str, Any]]:
         """Tasks get a reader of their own."""
-        return LedgerStreamReader, (self._options,)
+        return LedgerStreamReader, (self._options,), {}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where a new query begins."""
@@ -113,16 +115,26 @@ class LedgerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where the next batch ends; the start if nothing is new."""
         most = limit.max_bytes if isinstance(limit, ReadMaxBytes) else 1 << 62
-        return self._follower.ahead(Place.decode(start), most).encode()
+        self._ahead = self._follower.ahead(Place.decode(start), most)
+        return self._ahead.encode()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """See nothing that comes from now on."""
         self._follower.stop_here()
 
-    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """How far the server is: the file being written and its size."""
-        file_seq, size = self._follower.written()
-        return {"file": file_seq, "position": size}
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        """How far the server is, and how far behind it the batch ends that Spark was just told of."""
+        if self._ahead is None:
+            return None
+        backlog = self._follower.backlog(self._ahead)
+        return {
+            "v": 1,
+            "mode": "ledger",
+            "file": backlog.file_seq,
+            "position": backlog.position,
+            "bytes_behind": backlog.size,
+            "seconds_behind": backlog.seconds,
+        }
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[LedgerPartition]:
         """What a batch reads."""

@@ -14,6 +14,7 @@ from rillet.pipeline.wire import Wire
 names = itertools.count()
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist looks for groups in a hook of the same name
 def pytest_collection_modifyitems(items):
     """With -n 2 only one worker starts a JVM (--dist loadgroup)."""
     for item in items:

@@ -6,7 +6,16 @@ import json
 
 from rillet.pipeline import ids, offsets
 from rillet.pipeline.group_plan import GroupOffset
-from rillet.pipeline.lag import GroupLosses, QueryState, StreamLag, prometheus_text, read_losses, read_sources
+from rillet.pipeline.lag import (
+    GroupLosses,
+    LedgerLag,
+    QueryState,
+    StreamLag,
+    prometheus_text,
+    read_ledger,
+    read_losses,
+    read_sources,
+)
 from rillet.pipeline.offsets import Position
 
 
@@ -62,6 +71,26 @@ def test_what_group_mode_did_not_read_is_told_of_the_query():
     assert 'rillet_spark_entries_gone_total{query="q"} 5' in lines
     assert 'rillet_spark_dead_letters_total{query="q"} 1' in lines
     assert str(state).endswith("; 5 gone, 1 dead letters")
+
+
+def ledger(behind, seconds):
+    told = {"v": 1, "mode": "ledger", "file": 2, "position": 9000}
+    return source({"v": 1}, told | {"bytes_behind": behind, "seconds_behind": seconds})
+
+
+def test_a_ledger_tells_bytes_and_seconds():
+    assert read_ledger([ledger(1500, 2.5)]) == LedgerLag(1500, 2.5)
+    assert read_ledger([ledger(1500, 2.5), ledger(20, 0.5), ledger(1, None)]) == LedgerLag(1521, 2.5)
+    assert read_ledger([source({"v": 1, "streams": {}}, {"v": 1, "streams": {}}), {}]) is None
+    assert read_sources([ledger(1500, 2.5)]) == ()
+    state = QueryState("q", 1, rows=3, batch_seconds=0.1, ledger=LedgerLag(1500, 2.5))
+    lines = prometheus_text([state, QueryState("r", ledger=LedgerLag(0, None))]).splitlines()
+    assert 'rillet_spark_bytes_behind{query="q"} 1500' in lines
+    assert 'rillet_spark_seconds_behind{query="q"} 2.5' in lines
+    assert 'rillet_spark_bytes_behind{query="r"} 0' in lines
+    assert not any(line.startswith('rillet_spark_seconds_behind{query="r"') for line in lines)
+    assert str(state) == "q: batch 1, 3 rows in 0.100 s; 1,500 bytes / 2.5 s behind"
+    assert str(LedgerLag(7, None)) == "7 bytes behind"
 
 
 def test_other_sources_are_left_out():

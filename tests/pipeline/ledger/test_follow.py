@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from support.wire import encode_command
 
 from rillet.pipeline.ledger.errors import LedgerError, RowsLostError
-from rillet.pipeline.ledger.follow import Follower, Place
+from rillet.pipeline.ledger.follow import Backlog, Follower, Place
 from rillet.pipeline.ledger.parse import read_piece
 from rillet.pipeline.ledger.plan import read_ledger
 from rillet.storage.aof import AppendOnlyFile
@@ -224,6 +225,62 @@ def test_a_query_that_stops_here_sees_nothing_newer(writer, started):
     while started.take(60):
         pass
     assert added(started) == ["1-1", "2-1", "3-1"]
+
+
+def size(writer, number):
+    return (writer.root / "appendonlydir" / f"appendonly.aof.{number}.incr.aof").stat().st_size
+
+
+def test_the_backlog_is_what_lies_behind_a_place(writer, started):
+    written = size(writer, 1)
+    start = Place.decode(started.offset)
+    assert started.follower.backlog(start) == Backlog(1, written, written, None)  # no annotation was read yet
+    started.take(60)
+    here = Place.decode(started.offset)
+    left = started.follower.backlog(here)
+    assert (left.position, left.size) == (written, written - here.cursor.position)
+    assert 0 < left.size < written
+    while started.take():
+        pass
+    assert started.follower.backlog(Place.decode(started.offset)) == Backlog(1, written, 0, 0.0)
+
+
+def test_the_backlog_is_told_in_seconds_from_the_last_annotation_to_the_last_write(writer, started):
+    started.take(60)
+    here = Place.decode(started.offset)
+    path = writer.root / "appendonlydir" / "appendonly.aof.1.incr.aof"
+    os.utime(path, ns=(0, (here.cursor.clock + 2500) * 1_000_000))
+    assert started.follower.backlog(here).seconds == 2.5
+
+
+def test_the_backlog_reaches_over_rewrites_and_files_that_are_gone(writer, started):
+    started.take(60)
+    here = Place.decode(started.offset)
+    left = size(writer, 1) - here.cursor.position
+    started.follower.backlog(here)  # it sees the file before it goes
+    writer.begin_rewrite()
+    writer.add(2)
+    writer.end_rewrite()
+    assert not (writer.root / "appendonlydir" / "appendonly.aof.1.incr.aof").exists()
+    found = started.follower.backlog(here)
+    assert (found.file_seq, found.position, found.size) == (2, size(writer, 2), left + size(writer, 2))
+    while started.take(60):
+        pass
+    assert started.follower.backlog(Place.decode(started.offset)).size == 0
+
+
+def test_a_base_counts_until_it_was_read(writer, started):
+    writer.begin_rewrite()
+    writer.add(2)
+    writer.end_rewrite()
+    query = Query(writer.path)
+    base = next((writer.root / "appendonlydir").glob("*.base.*")).stat().st_size
+    assert Place.decode(query.offset).is_base
+    assert query.follower.backlog(Place.decode(query.offset)).size == base + size(writer, 2)
+    while query.take():
+        pass
+    assert query.follower.backlog(Place.decode(query.offset)).size == 0
+    query.close()
 
 
 def test_an_offset_of_another_version_is_refused():

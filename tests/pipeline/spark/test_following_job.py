@@ -1,18 +1,26 @@
-"""`rillet pipeline ingest --follow` as a process of its own: it goes on, tells how far it is, and ends when it is told to."""
+"""Jobs with --follow: they go on, tell how far they are, and end when they are told to.
+
+One is a process of its own; the others run in this one, whose Spark is there already.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 import urllib.request
 
 import pyarrow.dataset as ds
 import pytest
+from support.servers import free_port
 from support.until import until
 
+import rillet.testing
+from rillet.pipeline.acknowledger import Acknowledger
 from rillet.pipeline.cli import main
 from rillet.pipeline.jobs.batches import begun, committed
 
@@ -88,3 +96,111 @@ def test_a_job_follows_tells_its_lag_and_stops_when_told(redis, stream, tmp_path
     assert main([*ingest, "--out", str(folder)]) == 0
     ids = ds.dataset(folder, format="parquet").to_table()["id"].to_pylist()
     assert sorted(ids) == [f"{86_400_000 + n}-0" for n in range(1, 171)]
+
+
+def follow_until(scene, *words):
+    """Run a job here until a scene, on a thread, is over: then it gets a SIGTERM. Gives its exit status."""
+    failed = []
+
+    def play():
+        try:
+            scene()
+        except BaseException as error:  # noqa: BLE001 - told below
+            failed.append(error)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def stay(*_):
+        """In case the job ended by itself."""
+
+    before = signal.signal(signal.SIGTERM, stay)
+    thread = threading.Thread(target=play)
+    thread.start()
+    try:
+        return main(list(words))
+    finally:
+        thread.join()
+        signal.signal(signal.SIGTERM, before)
+        if failed:
+            raise failed[0]
+
+
+def offset(folder, number):
+    return json.loads((folder / "_checkpoint" / "offsets" / str(number)).read_text().splitlines()[2])
+
+
+def test_a_ledger_job_tells_how_far_it_is_behind_its_server(spark, tmp_path, capfd):
+    folder, port = tmp_path / "out", free_port()
+    flags = {"appendonly": True, "dir": str(tmp_path), "aof_timestamp_enabled": "ms", "save": ""}
+    incr = tmp_path / "appendonlydir" / "appendonly.aof.1.incr.aof"
+
+    def metrics():
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as reply:
+            lines = (line.rpartition(" ") for line in reply.read().decode().splitlines() if line[0] != "#")
+            return {
+                name.partition("{")[0].removeprefix("rillet_spark_"): float(value) for name, _, value in lines
+            }
+
+    with rillet.testing.Server(**flags) as server:
+        client = server.client()
+        for n in range(60):
+            client.xadd("s", {"n": n, "text": "x" * 50})
+        written = incr.stat().st_size
+
+        def scene():
+            until(lambda: committed(folder) >= 0, 60)
+            while offset(folder, committed(folder))["position"] < written:
+                until(lambda: begun(folder) > committed(folder), 60)
+                until(lambda: begun(folder) == committed(folder), 60)
+            until(lambda: metrics().get("bytes_behind") == 0, 60)
+            assert metrics()["seconds_behind"] == 0
+            assert metrics()["running"] == 1
+
+        words = [
+            "ledger",
+            str(tmp_path / "appendonlydir"),
+            "--out",
+            str(folder),
+            "--follow",
+            "100 milliseconds",
+        ]
+        words += ["--option", f"maxBytesPerTrigger={written // 2}", "--metrics-port", str(port)]
+        assert follow_until(scene, *words) == 0
+    told = re.findall(
+        r"^ledger: batch (\d+), \d+ rows in .* s; ([\d,]+) bytes / [\d.]+ s behind$",
+        capfd.readouterr().err,
+        re.MULTILINE,
+    )
+    told = {int(number): int(behind.replace(",", "")) for number, behind in told}
+    assert told[0] == written - offset(folder, 0)["position"] > 0
+    assert told[max(told)] == 0
+
+
+@pytest.mark.parametrize("redis", ["rillet"], indirect=True)
+def test_a_job_acknowledges_long_before_it_looks_again_and_at_its_end(
+    redis, stream, tmp_path, spark, monkeypatch
+):
+    folder = tmp_path / "out"
+    add(redis, stream, range(1, 6))
+
+    def pending():
+        return redis.call("XPENDING", stream, "g")[0]
+
+    def one_batch():
+        until(lambda: committed(folder) == 0, 60)
+        until(lambda: pending() == 0, 60)
+
+    def another_batch():
+        until(lambda: committed(folder) == 1, 60)
+        assert pending() == 3
+
+    words = ["ingest", "--streams", stream, "--port", redis.options["port"], "--out", str(folder)]
+    words += ["--option", "mode=group", "--option", "group=g", "--follow", "1 hour"]
+    assert follow_until(one_batch, *words) == 0
+    add(redis, stream, range(6, 9))
+    # Spark tells its listeners from a thread that the end does not wait for.
+    monkeypatch.setattr(Acknowledger, "onQueryProgress", lambda *_: None)
+    assert follow_until(another_batch, *words) == 0
+    assert pending() == 0
+    ids = ds.dataset(folder, format="parquet").to_table()["id"].to_pylist()
+    assert sorted(ids) == [f"{86_400_000 + n}-0" for n in range(1, 9)]

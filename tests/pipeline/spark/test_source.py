@@ -15,9 +15,9 @@ from pyspark.sql import functions as f
 
 from rillet.pipeline import ids
 
-on_rillet = pytest.mark.parametrize(
-    "redis", ["rillet"], indirect=True
-)  # what the server is makes no difference
+# Where the server makes no difference that the tests without a JVM do not see on each of them.
+on_rillet = pytest.mark.parametrize("redis", ["rillet"], indirect=True)
+on_redis = pytest.mark.parametrize("redis", ["redis7"], indirect=True)
 
 
 def add(redis, stream, count, *, start=1):
@@ -111,6 +111,7 @@ def test_mistakes_are_told_in_our_words(spark, redis, stream):
         spark.read.format("redis-streams").options(port="1", streams="s", retries="0").load().collect()
 
 
+@on_redis
 def test_a_task_that_is_retried_reads_the_same_again(spark, redis, stream, tmp_path):
     add(redis, stream, 20)
     failed = str(tmp_path / "failed-once")
@@ -128,6 +129,7 @@ def test_a_task_that_is_retried_reads_the_same_again(spark, redis, stream, tmp_p
     assert seen == list(range(1, 21))
 
 
+@on_rillet
 def test_a_batch_that_is_used_twice_holds_the_same_both_times(spark, redis, stream, tmp_path):
     add(redis, stream, 20)
     seen = []
@@ -173,6 +175,7 @@ def test_trimmed_entries_stop_a_query_or_are_counted(spark, redis, stream, tmp_p
     assert end["streams"][stream] == {"id": "10-0", "added": 10, "life": 0, "gone": 3}
 
 
+@on_rillet
 def test_a_batch_whose_commit_was_lost_is_not_doubled(spark, redis, stream, tmp_path):
     add(redis, stream, 30)
     out, checkpoint = str(tmp_path / "out"), tmp_path / "checkpoint"

@@ -1,0 +1,129 @@
+"""pipeline/acknowledger.py under a real Spark: what is committed is acknowledged without another batch, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from support.until import until
+
+from rillet.pipeline.acknowledger import Acknowledger
+from rillet.pipeline.jobs.batches import committed
+
+pytestmark = pytest.mark.parametrize("redis", ["rillet"], indirect=True)
+
+
+class Reading:
+    """A query of group `g` that looks for entries once an hour, and what it saw."""
+
+    def __init__(self, spark, redis, stream, folder, each=None):
+        self.spark, self.redis, self.stream, self.folder = spark, redis, stream, folder
+        self.options = {**redis.options, "mode": "group", "group": "g", "streams": stream}
+        self.options |= {"startingOffsets": "earliest"}
+        self.rows = 0
+        self.each = each or self.take
+
+    def take(self, rows):
+        self.rows += rows.count()
+
+    def start(self):
+        frame = self.spark.readStream.format("redis-streams").options(**self.options).load()
+        writer = frame.writeStream.foreachBatch(lambda rows, _: self.each(rows))
+        writer = writer.option("checkpointLocation", str(self.folder / "_checkpoint"))
+        return writer.trigger(processingTime="1 hour").start()
+
+    def pending(self):
+        return self.redis.call("XPENDING", self.stream, "g")[0]
+
+
+@pytest.fixture
+def reading(spark, redis, stream, tmp_path):
+    redis.pipeline([("XADD", stream, "*", "n", n) for n in range(5)])
+    return Reading(spark, redis, stream, tmp_path)
+
+
+def test_spark_alone_leaves_the_last_batch_to_the_next_start(reading):
+    """It asks the source for nothing between a commit and the next trigger, nor when a query is stopped."""
+    query = reading.start()
+    until(lambda: query.lastProgress is not None, 60)
+    query.stop()
+    assert committed(reading.folder) == 0
+    assert reading.pending() == 5
+    acknowledger = Acknowledger(query, reading.options)
+    assert acknowledger.settle(reading.folder / "_checkpoint") == 0
+    assert reading.pending() == 0
+
+
+def test_a_batch_is_acknowledged_long_before_the_next_one(spark, reading):
+    def refuse_until_we_listen(rows):
+        until(lambda: listening, 60)
+        assert reading.pending() == 5
+        reading.take(rows)
+
+    listening = []
+    reading.each = refuse_until_we_listen
+    query = reading.start()
+    acknowledger = Acknowledger(query, reading.options)
+    spark.streams.addListener(acknowledger)
+    listening.append(True)
+    try:
+        until(lambda: reading.rows == 5, 60)
+        until(lambda: reading.pending() == 0, 60)
+        assert query.isActive
+    finally:
+        spark.streams.removeListener(acknowledger)
+        query.stop()
+        acknowledger.settle(reading.folder / "_checkpoint")
+
+
+def test_a_batch_that_fails_is_not_acknowledged(spark, reading):
+    def fail(rows):
+        until(lambda: listening, 60)
+        raise RuntimeError("no")
+
+    listening = []
+    reading.each = fail
+    query = reading.start()
+    acknowledger = Acknowledger(query, reading.options)
+    spark.streams.addListener(acknowledger)
+    listening.append(True)
+    with pytest.raises(StreamingQueryException):
+        query.awaitTermination()
+    spark.streams.removeListener(acknowledger)
+    assert acknowledger.settle(reading.folder / "_checkpoint") == -1
+    assert reading.pending() == 5
+
+
+def test_other_queries_and_other_groups_are_left_alone(spark, reading):
+    query = reading.start()
+    until(lambda: query.lastProgress is not None, 60)
+    query.stop()
+
+    class Event:
+        progress = query.lastProgress
+
+    class Stranger:
+        id = "1b69906d-7553-4e5c-bac1-8752698a158b"
+
+    for other in (
+        Acknowledger(Stranger(), reading.options),
+        Acknowledger(query, reading.options | {"group": "h"}),
+    ):
+        other.onQueryProgress(Event())
+        other.close()
+        assert reading.pending() == 5
+    ours = Acknowledger(query, reading.options)
+    ours.onQueryProgress(Event())
+    ours.close()
+    assert reading.pending() == 0
+
+
+def test_a_server_that_is_away_stops_nobody(spark, reading, caplog):
+    query = reading.start()
+    until(lambda: query.lastProgress is not None, 60)
+    query.stop()
+
+    class Event:
+        progress = query.lastProgress
+
+    Acknowledger(query, reading.options | {"port": "1", "retries": "0"}).onQueryProgress(Event())
+    assert "batch 0 is not acknowledged yet: no answer from the Redis server" in caplog.text
