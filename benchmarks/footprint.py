@@ -6,6 +6,7 @@ import json
 import random
 import resource
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from loads import MANY, benchmark
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FILES_BESIDE: Final = 200
-_PACKING_BEGINS: Final = 11.0  # seconds after the last entry at most: two rounds of storage/cold
+_PACKING_BEGINS: Final = 31.0  # seconds after the last entry at most: two rounds of storage/cold
 
 
 def memory(count: int) -> Iterator[Figure]:
@@ -27,20 +28,18 @@ def memory(count: int) -> Iterator[Figure]:
     """
     found: dict[str, dict[str, float]] = {}
     for program in PROGRAMS:
-        for name, requests in (
-            ("entry, two short fields", entries(count)),
-            ("entry, JSON of 200 bytes", _json(count)),
-            ("entry, 40 random bytes", _random(count)),
-        ):
-            with Server(program) as server:
-                empty = server.resident_bytes()
-                server.control.feed(requests)
-                found.setdefault(f"{name}, just written", {})[program] = (
-                    server.resident_bytes() - empty
-                ) / count
-                if program == "rillet":
-                    time.sleep(_PACKING_BEGINS)
-                found.setdefault(name, {})[program] = (server.settled_bytes() - empty) / count
+        empty: dict[str, int] = {}
+        with ExitStack() as running:
+            servers = {name: running.enter_context(Server(program)) for name in _ENTRIES}
+            for name, server in servers.items():
+                empty[name] = server.resident_bytes()
+                server.control.feed(_ENTRIES[name](count))
+                written = server.resident_bytes() - empty[name]
+                found.setdefault(f"{name}, just written", {})[program] = written / count
+            if program == "rillet":
+                time.sleep(_PACKING_BEGINS)
+            for name, server in servers.items():
+                found.setdefault(name, {})[program] = (server.settled_bytes() - empty[name]) / count
         found.setdefault("pending entry", {})[program] = _pending_entry(program, count)
     for name, servers in found.items():
         floor = 1 / 1.5 if name == "pending entry" else 1 / 3.5
@@ -74,6 +73,13 @@ def _json(count: int) -> Iterator[bytes]:
 def _random(count: int) -> Iterator[bytes]:
     chance = random.Random(2)
     return (encode("XADD", "s", entry_id(number), "f", chance.randbytes(40)) for number in range(count))
+
+
+_ENTRIES: Final = {
+    "entry, two short fields": entries,
+    "entry, JSON of 200 bytes": _json,
+    "entry, 40 random bytes": _random,
+}
 
 
 def idle_connections(wanted: int, seconds: float) -> Iterator[Figure]:

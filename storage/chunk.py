@@ -219,7 +219,9 @@ class ColdChunk(Chunk):
         return packed_payload(self.packed)
 
     def entries(self) -> bytes:
-        """All its encoded entries; it stays packed."""
+        """All its encoded entries; it stays packed, unless it was read so not long ago."""
+        if self.cold is not None and self.cold.meets_again(self):
+            return bytes(self.data)
         return unpack_data(self.packed)
 
     @property

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from .nodes import Nodes
 
 SHELF_BYTES: Final = 8 << 20
-_ROUND: Final = 5.0  # seconds
+_ROUND: Final = 15.0  # seconds
+_MET: Final = 256  # chunks
 _MOST_BYTES: Final = 4 * MAX_BYTES  # of a chunk; more would take milliseconds
 _MUCH_FREED: Final = 8 << 20  # giving more back at once would take many milliseconds
 _SOME_FREED: Final = 1 << 20
@@ -42,6 +43,7 @@ class Cold:
         "_again",
         "_freed",
         "_grown",
+        "_met",
         "_next_round",
         "_ripe",
         "_shelf",
@@ -66,6 +68,9 @@ class Cold:
         # Unpacked by a reader, the first one first, with the bytes they are counted as.
         self._shelf: deque[tuple[Chunk, int]] = deque()
         self._shelf_bytes = 0
+        # Read whole while they stayed packed, the first one first: who goes through a stream once should not fill the
+        # shelf, but what is read again and again belongs there.
+        self._met: dict[Chunk, None] = {}
         # Left the shelf with fewer entries than they were packed with.
         self._again: deque[Chunk] = deque()
 
@@ -116,6 +121,17 @@ class Cold:
         self._freed = 0
         if self.on_freed is not None:
             self.on_freed()
+
+    def meets_again(self, chunk: Chunk) -> bool:
+        """A packed chunk is being read; whether it was not long ago, too."""
+        met = self._met
+        if chunk in met:
+            del met[chunk]
+            return True
+        met[chunk] = None
+        if len(met) > _MET:
+            del met[next(iter(met))]
+        return False
 
     def keep(self, chunk: Chunk) -> None:
         """A chunk was unpacked by a reader."""

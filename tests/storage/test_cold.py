@@ -199,12 +199,12 @@ def test_a_chunk_is_left_alone_until_some_seconds_after_it_was_written():
     fill(stream, 4 * MAX_ENTRIES)
     assert not cold.look(10)
     fill(stream, 4 * MAX_ENTRIES)
-    assert not cold.look(14)
-    assert cold.look(16)
+    assert not cold.look(24)
+    assert cold.look(26)
     while cold.step():
         pass
     assert cold_chunks(stream) == [0, 1, 2]
-    assert cold.look(30)
+    assert cold.look(42)
     while cold.step():
         pass
     assert cold_chunks(stream) == list(range(7))
@@ -476,3 +476,22 @@ def test_a_missing_attribute_is_missing():
         stream._chunks[0].nonsense  # noqa: B018 - that it raises is the point
     assert type(stream._chunks[0]) is ColdChunk
     assert encode(make_id(1)) == stream.take_after(0, 1)[0][0]
+
+
+def test_what_is_read_whole_again_and_again_is_unpacked_and_what_is_read_once_is_not():
+    stream, cold = packed_stream()
+    stream.range(0, MAX_ID)
+    assert len(cold_chunks(stream)) == 19
+    stream.range(0, MAX_ID, 3 * MAX_ENTRIES)
+    assert cold_chunks(stream) == list(range(3, 19))
+    stream.range(0, MAX_ID, 3 * MAX_ENTRIES)  # unpacked as they are
+    assert cold_chunks(stream) == list(range(3, 19))
+    assert len(cold._met) == 16
+
+
+def test_few_of_those_read_once_are_remembered():
+    stream, cold = packed_stream(300 * MAX_ENTRIES)
+    for _ in range(2):
+        stream.range(0, MAX_ID)
+    assert len(cold_chunks(stream)) == 299
+    assert len(cold._met) == 256
