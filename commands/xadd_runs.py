@@ -21,7 +21,7 @@ SHORTEST: Final = 4  # a shorter run costs more this way than command by command
 
 
 def add_together(client: Client, batch: list[list[bytes]], at: int) -> list[bytes] | None:
-    """Run the ``XADD key * field value …`` from a place in a batch on that are all for one key, if nobody looks on.
+    """Run the ``XADD key * | id field value …`` from a place in a batch on that are all for one key, if nobody looks on.
 
     Whoever could tell them from one XADD after the other (somebody waits for the key, watches it, hears of events)
     prevents it, and so does all that makes an XADD fail.
@@ -35,34 +35,24 @@ def add_together(client: Client, batch: list[list[bytes]], at: int) -> list[byte
         The replies; None, and nothing is done, if there is no run of at least ``SHORTEST``.
     """
     verb, name, new_id = batch[at][:3]
-    if new_id != b"*" or len(batch) - at < SHORTEST or batch[at + SHORTEST - 1][1:3] != [name, new_id]:
+    if len(batch) - at < SHORTEST or batch[at + SHORTEST - 1][:2] != [verb, name]:
         return None
     stream = _unobserved_stream(client, name)
     if stream is None:
         return None
-    db = client.db
-    keyspace = db.keyspace
-    fields: list[bytes] = []
-    for args in islice(batch, at, None):
-        words = args[3:]
-        if len(words) < 2 or len(words) & 1 or args[2] != new_id or args[1] != name or args[0] != verb:
-            break
-        encoded = encode_fields(words)
-        if len(encoded) >= LARGE:
-            break
-        fields.append(encoded)
-    number = len(fields)
-    last = stream.last_id
-    ms, seq = last >> 64, (last & MAX_U64) + 1
-    if keyspace.now > ms:
-        ms, seq = keyspace.now, 0
-    if number < SHORTEST or seq + number > MAX_U64:
+    if new_id == b"*":
+        added = _add_generated(client, stream, batch, at)
+    elif new_id[:1].isdigit():
+        added = _add_given(client, stream, batch, at)
+    else:
+        return None
+    if added is None:
         return None
 
+    ids, fields = added
+    db = client.db
     db.write(name)  # an access
-    config = client.server.config
-    ids = stream.append_run(ms, seq, fields, config.stream_node_max_bytes, config.stream_node_max_entries)
-    keyspace.dirty += number
+    db.keyspace.dirty += len(ids)
     propagation = client.server.propagation
     if propagation.active:
         key = b"$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(verb), verb, len(name), name)
@@ -90,10 +80,52 @@ def replay_together(client: Client, batch: list[list[bytes]], at: int) -> int:
     """
     if len(batch) - at < SHORTEST or len(batch[at]) < 2 or batch[at + SHORTEST - 1][:2] != batch[at][:2]:
         return 0
-    verb, name = batch[at][:2]
+    name = batch[at][1]
     stream = _unobserved_stream(client, name)
     if stream is None or client.server.propagation.active:
         return 0
+    added = _add_given(client, stream, batch, at)
+    if added is None:
+        return 0
+    client.db.write(name)  # an access
+    return len(added[0])
+
+
+# Both answer the encoded IDs and the encoded fields of what was added, None if the run was too short.
+
+
+def _add_generated(
+    client: Client, stream: Stream, batch: list[list[bytes]], at: int
+) -> tuple[list[bytes], list[bytes]] | None:
+    """Add the entries of a run of ``XADD key *``."""
+    verb, name, star = batch[at][:3]
+    fields: list[bytes] = []
+    for args in islice(batch, at, None):
+        words = args[3:]
+        if len(words) < 2 or len(words) & 1 or args[2] != star or args[1] != name or args[0] != verb:
+            break
+        encoded = encode_fields(words)
+        if len(encoded) >= LARGE:
+            break
+        fields.append(encoded)
+    now = client.db.keyspace.now
+    last = stream.last_id
+    ms, seq = last >> 64, (last & MAX_U64) + 1
+    if now > ms:
+        ms, seq = now, 0
+    if len(fields) < SHORTEST or seq + len(fields) > MAX_U64:
+        return None
+    config = client.server.config
+    ids = stream.append_run(ms, seq, fields, config.stream_node_max_bytes, config.stream_node_max_entries)
+    return ids, fields
+
+
+def _add_given(
+    client: Client, stream: Stream, batch: list[list[bytes]], at: int
+) -> tuple[list[bytes], list[bytes]] | None:
+    """Add the entries of a run of ``XADD key id``."""
+    verb, name = batch[at][:2]
+    words_of_ids: list[bytes] = []
     ids: list[tuple[int, int]] = []
     fields: list[bytes] = []
     last = stream.last_id >> 64, stream.last_id & MAX_U64
@@ -101,22 +133,23 @@ def replay_together(client: Client, batch: list[list[bytes]], at: int) -> int:
         words = args[3:]
         if len(words) < 2 or len(words) & 1 or args[1] != name or args[0] != verb:
             break
-        ms, _, seq = args[2].partition(b"-")
+        word = args[2]
+        ms, _, seq = word.partition(b"-")
         if not (ms.isdigit() and seq.isdigit() and _is_short(ms) and (seq == b"0" or _is_short(seq))):
             break
         new = int(ms), int(seq)
         encoded = encode_fields(words)
         if new <= last or len(encoded) >= LARGE:
             break
+        words_of_ids.append(b"$%d\r\n%b\r\n" % (len(word), word))
         ids.append(new)
         fields.append(encoded)
         last = new
     if len(ids) < SHORTEST:
-        return 0
-    client.db.write(name)  # an access
+        return None
     config = client.server.config
     stream.append_many(ids, fields, config.stream_node_max_bytes, config.stream_node_max_entries)
-    return len(ids)
+    return words_of_ids, fields
 
 
 def _unobserved_stream(client: Client, name: bytes) -> Stream | None:

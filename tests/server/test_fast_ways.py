@@ -154,9 +154,16 @@ others = st.sampled_from(
         [b"CONFIG", b"SET", b"stream-node-max-entries", b"7"],
     ]
 )
-transactions = st.lists(xadd.map(lambda one: [one]) | runs | others.map(lambda one: [one]), max_size=4).map(
-    lambda parts: [[b"MULTI"], *(words for part in parts for words in part), [b"EXEC"]]
+given_ids = st.builds(
+    lambda key, ms, number, pair: [[b"XADD", key, b"%d-%d" % (ms, seq), *pair] for seq in range(number)],
+    keys,
+    st.sampled_from([1, 5, NOW, NOW + 3, NOW + 4]),
+    st.integers(SHORTEST - 1, 300),
+    pairs,
 )
+transactions = st.lists(
+    xadd.map(lambda one: [one]) | runs | given_ids | others.map(lambda one: [one]), max_size=4
+).map(lambda parts: [[b"MULTI"], *(words for part in parts for words in part), [b"EXEC"]])
 before = st.lists(
     st.sampled_from(
         [
@@ -180,7 +187,8 @@ before = st.lists(
     before,
     st.lists(
         st.lists(
-            xadd.map(lambda one: [one]) | runs | transactions | others.map(lambda one: [one]), max_size=6
+            xadd.map(lambda one: [one]) | runs | given_ids | transactions | others.map(lambda one: [one]),
+            max_size=6,
         ),
         max_size=3,
     ),
@@ -214,12 +222,14 @@ def test_batches_single_commands_and_the_careful_way_do_the_same(preparation, ba
 
 
 @pytest.mark.parametrize("number", [SHORTEST, 1000])
-def test_a_run_of_xadds_is_run_together(number, monkeypatch):
+@pytest.mark.parametrize("new_id", [b"*", b"1900000000000-%d"])
+def test_a_run_of_xadds_is_run_together(number, new_id, monkeypatch):
     alone = Alone()
     alone.send(0, command([b"XADD", b"a", b"*", b"f", b"v"]))
     entry = alone.server.dispatcher.entries["xadd"]
     monkeypatch.setattr(entry, "handler", None)
-    alone.send(0, command([b"XADD", b"a", b"*", b"f", b"v"]) * number)
+    ids = [new_id if new_id == b"*" else new_id % seq for seq in range(number)]
+    alone.send(0, b"".join([command([b"XADD", b"a", each, b"f", b"v"]) for each in ids]))
     assert entry.calls == 1 + number
     assert alone.server.keyspace.databases[0].entries[b"a"].length == 1 + number
 
