@@ -31,6 +31,8 @@ IDMP_WITH_ID = b"ERR syntax error, IDMP/IDMPAUTO can be used only with auto-gene
 
 _STRATEGIES: Final = frozenset((b"MAXLEN", b"MINID"))
 _OPERATORS: Final = frozenset((b"~", b"="))
+_USUAL: Final = [b"MAXLEN", b"~"]
+_STAR: Final = [b"*"]
 
 
 class AddOrTrim:
@@ -134,6 +136,15 @@ def parse_add_or_trim(client: Client, args: list[bytes], *, adding: bool) -> Add
     syntax error in XTRIM.
     """
     options = AddOrTrim()
+    if adding and args[2:4] == _USUAL and args[5:6] == _STAR and not client.trusted:
+        # XADD key MAXLEN ~ threshold *: as below.
+        options.threshold = parse_integer(args[4])
+        if options.threshold < 0:
+            raise ReplyError(NEGATIVE_MAXLEN)
+        options.strategy, options.approximate = b"MAXLEN", True
+        options.threshold_at, options.id_at = 4, 5
+        options.limit = _default_limit(client.server.config.stream_node_max_entries)
+        return options
     limit_given = False
     count = len(args)
     at = 2

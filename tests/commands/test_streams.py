@@ -4,10 +4,11 @@ import pytest
 from support.fake_server import FakeServer, make_client, ready_keys, reply, run, wait_for
 
 import rillet.commands.streams
-from rillet.commands.stream_trimming import parse_add_or_trim
+from rillet.commands.stream_trimming import AddOrTrim, parse_add_or_trim
 from rillet.commands.streams import encode_fields
 from rillet.commands.table import REGISTRY
 from rillet.protocol import replies
+from rillet.protocol.errors import ReplyError
 from rillet.storage.stream import Stream
 
 ID_ERROR = b"-ERR Invalid stream ID specified as stream command argument\r\n"
@@ -501,3 +502,20 @@ def test_every_command_is_declared_with_the_stream_group(name):
 def test_fields_are_encoded_as_an_array_however_long_they_are(name, value, more):
     words = [b"n" * name, b"v" * value] + [b"n", b"w" * value] * more
     assert encode_fields(words) == replies.bulk_array(words)
+
+
+@pytest.mark.parametrize("threshold", [b"0", b"1000", b"-1", b"x", b"9223372036854775808", b"007"])
+def test_the_usual_trim_is_read_as_any_other(client, threshold):
+    found = []
+    for name in (b"MAXLEN", b"maxlen"):
+        try:
+            options = parse_add_or_trim(
+                client, [b"XADD", b"s", name, b"~", threshold, b"*", b"f", b"v"], adding=True
+            )
+        except ReplyError as error:
+            found.append(error.text)
+        else:
+            found.append(
+                {name: getattr(options, name) for name in (*AddOrTrim.__annotations__, "removed", "held")}
+            )
+    assert found[0] == found[1]
