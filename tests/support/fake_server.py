@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import hiredis
 
+from rillet.commands import load_all
 from rillet.commands.acl_log import AclLog
 from rillet.commands.client import Client
 from rillet.commands.compat import NEWEST, compat_with
@@ -28,6 +29,8 @@ from rillet.storage.keyspace import Database, Keyspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+load_all()
 
 
 class FakePropagation:
@@ -152,7 +155,7 @@ def make_client(resp: int = 2, server: Any = None) -> Client:
 def run(client: Client, *words: bytes | str | int) -> bytes | None:
     """Run one command as the dispatcher would: look it up, check the arity, encode errors.
 
-    None means that the client would block now (or is not answered). The command's module must be imported.
+    None means that the client would block now (or is not answered).
     """
     argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
     name = argv[0].lower().decode()
