@@ -33,7 +33,7 @@ from rillet.pipeline.wire import Wire
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark's own processes")]
 
 KILLS = int(os.environ.get("RILLET_SPARK_KILLS", "5"))
 SEED = int(os.environ.get("RILLET_SEED", "0")) or random.randrange(1, 1 << 30)

@@ -1,4 +1,4 @@
-"""One Spark session for all tests that need the JVM (tests/pipeline/spark), with flags that make it start quickly."""
+"""One Spark session of a worker for all tests that need the JVM (tests/pipeline/spark), with flags that make it start quickly."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from rillet.pipeline.options import Endpoint
 from rillet.pipeline.wire import Wire
 
 names = itertools.count()
+JOBS = {"test_following_job.py", "test_jobs.py", "test_report.py", "test_tutorial.py"}
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist looks for groups in a hook of the same name
 def pytest_collection_modifyitems(items):
-    """With -n 2 only one worker starts a JVM (--dist loadgroup)."""
+    """Tests of a group share a worker and its JVM (--dist loadgroup): jobs have one, the formats another."""
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent / "spark"):
             item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            if item.get_closest_marker("xdist_group") is None:
+                group = "spark jobs" if item.path.name in JOBS else "spark"
+                item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")

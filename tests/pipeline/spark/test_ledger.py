@@ -14,7 +14,7 @@ from rillet.pipeline.ledger.plan import read_ledger
 from rillet.pipeline.ledger.schema import NAMES, arrow, struct
 from rillet.pipeline.ledger.text import name_text
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 
 def rows_of(folder) -> list[tuple]:

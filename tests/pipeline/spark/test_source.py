@@ -210,6 +210,7 @@ def test_limits_cut_batches_and_the_lag_is_reported(spark, redis, stream, tmp_pa
     assert latest["streams"][stream]["added"] - end["streams"][stream]["added"] == 15
 
 
+@pytest.mark.xdist_group("spark's own processes")
 @pytest.mark.parametrize("redis", ["redis7"], indirect=True)
 def test_it_starts_with_pips_java_on_a_machine_that_has_none(redis, stream, tmp_path):
     add(redis, stream, 3)
