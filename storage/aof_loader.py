@@ -88,7 +88,9 @@ class AofLoader:
 
     def wrong_arity(self, name: str) -> AofError:
         """Give the error for a command of the batch in hand that lacks arguments; Redis would crash."""
-        return AofError(f"Wrong number of arguments for '{name}' reading the append only file {self.current_file}")
+        return AofError(
+            f"Wrong number of arguments for '{name}' reading the append only file {self.current_file}"
+        )
 
     def _file(self, info: FileInfo, size: int, before: int, *, is_last: bool) -> Iterator[list[list[bytes]]]:
         name = info.name
