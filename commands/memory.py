@@ -137,7 +137,8 @@ def key_bytes(name: bytes, value: Value, samples: int = _SAMPLES) -> int:
 
 
 def _group_bytes(group: Group) -> int:
-    return _GROUP + len(group.consumers) * _CONSUMER + len(group.pel) * _PENDING
+    consumers, pending = group.weight
+    return _GROUP + consumers * _CONSUMER + pending * _PENDING
 
 
 container("MEMORY", since="4.0.0", group="server", summary="A container for memory diagnostics commands.")

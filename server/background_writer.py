@@ -277,7 +277,7 @@ def expected_bytes(keyspace: Keyspace) -> int:
                 continue
             total += value.payload_bytes + value.length * (len(key) + 10)
             total += sum(
-                len(group.pel) * (len(key) + len(name) + 130) for name, group in value.groups.items()
+                group.weight[1] * (len(key) + len(name) + 130) for name, group in value.groups.items()
             )
     return total
 

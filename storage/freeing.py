@@ -19,7 +19,7 @@ from .blocks import Block
 from .chunk import Chunk, ColdChunk
 from .cold import Cold
 from .collection import Collection
-from .group import Group
+from .group import BusyGroup, Group
 from .nodes import Node
 from .stream import Stream
 
@@ -95,6 +95,9 @@ class Graveyard:
     def _open(self) -> None:
         """Take over the parts of an object."""
         holder = self._holders.pop()
+        if type(holder) is BusyGroup and holder.go_on():
+            self._holders.append(holder)
+            return
         # Consumers and their blocks refer to each other: such a circle would never go.
         for name in ("ids",) if isinstance(holder, Block) else _attributes(holder):
             part: Any = getattr(holder, name, None)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .stream import Stream
 
 MAX_COUNT = (1 << 63) - 1  # where delivery counters stop
-_WHILE_BUSY: Final = frozenset(("go_on", "__class__"))
+_WHILE_BUSY: Final = frozenset(("go_on", "weight", "__class__"))
 _ANEW: Final = 4  # a consumer that gets more than this part of what it has is put in order anew
 
 
@@ -105,6 +105,11 @@ class Group(Searching):
         if pel:
             ids = list(pel)
             self._order.append(ids, parse(ids[-1]))
+
+    @property
+    def weight(self) -> tuple[int, int]:
+        """How many consumers and pending entries take memory."""
+        return len(self.consumers), len(self.pel)
 
     # Place in the stream
 
@@ -426,6 +431,11 @@ class BusyGroup(Group):
         while BusyGroup.go_on(self):
             pass
         return getattr(self, name)
+
+    @property
+    def weight(self) -> tuple[int, int]:
+        """What is yet to go is counted, too."""
+        return len(super().__getattribute__("consumers")), len(super().__getattribute__("pel"))
 
     def go_on(self) -> bool:
         """Let some hundred entries go; False when there are no more."""

@@ -236,7 +236,7 @@ def _unpack_node(stream: Stream, nodes: list[Node], master: int, data: bytes) ->
         if live < 0 or deleted < 0 or number < 1 or len(names) != number or items[3 + number] != 0:
             raise RdbError(_BROKEN)
         node = Node(master, names, nodes[-1] if nodes else None)
-        last = _unpack_like_entries(stream, items, master, names, live)
+        last = None if deleted else _unpack_like_entries(stream, items, master, names, live)
         if last is None:
             last = _unpack_entries(stream, items, master, names, live, deleted)
     except (IndexError, TypeError, ValueError, AssertionError):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gc
+import itertools
 
 import pytest
 
 from rillet.storage.freeing import PIECE, Graveyard
-from rillet.storage.group import Group
+from rillet.storage.group import BusyGroup, Group
 from rillet.storage.hash import Hash
 from rillet.storage.keyspace import Keyspace
 from rillet.storage.list import List
@@ -227,3 +228,33 @@ def test_what_is_cut_off_a_stream_is_freed_later():
     assert keyspace.graveyard.pending == 0  # it is no key
     assert steps(keyspace.graveyard) > 1
     assert stream.length == len(list(stream.ids_from(0))) == 10
+
+
+def test_a_group_that_is_still_letting_go_is_freed_piece_by_piece_too():
+    stream = a_stream()
+    group = stream.groups[b"g"] = a_group(b"1-0", 100)
+    consumer = next(iter(group.consumers.values()))
+    group.delete_consumer_later(consumer)
+    pel = object.__getattribute__(group, "pel")
+    del group, consumer
+    graveyard = Graveyard()
+    graveyard.on_buried = lambda: None
+    graveyard.bury(stream)
+    del stream
+    sizes = [len(pel)]
+    while graveyard.step():
+        sizes.append(len(pel))
+    assert sizes[-1] < sizes[0] - 5000  # what the consumer had is gone; the rest we hold
+    assert max(before - after for before, after in itertools.pairwise(sizes)) < 2000
+
+
+def test_the_weight_of_a_group_that_is_still_letting_go_counts_all_and_finishes_nothing():
+    group = a_group(b"1-0", 100)
+    entries = len(group.pel)
+    group.create_consumer(b"other", 0)
+    number = len(group.consumers)
+    group.delete_consumer_later(next(iter(group.consumers.values())))
+    assert group.weight == (number - 1, entries)
+    assert type(group) is BusyGroup
+    assert len(group.pel) < entries
+    assert group.weight == (number - 1, len(group.pel))

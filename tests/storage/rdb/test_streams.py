@@ -142,6 +142,19 @@ def test_a_node_of_like_entries_is_read_as_one_of_any(node, master, before):
         assert found[0] == "broken"  # a node has entries
 
 
+@pytest.mark.parametrize("deleted", [0, 1])
+def test_a_node_that_tells_of_deleted_entries_has_them(deleted, monkeypatch):
+    items = [2, deleted, 1, b"f", 0, 2, 0, 0, b"v", 4, 2, 1, 0, b"v", 4]
+    monkeypatch.setattr(stream_objects.listpack, "unpack", lambda _: items)
+    stream = Stream()
+    if deleted:
+        with pytest.raises(RdbError):
+            stream_objects._unpack_node(stream, [], 5 << 64, b"")
+    else:
+        stream_objects._unpack_node(stream, [], 5 << 64, b"")
+        assert [text for _, text, _ in stream.iter_entries()] == [b"5-0", b"6-0"]
+
+
 @given(streams())
 def test_type_19_forgets_only_when_consumers_were_active(stream):
     read = restore_value(dump_value(stream, version=10))
