@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from workloads import Workload
 
 FIGURES: Final = {
-    "memory per entry and pending entry": lambda asked: memory(asked.entries),
+    "memory per entry and pending entry": lambda asked: memory(asked.entries, packed=not asked.quick),
     "idle searches": lambda asked: idle_searches(asked.entries),
     "idle connections": lambda asked: idle_connections(10_000, asked.seconds),
     "time to wake blocked readers": lambda asked: time_to_wake(asked.rounds, 5 if asked.quick else 50),

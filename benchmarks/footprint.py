@@ -21,10 +21,11 @@ _FILES_BESIDE: Final = 200
 _PACKING_BEGINS: Final = 31.0  # seconds after the last entry at most: two rounds of storage/cold
 
 
-def memory(count: int) -> Iterator[Figure]:
+def memory(count: int, *, packed: bool) -> Iterator[Figure]:
     """Bytes per entry: the benchmark's own, JSON of 200 bytes, 40 random bytes; and per pending entry.
 
-    Those of entries twice: as they were just written, and once Rillet has packed all but the newest.
+    Those of entries twice: as they were just written, and (``packed``; it takes a while) once Rillet has packed all but
+    the newest.
     """
     found: dict[str, dict[str, float]] = {}
     for program in PROGRAMS:
@@ -36,9 +37,9 @@ def memory(count: int) -> Iterator[Figure]:
                 server.control.feed(_ENTRIES[name](count))
                 written = server.resident_bytes() - empty[name]
                 found.setdefault(f"{name}, just written", {})[program] = written / count
-            if program == "rillet":
+            if packed and program == "rillet":
                 time.sleep(_PACKING_BEGINS)
-            for name, server in servers.items():
+            for name, server in servers.items() if packed else ():
                 found.setdefault(name, {})[program] = (server.settled_bytes() - empty[name]) / count
         found.setdefault("pending entry", {})[program] = _pending_entry(program, count)
     for name, servers in found.items():
