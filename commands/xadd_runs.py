@@ -27,7 +27,7 @@ def add_together(client: Client, batch: list[list[bytes]], at: int) -> list[byte
     prevents it, and so does all that makes an XADD fail.
 
     Args:
-        client: whose commands they are, a plain one.
+        client: whose commands they are: a plain one, or the loader's.
         batch: commands of the right arity.
         at: where the run begins.
 
@@ -65,30 +65,6 @@ def add_together(client: Client, batch: list[list[bytes]], at: int) -> list[byte
         else:
             propagation.flush_units(db.index, records)
     return ids
-
-
-def replay_together(client: Client, batch: list[list[bytes]], at: int) -> int:
-    """Run the ``XADD key id field value …`` from a place in a file on that are all for one key.
-
-    Args:
-        client: the loader's.
-        batch: commands of the file.
-        at: where to begin.
-
-    Returns:
-        How many were run; 0, and nothing is done, if there is no run of at least ``SHORTEST``.
-    """
-    if len(batch) - at < SHORTEST or len(batch[at]) < 2 or batch[at + SHORTEST - 1][:2] != batch[at][:2]:
-        return 0
-    name = batch[at][1]
-    stream = _unobserved_stream(client, name)
-    if stream is None or client.server.propagation.active:
-        return 0
-    added = _add_given(client, stream, batch, at)
-    if added is None:
-        return 0
-    client.db.write(name)  # an access
-    return len(added[0])
 
 
 # Both answer the encoded IDs and the encoded fields of what was added, None if the run was too short.

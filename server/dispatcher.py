@@ -126,12 +126,7 @@ class Dispatcher:
             ):
                 self.current = entry
                 client.last_command = entry.name
-                if (
-                    entry.together is not None
-                    and len(batch) > taken
-                    and batch[taken][:2] == argv[:2]  # which mostly tells already that there is no run
-                    and not server.observed
-                ):
+                if entry.together is not None and not server.observed:
                     answers = self._run_together(client, entry, batch, taken - 1, started)
                     if answers is not None:
                         out += answers
@@ -251,6 +246,8 @@ class Dispatcher:
         Each of them is counted as if it had taken the same time.
         """
         assert entry.together is not None
+        if len(batch) <= at + 1 or batch[at + 1][:2] != batch[at][:2]:
+            return None  # the next one mostly tells already that there is no run
         try:
             answers = entry.together(client, batch, at)
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends here
@@ -405,12 +402,7 @@ class Dispatcher:
                     answers.append(ReplyError(refusal_in_exec(denial)).encoded)
                     continue
             self.current = entry = entries[command.name]
-            if (
-                entry.together is not None
-                and len(batch) > at + 1
-                and batch[at + 1][:2] == argv[:2]
-                and not server.observed
-            ):
+            if entry.together is not None and not server.observed:
                 together = self._run_together(client, entry, batch, at, started)
                 if together is not None:
                     answers += together

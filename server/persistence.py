@@ -13,7 +13,6 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from ..commands.client import Client
-from ..commands.xadd_runs import replay_together
 from ..protocol.errors import ReplyError
 from ..storage.aof import AppendOnlyFile
 from ..storage.aof_history import outdated
@@ -257,17 +256,15 @@ class Persistence:
             name = argv[0].upper()
             if name in {b"MULTI", b"EXEC"}:
                 continue
-            if name == b"XADD":
-                together = replay_together(client, batch, at)
-                if together:
-                    together -= 1
-                    continue
             try:
                 entry = table.get(name) or find(argv)
             except ReplyError as error:
                 raise loader.unknown_command(argv[0]) from error
             if len(argv) < entry.minimum:
                 raise loader.wrong_arity(entry.name)
+            if entry.together is not None and (answers := entry.together(client, batch, at)) is not None:
+                together = len(answers) - 1
+                continue
             try:
                 entry.handler(client, argv)
             except ReplyError as error:

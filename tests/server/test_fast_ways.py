@@ -314,10 +314,9 @@ def replayed(batch: list[list[bytes]], *, together: bool) -> tuple[dict[str, obj
     handler, singly = entry.handler, []
     entry.handler = lambda client, args: singly.append(args) or handler(client, args)
     server.persistence.begin_loading(0)
-    with pytest.MonkeyPatch.context() as patch:
-        if not together:
-            patch.setattr("rillet.server.persistence.replay_together", lambda *_: 0)
-        server.persistence._replay(None, client, batch)
+    if not together:
+        entry.together = None
+    server.persistence._replay(None, client, batch)
     server.persistence.end_loading()
     return alone.state(), len(singly)
 
