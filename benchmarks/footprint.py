@@ -37,10 +37,11 @@ def memory(count: int, *, packed: bool) -> Iterator[Figure]:
                 server.control.feed(_ENTRIES[name](count))
                 written = server.resident_bytes() - empty[name]
                 found.setdefault(f"{name}, just written", {})[program] = written / count
-            if packed and program == "rillet":
-                time.sleep(_PACKING_BEGINS)
-            for name, server in servers.items() if packed else ():
-                found.setdefault(name, {})[program] = (server.settled_bytes() - empty[name]) / count
+            if packed:
+                if program == "rillet":
+                    time.sleep(_PACKING_BEGINS)
+                for name, server in servers.items():
+                    found.setdefault(name, {})[program] = (server.settled_bytes() - empty[name]) / count
         found.setdefault("pending entry", {})[program] = _pending_entry(program, count)
     for name, servers in found.items():
         floor = 1 / 1.5 if name == "pending entry" else 1 / 3.5

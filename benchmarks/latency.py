@@ -216,7 +216,7 @@ def _until_empty(server: Server, _n: int) -> None:
 
 def _expire_stream(server: Server, _n: int) -> None:
     server.control.call("PEXPIRE", "s", "100")
-    time.sleep(1)
+    time.sleep(1)  # until its time has come, and for what has to be done then
 
 
 def _background(*words: str, field: bytes) -> Callable[[Server, int], None]:
@@ -280,7 +280,8 @@ def _one_after_the_other(port: int, n: int) -> None:
         ("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM"),
     ):
         control.call(*words)
-        time.sleep(0.0 if words[:2] == ("XGROUP", "CREATE") else 1.0)
+        if words[:2] != ("XGROUP", "CREATE"):
+            time.sleep(1)  # what it leaves to the background belongs to it
     control.close()
 
 

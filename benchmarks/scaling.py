@@ -16,9 +16,8 @@ import math
 import resource
 import sys
 import time
-from collections import Counter
 from dataclasses import dataclass
-from itertools import accumulate, chain, groupby
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -28,8 +27,6 @@ from scaling_streams import STREAMS
 from servers import LABELS, LOAD_CORE, PROGRAMS, Connection, Server, binary, machine, pin, version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from scaling_cases import Case, Growing
 
     Chain = list[Growing]
@@ -120,18 +117,17 @@ def main() -> int:
     return 1 if too_much and asked.strict else 0
 
 
-def _chains(names: list[str]) -> Iterator[Chain]:
+def _chains(names: list[str]) -> list[Chain]:
     """What is measured on the same servers, one after the other."""
-    beginnings: Counter[bool] = Counter()
-
-    def number(growing: Growing) -> int:
-        beginnings[True] += not growing.goes_on
-        return beginnings[True]
-
-    for _, some in groupby([*STREAMS, *KEYS], number):
-        one = list(some)
-        if not names or any(name in growing.what for name in names for growing in one):
-            yield one
+    chains: list[Chain] = []
+    for growing in (*STREAMS, *KEYS):
+        if growing.goes_on:
+            chains[-1].append(growing)
+        else:
+            chains.append([growing])
+    return [
+        one for one in chains if not names or any(name in growing.what for name in names for growing in one)
+    ]
 
 
 def measure(growing: Chain, program: str, sizes: list[int] | tuple[int, ...]) -> list[list[Line]]:
