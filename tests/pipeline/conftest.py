@@ -21,9 +21,8 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent / "spark"):
             item.add_marker(pytest.mark.spark)
-            if item.get_closest_marker("xdist_group") is None:
-                group = "spark jobs" if item.path.name in JOBS else "spark"
-                item.add_marker(pytest.mark.xdist_group(group))
+            group = "spark jobs" if item.path.name in JOBS else "spark"
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")

@@ -31,6 +31,15 @@ class Reading:
         writer = writer.option("checkpointLocation", str(self.folder / "_checkpoint"))
         return writer.trigger(processingTime="1 hour").start()
 
+    def run_once(self):
+        """A query that has committed a batch and was stopped: Spark asks the source for nothing in between, nor then."""
+        query = self.start()
+        until(lambda: query.lastProgress is not None, 60)
+        query.stop()
+        assert committed(self.folder) == 0
+        assert self.pending() == 5
+        return query
+
     def pending(self):
         return self.redis.call("XPENDING", self.stream, "g")[0]
 
@@ -39,18 +48,6 @@ class Reading:
 def reading(spark, redis, stream, tmp_path):
     redis.pipeline([("XADD", stream, "*", "n", n) for n in range(5)])
     return Reading(spark, redis, stream, tmp_path)
-
-
-def test_spark_alone_leaves_the_last_batch_to_the_next_start(reading):
-    """It asks the source for nothing between a commit and the next trigger, nor when a query is stopped."""
-    query = reading.start()
-    until(lambda: query.lastProgress is not None, 60)
-    query.stop()
-    assert committed(reading.folder) == 0
-    assert reading.pending() == 5
-    acknowledger = Acknowledger(query, reading.options)
-    assert acknowledger.settle(reading.folder / "_checkpoint") == 0
-    assert reading.pending() == 0
 
 
 def test_a_batch_is_acknowledged_long_before_the_next_one(spark, reading):
@@ -93,10 +90,8 @@ def test_a_batch_that_fails_is_not_acknowledged(spark, reading):
     assert reading.pending() == 5
 
 
-def test_other_queries_and_other_groups_are_left_alone(spark, reading):
-    query = reading.start()
-    until(lambda: query.lastProgress is not None, 60)
-    query.stop()
+def test_other_queries_and_other_groups_are_left_alone(reading):
+    query = reading.run_once()
 
     class Event:
         progress = query.lastProgress
@@ -117,13 +112,14 @@ def test_other_queries_and_other_groups_are_left_alone(spark, reading):
     assert reading.pending() == 0
 
 
-def test_a_server_that_is_away_stops_nobody(spark, reading, caplog):
-    query = reading.start()
-    until(lambda: query.lastProgress is not None, 60)
-    query.stop()
+def test_a_server_that_is_away_stops_nobody_and_hears_it_at_the_end(reading, caplog):
+    query = reading.run_once()
 
     class Event:
         progress = query.lastProgress
 
     Acknowledger(query, reading.options | {"port": "1", "retries": "0"}).onQueryProgress(Event())
     assert "batch 0 is not acknowledged yet: no answer from the Redis server" in caplog.text
+    assert reading.pending() == 5
+    assert Acknowledger(query, reading.options).settle(reading.folder / "_checkpoint") == 0
+    assert reading.pending() == 0

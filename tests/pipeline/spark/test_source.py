@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
-import sys
 from decimal import Decimal
 
 import pytest
@@ -208,32 +205,3 @@ def test_limits_cut_batches_and_the_lag_is_reported(spark, redis, stream, tmp_pa
     source = query.recentProgress[0].sources[0]
     end, latest = json.loads(source.endOffset), json.loads(source.latestOffset)
     assert latest["streams"][stream]["added"] - end["streams"][stream]["added"] == 15
-
-
-@pytest.mark.xdist_group("spark's own processes")
-@pytest.mark.parametrize("redis", ["redis7"], indirect=True)
-def test_it_starts_with_pips_java_on_a_machine_that_has_none(redis, stream, tmp_path):
-    add(redis, stream, 3)
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    for name in ("bash", "chmod", "dirname", "env", "ps", "sh", "uname", "rm", "mkdir", "cat", "ls"):
-        (tools / name).symlink_to(shutil.which(name))
-    program = f"""
-import rillet.pipeline
-spark = rillet.pipeline.session("bare", **{{
-    "spark.master": "local[1]", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.driver.memory": "512m", "spark.local.dir": {str(tmp_path)!r},
-}})
-rows = spark.read.format("redis-streams").option("port", {redis.endpoint.port}).load({stream!r})
-print("READ", rows.count(), spark._jvm.System.getProperty("java.version"))
-"""
-    environment = {"PATH": str(tools), "HOME": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=environment,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "READ 3 21." in done.stdout, done.stderr
