@@ -4,9 +4,10 @@
     .venv/bin/python benchmarks/scaling.py --quick                       to a hundred thousand
     .venv/bin/python benchmarks/scaling.py pending keys                  only what has one of the words in its name
 
-Each figure is processor time of the server for one request, read from the system; requests come pipelined. Growth is
-what a request costs more than its documented complexity says, between any size and a later one. Where it is too much,
-redis-server is measured with the same requests: what grows there as well is the memory of this machine, not Rillet.
+Each figure is processor time of the server for one request, read from the system. There is a server for each size, and
+they get their requests, which come pipelined, in turn: this machine is not always equally fast. Growth is what a request
+costs more than its documented complexity says, between any size and a later one. Where it is too much, redis-server is
+measured with the same requests: what grows there as well is the memory of this machine, not Rillet.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import math
 import resource
 import sys
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import accumulate, chain
 from pathlib import Path
@@ -33,10 +35,9 @@ if TYPE_CHECKING:
 
 _AT_MOST: Final = 1.5
 _RIVAL: Final = "redis-server"
-_ROUNDS: Final = 15  # of which the lower quartile counts: others use the machine, too; one more goes before
+_ROUNDS: Final = 15  # of which the lower quartile counts: others use the machine, too
 _FEW_ROUNDS: Final = 5  # where each takes something away and there is little
 _REQUESTS: Final = 40
-_SMALL: Final = 10_000  # up to which it is looked at on two servers
 _ENOUGH: Final = 20_000  # elements that a round of requests answers
 _QUICK: Final = 100_000
 _SETTLED: Final = 120.0  # seconds at most
@@ -132,54 +133,76 @@ def _chains(names: list[str]) -> list[Chain]:
 
 def measure(growing: Chain, program: str, sizes: list[int] | tuple[int, ...]) -> list[list[Line]]:
     """All commands at all sizes; another server need not know them all."""
-    lines: list[list[Line]] = []
-    for n in sizes:
-        for _ in range(2 if n <= _SMALL and program == "rillet" else 1):
-            with Server(program, "--maxclients", "12000") as server:
-                lines = lines or [
-                    [Line(case, _documented(server, case), {}) for case in one.cases] for one in growing
-                ]
-                for one, some in zip(growing, lines, strict=True):
-                    _measure_one(server, one, some, n)
+    with ExitStack() as stack:
+        servers = {n: stack.enter_context(Server(program, "--maxclients", "12000")) for n in sizes}
+        first = next(iter(servers.values()))
+        lines = [[Line(case, _documented(first, case), {}) for case in one.cases] for one in growing]
+        for one, some in zip(growing, lines, strict=True):
+            _measure_one(servers, one, some)
     return [[line for line in some if not any(map(math.isnan, line.costs.values()))] for some in lines]
 
 
-def _measure_one(server: Server, growing: Growing, lines: list[Line], n: int) -> None:
-    """One section on one server; of the costs on several servers the lowest is kept."""
-    kept = growing.prepare(server, n)
-    server.settled_bytes(_SETTLED)
-    turn = 0
+def _measure_one(servers: dict[int, Server], growing: Growing, lines: list[Line]) -> None:
+    """One section: of each command a round at each size in turn, for this machine is not always equally fast."""
+    kept = [growing.prepare(server, n) for n, server in servers.items()]
+    for server in servers.values():
+        server.settled_bytes(_SETTLED)
+    turns = dict.fromkeys(servers, 0)
     for line in lines:
-        cost, after = _cost(server, line.case, n, turn)
-        line.costs[n] = min(cost * 1e6, line.costs.get(n, math.inf))
-        if line.case.uses_up:
-            turn = after
-    for connection in kept or ():
+        meters = [Meter(server, line.case, n, turns[n]) for n, server in servers.items()]
+        while unfinished := [meter for meter in meters if meter.rounds]:
+            for meter in unfinished:
+                meter.go_on()
+        for meter in meters:
+            line.costs[meter.n] = meter.cost * 1e6
+            if line.case.uses_up:
+                turns[meter.n] = meter.turn
+    for connection in chain(*filter(None, kept)):
         connection.close()
 
 
-def _cost(server: Server, case: Case, n: int, turn: int) -> tuple[float, int]:
-    """Seconds of the server's processor for one request, and the next turn."""
-    _let_rest(server)
-    if case.once:
-        return _round(server, [case.request(turn, n)]), turn + 1
-    at_once = _REQUESTS
-    if case.growth == "n":
-        at_once = max(1, min(at_once, _ENOUGH // n))
-    # The first one may have to do what it finds undone.
-    first = _round(server, [case.request(turn, n)])
-    turn += 1
-    if first > _LONG:
-        first = _round(server, [case.request(turn, n)])
-        turn += 1
-    if first > _LONG:
-        return first, turn
-    rounds = _FEW_ROUNDS if case.uses_up and n <= 10 * _ROUNDS * _REQUESTS else _ROUNDS
-    costs = []
-    for _ in range(rounds + 1):
-        costs.append(_round(server, [case.request(at, n) for at in range(turn, turn + at_once)]))
-        turn += at_once
-    return sorted(costs[1:])[rounds // 4], turn
+class Meter:
+    """Measures one command on one server, round by round.
+
+    Attributes:
+        rounds: how many are still to come.
+        turn: the number of the next request.
+    """
+
+    def __init__(self, server: Server, case: Case, n: int, turn: int) -> None:
+        self.n = n
+        self.turn = turn
+        self._server = server
+        self._case = case
+        self._costs: list[float] = []
+        self._at_once = max(1, min(_REQUESTS, _ENOUGH // n)) if case.growth == "n" else _REQUESTS
+        self.rounds = _FEW_ROUNDS if case.uses_up and n <= 10 * _ROUNDS * _REQUESTS else _ROUNDS
+        _let_rest(server)
+        if case.alone:
+            self._at_once = 1
+        if case.once:
+            self._at_once = self.rounds = 1
+            return
+        # The first ones may have to do what they find undone.
+        if self._round(1) > _LONG:
+            self._at_once = self.rounds = 1
+        else:
+            self._round(self._at_once)
+
+    def go_on(self) -> None:
+        """Do the next round."""
+        self._costs.append(self._round(self._at_once))
+        self.rounds -= 1
+
+    @property
+    def cost(self) -> float:
+        """Seconds of the server's processor for one request."""
+        return sorted(self._costs)[len(self._costs) // 4]
+
+    def _round(self, number: int) -> float:
+        requests = [self._case.request(at, self.n) for at in range(self.turn, self.turn + number)]
+        self.turn += number
+        return _round(self._server, requests, goes_on=self._case.alone)
 
 
 def _let_rest(server: Server) -> None:
@@ -191,7 +214,7 @@ def _let_rest(server: Server) -> None:
             return
 
 
-def _round(server: Server, requests: list[list[bytes]]) -> float:
+def _round(server: Server, requests: list[list[bytes]], *, goes_on: bool) -> float:
     before = server.cpu_seconds()
     try:
         server.control.pipeline(list(chain(*requests)))
@@ -201,7 +224,15 @@ def _round(server: Server, requests: list[list[bytes]]) -> float:
         server.control = Connection(server.port)  # the other replies are still to come
         return math.nan
     time.sleep(_ACCOUNTED)
+    if goes_on:
+        _let_finish(server)
     return (server.cpu_seconds() - before) / len(requests)
+
+
+def _let_finish(server: Server) -> None:
+    used = -1.0
+    while used != (used := server.cpu_seconds()):
+        time.sleep(_ACCOUNTED)
 
 
 def _compare(lines: list[list[Line]], rivals: list[list[Line]]) -> None:

@@ -30,6 +30,8 @@ class Case:
             up), `{next}` (the ID of that entry), `{n}` (N), `{ids}` (N IDs), `{keys}` (N keys) and `{fields}` (of an entry).
         growth: what its documented complexity says: `1`, `log` or `n`.
         uses_up: each takes something away that is not there again; `{i}` is never the same one then.
+        alone: not sent together with others, because what they send to other clients would be gathered; what the server
+            does after its reply counts.
         once: it can be measured only once in prepared data.
         note: why the growth is not what the documentation says.
     """
@@ -38,6 +40,7 @@ class Case:
     growth: str = "1"
     uses_up: bool = False
     once: bool = False
+    alone: bool = False
     note: str = ""
 
     def request(self, turn: int, n: int) -> list[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from scaling_cases import MANY, MILLION, TEN_MILLION, Growing, cases, once, variadic
+from scaling_cases import MANY, MILLION, TEN_MILLION, Case, Growing, cases, once, variadic
 from servers import Connection, encode
 
 if TYPE_CHECKING:
@@ -191,5 +191,5 @@ KEYS: Final = (
     ),
     Growing("idle clients", _idle_clients, (*cases(_SIMPLE), *cases("CLIENT LIST", "n")), MANY),
     Growing("clients blocked on other streams", _blocked_clients, cases(_SIMPLE), MANY),
-    Growing("subscribers", _subscribers, cases("PUBLISH news hello", "n"), MANY),
+    Growing("subscribers", _subscribers, (Case("PUBLISH news hello", "n", alone=True),), MANY),
 )
