@@ -5,8 +5,8 @@ Range mode::
     {"v": 1, "streams": {"orders": {"id": "1526919030474-55", "added": 1200, "life": 0, "gone": 0}}}
 
 ``id`` is the last id read. ``added`` is how many of the entries that were ever added are accounted for up to there:
-read, or counted as gone; ``null`` where that is not known (a start in the middle of a stream, a server before Redis
-7). ``life`` counts how often the stream was seen deleted and created again, ``gone`` how many entries were trimmed or
+read, or counted as gone; ``null`` where that is not known (a start in the middle of a stream until its first batch, a
+server before Redis 7). A stream whose start is a moment yet to come is not here before that. ``life`` counts how often the stream was seen deleted and created again, ``gone`` how many entries were trimmed or
 deleted before they were read.
 """
 

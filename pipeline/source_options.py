@@ -52,6 +52,11 @@ class Bounds:
             raise OptionError(f"stream {name!r} is missing in the offsets given by stream")
         return self.everywhere
 
+    def later(self, name: str) -> int | str:
+        """The bound of a stream that was not there at first: all of it is new, unless an id or a moment is told."""
+        bound = dict(self.each).get(name, self.everywhere)
+        return bound if isinstance(bound, int) else EARLIEST
+
 
 @dataclass(frozen=True)
 class SourceOptions:

@@ -67,8 +67,11 @@ class RangeStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailable
         """Where a new query starts."""
         found: dict[str, Position] = {}
         for name, now in snapshot.take(self._wire, self._find_names()).items():
-            # A stream that does not exist yet is read from its first entry on.
-            found[name] = Position(0, 0) if now is None else resolve(self._options.start.of(name), now)
+            bound = self._options.start.of(name)
+            if now is not None and _reaches(now, bound):
+                found[name] = resolve(bound, now)
+            elif not isinstance(bound, int):
+                found[name] = Position(0, 0)  # it does not exist yet: it is read from its first entry on
         return offsets.dump(found)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
@@ -102,15 +105,24 @@ class RangeStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailable
                 continue
             if name not in positions:
                 # It enters with this batch and is read from the next one on, so that all of it is counted.
-                positions[name] = Position(0, now.removed)
+                bound = self._options.start.later(name)
+                if _reaches(now, bound):
+                    positions[name] = resolve(bound, now)
                 continue
             at = positions[name] = self._accounted(name, positions[name], now)
+            if at.added is None and now.added is not None and (limited or self._targets is not None):
+                # It was begun in the middle and will not be read to its end at once: from now on it is counted.
+                at = positions[name] = at.moved(at.id, now.added - self._count(name, at.id, now.last))
             goal = self._goal(name, at, now)
             if goal.id > at.id:
                 ready[name] = at, goal
                 known = None if goal.added is None or at.added is None else goal.added - at.added
                 backlogs[name] = now.length if known is None else known
-        self._before = {name: (positions[name], now) for name, now in snapshots.items() if now is not None}
+        self._before = {
+            name: (positions[name], now)
+            for name, now in snapshots.items()
+            if now is not None and name in positions
+        }
         if limited and offsets.dump(positions) == start and self._should_wait(sum(backlogs.values())):
             return start
         shares = (
@@ -221,10 +233,13 @@ class RangeStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailable
             return at
         if target.last >= now.last:
             return at.moved(now.last, now.added)
+        end = max(target.last, at.id)
         # Where entries behind the target are gone, its count says nothing of those before it.
         whole = now.max_deleted is not None and now.max_deleted <= target.last
         whole = whole and now.first is not None and now.first <= target.last
-        return at.moved(max(target.last, at.id), target.added if whole else None)
+        if whole or at.added is None:
+            return at.moved(end, target.added)
+        return at.moved(end, at.added + self._count(name, at.id, end))
 
     def _should_wait(self, rows: int) -> bool:
         options = self._options
@@ -280,8 +295,13 @@ class RangeStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailable
 
     def _count(self, name: str, after: int, upto: int) -> int:
         """Count the entries of a range by reading them."""
-        LOG.info("entries of stream %r were deleted after %s: counting what is left", name, ids.text(after))
+        LOG.info("counting the entries of stream %r after %s", name, ids.text(after))
         return sum(count for _, count in self._walk(name, after, upto, None))
+
+
+def _reaches(now: Snapshot, bound: int | str) -> bool:
+    """Whether a stream has come to where it is to be read from; a moment may be yet to come."""
+    return not isinstance(bound, int) or bound <= now.last
 
 
 def _gone_cheaply(at: Position, now: Snapshot) -> int | None:
