@@ -87,9 +87,9 @@ def _confirm(question: str) -> bool:
 
 def _tune_process() -> None:
     """Short collections, and no page faults for each big reply (DESIGN.md 2)."""
-    # Data is in no circles, or they are broken when it goes (storage/freeing): only what is young is looked at. The
-    # second generation would grow to millions of objects, and be half a second of work.
-    gc.set_threshold(10_000, 5, 1_000_000)
+    # Data is in no circles, or they are broken when it goes (storage/freeing): only what is young is looked at, here and
+    # by the server's cron. The second generation would grow to millions of objects, and be half a second of work.
+    gc.set_threshold(10_000, 5, 1 << 30)
     if not sys.platform.startswith("linux"):
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)

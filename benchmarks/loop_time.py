@@ -49,6 +49,7 @@ class Watch:
     def __init__(self) -> None:
         self.turn = Turn()
         self.longest = (0, 0, (0, ""))
+        self.collected = (0, "")  # the longest collection of garbage in the piece of work at hand
         self.server: Server | None = None
 
     def piece(self, name: str, work: Callable[..., Any]) -> Callable[..., Any]:
@@ -63,15 +64,16 @@ class Watch:
             if turn.begun is None:
                 turn.begun, turn.commands = before, server.stats.commands_processed
                 asyncio.get_running_loop().call_soon(self.end)
+            self.collected = (0, "")
             try:
                 return work(owner, *args)
             finally:
                 lasted = time.thread_time_ns() - before
                 if lasted > turn.piece[0]:
-                    turn.piece = (
-                        lasted,
-                        f"{name} {server.dispatcher.current.name}" if name == "client:" else name,
-                    )
+                    collected, what = self.collected
+                    if 2 * collected < lasted:
+                        what = f"{name} {server.dispatcher.current.name}" if name == "client:" else name
+                    turn.piece = lasted, what
 
         return watched
 
@@ -129,11 +131,7 @@ def _watch_collections() -> None:
             begun[0] = time.thread_time_ns()
             return
         lasted = time.thread_time_ns() - begun[0]
-        if lasted > WATCH.turn.piece[0] // 2:
-            WATCH.turn.piece = (
-                max(WATCH.turn.piece[0], lasted),
-                f"collection of generation {info['generation']}",
-            )
+        WATCH.collected = max(WATCH.collected, (lasted, f"collection of generation {info['generation']}"))
 
     gc.callbacks.append(note)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import secrets
 import signal
@@ -465,6 +466,10 @@ class Server:
         for connection in list(self.congested):
             connection.check_output_limit(now)
         self._close_idle_clients(now)
+        if self.handles_signals:  # the process is ours
+            # A PEL is one object, and may have a million entries before ten thousand objects have come: it is looked at
+            # while it is small, and never again.
+            gc.collect(1)
 
     def finish_unit(self) -> None:
         """End an execution unit that no client's batch ends: propagate, serve whoever waited, flush."""
