@@ -143,7 +143,7 @@ def parse_add_or_trim(client: Client, args: list[bytes], *, adding: bool) -> Add
             raise ReplyError(NEGATIVE_MAXLEN)
         options.strategy, options.approximate = b"MAXLEN", True
         options.threshold_at, options.id_at = 4, 5
-        options.limit = _default_limit(client.server.config.stream_node_max_entries)
+        options.limit = default_limit(client.server.config.stream_node_max_entries)
         return options
     limit_given = False
     count = len(args)
@@ -217,13 +217,13 @@ def parse_add_or_trim(client: Client, args: list[bytes], *, adding: bool) -> Add
         if not options.approximate:
             raise ReplyError(LIMIT_WITHOUT_TILDE)
     elif options.approximate:
-        options.limit = _default_limit(client.server.config.stream_node_max_entries)
+        options.limit = default_limit(client.server.config.stream_node_max_entries)
     if options.policy is not None or options.producer:
         options.tells_older = needs_older(client, IDMP_SINCE if options.producer else POLICIES_SINCE)
     return options
 
 
-def _default_limit(node_max_entries: int) -> int:
+def default_limit(node_max_entries: int) -> int:
     """About a hundred nodes, so that one approximate trim stays short."""
     limit = 100 * node_max_entries
     return min(limit, 1_000_000) if limit > 0 else 10_000

@@ -114,6 +114,11 @@ class Trimming:
         self._cut_left(removed, gone)
         return removed
 
+    def untrimmed(self, threshold: int) -> int:
+        """How many entries can surely be added before an approximate ``trim_to_length`` removes any; may be negative."""
+        known = self._nodes.known
+        return threshold - self.length + (known[0].live - 1 if known else 0)
+
     def trim_before(
         self,
         threshold: int,

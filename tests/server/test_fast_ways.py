@@ -161,8 +161,21 @@ given_ids = st.builds(
     st.integers(SHORTEST - 1, 300),
     pairs,
 )
+trimming = st.builds(
+    lambda verb, key, number, pairs: [[verb, key, b"MAXLEN", b"~", number, b"*", *pair] for pair in pairs],
+    st.sampled_from([b"XADD", b"XADD", b"xadd"]),
+    keys,
+    st.sampled_from(
+        [b"0", b"1", b"10", b"150", b"150", b"1000", b"9999999999999999999", b"010", b"-1", b"x"]
+    ),
+    pairs.flatmap(
+        lambda pair: (
+            st.integers(SHORTEST - 1, 400).map(lambda times: [pair] * times) | st.lists(pairs, max_size=12)
+        )
+    ),
+)
 transactions = st.lists(
-    xadd.map(lambda one: [one]) | runs | given_ids | others.map(lambda one: [one]), max_size=4
+    xadd.map(lambda one: [one]) | runs | given_ids | trimming | others.map(lambda one: [one]), max_size=4
 ).map(lambda parts: [[b"MULTI"], *(words for part in parts for words in part), [b"EXEC"]])
 before = st.lists(
     st.sampled_from(
@@ -187,7 +200,12 @@ before = st.lists(
     before,
     st.lists(
         st.lists(
-            xadd.map(lambda one: [one]) | runs | given_ids | transactions | others.map(lambda one: [one]),
+            xadd.map(lambda one: [one])
+            | runs
+            | given_ids
+            | trimming
+            | transactions
+            | others.map(lambda one: [one]),
             max_size=6,
         ),
         max_size=3,
@@ -222,16 +240,17 @@ def test_batches_single_commands_and_the_careful_way_do_the_same(preparation, ba
 
 
 @pytest.mark.parametrize("number", [SHORTEST, 1000])
-@pytest.mark.parametrize("new_id", [b"*", b"1900000000000-%d"])
+@pytest.mark.parametrize("new_id", [b"*", b"1900000000000-%d", b"MAXLEN ~ 250 *"])
 def test_a_run_of_xadds_is_run_together(number, new_id, monkeypatch):
     alone = Alone()
     alone.send(0, command([b"XADD", b"a", b"*", b"f", b"v"]))
     entry = alone.server.dispatcher.entries["xadd"]
     monkeypatch.setattr(entry, "handler", None)
-    ids = [new_id if new_id == b"*" else new_id % seq for seq in range(number)]
-    alone.send(0, b"".join([command([b"XADD", b"a", each, b"f", b"v"]) for each in ids]))
+    ids = [(new_id % seq if b"%" in new_id else new_id).split() for seq in range(number)]
+    alone.send(0, b"".join([command([b"XADD", b"a", *each, b"f", b"v"]) for each in ids]))
     assert entry.calls == 1 + number
-    assert alone.server.keyspace.databases[0].entries[b"a"].length == 1 + number
+    length = alone.server.keyspace.databases[0].entries[b"a"].length
+    assert length == (1 + number if len(ids[0]) == 1 or number < 250 else 301)
 
 
 @pytest.mark.parametrize("around", [[], [[b"MULTI"], [b"EXEC"]]])
