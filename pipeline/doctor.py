@@ -6,6 +6,7 @@ Spark tells little when it cannot start ("Java gateway process exited"); this tr
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,11 +22,12 @@ from .wire import Wire, WireError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 _CLOCK_LIMIT_MS: Final = 1000
 _NEEDED: Final = (("pyspark", (4, 2)), ("pyarrow", (18,)), ("hiredis", (3, 2)))
 _MARKS: Final = {"ok": "ok     ", "warning": "warning", "wrong": "WRONG  "}
+_RAISED: Final = re.compile(r"(?:: )?[A-Za-z_][\w.]*: ")
 _WORKER: Final = "import sys, rillet.pipeline.wire; print('%d.%d' % sys.version_info[:2])"
 
 
@@ -53,8 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what was found; 1 if anything is wrong."""
+    given = endpoint_options(arguments) | {"retries": "0", "timeoutMs": "5000"}
     try:
-        endpoint = Endpoint.of(endpoint_options(arguments) | {"retries": "0", "timeoutMs": "5000"})
+        endpoint = Endpoint.of(given)
     except OptionError as error:
         print(error, file=sys.stderr)  # noqa: T201 - a tool on the command line
         return 2
@@ -62,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         check_python, check_packages, check_java, check_shell, lambda: check_redis(endpoint)
     ]  # fmt: skip
     if arguments.spark:
-        checks.append(lambda: check_spark(endpoint))
+        checks.append(lambda: check_spark(given))
     wrong = False
     for check in checks:
         for finding in check():
@@ -196,27 +199,29 @@ def check_redis(endpoint: Endpoint) -> Iterator[Finding]:
         yield Finding("ok", "clock", f"Redis is {apart:+} ms from here")
 
 
-def check_spark(endpoint: Endpoint) -> Iterator[Finding]:
+def check_spark(given: Mapping[str, str]) -> Iterator[Finding]:
     """A session, and a worker that reads a stream nobody has."""
     from .sessions import session
 
+    about = "spark"
     began = time.monotonic()
-    spark = session("rillet-doctor", **{"spark.master": "local[1]"})
-    yield Finding("ok", "spark", f"{spark.version} started in {time.monotonic() - began:.1f} s")
-    options = {"host": endpoint.host, "port": str(endpoint.port), "db": str(endpoint.db)}
-    secrets = {
-        "username": endpoint.username,
-        "password": endpoint.password,
-        "unixSocket": endpoint.unix_socket,
-    }
-    given = {name: value for name, value in (options | secrets).items() if value}
-    if endpoint.unix_socket:
-        given = {name: value for name, value in given.items() if name not in {"host", "port"}}
-    began = time.monotonic()
-    count = (
-        spark.read.format("redis-streams").options(**given, streamsPattern="rillet-doctor-*").load().count()
-    )
-    yield Finding("ok", "worker", f"read {count} entries in {time.monotonic() - began:.1f} s")
+    try:
+        spark = session("rillet-doctor", **{"spark.master": "local[1]"})
+        yield Finding("ok", about, f"{spark.version} started in {time.monotonic() - began:.1f} s")
+        about = "worker"
+        began = time.monotonic()
+        reader = spark.read.format("redis-streams").options(**given, streamsPattern="rillet-doctor-*")
+        count = reader.load().count()
+        yield Finding("ok", about, f"read {count} entries in {time.monotonic() - began:.1f} s")
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is what this looks for
+        yield Finding("wrong", about, _reason(error))
+
+
+def _reason(error: Exception) -> str:
+    """One line of an error: where there is a traceback in it, of Python or Java, what was raised."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    raised = [line for line in lines if _RAISED.match(line)]
+    return (raised or lines[:1] or [type(error).__name__])[-1].removeprefix(": ")
 
 
 def _run(*words: str) -> subprocess.CompletedProcess[str]:

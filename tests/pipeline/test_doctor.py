@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from unittest.mock import MagicMock
 
 import pytest
 from support import servers
 
-from rillet.pipeline import cli, doctor
+from rillet.pipeline import cli, doctor, sessions
 from rillet.pipeline.java import NoJavaError
 from rillet.pipeline.options import Endpoint
 
@@ -96,6 +97,72 @@ def test_programs_that_spark_calls_are_looked_for(monkeypatch, tmp_path):
     assert {about: finding.state for about, finding in findings(doctor.check_shell()).items()} == {
         "bash": "wrong", "chmod": "wrong", "ps": "warning",
     }  # fmt: skip
+
+
+def test_spark_reaches_the_server_in_every_way_that_was_said(monkeypatch, capsys):
+    spark = MagicMock(version="4.2.0")
+    spark.read.format.return_value.options.return_value.load.return_value.count.return_value = 0
+    monkeypatch.setattr(sessions, "session", lambda *_, **__: spark)
+    monkeypatch.setenv("REDIS_PASSWORD", "from-the-environment")
+    words = "--host localhost --port 1 --username u --db 3 --tls --tls-skip-verify"
+    assert cli.main(["doctor", "--spark", *words.split()]) == 1
+    assert "ok      worker: read 0 entries" in capsys.readouterr().out
+    spark.read.format.return_value.options.assert_called_once_with(
+        host="localhost", port="1", username="u", password="from-the-environment", db="3", tls="true",
+        tlsSkipVerify="true", retries="0", timeoutMs="5000", streamsPattern="rillet-doctor-*",
+    )  # fmt: skip
+
+
+PYTHONS = """[PYTHON_DATA_SOURCE_ERROR] Failed to plan: Traceback (most recent call last):
+  File "wire.py", line 1, in exchange
+ConnectionRefusedError: [Errno 111] Connection refused
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "source.py", line 1, in partitions
+rillet.pipeline.wire.ConnectionLost: no answer
+ SQLSTATE: 38000
+
+\tat org.apache.spark.sql.errors.QueryCompilationErrors.pythonDataSourceError(QueryCompilationErrors.scala)
+"""
+JAVAS = """An error occurred while calling o187.load.
+: org.apache.spark.SparkClassNotFoundException: [DATA_SOURCE_NOT_FOUND] Failed to find it
+\tat org.apache.spark.sql.errors.QueryExecutionErrors.dataSourceNotFoundError(QueryExecutionErrors.scala)
+Caused by: java.lang.ClassNotFoundException: redis-streams
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (PYTHONS, "rillet.pipeline.wire.ConnectionLost: no answer"),
+        (JAVAS, "org.apache.spark.SparkClassNotFoundException: [DATA_SOURCE_NOT_FOUND] Failed to find it"),
+    ],
+    ids=["Python", "Java"],
+)
+def test_a_worker_that_cannot_read_is_wrong(monkeypatch, words, text):
+    spark = MagicMock(version="4.2.0")
+    spark.read.format.return_value.options.return_value.load.side_effect = RuntimeError(words)
+    monkeypatch.setattr(sessions, "session", lambda *_, **__: spark)
+    found = findings(doctor.check_spark({"port": "1"}))
+    assert found["spark"].state == "ok"
+    assert (found["worker"].state, found["worker"].text) == ("wrong", text)
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited\nbefore"), "[JAVA_GATEWAY_EXITED]"),
+        (RuntimeError(), "RuntimeError"),
+        (NoJavaError("No Java was found"), "No Java was found"),
+    ],
+)
+def test_a_session_that_does_not_start_is_wrong(monkeypatch, error, text):
+    monkeypatch.setattr(sessions, "session", MagicMock(side_effect=error))
+    [finding] = doctor.check_spark({})
+    assert (finding.about, finding.state) == ("spark", "wrong")
+    assert finding.text.startswith(text)
 
 
 def test_a_missing_package_ends_a_verb_with_the_command_to_install_it(monkeypatch, capsys):
