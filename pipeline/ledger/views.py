@@ -57,6 +57,14 @@ FROM {prefix}_entries
 GROUP BY db, stream, `group`
 """
 
+# Rows about whole databases, and with each of them those of ``keys`` that it is about.
+WHOLE_DATABASES: Final = """
+    {rows} AS whole
+    JOIN keys ON whole.db IS NULL OR keys.db = whole.db
+                 OR (event = 'databases-swapped' AND keys.db = cast(whole.detail AS int))
+    WHERE whole.stream IS NULL AND event IN ('key-deleted', 'databases-swapped')
+"""
+
 _LAG: Final = """
 WITH keys AS (
     SELECT DISTINCT db, stream FROM {prefix} WHERE event IN ('group-set', 'group-created')
@@ -66,10 +74,7 @@ WITH keys AS (
     WHERE stream IS NOT NULL
       AND event IN ('added', 'stream-set', 'group-set', 'group-created', 'key-deleted', 'key-copied')
     UNION ALL
-    SELECT keys.db, keys.stream, NULL, event, NULL, NULL, clock_ms, file_seq, ordinal FROM {prefix} AS whole
-    JOIN keys ON whole.db IS NULL OR keys.db = whole.db
-                 OR (event = 'databases-swapped' AND keys.db = cast(whole.detail AS int))
-    WHERE whole.stream IS NULL AND event IN ('key-deleted', 'databases-swapped')
+    SELECT keys.db, keys.stream, NULL, event, NULL, NULL, clock_ms, file_seq, ordinal FROM {whole_databases}
 )
 , lives AS (
     SELECT *, count_if(event IN ('key-deleted', 'key-copied', 'databases-swapped')) OVER place AS life FROM rows
@@ -118,7 +123,7 @@ def register(spark: SparkSession, ledger: DataFrame, prefix: str = "ledger") -> 
         "spans": f"SELECT * FROM {_FUNCTION}(TABLE({prefix}_lines) PARTITION BY lineage ORDER BY (file_seq, ordinal))",  # noqa: S608 - names of ours
         "entries": _ENTRIES.format(prefix=prefix),
         "redelivery": _REDELIVERY.format(prefix=prefix),
-        "lag": _LAG.format(prefix=prefix),
+        "lag": _LAG.format(prefix=prefix, whole_databases=WHOLE_DATABASES.format(rows=prefix)),
     }.items():
         spark.sql(query).createOrReplaceTempView(f"{prefix}_{name}")
 

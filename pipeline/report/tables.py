@@ -255,16 +255,22 @@ def traffic(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
 def lag(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
     """Per group and point: entries not yet delivered, and entries pending, at its end.
 
-    Entries are numbered as they were added, anew whenever their key is deleted; a group has come as far as the number of
+    Entries are numbered as they were added, anew whenever their key or database goes; a group has come as far as the number of
     the last entry it was delivered, or was set to. Entries deleted unread count until the group has passed them.
     """
-    point = _point(bounds)
+    point, whole = _point(bounds), views.WHOLE_DATABASES.format(rows="events")
     return spark.sql(f"""
-        WITH lives AS (
-            SELECT *, coalesce({point.format("ms")}, 0) AS point,
-                sum(if(event in ('key-deleted', 'key-copied'), 1, 0)) OVER here AS life FROM events
+        WITH keys AS (SELECT DISTINCT db, stream FROM events WHERE `group` is not null),
+        rows AS (
+            SELECT db, stream, `group`, event, entry_id, last_id, ms, file_seq, ordinal FROM events
             WHERE stream is not null AND event in
                 ('added', 'delivered', 'group-created', 'group-set', 'group-destroyed', 'key-deleted', 'key-copied')
+            UNION ALL
+            SELECT keys.db, keys.stream, null, event, null, null, ms, file_seq, ordinal FROM {whole}),
+        lives AS (
+            -- Without annotations a whole database has no time of its own.
+            SELECT *, coalesce({point.format("last_value(ms, true) OVER here")}, 0) AS point,
+                sum(if(event in ('key-deleted', 'key-copied', 'databases-swapped'), 1, 0)) OVER here AS life FROM rows
             WINDOW here AS (PARTITION BY db, stream ORDER BY file_seq, ordinal)),
         numbered AS (
             SELECT *, sum(if(event = 'added', 1, 0)) OVER (

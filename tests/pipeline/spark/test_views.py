@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rillet.pipeline.ledger import views
-from rillet.pipeline.ledger.schema import NAMES, struct
+from rillet.pipeline.ledger.schema import NAMES, SPAN_DDL, struct
+from rillet.pipeline.report import tables
 
 BASE = -(1 << 62)
 
@@ -162,6 +163,64 @@ def test_lag_begins_anew_where_the_key_was_deleted(tell, place):
         moved(12, "7-1", 1),
     )
     assert look("lag", "ordinal", "entries_added", "lag") == [(5, 30, 30), (8, 1, 1), (12, 2, 1)]
+
+
+BEGIN = 1_800_000_000_000
+
+
+def at(second, *, clock=True):
+    """When a row happened."""
+    ms = BEGIN + 1000 * second
+    return {"at_ms": ms, "clock_ms": ms if clock else None}
+
+
+def of_two_lives(*rows, db=0, **clock):
+    """Three entries in two seconds, some rows in the third, then one entry a second, for a group that reads none."""
+    return [
+        added(1, f"{BEGIN}-1", db=db, **at(0, **clock)),
+        moved(2, "0-0", 0, "group-created", db=db, **at(0, **clock)),
+        *(added(ordinal, f"{BEGIN + 1000}-{ordinal}", db=db, **at(1, **clock)) for ordinal in (3, 4)),
+        *(row(ordinal, **{**at(2, **clock), "db": db, **each}) for ordinal, each in enumerate(rows, 5)),
+        added(8, f"{BEGIN + 3000}-1", db=db, **at(3, **clock)),
+        moved(9, "0-0", 0, "group-created", db=db, **at(3, **clock)),
+        added(10, f"{BEGIN + 4000}-1", db=db, **at(4, **clock)),
+    ]
+
+
+@pytest.fixture
+def waiting(spark):
+    """What the report says was waiting, second by second, in each database."""
+
+    def curves(*rows):
+        spark.createDataFrame(list(rows), struct()).coalesce(1).createOrReplaceTempView("ledger")
+        spark.createDataFrame([], SPAN_DDL).createOrReplaceTempView("spans")
+        settings = tables.Settings(points=5)
+        bounds = tables.look(spark, settings)
+        tables.define(spark)
+        found = {}
+        for each in tables.lag(spark, bounds, settings).collect():
+            found.setdefault(each.db, []).append(each.waiting)
+        return found
+
+    return curves
+
+
+def test_the_lag_of_a_report_begins_anew_where_the_key_or_its_database_went(waiting):
+    found = waiting(
+        *of_two_lives({"event": "key-deleted"}),
+        *of_two_lives({"event": "key-deleted", "stream": None}, db=1),
+        *of_two_lives({"event": "databases-swapped", "stream": None, "detail": "9"}, db=2),
+        *of_two_lives({"event": "databases-swapped", "stream": None, "db": 9, "detail": "3"}, db=3),
+        *of_two_lives({"event": "key-deleted", "stream": "another"}, db=4),
+    )
+    anew, on = [1, 3, 0, 1, 2], [1, 3, 3, 4, 5]
+    assert found == {0: anew, 1: anew, 2: anew, 3: anew, 4: on}
+
+
+def test_the_lag_of_a_report_begins_anew_after_flushall_in_a_file_without_annotations_too(waiting):
+    flushed = {"event": "key-deleted", "stream": None, "db": None, "at_ms": None}
+    # Nobody knows when that was: as soon as what was before it.
+    assert waiting(*of_two_lives(flushed, clock=False)) == {0: [1, 0, 0, 1, 2]}
 
 
 def test_lag_of_a_stream_that_came_from_elsewhere_is_not_made_up(tell):
