@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from . import ids
 from .dead_letters import bury
 from .group_plan import Piece, claims_of
+from .snapshot import key_of
 from .wire import ServerError
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Gatherer:
 
     def _last_id(self, stream: str) -> int:
         try:
-            row = self.member.wire.call("XINFO", "STREAM", stream)
+            row = self.member.wire.call("XINFO", "STREAM", key_of(stream))
         except ServerError as error:
             if "no such key" in str(error):
                 return 0
@@ -105,11 +106,12 @@ class Gatherer:
     def _recover(self, batch: Batch, stream: str, limits: Limits) -> None:
         """Take what is pending with us and in no batch: a life of ours ended between delivery and Spark's log."""
         self._ensure_group(stream)
-        room = min(batch.room(limits), _MOST_AT_ONCE)
+        # It was a batch once, and comes back as it was: its bytes only count for what is to follow.
+        room = min(limits.rows - batch.rows, _MOST_AT_ONCE)
         if room <= 0:
             return
         found = self.member.own(stream, room)
-        self._take(batch, stream, found, 0)
+        self._take(batch, stream, found, 0, self._weigh(limits))
         if len(found) < room:
             self._recovered.add(stream)
 
@@ -127,21 +129,31 @@ class Gatherer:
         for stream in streams:
             room = min(batch.room(limits), _MOST_AT_ONCE)
             if room <= 0:
-                more = True
                 break
             found = self.member.idle(stream, least, room)
             more = more or len(found) == room
             if until is not None:
                 found = [each for each in found if each.stream_id <= until[stream]]
-            self._take(batch, stream, found, least)
+            weigh = self._weigh(limits)
+            while found and (room := batch.room(limits)) > 0:
+                page = found[: min(room, weigh or room)]
+                self._take(batch, stream, page, least, weigh)
+                found = found[len(page) :]
+        more = more or batch.room(limits) <= 0
         wait = 0.0 if more else min(least / 2000, _LONGEST_BETWEEN_CLAIMS)
         self._look_again = self._clock() + wait
 
-    def _take(self, batch: Batch, stream: str, found: Sequence[Idle], least_idle_ms: int) -> None:
+    def _weigh(self, limits: Limits) -> int | None:
+        """How many entries to have in a reply, if it matters how long they are."""
+        return None if limits.size is None else self._options.fetch_size
+
+    def _take(
+        self, batch: Batch, stream: str, found: Sequence[Idle], least_idle_ms: int, weigh: int | None
+    ) -> None:
         most = self._options.max_deliveries
         poison = [each for each in found if most is not None and each.deliveries >= most]
         healthy = [each for each in found if most is None or each.deliveries < most]
-        taken = self.member.take(stream, healthy, least_idle_ms)
+        taken = self.member.take(stream, healthy, least_idle_ms, weigh=weigh)
         batch.gone += [(stream, each) for each in taken.gone]
         claims = claims_of(
             stream,
@@ -150,6 +162,7 @@ class Gatherer:
         )
         batch.pieces += claims
         batch.rows += sum(claim.count for claim in claims)
+        batch.size += taken.size
         if poison:
             self._bury(batch, stream, poison, least_idle_ms)
 
@@ -194,6 +207,6 @@ class Gatherer:
             return most
         # The stream has grown: count what was there.
         entries = self.member.wire.call(
-            "XRANGE", stream, f"({ids.text(delivered)}", ids.text(end), "COUNT", most
+            "XRANGE", key_of(stream), f"({ids.text(delivered)}", ids.text(end), "COUNT", most
         )
         return len(entries)

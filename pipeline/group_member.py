@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from . import ids
 from .group_plan import Piece, Run
+from .snapshot import key_of
 from .wire import ServerError, checked
 
 if TYPE_CHECKING:
@@ -33,10 +34,14 @@ class Idle:
 
 @dataclass
 class Taken:
-    """What came of taking entries over: ours now, left to others, or no longer in the stream."""
+    """What came of taking entries over: ours now, left to others, or no longer in the stream.
+
+    ``size`` is how many bytes those of ours have, if somebody wanted to know.
+    """
 
     ours: list[Idle] = field(default_factory=list)
     gone: list[int] = field(default_factory=list)
+    size: int = 0
 
 
 class Member:
@@ -55,7 +60,7 @@ class Member:
             start: the id after which it reads, or ``"$"``.
         """
         try:
-            self.wire.call("XGROUP", "CREATE", stream, self.group, start, "MKSTREAM", repeatable=True)
+            self.wire.call("XGROUP", "CREATE", key_of(stream), self.group, start, "MKSTREAM", repeatable=True)
         except ServerError as error:
             if error.code != "BUSYGROUP":
                 raise
@@ -81,10 +86,18 @@ class Member:
         return [each for each in page if each.owner != self.consumer]
 
     def _pending(self, stream: str, words: list[str | int]) -> list[Idle]:
-        rows = self.wire.call("XPENDING", stream, self.group, *words)
+        rows = self.wire.call("XPENDING", key_of(stream), self.group, *words)
         return [Idle(ids.parse(row[0]), _name(row[1]), row[3]) for row in rows]
 
-    def take(self, stream: str, wanted: Sequence[Idle], least_idle_ms: int, *, deliver: bool = True) -> Taken:
+    def take(
+        self,
+        stream: str,
+        wanted: Sequence[Idle],
+        least_idle_ms: int,
+        *,
+        deliver: bool = True,
+        weigh: int | None = None,
+    ) -> Taken:
         """Make entries ours, unless another consumer was quicker.
 
         Args:
@@ -92,6 +105,7 @@ class Member:
             wanted: what ``own`` or ``idle`` found.
             least_idle_ms: leave what was delivered since.
             deliver: count it as a delivery; the result has the new counts.
+            weigh: have the entries themselves, so many in a reply, for their bytes; None: their ids do.
         """
         result = Taken()
         alike: dict[int, list[Idle]] = {}
@@ -100,16 +114,21 @@ class Member:
         for deliveries, members in alike.items():
             # XNACK FATAL leaves the greatest count there is.
             now = min(deliveries + 1, _GREATEST_COUNT) if deliver else deliveries
-            for page in _pages(members, _PAGE):
-                # JUSTID keeps the entries out of the reply and the counter as it is: RETRYCOUNT moves it.
+            for page in _pages(members, weigh or _PAGE):
                 words = [ids.text(each.stream_id) for each in page]
-                options: list[str | int] = [*words, "RETRYCOUNT", now, "JUSTID"]
+                # With or without JUSTID the counter becomes what RETRYCOUNT says.
+                options: list[str | int] = [*words, "RETRYCOUNT", now, *([] if weigh else ["JUSTID"])]
                 reply = self.wire.call(
-                    *("XCLAIM", stream, self.group, self.consumer),
+                    *("XCLAIM", key_of(stream), self.group, self.consumer),
                     least_idle_ms,
                     *options,
                     repeatable=least_idle_ms == 0,
                 )
+                if weigh:
+                    # Before Redis 7 there is a null for what is gone.
+                    entries = [entry for entry in reply if entry]
+                    result.size += _size(entries)
+                    reply = [word for word, _ in entries]
                 got = {ids.parse(word) for word in reply}
                 result.ours += [
                     Idle(each.stream_id, each.owner, now) for each in page if each.stream_id in got
@@ -121,7 +140,7 @@ class Member:
     def _gone(self, stream: str, missed: Sequence[Idle]) -> list[int]:
         """Those of them that the stream no longer has: XCLAIM dropped them; the others were quicker with the rest."""
         words = [ids.text(each.stream_id) for each in missed]
-        replies = checked(self.wire.pipeline([("XRANGE", stream, word, word) for word in words]))
+        replies = checked(self.wire.pipeline([("XRANGE", key_of(stream), word, word) for word in words]))
         return [each.stream_id for each, entries in zip(missed, replies, strict=True) if not entries]
 
     # New entries
@@ -130,13 +149,12 @@ class Member:
         """Have up to ``most`` new entries delivered; None when there are none. Gives their bytes, too."""
         reply = self.wire.call(
             *("XREADGROUP", "GROUP", self.group, self.consumer),
-            *("COUNT", most, "STREAMS", stream, ">"),
+            *("COUNT", most, "STREAMS", key_of(stream), ">"),
         )
         if not reply or not reply[0][1]:
             return None, 0
         entries: list[Any] = reply[0][1]
-        size = sum(len(word) for _, fields in entries for word in fields)
-        return Run(stream, ids.parse(entries[0][0]), ids.parse(entries[-1][0]), len(entries)), size
+        return Run(stream, ids.parse(entries[0][0]), ids.parse(entries[-1][0]), len(entries)), _size(entries)
 
     def last_delivered(self, stream: str) -> int:
         """The id up to which the group has read.
@@ -152,11 +170,11 @@ class Member:
         Raises:
             ServerError: ``NOGROUP``, or the stream does not exist.
         """
-        for row in self.wire.call("XINFO", "GROUPS", stream):
+        for row in self.wire.call("XINFO", "GROUPS", key_of(stream)):
             facts = dict(zip(row[::2], row[1::2], strict=True))
             if facts[b"name"] == self.group.encode():
                 return facts
-        raise ServerError(f"NOGROUP No such consumer group '{self.group}' for key name '{stream}'")
+        raise ServerError(f"NOGROUP No such consumer group '{self.group}' for key name {stream!r}")
 
     def newest(self, stream: str) -> str:
         """The last id that a stream gave.
@@ -164,7 +182,7 @@ class Member:
         Raises:
             ServerError: there is no such stream.
         """
-        row = self.wire.call("XINFO", "STREAM", stream)
+        row = self.wire.call("XINFO", "STREAM", key_of(stream))
         return str(dict(zip(row[::2], row[1::2], strict=True))[b"last-generated-id"].decode())
 
     # The end of a batch
@@ -172,21 +190,26 @@ class Member:
     def acknowledge(self, pieces: Iterable[Piece]) -> None:
         """Acknowledge all entries of a batch, whoever may have taken them over meanwhile; again is harmless."""
         for piece in pieces:
+            key = key_of(piece.stream)
             if isinstance(piece, Run):
                 # All entries of a run were delivered to us: no more than its count can be pending.
                 rows = self.wire.call(
-                    *("XPENDING", piece.stream, self.group),
+                    *("XPENDING", key, self.group),
                     *(ids.text(piece.first), ids.text(piece.last), piece.count),
                 )
                 words = [row[0] for row in rows]
             else:
                 words = [ids.text(stream_id).encode() for stream_id in piece.ids]
             if words:
-                self.wire.call("XACK", piece.stream, self.group, *words, repeatable=True)
+                self.wire.call("XACK", key, self.group, *words, repeatable=True)
 
 
 def _name(word: bytes) -> str:
     return word.decode(errors="backslashreplace")
+
+
+def _size(entries: Iterable[Sequence[Any]]) -> int:
+    return sum(len(word) for _, fields in entries for word in fields)
 
 
 def _pages(members: Sequence[Idle], size: int) -> Iterator[Sequence[Idle]]:

@@ -33,7 +33,7 @@ from .group_plan import GroupOffset, Piece, Run, shares
 from .offsets import OffsetError
 from .options import Options
 from .prompt import Prompt
-from .snapshot import DataLossError
+from .snapshot import DataLossError, key_of
 from .wire import ConnectionLost, ServerError, Wire
 
 if TYPE_CHECKING:
@@ -260,9 +260,10 @@ class GroupStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailable
 def _fetch(wire: Wire, piece: Piece, at_once: int) -> list[Any]:
     """The entries of a piece that are still there."""
     entries: list[Any] = []
+    key = key_of(piece.stream)
     if isinstance(piece, Run):
         start, end = ids.text(piece.first), ids.text(piece.last)
-        while page := wire.call("XRANGE", piece.stream, start, end, "COUNT", at_once):
+        while page := wire.call("XRANGE", key, start, end, "COUNT", at_once):
             entries += page
             if len(page) < at_once:
                 break
@@ -270,9 +271,7 @@ def _fetch(wire: Wire, piece: Piece, at_once: int) -> list[Any]:
         return entries
     words = [ids.text(each) for each in piece.ids]
     for at in range(0, len(words), at_once):
-        for found in wire.pipeline(
-            [("XRANGE", piece.stream, word, word) for word in words[at : at + at_once]]
-        ):
+        for found in wire.pipeline([("XRANGE", key, word, word) for word in words[at : at + at_once]]):
             if isinstance(found, ServerError):
                 raise found
             entries += found
@@ -280,7 +279,7 @@ def _fetch(wire: Wire, piece: Piece, at_once: int) -> list[Any]:
 
 
 def _told_gone(gone: Sequence[tuple[str, int]], group: str) -> str:
-    shown = ", ".join(f"{stream} {ids.text(each)}" for stream, each in gone[:3])
+    shown = ", ".join(f"{stream!r} {ids.text(each)}" for stream, each in gone[:3])
     return (
         f"{len(gone)} entries that were pending in group {group!r} had been deleted or trimmed "
         f"({shown}{', ...' if len(gone) > 3 else ''}); they are pending no more, so that starting again goes on "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import pickle
 from typing import Any, Self
 
@@ -61,12 +62,15 @@ class Scene:
         self.rows[batch] = [row for each in batches for row in each.to_pylist()]
 
     def call(self, *words: object) -> Any:
-        reply = self.wire.call(*map(str, words))
+        reply = self.wire.call(*(str(word).encode(errors="surrogateescape") for word in words))
         assert reply.kind != "-", f"{words}: {reply.value!r}"
         return reply.plain()
 
     def add(self, count: int = 1) -> list[str]:
         return [self.call("XADD", self.stream, "*", "n", number).decode() for number in range(count)]
+
+    def add_long(self, count: int, size: int = 499) -> list[str]:
+        return [self.call("XADD", self.stream, "*", "n", "x" * size).decode() for _ in range(count)]
 
     def create(self) -> None:
         self.call("XGROUP", "CREATE", self.stream, "g", "0", "MKSTREAM")
@@ -174,8 +178,7 @@ def test_the_limit_that_spark_hands_over_counts_too(server):
 
 def test_a_batch_holds_about_as_many_bytes_as_allowed(server):
     with Scene(server, maxBytesPerTrigger=5000, fetchSize=10) as scene:
-        for _ in range(30):
-            scene.call("XADD", scene.stream, "*", "n", "x" * 499)
+        scene.add_long(30)
         scene.engine.finish()
         assert [len(rows) for rows in scene.rows.values()] == [10, 10, 10]
 
@@ -201,6 +204,34 @@ def test_streams_of_a_pattern_are_found_while_it_runs(server):
         later = scene.call("XADD", f"{scene.stream}-later", "*", "n", 1).decode()
         scene.engine.finish()
         assert scene.read == [*first, later]
+
+
+def test_streams_whose_names_are_no_utf8_are_read_claimed_reported_and_acknowledged(server):
+    with Scene(server, claimMinIdleMs=0) as scene:
+        scene.given |= {"streams": None, "streamsPattern": f"{scene.stream}*"}
+        scene.stream += "\udcff"
+        scene.create()
+        added = scene.add(4)
+        scene.other_reads(2)
+        scene.engine.trigger()
+        assert scene.engine.reader.reportLatestOffset()["streams"][scene.stream]["pending"] == 4
+        scene.engine.finish()
+        assert sorted(scene.read) == added
+        assert {row["stream"] for row in scene.rows[0]} == {scene.stream[:-1] + "\\xff"}
+        assert scene.pending() == 0
+
+
+def test_what_a_stream_whose_name_is_no_utf8_has_now_is_all_that_available_now_reads(server):
+    with Scene(server) as scene:
+        scene.stream += "\udcff"
+        scene.given["streams"] = json.dumps([scene.stream])
+        scene.create()
+        added = scene.add(3)
+        reader = scene.reader()
+        reader.prepareForTriggerAvailableNow()
+        scene.add(2)
+        assert reader.latestOffset(reader.initialOffset(), EVERYTHING)["rows"] == len(added)
+        reader.stop()
 
 
 def test_partitions_share_the_entries(server):
@@ -272,6 +303,49 @@ def test_claims_keep_within_the_limit_and_go_on(server):
         assert scene.pending() == 0
 
 
+def test_claimed_entries_count_as_bytes_too(server):
+    with Scene(server, claimMinIdleMs=0, maxBytesPerTrigger=5000, fetchSize=5) as scene:
+        scene.create()
+        added = scene.add_long(25)
+        scene.other_reads(15)
+        scene.engine.finish()
+        assert [len(rows) for rows in scene.rows.values()] == [10, 10, 5]
+        told = [(row["id"], row["delivery_count"]) for rows in scene.rows.values() for row in rows]
+        assert told == [(each, 2) for each in added[:15]] + [(each, 1) for each in added[15:]]
+        assert scene.pending() == 0
+
+
+def test_a_claimed_entry_beyond_the_limit_is_a_batch_of_its_own(server):
+    with Scene(server, claimMinIdleMs=0, maxBytesPerTrigger=100, fetchSize=1) as scene:
+        scene.create()
+        added = scene.add_long(3)
+        scene.other_reads(2)
+        scene.engine.finish()
+        assert [[row["id"] for row in rows] for rows in scene.rows.values()] == [[each] for each in added]
+
+
+def test_what_is_deleted_of_claimed_entries_is_noticed_with_a_limit_of_bytes(server):
+    with Scene(server, claimMinIdleMs=0, maxBytesPerTrigger=5000, failOnDataLoss="false") as scene:
+        scene.create()
+        added = scene.add(3)
+        scene.other_reads(3)
+        scene.call("XDEL", scene.stream, added[1])
+        reader = scene.reader()
+        offset = reader.latestOffset(reader.initialOffset(), EVERYTHING)
+        assert (offset["gone"], offset["rows"]) == (1, 2)
+        reader.stop()
+
+
+def test_what_died_with_a_driver_comes_back_whole_and_leaves_no_room_for_more(server):
+    with Scene(server, maxBytesPerTrigger=5000, fetchSize=10) as scene:
+        scene.create()
+        added = scene.add_long(25)
+        scene.other_reads(15, consumer="me")
+        scene.engine.finish()
+        assert [len(rows) for rows in scene.rows.values()] == [15, 10]
+        assert scene.read == added
+
+
 def test_entries_that_others_gave_back_are_claimed_at_once(running):
     with Scene(running("rillet"), claimMinIdleMs=60_000) as scene:
         scene.create()
@@ -323,6 +397,20 @@ def test_an_entry_is_delivered_as_often_as_allowed(server):
         assert dead_letters(scene) == []
 
 
+def test_a_dead_letter_names_a_stream_that_is_no_utf8_by_its_bytes(server):
+    with Scene(server, claimMinIdleMs=0, maxDeliveries=1) as scene:
+        scene.given["deadLetterStream"] = scene.dead
+        scene.stream += "\udcff"
+        scene.given["streams"] = json.dumps([scene.stream])
+        scene.create()
+        scene.add(1)
+        scene.other_reads(1)
+        scene.engine.finish()
+        [[_, words]] = scene.call("XRANGE", scene.dead, "-", "+")
+        assert words[1] == scene.stream.encode(errors="surrogateescape")
+        assert scene.pending() == 0
+
+
 def test_dead_letters_are_counted_in_the_offset(server):
     with Scene(server, claimMinIdleMs=0, maxDeliveries=1) as scene:
         scene.given["deadLetterStream"] = scene.dead
@@ -362,6 +450,19 @@ def test_entries_deleted_while_pending_stop_a_query_once(server):
         scene.engine.finish()
         assert sorted(scene.read) == added[1:]
         assert scene.pending() == 0
+
+
+def test_a_loss_names_a_stream_that_is_no_utf8_readably(server):
+    with Scene(server, claimMinIdleMs=0) as scene:
+        scene.stream += "\udcff"
+        scene.given["streams"] = json.dumps([scene.stream])
+        scene.create()
+        [added] = scene.add(1)
+        scene.other_reads(1)
+        scene.call("XDEL", scene.stream, added)
+        with pytest.raises(DataLossError) as loss:
+            scene.engine.trigger()
+        assert f"'{scene.stream[:-1]}\\udcff' {added}" in str(loss.value)
 
 
 def test_entries_deleted_while_pending_are_counted_if_that_is_no_failure(server):
