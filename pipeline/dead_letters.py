@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from . import ids
+from .snapshot import key_of
 from .wire import ServerError, checked
 
 if TYPE_CHECKING:
@@ -40,10 +41,9 @@ class DeadLetter:
 
     def words(self) -> list[bytes]:
         """Its fields and values in the dead-letter stream."""
-        values = (
-            self.stream, ids.text(self.stream_id), self.group, self.consumer, str(self.deliveries), self.reason,
-        )  # fmt: skip
-        header = [word for name, value in zip(HEADER, values, strict=True) for word in (name, value.encode())]
+        told = ids.text(self.stream_id), self.group, self.consumer, str(self.deliveries), self.reason
+        values = key_of(self.stream), *(text.encode() for text in told)
+        header = [word for pair in zip(HEADER, values, strict=True) for word in pair]
         return [*header, *self.fields]
 
     @classmethod
@@ -56,9 +56,9 @@ class DeadLetter:
         width = 2 * len(HEADER)
         if tuple(words[:width:2]) != HEADER:
             raise ValueError("not a dead letter: it does not begin with rillet.stream, rillet.id, ...")
-        stream, stream_id, group, consumer, deliveries, reason = (
-            word.decode(errors="replace") for word in words[1:width:2]
-        )
+        key, *told = words[1:width:2]
+        stream_id, group, consumer, deliveries, reason = (word.decode(errors="replace") for word in told)
+        stream = key.decode(errors="surrogateescape")  # it must lead back there
         return cls(
             stream, ids.parse(stream_id), group, consumer, int(deliveries), reason, tuple(words[width:])
         )
@@ -100,14 +100,14 @@ def bury(
 def _bury_page(
     member: Member, stream: str, target: str, page: Sequence[Idle], reason: str
 ) -> tuple[int, list[int]] | None:
-    wire, group = member.wire, member.group
+    wire, group, key = member.wire, member.group, key_of(stream)
     words = [ids.text(each.stream_id) for each in page]
     try:
         _watch(wire, target)
         pending = checked(
-            wire.pipeline([("XPENDING", stream, group, word, word, 1, member.consumer) for word in words])
+            wire.pipeline([("XPENDING", key, group, word, word, 1, member.consumer) for word in words])
         )
-        bodies = checked(wire.pipeline([("XRANGE", stream, word, word) for word in words]))
+        bodies = checked(wire.pipeline([("XRANGE", key, word, word) for word in words]))
     except BaseException:
         wire.close()  # with the connection goes its WATCH
         raise
@@ -117,7 +117,7 @@ def _bury_page(
     for each, mine, body in zip(page, pending, bodies, strict=True):
         if not mine:
             continue
-        ack = ("XACK", stream, group, ids.text(each.stream_id))
+        ack = ("XACK", key, group, ids.text(each.stream_id))
         if body:
             letter = DeadLetter(
                 stream, each.stream_id, group, each.owner, each.deliveries, reason, tuple(body[0][1])

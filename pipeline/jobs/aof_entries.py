@@ -21,6 +21,7 @@ from ..ledger.folder import read_folder
 from ..ledger.parse import open_path
 from ..ledger.scan import START, Walk
 from ..ledger.text import name_text
+from ..snapshot import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -154,7 +155,7 @@ def aof_entries(source: str, stream: str, first: int, last: int, db: int) -> Ite
         LedgerError: the files can not be read.
     """
     parts = read_folder(source)
-    streams, limits = _survey(parts, (db, name_text(stream.encode())))
+    streams, limits = _survey(parts, (db, name_text(key_of(stream))))
     walks = [_entries(parts, {number: limits[number] for number in run}) for run in _runs(streams, limits)]
     before = -1
     for entry in heapq.merge(*walks, key=attrgetter("stream_id")):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from .. import ids
 from ..dead_letters import DeadLetter
 from ..moments import show_moment
+from ..snapshot import key_of
 from ..wire import Wire, WireError, checked
 
 if TYPE_CHECKING:
@@ -87,14 +88,15 @@ def read_letters(wire: Wire, stream: str, wanted: list[str] | None = None) -> It
         ValueError: a wanted id is none.
         WireError: the key is no stream, or the server is gone.
     """
+    key = key_of(stream)
     if wanted:
         pages = [
-            wire.call("XRANGE", stream, text, text) for text in (ids.text(ids.parse(word)) for word in wanted)
+            wire.call("XRANGE", key, text, text) for text in (ids.text(ids.parse(word)) for word in wanted)
         ]
         yield from (letter for page in pages for letter in _letters(page))
         return
     after = "-"
-    while page := wire.call("XRANGE", stream, after, "+", "COUNT", _PAGE):
+    while page := wire.call("XRANGE", key, after, "+", "COUNT", _PAGE):
         yield from _letters(page)
         after = f"({page[-1][0].decode()}"
 
@@ -122,20 +124,21 @@ def requeue(wire: Wire, stream: str, letters: Iterator[Letter], to: str | None =
         WireError: the server refuses, or is gone; letters that are still there may be requeued again.
     """
     moved = 0
+    key = key_of(stream)
     for letter in letters:
         text = ids.text(letter.letter_id)
         while True:
-            wire.call("WATCH", stream)
-            if not wire.call("XRANGE", stream, text, text):
+            wire.call("WATCH", key)
+            if not wire.call("XRANGE", key, text, text):
                 wire.call("UNWATCH")
                 break
-            target = to or letter.dead.stream
+            target = key_of(to or letter.dead.stream)
             replies = checked(
                 wire.pipeline(
                     [
                         ("MULTI",),
                         ("XADD", target, "*", *letter.dead.fields),
-                        ("XDEL", stream, text),
+                        ("XDEL", key, text),
                         ("EXEC",),
                     ]
                 )
@@ -160,14 +163,18 @@ def _counted(letters: Iterator[Letter]) -> Iterator[str]:
     if not counts:
         yield "no letters"
     for (stream, group, reason), count in counts.most_common():
-        yield f"{count:>8,}  {stream} > {group}: {reason}"
+        yield f"{count:>8,}  {_name(stream)} > {group}: {reason}"
 
 
 def _shown(letters: Iterator[Letter]) -> Iterator[str]:
     for letter_id, dead in letters:
         when = show_moment(ids.split(letter_id)[0])
-        yield f"{ids.text(letter_id)}  {when}  {dead.stream} {ids.text(dead.stream_id)}"
+        yield f"{ids.text(letter_id)}  {when}  {_name(dead.stream)} {ids.text(dead.stream_id)}"
         yield f"    {dead.group}, {dead.consumer}: {dead.reason}"
         pairs = zip(dead.fields[::2], dead.fields[1::2], strict=False)
         for name, value in pairs:
             yield f"    {name.decode(errors='backslashreplace')} = {value.decode(errors='backslashreplace')}"
+
+
+def _name(stream: str) -> str:
+    return key_of(stream).decode(errors="backslashreplace")

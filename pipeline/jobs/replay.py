@@ -10,11 +10,15 @@ from __future__ import annotations
 import hashlib
 import sys
 import time
+from argparse import ArgumentTypeError
+from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from .. import ids
 from ..ledger.errors import LedgerError
 from ..moments import read_moment
+from ..snapshot import key_of
 from ..wire import Wire, WireError, checked
 from .batches import JobError, local_folder
 from .entries import read_entries
@@ -50,8 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--ids", choices=("keep", "new"), default="keep", help="keep the ids, or let the server give new ones"
     )
     pace = parser.add_mutually_exclusive_group()
-    pace.add_argument("--rate", type=float, metavar="N", help="so many entries a second")
-    pace.add_argument("--speed", type=float, metavar="X", help="as they came, X times as fast")
+    pace.add_argument("--rate", type=_pace, metavar="N", help="so many entries a second")
+    pace.add_argument("--speed", type=_pace, metavar="X", help="as they came, X times as fast")
     add_endpoint_arguments(parser)
 
 
@@ -69,20 +73,19 @@ def run(arguments: argparse.Namespace) -> int:
             entries = at_rate(entries, arguments.rate)
         elif arguments.speed is not None:
             entries = at_speed(entries, arguments.speed)
-        target = arguments.to or arguments.stream
+        target = key_of(arguments.to or arguments.stream)
         with Wire(Endpoint.of(Options(endpoint_options(arguments)))) as wire:
             chunked = chunks(entries)
             if arguments.ids == "keep":
                 sent, old = send_with_ids(wire, target, chunked)
             else:
-                sent, old = send_anew(
-                    wire, target, _marker(target, source, arguments.stream, first, last), chunked
-                )
+                marker = _marker(target, source, arguments.stream, first, last, arguments.source_db)
+                sent, old = send_anew(wire, target, marker, chunked)
     except (JobError, LedgerError, WireError, ValueError, OSError) as error:
         sys.stderr.write(f"rillet pipeline replay: {error}\n")
         return 1
     there = f"; {old:,} were there already" if old else ""
-    sys.stdout.write(f"{sent:,} entries went into {target}{there}\n")
+    sys.stdout.write(f"{sent:,} entries went into {target.decode(errors='backslashreplace')}{there}\n")
     return 0
 
 
@@ -125,7 +128,7 @@ def chunks(entries: Iterable[Entry], clock: Callable[[], float] = time.monotonic
         yield chunk
 
 
-def send_with_ids(wire: Wire, target: str, portions: Iterable[list[Entry]]) -> tuple[int, int]:
+def send_with_ids(wire: Wire, target: bytes, portions: Iterable[list[Entry]]) -> tuple[int, int]:
     """Add entries under their own ids; those at or below the target's last one are taken to be there.
 
     Returns:
@@ -146,7 +149,7 @@ def send_with_ids(wire: Wire, target: str, portions: Iterable[list[Entry]]) -> t
     return sent, old
 
 
-def send_anew(wire: Wire, target: str, marker: str, portions: Iterable[list[Entry]]) -> tuple[int, int]:
+def send_anew(wire: Wire, target: bytes, marker: bytes, portions: Iterable[list[Entry]]) -> tuple[int, int]:
     """Add entries under new ids, remembering in the same transactions how far it came.
 
     Returns:
@@ -171,17 +174,28 @@ def send_anew(wire: Wire, target: str, marker: str, portions: Iterable[list[Entr
     return sent, old
 
 
-def _last_id(wire: Wire, target: str) -> int:
+def _last_id(wire: Wire, target: bytes) -> int:
     if not wire.call("EXISTS", target):
         return -1
     told = wire.call("XINFO", "STREAM", target)
     return ids.parse(dict(zip(told[::2], told[1::2], strict=True))[b"last-generated-id"])
 
 
-def _marker(target: str, source: Path, stream: str, first: int, last: int) -> str:
+def _marker(target: bytes, source: Path, stream: str, first: int, last: int, db: int) -> bytes:
     """One name for one replay, in the target's hash slot."""
     what = f"{source.resolve()} {stream} {first} {last}"
-    return f"rillet:replay:{{{target}}}:{hashlib.sha256(what.encode()).hexdigest()[:16]}"
+    if db:  # those of database 0 are older than this
+        what += f" db {db}"
+    digest = hashlib.sha256(key_of(what)).hexdigest()[:16]
+    return b"rillet:replay:{%b}:%b" % (target, digest.encode())
+
+
+def _pace(word: str) -> float:
+    """A number that something can be done at."""
+    with suppress(ValueError):
+        if 0 < (number := float(word)) < inf:
+            return number
+    raise ArgumentTypeError(f"takes a number above 0, not {word!r}")
 
 
 def _bound(word: str | None, default: int, *, ends: bool = False) -> int:

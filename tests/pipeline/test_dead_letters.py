@@ -123,6 +123,7 @@ def test_other_entries_are_no_dead_letters():
         DeadLetter.of_words([b"n", b"1"])
 
 
-def test_a_dead_letter_survives_its_stream():
-    letter = DeadLetter("s", 7, "g", "c", 2, "why", (b"a", b"\xff", b"a", b"2"))
+@pytest.mark.parametrize("stream", ["s", "s\udcff"], ids=["UTF-8", "none"])
+def test_a_dead_letter_survives_its_stream(stream):
+    letter = DeadLetter(stream, 7, "g", "c", 2, "why", (b"a", b"\xff", b"a", b"2"))
     assert DeadLetter.of_words(letter.words()) == letter

@@ -61,6 +61,14 @@ def test_group_mode_tells_the_groups_own_lag():
     )
 
 
+def test_a_name_that_is_no_utf8_is_told_as_text():
+    end = offsets.dump({"a\udcff": at("7-0", 3)})
+    group = {"v": 1, "mode": "group", "group": "g", "streams": {"b\udcff": {"lag": 7, "pending": 0}}}
+    found = read_sources([source(end, end), source({"v": 1, "mode": "group"}, group)])
+    assert [each.stream for each in found] == ["a\\xff", "b\\xff"]
+    assert prometheus_text([QueryState("q", streams=found)]).encode().count(b'stream="a\\\\xff"') == 3
+
+
 def test_what_group_mode_did_not_read_is_told_of_the_query():
     ends = [GroupOffset("g", "c", gone=2, dead=1).as_json(), GroupOffset("h", "c", gone=3).as_json()]
     losses = read_losses([*(source(end, None) for end in ends), source({"v": 1, "streams": {}}, None)])

@@ -56,6 +56,17 @@ def test_chosen_letters_go_back_to_their_stream(wire, capsys):
     assert [word for word, _ in wire.call("XRANGE", "dead", "-", "+")] == [b"20-0", b"40-0", b"99-0"]
 
 
+def test_letters_of_a_stream_whose_name_is_no_utf8_go_back_to_it(wire, capsys):
+    letter = DeadLetter("or\udcff", ids.join(1), "billing", "bob", 5, "bad json", (b"n", b"1"))
+    wire.call("XADD", b"dead\xff", "10-0", *letter.words())
+    for action in ("list", "show"):
+        assert run(wire, action, "dead\udcff") == 0
+        assert "  or\\xff " in capsys.readouterr().out
+    assert run(wire, "requeue", "dead\udcff", "--stream", "or\udcff") == 0
+    assert entries(wire, b"or\xff") == [[b"n", b"1"]]
+    assert wire.call("XLEN", b"dead\xff") == 0
+
+
 def test_all_letters_are_requeued_only_if_that_is_said(wire, capsys):
     assert run(wire, "requeue", "dead") == 2
     assert "say which to requeue" in capsys.readouterr().err

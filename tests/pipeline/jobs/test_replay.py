@@ -139,20 +139,64 @@ def test_a_replay_keeps_ids_and_goes_on_where_the_target_ends(wire, tmp_path, ca
 def test_a_replay_with_new_ids_sends_nothing_twice(wire, tmp_path, capsys):
     write(tmp_path / "a.parquet", range(1, 1200))
     again = [*read_entries(tmp_path, "s", 0, ids.MAX_ID)]
-    name = replay._marker("t", tmp_path, "s", 0, ids.MAX_ID)
+    name = replay._marker(b"t", tmp_path, "s", 0, ids.MAX_ID, 0)
 
     def dies():
         yield again[:500]
         yield [again[500], Entry(ids.join(501), [b"odd"])]  # XADD refuses it: the transaction is not run
 
     with pytest.raises(ServerError, match=r"EXECABORT|wrong number"):
-        replay.send_anew(wire, "t", name, dies())
+        replay.send_anew(wire, b"t", name, dies())
     assert wire.call("XLEN", "t") == 500
     assert run(wire, tmp_path, "--stream", "s", "--to", "t", "--ids", "new") == 0
     assert capsys.readouterr().out == "699 entries went into t; 500 were there already\n"
     assert [words[1] for _, words in wire.call("XRANGE", "t", "-", "+")] == [
         b"%d" % n for n in range(1, 1200)
     ]
+
+
+def record(*words):
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
+
+
+def test_a_replay_of_another_database_is_another_replay(wire, tmp_path, capsys):
+    aof = tmp_path / "appendonly.aof"
+    aof.write_bytes(
+        b"".join(
+            record(b"SELECT", db) + record(b"XADD", b"s", b"1-0", b"db", db) for db in (b"0", b"1", b"2")
+        )
+    )
+    for db in (0, 1, 2, 1):
+        assert run(wire, aof, "--stream", "s", "--to", "t", "--ids", "new", "--source-db", db) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "0 entries went into t; 1 were there already"
+    assert [words for _, words in wire.call("XRANGE", "t", "-", "+")] == [
+        [b"db", db] for db in (b"0", b"1", b"2")
+    ]
+
+
+def test_replays_of_database_0_that_had_begun_go_on():
+    marker = replay._marker(b"t", Path("/x"), "s", 0, 5, 0)
+    assert marker == b"rillet:replay:{t}:871efa8db4331056"
+
+
+@pytest.mark.parametrize("way", ["keep", "new"])
+def test_streams_whose_names_are_no_utf8_are_replayed(wire, tmp_path, capsys, way):
+    write(tmp_path / "parquet" / "a.parquet", [1], stream="s\\xff")
+    aof = tmp_path / "appendonly.aof"
+    aof.write_bytes(record(b"XADD", b"s\xff", b"2-0", b"n", b"2"))
+    for source in (tmp_path / "parquet", aof):
+        assert run(wire, source, "--stream", "s\udcff", "--to", "t\udcff", "--ids", way) == 0
+        assert capsys.readouterr().out == "1 entries went into t\\xff\n"
+    assert [words[1] for _, words in wire.call("XRANGE", b"t\xff", "-", "+")] == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("option", ["--rate", "--speed"])
+@pytest.mark.parametrize("word", ["0", "-1", "nan", "inf", "fast"])
+def test_a_pace_that_is_none_is_refused(tmp_path, capsys, option, word):
+    write(tmp_path / "a.parquet", [1])
+    with pytest.raises(SystemExit, match="2"):
+        main(["replay", str(tmp_path), "--stream", "s", option, word])
+    assert f"argument {option}: takes a number above 0, not '{word}'" in capsys.readouterr().err
 
 
 def test_what_the_server_refuses_is_said(wire, tmp_path, capsys):
