@@ -1,0 +1,48 @@
+"""``rillet pipeline report`` as it is called: a process that starts a Spark of its own (make test-spark)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pyarrow.parquet as pq
+import pytest
+
+import rillet.testing
+
+
+def report(folder, out):
+    command = [sys.executable, "-m", "rillet", "pipeline", "report", str(folder), "--out", str(out)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.many_jvms
+def test_a_report_is_made_with_progress_told(tmp_path):
+    with rillet.testing.Server(
+        appendonly=True, dir=str(tmp_path), aof_timestamp_enabled="ms", save=""
+    ) as server:
+        client = server.client()
+        for n in range(20):
+            client.xadd("orders", {"n": n})
+        client.xgroup_create("orders", "billing", "0")
+        client.xreadgroup("billing", "ann", {"orders": ">"}, count=15)
+        client.xack("orders", "billing", *[entry for entry, _ in client.xrange("orders", count=9)])
+    out = tmp_path / "report"
+    done = report(tmp_path / "appendonlydir", out)
+    assert done.returncode == 0, done.stderr
+    told = done.stdout + done.stderr
+    assert "[1/13] starting Spark" in told
+    assert "[13/13] drawing the page" in told
+    assert f"The report is at {out.resolve()}" in told
+    [group] = pq.read_table(out / "tables" / "groups").to_pylist()
+    assert (group["deliveries"], group["acked"], group["pending"]) == (15, 9, 6)
+    assert "6 of 15 delivered messages still unacknowledged" in (out / "index.html").read_text(
+        encoding="utf-8"
+    )
+
+
+def test_a_folder_without_append_only_files_is_refused_before_spark_starts(tmp_path):
+    done = report(tmp_path, tmp_path / "report")
+    assert done.returncode == 1
+    assert done.stderr.startswith("rillet pipeline report: ")
+    assert not (tmp_path / "report").exists()
