@@ -1,0 +1,78 @@
+"""A stream, its group and who reads it: what tests of group mode are made of."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Self
+
+from rillet.pipeline.columns import default_schema
+from rillet.pipeline.stream_group import GroupStreamReader, group_columns
+
+from .micro_batches import Engine
+
+SCHEMA = default_schema("", group_columns())
+numbers = itertools.count()
+
+
+class Scene:
+    """One stream of one server, its group, and others who read it."""
+
+    def __init__(self, server: Any, **options: object) -> None:
+        self.wire = server.wire()
+        self.stream = f"orders{next(numbers)}"
+        self.dead = f"{self.stream}-dead"
+        self.given = {
+            "port": server.port,
+            "streams": self.stream,
+            "group": "g",
+            "consumer": "me",
+            "startingOffsets": "earliest",
+            "retryIntervalMs": 1,
+        } | options
+        self.rows: dict[int, list[dict[str, Any]]] = {}
+        self.engine = Engine(self.reader, self.keep)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.engine.restart()
+        self.wire.close()
+
+    def reader(self, **more: object) -> GroupStreamReader:
+        given = self.given | more
+        return GroupStreamReader(
+            SCHEMA, {name: str(value) for name, value in given.items() if value is not None}
+        )
+
+    def keep(self, batch: int, batches: list[Any]) -> None:
+        self.rows[batch] = [row for each in batches for row in each.to_pylist()]
+
+    def call(self, *words: object) -> Any:
+        reply = self.wire.call(*(str(word).encode(errors="surrogateescape") for word in words))
+        assert reply.kind != "-", f"{words}: {reply.value!r}"
+        return reply.plain()
+
+    def add(self, count: int = 1) -> list[str]:
+        return [self.call("XADD", self.stream, "*", "n", number).decode() for number in range(count)]
+
+    def add_long(self, count: int, size: int = 499) -> list[str]:
+        return [self.call("XADD", self.stream, "*", "n", "x" * size).decode() for _ in range(count)]
+
+    def create(self) -> None:
+        self.call("XGROUP", "CREATE", self.stream, "g", "0", "MKSTREAM")
+
+    def other_reads(self, count: int, consumer: str = "other") -> list[str]:
+        reply = self.call("XREADGROUP", "GROUP", "g", consumer, "COUNT", count, "STREAMS", self.stream, ">")
+        return [entry[0].decode() for entry in reply[0][1]] if reply else []
+
+    def pending(self) -> int:
+        return self.call("XPENDING", self.stream, "g")[0]
+
+    def dead_letters(self) -> list[tuple[str, ...]]:
+        entries = self.call("XRANGE", self.dead, "-", "+")
+        return [tuple(word.decode() for word in fields) for _, fields in entries]
+
+    @property
+    def read(self) -> list[str]:
+        return [row["id"] for rows in self.rows.values() for row in rows]
