@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+_Cells = Any  # an Arrow array, or a list of Python's values
 _INTEGER_BITS: Final = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
 
 
@@ -63,10 +64,12 @@ def parse_json(values: Sequence[Any], kind: pa.DataType) -> tuple[pa.Array, list
     for index, value in enumerate(values):
         try:
             cells.append(None if value is None else convert(value))
-        except (ValueError, OverflowError):
+        except (ValueError, OverflowError, RecursionError):
             cells.append(None)
             bad.append(index)
-    return pa.array(cells, kind), bad
+    # What is a string to JSON may be none to Arrow: half of a surrogate pair.
+    found, worse = _cast(cells, lambda some: pa.array(some, kind))
+    return found, [*bad, *worse]
 
 
 def decode_json(text: bytes, *, exact: bool = False) -> Any:
@@ -75,7 +78,12 @@ def decode_json(text: bytes, *, exact: bool = False) -> Any:
     Raises:
         ValueError: it is none.
     """
-    return json.loads(text, parse_float=Decimal) if exact else json.loads(text)
+    try:
+        return json.loads(text, parse_float=Decimal) if exact else json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except InvalidOperation:
+        raise ValueError("a number with an exponent beyond all decimals") from None
 
 
 def needs_exact(kind: pa.DataType) -> bool:
@@ -88,17 +96,17 @@ def needs_exact(kind: pa.DataType) -> bool:
 # Texts
 
 
-def _cast(cells: pa.Array, cast: Callable[[pa.Array], pa.Array]) -> tuple[pa.Array, list[int]]:
-    """Cast a whole array; where that fails, halve it until the bad cells stand alone."""
+def _cast(cells: _Cells, cast: Callable[[_Cells], pa.Array]) -> tuple[pa.Array, list[int]]:
+    """Cast all cells at once; where that fails, halve them until the bad ones stand alone."""
     try:
         return cast(cells), []
-    except pa.ArrowInvalid:
+    except (pa.ArrowInvalid, UnicodeEncodeError):
         if len(cells) == 1:
-            empty = cast(cells.slice(0, 0))
+            empty = cast(cells[:0])
             return pa.nulls(1, empty.type), [0]
     middle = len(cells) // 2
-    left, bad = _cast(cells.slice(0, middle), cast)
-    right, worse = _cast(cells.slice(middle), cast)
+    left, bad = _cast(cells[:middle], cast)
+    right, worse = _cast(cells[middle:], cast)
     return pa.concat_arrays([left, right]), [*bad, *(middle + index for index in worse)]
 
 

@@ -221,6 +221,57 @@ def test_json_numbers_dates_and_bytes_are_checked():
             )
 
 
+HOSTILE = [
+    r'"\ud83d"', "[" * 200_000, '{"a":' * 200_000, "[" * 900 + "]" * 900, "1e9999999999999999999", "-1e-9999999999999999999",
+    "1e400", "NaN", "-Infinity", "1" * 5000, "1." + "1" * 5000, "99999999999", '"0001-01-01T00:00:00+14:00"',
+    '"9999-12-31T23:59:59-14:00"', '"+99999-01-01"', '"2026-02-30"', r'"\u0000"', '""', "null", "{}", "",
+]  # fmt: skip
+WRAPS = ["{}", "[{}]", '{{"a": {}}}', '{{"b": {}}}', "{{{}: 1}}", '{{"a": [{}]}}', '{{"x": {}}}']
+
+
+@pytest.mark.parametrize("form", ["json", "fields"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(kind for kind, *_ in TYPED.values()),
+        MapType(StringType(), ArrayType(DecimalType(10, 2))),
+        ArrayType(StringType()),
+    ],
+    ids=str,
+)
+def test_nothing_an_entry_says_stops_a_query(kind, form):
+    texts = [wrap.format(text) for text in HOSTILE for wrap in WRAPS]
+    if form == "json":
+        texts = [f'{{"v": {text}}}' for text in texts]
+    raw = [text.encode() for text in texts] + [b"\xff", b'"\xed\xa0\xbd"', b"\0"]
+    name = "value" if form == "fields" else "v"
+    columns = schema(**{"id": StringType(), name: kind, "_corrupt_record": StringType()})
+
+    def read(entries, mode):
+        options = ColumnOptions(parse_mode=mode, value_format=form)
+        return Columns(columns, options).batch("s", entries).select(["id", "_corrupt_record"]).to_pylist()
+
+    entries = [entry(f"{index}-0", "value", text) for index, text in enumerate(raw)]
+    rows = read(entries, "PERMISSIVE")
+    good = [row for row in rows if row["_corrupt_record"] is None]
+    assert read(entries, "DROPMALFORMED") == good
+    whole = {row["id"] for row in good}
+    for each, text in zip(entries, raw, strict=True):
+        if each[0].decode() in whole:
+            assert read([each], "FAILFAST") == [{"id": each[0].decode(), "_corrupt_record": None}], text[:80]
+        else:
+            with pytest.raises(MalformedEntryError):
+                read([each], "FAILFAST")
+
+
+def test_a_surrogate_spoils_only_its_own_row():
+    texts = ['{"name": "a"}', r'{"name": "\ud83d"}', '{"name": "b"}']
+    entries = [entry(f"{index}-0", "value", text) for index, text in enumerate(texts)]
+    rows = rows_of(entries, options={"valueFormat": "json"}, name=StringType(), _corrupt_record=StringType())
+    assert [row["name"] for row in rows] == ["a", None, "b"]
+    assert [row["_corrupt_record"] for row in rows] == [None, texts[1], None]
+
+
 def test_a_prefix_tells_our_columns_from_fields_of_the_same_names():
     entries = [entry("1-0", "id", "mine", "ts", "5")]
     columns = {"_id": StringType(), "id": StringType(), "ts": LongType()}
