@@ -115,7 +115,6 @@ class Publisher:
         self._options = options
         self._keep: Command = () if lasting else ("PX", options.staging_ttl_ms)
         self.marker = marker_of(options, query)
-        self._plan_key = f"{self.marker}:plan"
 
     def publish(self, batch: int, parts: Sequence[Chunk | Staged]) -> bool:
         """Publish a batch, unless that was done; False says it was.
@@ -142,7 +141,7 @@ class Publisher:
 
     def discard(self, parts: Iterable[Chunk | Staged]) -> None:
         """Remove the staged rows of a batch that failed, but for those which a begun publication needs."""
-        needed = {each.key for step in self._plan() for each in step}
+        needed = {each.key for step in self._plan(self.progress().batch) for each in step}
         self._forget([part for part in parts if isinstance(part, Staged) and part.key not in needed])
 
     def progress(self) -> Progress:
@@ -194,25 +193,26 @@ class Publisher:
         plan = json.dumps([[[each.key, each.rows] for each in step] for step in steps])
         self._at_once(
             [
-                ("SET", self._plan_key, plan, *self._keep),
+                ("SET", self._plan_key(batch), plan, *self._keep),
                 ("SET", self.marker, Progress(batch, 0, len(steps)).text(), *self._keep),
                 *[self._kept(each.key) for each in staged],
             ]
         )
 
     def _step(self, now: Progress) -> bool | None:
-        """Publish the next part of a batch that has begun."""
-        plan = self._plan()
-        if len(plan) != now.steps:
-            raise SinkError(
-                f"key {self._plan_key!r} is gone: what is left of batch {now.batch} cannot be found"
-            )
-        step = plan[now.published]
-        following = Progress(now.batch, now.published + 1, now.steps)
-        self._transaction(now, following, [self._fetched(each) for each in step], step)
-        if not following.complete:
+        """Publish the next part of a batch that has begun; None: look again, for more or for who overtook us."""
+        try:
+            step = self._planned(now)
+            chunks = [self._fetched(each) for each in step]
+        except SinkError:
+            if self.progress() == now:
+                raise
+            self._wire.call("UNWATCH")  # a driver that was quicker has published and removed them
             return None
-        self._wire.call("DEL", self._plan_key, repeatable=True)
+        following = Progress(now.batch, now.published + 1, now.steps)
+        if not self._transaction(now, following, chunks, step) or not following.complete:
+            return None
+        self._wire.call("DEL", self._plan_key(now.batch), repeatable=True)
         return True
 
     def _transaction(
@@ -226,7 +226,7 @@ class Publisher:
         # Kept for a while, should they be needed to undo this.
         done_with = [each.key for each in step]
         if step and following.complete:
-            done_with.append(self._plan_key)
+            done_with.append(self._plan_key(now.batch))
         after: list[Command] = [("PEXPIRE", key, self._options.staging_ttl_ms) for key in done_with]
         after.append(("SET", self.marker, following.text(), *self._keep))
         data = b"".join(chunk.data for chunk in chunks)
@@ -259,7 +259,8 @@ class Publisher:
             if isinstance(reply, bytes):
                 added.setdefault(words[1], []).append(reply)
         undo: list[Command] = [("XDEL", stream, *members) for stream, members in added.items()]
-        undo += [self._kept(key) for key in ([*(each.key for each in step), self._plan_key] if step else [])]
+        if step:
+            undo += [self._kept(key) for key in (*(each.key for each in step), self._plan_key(now.batch))]
         undo.append(("DEL", self.marker) if now.batch < 0 else ("SET", self.marker, now.text(), *self._keep))
         self._at_once(undo)
 
@@ -274,8 +275,20 @@ class Publisher:
         self._wire.call("WATCH", self.marker)
         return self.progress()
 
-    def _plan(self) -> list[list[Staged]]:
-        text = self._wire.call("GET", self._plan_key)
+    def _plan_key(self, batch: int) -> str:
+        # Of its own for each batch: a driver that wakes up late tidies up behind its batch, while another has a plan.
+        return f"{self.marker}:plan:{batch}"
+
+    def _planned(self, now: Progress) -> list[Staged]:
+        plan = self._plan(now.batch)
+        if len(plan) != now.steps:
+            raise SinkError(
+                f"key {self._plan_key(now.batch)!r} is gone: what is left of batch {now.batch} cannot be found"
+            )
+        return plan[now.published]
+
+    def _plan(self, batch: int) -> list[list[Staged]]:
+        text = self._wire.call("GET", self._plan_key(batch))
         return [[Staged(key, rows) for key, rows in step] for step in json.loads(text)] if text else []
 
     def _fetched(self, part: Chunk | Staged) -> Chunk:

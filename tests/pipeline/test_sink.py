@@ -21,8 +21,9 @@ from rillet.pipeline import sink
 from rillet.pipeline.options import OptionError
 from rillet.pipeline.sink import BatchWriter, StreamWriter
 from rillet.pipeline.sink_delivery import SinkError
+from rillet.pipeline.sink_publish import Publisher
 from rillet.pipeline.sink_rows import RowError
-from rillet.pipeline.wire import ConnectionLost
+from rillet.pipeline.wire import ConnectionLost, Wire
 
 numbers = itertools.count()
 
@@ -541,8 +542,6 @@ def test_after_crashes_anywhere_each_batch_is_there_once(running, monkeypatch, k
 
 def test_two_drivers_at_once_publish_once(server, monkeypatch):
     """Between a driver's look at the marker and its transaction another one publishes."""
-    from rillet.pipeline.sink_publish import Publisher
-
     with Scene(server) as scene:
         query = Query(scene, monkeypatch)
         mine, theirs = query.tasks(0, [rows(3)]), query.tasks(0, [rows(3)])
@@ -558,6 +557,47 @@ def test_two_drivers_at_once_publish_once(server, monkeypatch):
         monkeypatch.setattr(Publisher, "progress", progress)
         query.writer.commit(mine, 0)
         assert numbers_of(scene) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("then", ["batch 8 is done", "batch 9 has begun", "batch 9 is done"])
+def test_a_driver_that_pauses_anywhere_harms_no_later_batch(rillet_process, monkeypatch, then):
+    """A driver is held before each of its requests in turn, while another one goes on."""
+    pause = 0
+    while publish_with_a_pause(rillet_process, monkeypatch, pause, then):
+        pause += 1
+    assert pause > 5
+
+
+def publish_with_a_pause(server, monkeypatch, pause, then):
+    """Whether the slow driver had so many requests that it was held before that one."""
+    requests = itertools.count()
+    with Scene(server, chunkRows=1, inlineBytes=0) as scene:
+        query = Query(scene, monkeypatch)
+        mine, theirs, following = (
+            [part for message in query.tasks(batch, [{"n": [n]}, {"n": [n + 1]}]) for part in message.parts]
+            for batch, n in ((8, 80), (8, 80), (9, 90))
+        )
+        options = query.writer._options
+        with Wire(options.endpoint) as first, Wire(options.endpoint) as second:
+            slow, quick = (Publisher(wire, options, scene.query) for wire in (first, second))
+            send = first.exchange
+
+            def exchange(*given, **named):
+                if next(requests) == pause:
+                    quick.publish(8, theirs)
+                    if then == "batch 9 has begun":
+                        assert quick._try_to_publish(9, following) is None
+                    if then == "batch 9 is done":
+                        quick.publish(9, following)
+                return send(*given, **named)
+
+            first.exchange = exchange
+            slow.publish(8, mine)
+            quick.publish(9, following)
+        assert numbers_of(scene) == [80, 81, 90, 91]
+        [marker] = [key for key in scene.left() if scene.call("PTTL", key) < 0]
+        assert json.loads(scene.call("GET", marker)) == {"batch": 9}
+    return next(requests) > pause
 
 
 def test_a_row_without_fields_is_told_of(rillet_process):
