@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from contextlib import contextmanager
 
 import pytest
@@ -357,3 +358,25 @@ def test_keys_expire_a_few_at_a_time(server):
             server.run_inside(lambda: server.inside.slices.start(server.inside.active_expiry.step))
             del go_on
     assert server.aof()[-1][0] in {b"DEL", b"UNLINK", b"EXEC"}
+
+
+@pytest.mark.parametrize("owns_process", [False, True])
+def test_a_pel_is_old_before_it_is_big(server, owns_process, monkeypatch):
+    """Else a collection would go through all of its entries; where the process is another's the collector is, too."""
+    inside = server.inside
+    monkeypatch.setattr(inside, "handles_signals", owns_process)
+
+    def look() -> bool:
+        pel = inside.keyspace.databases[0].entries[b"s"].groups[b"g"].pel
+        inside._cron()
+        return any(each is pel for young in (0, 1) for each in gc.get_objects(generation=young))
+
+    gc.disable()
+    try:
+        with server.wire() as wire:
+            wire.call("XADD", "s", "*", "f", "v")
+            wire.call("XGROUP", "CREATE", "s", "g", "0")
+            wire.call("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+        assert server.run_inside(look) is not owns_process
+    finally:
+        gc.enable()
