@@ -247,13 +247,21 @@ class Publisher:
             _raise_first(results[: first - 1])
             _raise_first(results[first - 1 + whole.rows :])
         except (SinkError, ServerError):
-            self._undo(now, whole, written, step)
+            self._undo(now, following, whole, written, step)
             raise
         self._forget(step)
         return True
 
-    def _undo(self, now: Progress, whole: Chunk, written: Sequence[Any], step: Sequence[Staged]) -> None:
-        """Take back what a transaction did that failed in part: its entries, and what the marker says."""
+    def _undo(
+        self, now: Progress, following: Progress, whole: Chunk, written: Sequence[Any], step: Sequence[Staged]
+    ) -> None:
+        """Take back what a transaction did that failed in part: its entries, and what the marker says.
+
+        Not where another driver has gone on from there: it would publish again what it has published.
+        """
+        if self._watch() != following:
+            self._wire.call("UNWATCH")
+            return
         added: dict[bytes, list[bytes]] = {}
         for words, reply in zip(whole.commands(), written, strict=True):
             if isinstance(reply, bytes):

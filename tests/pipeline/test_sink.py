@@ -364,10 +364,13 @@ def test_overwriting_has_its_limits(rillet_process, given, told):
 class Query:
     """A streaming query that writes; its batches come from outside."""
 
-    def __init__(self, scene: Scene, monkeypatch: pytest.MonkeyPatch, *, overwrite: bool = False) -> None:
+    def __init__(
+        self, scene: Scene, monkeypatch: pytest.MonkeyPatch, *, overwrite: bool = False, **more: pa.DataType
+    ) -> None:
         self.scene = scene
         self.batch = 0
-        self.writer = StreamWriter(from_arrow_schema(pa.schema({"n": pa.int64()})), scene.options, overwrite)
+        self.schema = pa.schema({"n": pa.int64()} | more)
+        self.writer = StreamWriter(from_arrow_schema(self.schema), scene.options, overwrite)
         self.told = {"sql.streaming.queryId": scene.query}
         context = SimpleNamespace(getLocalProperty=self.property, partitionId=lambda: 0)
         monkeypatch.setattr(sink, "TaskContext", SimpleNamespace(get=lambda: context))
@@ -377,9 +380,8 @@ class Query:
 
     def tasks(self, batch: int, tables: list[dict[str, Any]]) -> list[Any]:
         self.batch = batch
-        schema = pa.schema({"n": pa.int64()})
         return [
-            self.writer.write(iter(pa.table(each, schema=schema).to_batches(max_chunksize=3)))
+            self.writer.write(iter(pa.table(each, schema=self.schema).to_batches(max_chunksize=3)))
             for each in tables
         ]
 
@@ -557,6 +559,26 @@ def test_two_drivers_at_once_publish_once(server, monkeypatch):
         monkeypatch.setattr(Publisher, "progress", progress)
         query.writer.commit(mine, 0)
         assert numbers_of(scene) == [0, 1, 2]
+
+
+def test_what_failed_in_part_is_left_alone_once_another_driver_went_on(rillet_process, monkeypatch):
+    with Scene(rillet_process, stream=None) as scene:
+        query = Query(scene, monkeypatch, stream=pa.string())
+        good, bad = scene.stream, f"{scene.stream}-b"
+        scene.call("SET", bad, "x")
+        mine = query.tasks(0, [{"stream": [good, bad], "n": [1, 2]}])
+        theirs = query.tasks(1, [{"stream": [good], "n": [3]}])
+        undo = Publisher._undo
+
+        def undo_late(self, *given):
+            query.writer.commit(theirs, 1)
+            undo(self, *given)
+
+        monkeypatch.setattr(Publisher, "_undo", undo_late)
+        with pytest.raises(SinkError, match="1 of 2 XADD failed"):
+            query.writer.commit(mine, 0)
+        query.writer.commit(theirs, 1)
+        assert numbers_of(scene) == [1, 3]
 
 
 @pytest.mark.parametrize("then", ["batch 8 is done", "batch 9 has begun", "batch 9 is done"])
