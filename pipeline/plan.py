@@ -75,10 +75,7 @@ def share_rows(limit: int, backlogs: dict[str, int]) -> dict[str, int]:
     shares = {name: max(1, limit * rows // total) for name, rows in waiting.items()}
     left = limit - sum(shares.values())
     for name in sorted(waiting, key=waiting.__getitem__, reverse=True):
-        if left > 0:
-            shares[name] += left
-            break
-        taken = min(shares[name] - 1, -left)
-        shares[name] -= taken
-        left += taken
+        more = min(left, waiting[name] - shares[name]) if left > 0 else max(left, 1 - shares[name])
+        shares[name] += more
+        left -= more
     return shares

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rillet.pipeline import ids
@@ -52,6 +52,7 @@ def test_tasks_are_as_many_as_asked_for_or_as_rows_need():
 
 
 @given(st.integers(1, 1000), st.dictionaries(st.text(max_size=3), st.integers(-1, 500), max_size=8))
+@example(401, {"a": 2, "b": 2, "c": 398})
 def test_shares_never_exceed_the_limit_nor_a_backlog(limit, backlogs):
     shares = share_rows(limit, backlogs)
     waiting = {name: rows for name, rows in backlogs.items() if rows > 0}
