@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .cells import decode_json, needs_exact, parse_json, parse_texts, text_array
+from .names import shown
 from .options import OptionError, Options
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class Columns:
         for column, name in self._metadata.items():
             kind = self._schema.field(column).type
             if name == "stream":
-                columns[column] = pa.repeat(pa.scalar(_shown(stream), kind), len(words))
+                columns[column] = pa.repeat(pa.scalar(shown(stream), kind), len(words))
             elif name == "id":
                 columns[column] = pa.array(words, kind)
             elif name == "id_key":
@@ -251,10 +252,6 @@ def _check_type(column: pa.Field, kind: pa.DataType, *, is_fields: bool = False)
             f"column {column.name!r} is {wanted}, not {column.type}; if a field of your entries has that name, "
             "set 'metadataPrefix' to tell them apart"
         )
-
-
-def _shown(stream: str) -> str:
-    return stream.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _numbers(words: list[bytes]) -> pa.Array:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from . import ids
-from .snapshot import key_of
+from .names import key_of, name_of
 from .wire import ServerError, checked
 
 if TYPE_CHECKING:
@@ -58,9 +58,8 @@ class DeadLetter:
             raise ValueError("not a dead letter: it does not begin with rillet.stream, rillet.id, ...")
         key, *told = words[1:width:2]
         stream_id, group, consumer, deliveries, reason = (word.decode(errors="replace") for word in told)
-        stream = key.decode(errors="surrogateescape")  # it must lead back there
         return cls(
-            stream, ids.parse(stream_id), group, consumer, int(deliveries), reason, tuple(words[width:])
+            name_of(key), ids.parse(stream_id), group, consumer, int(deliveries), reason, tuple(words[width:])
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from . import ids
 from .dead_letters import bury
 from .group_plan import Piece, claims_of
-from .snapshot import key_of
+from .names import key_of
 from .wire import ServerError
 
 if TYPE_CHECKING:

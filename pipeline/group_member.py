@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from . import ids
 from .group_plan import Piece, Run
-from .snapshot import key_of
+from .names import key_of
 from .wire import ServerError, checked
 
 if TYPE_CHECKING:

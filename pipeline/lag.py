@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from . import ids
+from .names import shown
 from .offsets import VERSION
-from .snapshot import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -104,12 +104,12 @@ def read_sources(sources: Iterable[Mapping[str, Any]]) -> tuple[StreamLag, ...]:
         end, latest = _tree(source.get("endOffset")), _tree(source.get("latestOffset"))
         if latest.get("mode") == "group":
             found += [
-                StreamLag(_shown(name), told.get("lag"), _seconds_behind(told), pending=told.get("pending"))
+                StreamLag(shown(name), told.get("lag"), _seconds_behind(told), pending=told.get("pending"))
                 for name, told in sorted(latest.get("streams", {}).items())
             ]
         elif latest.get("v") == VERSION and "streams" in end and "streams" in latest:
             found += [
-                _range_lag(_shown(name), at, latest["streams"].get(name))
+                _range_lag(shown(name), at, latest["streams"].get(name))
                 for name, at in sorted(end["streams"].items())
             ]
     return tuple(found)
@@ -202,11 +202,6 @@ def _tree(offset: Any) -> dict[str, Any]:
     """An offset of a report: JSON text in Spark classic."""
     found = json.loads(offset) if isinstance(offset, str) and offset.startswith("{") else offset
     return found if isinstance(found, dict) else {}
-
-
-def _shown(stream: str) -> str:
-    """A name that logs and scrapers can take, whatever its bytes are."""
-    return key_of(stream).decode(errors="backslashreplace")
 
 
 def _escaped(label: str) -> str:

@@ -12,7 +12,8 @@ from pyspark.sql.datasource import InputPartition
 
 from . import ids
 from .columns import Columns
-from .snapshot import DataLossError, Snapshot, key_of, read, take
+from .names import key_of
+from .snapshot import DataLossError, Snapshot, read, take
 from .wire import Wire
 
 if TYPE_CHECKING:

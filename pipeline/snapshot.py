@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import ids
+from .names import key_of
 from .wire import ServerError
 
 if TYPE_CHECKING:
@@ -85,11 +86,6 @@ def read(reply: list[Any]) -> Snapshot:
         added=told.get(b"entries-added"),
         max_deleted=None if deleted is None else ids.parse(deleted),
     )
-
-
-def key_of(name: str) -> bytes:
-    """The key of a stream's name; bytes that are no UTF-8 survive as surrogates."""
-    return name.encode("utf-8", "surrogateescape")
 
 
 def entries_gone(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from . import ids
 from .columns import COLUMN_OPTIONS, ColumnOptions
+from .names import key_of, name_of
 from .options import ENDPOINT_NAMES, Endpoint, OptionError, Options
-from .snapshot import key_of
 
 if TYPE_CHECKING:
     from .wire import Wire
@@ -143,7 +143,7 @@ def scan(wire: Wire, pattern: str) -> list[str]:
         cursor, keys = wire.call(
             "SCAN", cursor, "MATCH", key_of(pattern), "COUNT", _SCAN_COUNT, "TYPE", "stream"
         )
-        found.update(key.decode("utf-8", "surrogateescape") for key in keys)
+        found.update(map(name_of, keys))
         if cursor == b"0":
             return sorted(found)
 

@@ -21,12 +21,13 @@ from pyspark.sql.streaming.datasource import (
 
 from . import ids, offsets, snapshot
 from .batch_read import resolve
+from .names import key_of
 from .offsets import Position
 from .plan import share_rows
 from .prompt import Prompt
 from .range_plan import range_partitions, rows_between
 from .range_task import LOG, RangePartition, read_range, report_loss
-from .snapshot import RecreatedError, Snapshot, entries_gone, key_of
+from .snapshot import RecreatedError, Snapshot, entries_gone
 from .wire import Wire
 
 if TYPE_CHECKING:

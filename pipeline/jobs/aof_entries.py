@@ -21,7 +21,7 @@ from ..ledger.folder import read_folder
 from ..ledger.parse import open_path
 from ..ledger.scan import START, Walk
 from ..ledger.text import name_text
-from ..snapshot import key_of
+from ..names import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

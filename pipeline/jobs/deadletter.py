@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from .. import ids
 from ..dead_letters import DeadLetter
 from ..moments import show_moment
-from ..snapshot import key_of
+from ..names import key_of, shown
 from ..wire import Wire, WireError, checked
 
 if TYPE_CHECKING:
@@ -163,18 +163,14 @@ def _counted(letters: Iterator[Letter]) -> Iterator[str]:
     if not counts:
         yield "no letters"
     for (stream, group, reason), count in counts.most_common():
-        yield f"{count:>8,}  {_name(stream)} > {group}: {reason}"
+        yield f"{count:>8,}  {shown(stream)} > {group}: {reason}"
 
 
 def _shown(letters: Iterator[Letter]) -> Iterator[str]:
     for letter_id, dead in letters:
         when = show_moment(ids.split(letter_id)[0])
-        yield f"{ids.text(letter_id)}  {when}  {_name(dead.stream)} {ids.text(dead.stream_id)}"
+        yield f"{ids.text(letter_id)}  {when}  {shown(dead.stream)} {ids.text(dead.stream_id)}"
         yield f"    {dead.group}, {dead.consumer}: {dead.reason}"
         pairs = zip(dead.fields[::2], dead.fields[1::2], strict=False)
         for name, value in pairs:
             yield f"    {name.decode(errors='backslashreplace')} = {value.decode(errors='backslashreplace')}"
-
-
-def _name(stream: str) -> str:
-    return key_of(stream).decode(errors="backslashreplace")

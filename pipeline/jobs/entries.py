@@ -6,7 +6,7 @@ import heapq
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import ids
-from ..snapshot import key_of
+from ..names import shown
 from .aof_entries import Entry, aof_entries
 from .batches import JobError
 
@@ -52,9 +52,9 @@ def _parquet_entries(source: Path, stream: str, first: int, last: int) -> Iterat
             f"{source} has no column {', '.join(sorted(missing))}: only what ingest wrote without --schema can be replayed"
         )
     low, high = ids.key(first), ids.key(last)
-    # As the source writes a name that is no UTF-8.
-    name = key_of(stream).decode(errors="backslashreplace")
-    wanted = (ds.field("stream") == name) & (ds.field("id_key") >= low) & (ds.field("id_key") <= high)
+    wanted = (
+        (ds.field("stream") == shown(stream)) & (ds.field("id_key") >= low) & (ds.field("id_key") <= high)
+    )
     waiting = sorted(
         (_least(fragment), number, fragment) for number, fragment in enumerate(dataset.get_fragments())
     )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from .. import ids
 from ..ledger.errors import LedgerError
 from ..moments import read_moment
-from ..snapshot import key_of
+from ..names import key_of, shown
 from ..wire import Wire, WireError, checked
 from .batches import JobError, local_folder
 from .entries import read_entries
@@ -73,7 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
             entries = at_rate(entries, arguments.rate)
         elif arguments.speed is not None:
             entries = at_speed(entries, arguments.speed)
-        target = key_of(arguments.to or arguments.stream)
+        name = arguments.to or arguments.stream
+        target = key_of(name)
         with Wire(Endpoint.of(Options(endpoint_options(arguments)))) as wire:
             chunked = chunks(entries)
             if arguments.ids == "keep":
@@ -85,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stderr.write(f"rillet pipeline replay: {error}\n")
         return 1
     there = f"; {old:,} were there already" if old else ""
-    sys.stdout.write(f"{sent:,} entries went into {target.decode(errors='backslashreplace')}{there}\n")
+    sys.stdout.write(f"{sent:,} entries went into {shown(name)}{there}\n")
     return 0
 
 
