@@ -118,7 +118,7 @@ class RangeStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailable
             if goal.id > at.id:
                 ready[name] = at, goal
                 known = None if goal.added is None or at.added is None else goal.added - at.added
-                backlogs[name] = now.length if known is None else known
+                backlogs[name] = max(now.length, 1) if known is None else known
         self._before = {
             name: (positions[name], now)
             for name, now in snapshots.items()
@@ -234,13 +234,10 @@ class RangeStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailable
             return at
         if target.last >= now.last:
             return at.moved(now.last, now.added)
-        end = max(target.last, at.id)
         # Where entries behind the target are gone, its count says nothing of those before it.
         whole = now.max_deleted is not None and now.max_deleted <= target.last
         whole = whole and now.first is not None and now.first <= target.last
-        if whole or at.added is None:
-            return at.moved(end, target.added)
-        return at.moved(end, at.added + self._count(name, at.id, end))
+        return at.moved(max(target.last, at.id), target.added if whole else None)
 
     def _should_wait(self, rows: int) -> bool:
         options = self._options
@@ -253,19 +250,22 @@ class RangeStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailable
         options = self._options
         max_rows = options.max_rows if limited else None
         known = None if goal.added is None or at.added is None else goal.added - at.added
-        if self._bytes_left is None and (max_rows is None or (known is not None and known <= rows)):
+        is_uncounted = goal.added is None and at.added is not None
+        is_near = not is_uncounted if max_rows is None else known is not None and known <= rows
+        if self._bytes_left is None and is_near:
             return goal
         if rows == 0 or (self._bytes_left is not None and self._bytes_left <= 0):
             return at
         steps = self._walk(name, at.id, goal.id, rows if max_rows is not None else None)
         read = sum(count for _, count in steps)
+        passed = None if at.added is None else at.added + read
         self._steps[name, at.id, steps[-1][0] if steps else goal.id] = steps
         if not steps or steps[-1][0] == goal.id:
             missing = 0 if known is None else known - read
             if missing > 0:  # they went between the snapshot and the walk
                 report_loss(_gone_text(missing, name, at), fail=options.fail_on_data_loss)
-            return goal.moved(goal.id, goal.added, gone=max(missing, 0))
-        return at.moved(steps[-1][0], None if at.added is None else at.added + read)
+            return goal.moved(goal.id, passed if is_uncounted else goal.added, gone=max(missing, 0))
+        return at.moved(steps[-1][0], passed)
 
     def _walk(self, name: str, after: int, upto: int, rows: int | None) -> Steps:
         """Go over entries until so many rows or the bytes left are reached; ends with ``upto`` if there are no more."""
