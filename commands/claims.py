@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError, shown
 from ..storage import stream_id
+from ..storage.chunk import texts_in
 from ..storage.group import MAX_COUNT
+from ..storage.pages import blocks_of, one_by_one, texts_of
 from ..storage.stream import Stream
 from .arguments import INT64_MAX, parse_integer
 from .group_effects import ClaimRecords, new_consumer, no_such_group, propagate_position
@@ -20,11 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from ..storage.blocks import Block, Consumer
+    from ..storage.chunk import Piece
     from ..storage.group import Group
+    from ..storage.pages import Places
     from .client import Client
 
 _SCAN_FACTOR: Final = 10  # XAUTOCLAIM looks at COUNT times so many entries
 _SCAN_COUNT: Final = 100
+_OPTION_WORDS: Final = 10  # as many as the options of an XCLAIM are, each once
 
 
 class ClaimOptions:
@@ -108,19 +113,9 @@ def xclaim(client: Client, args: list[bytes]) -> bytes:
     min_idle = parse_integer(args[4], b"ERR Invalid min-idle-time argument for XCLAIM")
     keyspace = client.server.keyspace
     now = keyspace.now
-    pel = group.pel
-    # What is in the PEL is an ID and needs no parsing.
-    at = len(args)
-    if not all(map(pel.__contains__, args[5:])):
-        at = 5
-        for word in args[5:]:
-            if word not in pel:
-                try:
-                    stream_id.parse(word)
-                except stream_id.InvalidID:
-                    break
-            at += 1
-    ids = args[5:at]
+    run = _neighbours(stream, args)
+    numbers = [] if run is not None else _ids(args)
+    at = 5 + (len(numbers) if run is None else len(run.texts))
     options = _claim_options(args, at, now)
 
     moved = options.last_id > group.last_id
@@ -136,9 +131,11 @@ def xclaim(client: Client, args: list[bytes]) -> bytes:
 
     claim = Claim(stream, group, consumer, options, records)
     latest = now - min_idle if min_idle > 0 else INT64_MAX
-    reply = claim.neighbours(ids, latest) if ids else None
+    reply = None if run is None else claim.neighbours(run, latest)
     if reply is None:
-        reply = replies.array(claim.each(ids, latest))
+        words = args[5:at]
+        numbers = numbers or list(map(stream_id.parse, words))
+        reply = replies.array(claim.each(words, numbers, latest))
     if claim.claimed:
         consumer.active_ms = now
     changed = claim.claimed + claim.dropped
@@ -148,6 +145,47 @@ def xclaim(client: Client, args: list[bytes]) -> bytes:
             propagate_position(client, args[1], args[2], group)
     keyspace.dirty += changed
     return reply
+
+
+class Run(NamedTuple):
+    """Entries next to each other in the stream: where they stand, their ids, and they themselves, encoded."""
+
+    pieces: list[Piece]
+    texts: list[bytes]
+    entries: bytes
+
+
+def _neighbours(stream: Stream, args: list[bytes]) -> Run | None:
+    """The entries that an XCLAIM names, if it names neighbours; such words need no other proof of being ids."""
+    end = len(args)
+    if b"-" not in args[-1] or (end > 6 and b"-" not in args[-2]):
+        # Options begin with letters.
+        end = next((at for at in range(max(6, end - _OPTION_WORDS), end) if args[at][:1].isalpha()), end)
+    if end < 7:
+        return None  # one has no neighbours
+    try:
+        first, second = stream_id.parse(args[5]), stream_id.parse(args[6])
+    except stream_id.InvalidID:
+        return None
+    pieces, entries, _ = stream.take_after(first - 1, end - 5)
+    if not pieces:
+        return None
+    chunk, start, stop = pieces[0]
+    if stop - start > 1 and chunk.id_at(start + 1) != second:
+        return None
+    texts = texts_in(pieces, entries)
+    return Run(pieces, texts, entries) if texts == args[5:end] else None
+
+
+def _ids(args: list[bytes]) -> list[int]:
+    """The ids that an XCLAIM names: what follows the first five words, up to one that is no id."""
+    numbers: list[int] = []
+    for word in args[5:]:
+        try:
+            numbers.append(stream_id.parse(word))
+        except stream_id.InvalidID:
+            break
+    return numbers
 
 
 class Claim:
@@ -176,94 +214,89 @@ class Claim:
         self.claimed = 0
         self.dropped = 0
 
-    def neighbours(self, ids: list[bytes], latest: int) -> bytes | None:
-        """Claim ids that follow each other in the stream, all pending and all delivered by ``latest``, at one blow.
+    def neighbours(self, run: Run, latest: int) -> bytes | None:
+        """Claim neighbours in the stream, all pending and all delivered by ``latest``, at one blow.
 
         Answers the whole reply, or None (and has done nothing) if they are not all of that.
         """
-        pel = self.group.pel
-        first = pel.get(ids[0])
-        if first is None or first.ms > latest:
+        places = self.group.pel.match(run.pieces)
+        if places is None:
             return None
-        texts, entries, _ = self.stream.take_after(stream_id.parse(ids[0]) - 1, len(ids))
-        if texts != ids:
+        blocks = blocks_of(places)
+        if blocks.count(blocks[0]) < len(blocks):
+            if any(block.ms > latest for block in set(blocks)):
+                return None
+        elif blocks[0].ms > latest:
             return None
-        blocks = [first]
-        if len(ids) > 1:
-            found = list(map(pel.get, ids))
-            if found.count(first) == len(found):
-                blocks *= len(found)
-            else:
-                for block in set(found):
-                    if block is None or block.ms > latest:
-                        return None
-                blocks = cast("list[Block]", found)
         if self.records is not None:
-            self.tell(texts, blocks)
-        self.move(texts, blocks)
+            self.tell(run.texts, blocks)
+        self.move(places, blocks)
         if self.options.just_id:
-            return replies.bulk_array(ids)
-        return replies.array_header(len(ids)) + entries
+            return replies.bulk_array(run.texts)
+        return replies.array_header(len(blocks)) + run.entries
 
-    def each(self, ids: list[bytes], latest: int) -> list[bytes]:
-        """Claim what can be claimed of any ids; answers the items of the reply."""
-        numbers = [stream_id.parse(word) for word in ids]
+    def each(self, words: list[bytes], numbers: list[int], latest: int) -> list[bytes]:
+        """Claim what can be claimed of any ids, given as they were spelled and read; answers the items of the reply."""
         if len(set(numbers)) < len(numbers):
             # The second time an id is named it must find what the first time did.
-            return [item for word in ids for item in self.each([word], latest)]
-        pel, stream, options, records = self.group.pel, self.stream, self.options, self.records
+            pairs = zip(words, numbers, strict=True)
+            return [item for word, number in pairs for item in self.each([word], [number], latest)]
+        stream, options, records = self.stream, self.options, self.records
+        find = self.group.pel.place
         items: list[bytes] = []
-        texts: list[bytes] = []
+        claimed: list[int] = []
+        places: Places = []
         counts: list[int] = []
-        gone: list[bytes] = []
-        forced = False
-        for word, number in zip(ids, numbers, strict=True):
-            text = word
-            block = pel.get(word)
-            if block is None:
-                text = stream_id.encode(number)
-                block = pel.get(text)
-                if block is None and not options.force:
+        gone: list[int] = []
+        for word, number in zip(words, numbers, strict=True):
+            place = find(number)
+            if place is None:
+                if not options.force:
                     continue
-            entry = stream.entry(number)
+                block = None
+                entry = stream.entry(number)
+            else:
+                page, at = place
+                block = page.blocks[at]
+                entry = stream.entry(number, page.ms, at)
             if entry is None:
                 if block is not None:
-                    gone.append(text)
+                    gone.append(number)
                     if records is not None:
                         records.add_dropped(word, block)
                 continue
             if block is None:
                 # A forced entry begins as delivered once; to claim it is the second time.
                 count = options.next_count(1)
-                forced = True
             elif block.ms > latest:
                 continue
             else:
                 count = options.next_count(block.count)
-            texts.append(text)
+            claimed.append(number)
+            if place is not None:
+                places.append((page, (at,)))
             counts.append(count)
-            items.append(replies.bulk(text) if options.just_id else entry)
+            items.append(replies.bulk(stream_id.encode(number)) if options.just_id else entry)
             if records is not None:
                 records.add((word,), self.consumer.name, options.ms, count)
-        self.dropped += self.group.acknowledge(gone)
-        self.claimed += len(texts)
-        if forced:
-            self.group.assign_each(self.consumer, texts, options.ms, counts)
+        self.claimed += len(claimed)
+        if len(places) < len(claimed):
+            self.group.assign_each(self.consumer, claimed, options.ms, counts)
         else:
-            self.group.reassign_each(self.consumer, texts, options.ms, counts)
+            self.group.reassign_each(self.consumer, places, options.ms, counts)
+        if gone:
+            self.dropped += self.group.acknowledge(gone)
         return items
 
-    def move(self, texts: list[bytes], blocks: list[Block]) -> None:
-        """Give distinct pending entries to the consumer; ``blocks`` says where each of them is."""
-        if not texts:
-            return
+    def move(self, places: Places, blocks: list[Block]) -> None:
+        """Give pending entries to the consumer; ``blocks`` says to which block each of them belongs."""
         options, consumer, group = self.options, self.consumer, self.group
-        self.claimed += len(texts)
+        self.claimed += len(blocks)
         if blocks.count(blocks[0]) == len(blocks):
-            group.reassign(consumer, texts, options.ms, options.next_count(blocks[0].count))
+            group.reassign(consumer, places, options.ms, options.next_count(blocks[0].count))
             return
         group.reassign_each(
-            consumer, texts, options.ms, [options.next_count(block.count) for block in blocks]
+            consumer, places, options.ms, [options.next_count(block.count) for block in blocks]
         )
 
     def tell(self, texts: list[bytes], blocks: list[Block], gone: Collection[bytes] = ()) -> None:
@@ -279,15 +312,18 @@ class Claim:
             else:
                 records.add((text,), name, options.ms, options.next_count(block.count))
 
-    def walk(self, found: list[bytes], gone: list[bytes]) -> None:
-        """Claim and drop what a walk in ID order met; both lists are ascending."""
-        pel = self.group.pel
+    def walk(self, window: Window) -> None:
+        """Claim and drop what a walk in ID order met."""
+        blocks = blocks_of(window.found)
         if self.records is not None:
-            met = sorted(found + gone, key=stream_id.parse) if gone else found
-            if met:
-                self.tell(met, [pel[text] for text in met], set(gone))
-        self.dropped += self.group.acknowledge(gone)
-        self.move(found, [pel[text] for text in found])
+            if window.gone:
+                self.tell(texts_of(window.met), blocks_of(window.met), set(window.gone))
+            elif blocks:
+                self.tell(window.ids(), blocks)
+        if blocks:
+            self.move(window.found, blocks)
+        if window.gone:
+            self.dropped += self.group.acknowledge(map(stream_id.parse, window.gone))
 
 
 # XAUTOCLAIM key group consumer min-idle-time start [COUNT count] [JUSTID]
@@ -336,76 +372,118 @@ def xautoclaim(client: Client, args: list[bytes]) -> bytes:
         consumer = new_consumer(client, args[1], group, args[3])
     consumer.seen_ms = now
     latest = now - min_idle if min_idle > 0 else INT64_MAX
-    found, gone, entries, cursor = _scan(stream, group, start, count, latest)
+    window = _whole_window(stream, group, start, count, latest) or _scan(stream, group, start, count, latest)
+    number, gone = len(window), window.gone
     records = None
-    if client.server.propagation.active and (found or gone):
+    if client.server.propagation.active and (number or gone):
         records = ClaimRecords(client, args[1], args[2], group.last_id)
-    Claim(stream, group, consumer, options, records).walk(found, gone)
-    if found:
+    Claim(stream, group, consumer, options, records).walk(window)
+    if number:
         consumer.active_ms = now
-    client.server.keyspace.dirty += len(found) + len(gone)
+    client.server.keyspace.dirty += number + len(gone)
     if options.just_id:
-        entries = b"".join([b"$%d\r\n%b\r\n" % (len(text), text) for text in found])
-    elif entries is None:
-        entries = _entries(stream, found)
+        entries = b"".join([b"$%d\r\n%b\r\n" % (len(text), text) for text in window.ids()])
+    elif window.entries is None:
+        entries = _entries(stream, window.found)
+    else:
+        entries = window.entries
     return b"*3\r\n$%d\r\n%b\r\n%b%b%b" % (
-        len(cursor),
-        cursor,
-        replies.array_header(len(found)),
+        len(window.cursor),
+        window.cursor,
+        replies.array_header(number),
         entries,
         replies.bulk_array(gone) if gone else replies.EMPTY_ARRAY,
     )
 
 
-def _scan(
-    stream: Stream, group: Group, start: int, count: int, latest: int
-) -> tuple[list[bytes], list[bytes], bytes | None, bytes]:
-    """Look at up to COUNT * 10 entries from ``start``, until COUNT of them are claimable or gone.
+class Window:
+    """What XAUTOCLAIM meets on its walk.
 
-    Answers the claimable, the gone, the claimable entries encoded (None: not at hand), and the first id that was
-    not looked at.
+    Attributes:
+        found: what is claimable.
+        gone: the ids of what is no longer in the stream.
+        met: both.
+        entries: the claimable entries encoded, None if they are not at hand.
+        cursor: the first id that was not looked at, 0-0 if there is none.
     """
-    pel = group.pel
-    found: list[bytes] = []
-    gone: list[bytes] = []
+
+    __slots__ = ("cursor", "entries", "found", "gone", "met")
+
+    def __init__(self) -> None:
+        self.found: Places = []
+        self.gone: list[bytes] = []
+        self.met: Places = []
+        self.entries: bytes | None = None
+        self.cursor = b"0-0"
+
+    def __len__(self) -> int:
+        return sum([len(positions) for _, positions in self.found])
+
+    def ids(self) -> list[bytes]:
+        """The ids of what is claimable."""
+        return texts_of(self.found)
+
+
+def _whole_window(stream: Stream, group: Group, start: int, count: int, latest: int) -> Window | None:
+    """As ``_scan``, if nothing that it would meet is gone or too young and all are neighbours; else None."""
+    places = group.pending(start, count=count)
+    if not places:
+        return None
+    blocks = blocks_of(places)
+    page, positions = places[0]
+    pieces, entries, last = stream.take_after(page.number(positions[0]) - 1, len(blocks))
+    if group.pel.match(pieces) != places or any(block.ms > latest for block in set(blocks)):
+        return None
+    window = Window()
+    window.found, window.entries = places, entries
+    window.cursor = next(iter(texts_of(group.pending(last + 1, count=1))), b"0-0")
+    return window
+
+
+def _scan(stream: Stream, group: Group, start: int, count: int, latest: int) -> Window:
+    """Look at up to COUNT * 10 entries from ``start``, until COUNT of them are claimable or gone."""
+    window = Window()
     budget = count * _SCAN_FACTOR
     step = count
     while True:
-        window = group.pending_ids(start, count=step + 1)
-        following = window.pop() if len(window) > step else None
-        missing, entries = _missing(stream, window)
-        for at, text in enumerate(window, 1):
+        places = one_by_one(group.pending(start, count=step + 1))
+        texts = texts_of(places)
+        following = texts.pop() if len(texts) > step else None
+        missing = _missing(stream, texts)
+        for at, (text, place) in enumerate(zip(texts, places, strict=False), 1):
             if text in missing:
-                gone.append(text)
-            elif pel[text].ms <= latest:
-                found.append(text)
+                window.gone.append(text)
+            elif blocks_of([place])[0].ms <= latest:
+                window.found.append(place)
             else:
                 continue
-            count -= 1
-            if not count:
-                following = window[at] if at < len(window) else following
-                return found, gone, entries if found == window else None, following or b"0-0"
+            window.met.append(place)
+            if len(window.met) == count:
+                window.cursor = (texts[at] if at < len(texts) else following) or b"0-0"
+                return window
         budget -= step
         if following is None or not budget:
-            return found, gone, entries if found == window else None, following or b"0-0"
+            window.cursor = following or b"0-0"
+            return window
         start = stream_id.parse(following)
         step = min(step * 4, budget)
 
 
-def _missing(stream: Stream, ids: list[bytes]) -> tuple[Collection[bytes], bytes | None]:
-    """Which of these ids, ascending, are no longer in the stream; and their entries if that was easily told."""
+def _missing(stream: Stream, ids: list[bytes]) -> Collection[bytes]:
+    """Which of these ids, ascending, are no longer in the stream."""
     if not ids:
-        return (), b""
-    texts, entries, reached = stream.take_after(stream_id.parse(ids[0]) - 1, len(ids))
+        return ()
+    pieces, entries, reached = stream.take_after(stream_id.parse(ids[0]) - 1, len(ids))
+    texts = texts_in(pieces, entries)
     if texts == ids:
-        return (), entries
+        return ()
     missing = set(ids).difference(texts)
     if reached < stream_id.parse(ids[-1]):
         missing = {text for text in missing if not stream.contains(stream_id.parse(text))}
-    return missing, None
+    return missing
 
 
-def _entries(stream: Stream, ids: list[bytes]) -> bytes:
-    """The encoded entries of these ids, all in the stream, one after the other."""
-    found = [stream.entry(stream_id.parse(text)) for text in ids]
+def _entries(stream: Stream, places: Places) -> bytes:
+    """These entries, all in the stream, encoded one after the other."""
+    found = [stream.entry(page.number(at), page.ms, at) for page, positions in places for at in positions]
     return b"".join([entry for entry in found if entry is not None])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
 from ..protocol.errors import ReplyError, shown, wrong_subcommand_arguments
-from ..storage import events, stream_id
+from ..storage import events
 from ..storage.group import Group
 from ..storage.stream import Stream
 from .arguments import parse_integer
@@ -295,14 +295,7 @@ def xack(client: Client, args: list[bytes]) -> bytes:
     if type(group) is not Group:
         settle_group(client, group)
     ids = args[3:]
-    # What is in the PEL is a canonical ID and needs no parsing.
-    if group.acknowledge_all(ids):
-        acknowledged = len(ids)
-    else:
-        pel = group.pel
-        acknowledged = group.acknowledge(
-            [word if word in pel else stream_id.encode(parse_id(word)) for word in ids]
-        )
+    acknowledged = len(ids) if group.acknowledge_all(ids) else group.acknowledge(list(map(parse_id, ids)))
     if acknowledged:
         server = client.server
         server.keyspace.dirty += acknowledged

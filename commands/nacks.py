@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
 from ..protocol.errors import ReplyError, shown
-from ..storage import stream_id
 from ..storage.group import MAX_COUNT
 from ..storage.stream import Stream
 from .arguments import Arguments, parse_integer
@@ -115,14 +114,13 @@ def xnack(client: Client, args: list[bytes]) -> bytes:
 
 
 def _give_back(stream: Stream, group: Group, options: NackOptions, numbers: list[int]) -> int:
-    texts: list[bytes] = []
+    given: list[int] = []
     counts: list[int] = []
     for number in numbers:
-        text = stream_id.encode(number)
-        block = group.pel.get(text)
+        block = group.pel.at(number)
         if block is None and not (options.force and stream.contains(number)):
             continue
-        texts.append(text)
+        given.append(number)
         counts.append(options.next_count(0 if block is None else block.count))
-    group.give_back(texts, counts)
-    return len(texts)
+    group.give_back(given, counts)
+    return len(given)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..storage.stream_id import parse
+from ..storage.chunk import ids_in
 
 if TYPE_CHECKING:
+    from ..storage.chunk import Piece
     from ..storage.group import Group
     from ..storage.stream import Stream
     from .compat import Compat
@@ -30,11 +31,10 @@ def lag_of(compat: Compat, stream: Stream, group: Group) -> int | None:
     return None if read is None else stream.entries_added - read
 
 
-def advance_7_0(group: Group, stream: Stream, ids: list[bytes], last: int) -> None:
+def advance_7_0(group: Group, stream: Stream, pieces: list[Piece], last: int) -> None:
     """``Group.advance`` by the rules of 7.0: only deletions behind an entry make the counter doubtful."""
     read = group.entries_read
-    for text in ids:
-        entry = parse(text)
+    for entry in ids_in(pieces):
         if read is not None and not _has_tombstone_7_0(stream, entry):
             read += 1
         elif stream.entries_added:

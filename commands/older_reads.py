@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
 from ..protocol.errors import ReplyError
+from ..storage.chunk import length_of, texts_in
 from ..storage.stream import Stream
 from ..storage.stream_id import MAX_ID
 from .group_effects import new_consumer, no_such_group, propagate_consumer, propagate_position, propagate_read
@@ -93,21 +94,23 @@ def _deliver(
 ) -> tuple[int, bytes]:
     """Deliver new entries to the consumer; answers how many, and the entries."""
     before = group.last_id
-    texts, entries, last = stream.take_after(before, options.count)
-    if not texts:
+    pieces, entries, last = stream.take_after(before, options.count)
+    if not pieces:
         return 0, b""
-    advance_7_0(group, stream, texts, last)
+    number = length_of(pieces)
+    advance_7_0(group, stream, pieces, last)
     if not options.no_ack:
         now = client.server.keyspace.now
-        group.deliver(consumer, texts, before, last, now)
+        group.deliver(consumer, pieces, number, before, last, now)
         consumer.active_ms = now
     if client.server.propagation.active:
         assert options.group is not None
         if options.no_ack:
             propagate_position(client, key, options.group, group)
         else:
+            texts = texts_in(pieces, entries)
             propagate_read(client, key, options.group, group, consumer.name, texts, before)
-    return len(texts), entries
+    return number, entries
 
 
 def serve_7_0(client: Client, args: list[bytes], key: bytes) -> bytes | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError
 from ..storage.blocks import UNOWNED_MS
+from ..storage.pages import blocks_of, texts_of
 from ..storage.stream import Stream
 from .arguments import parse_integer
 from .group_effects import no_such_group
@@ -16,8 +18,11 @@ from .syntax import streams as syntax
 from .table import command, key
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..storage.blocks import Block
     from ..storage.group import Group
+    from ..storage.pages import Page, Places
     from .client import Client
 
 # What comes before an ID, by its length; the longest has twice twenty digits.
@@ -71,30 +76,53 @@ def xpending(client: Client, args: list[bytes]) -> bytes:
             return replies.EMPTY_ARRAY
     now = client.server.keyspace.now
     if min_idle:
-        ids = group.idle_ids(now - min_idle, start, end, count, consumer)
+        places = group.idle(now - min_idle, start, end, count, consumer)
     else:
-        ids = group.pending_ids(start, end, count, consumer)
-    return _facts(group, ids, now)
+        places = group.pending(start, end, count, consumer)
+    return _facts(places, now)
 
 
-def _facts(group: Group, ids: list[bytes], now: int) -> bytes:
+def _facts(places: Places, now: int) -> bytes:
     """``[[id, consumer, milliseconds since its delivery, deliveries], …]``; what nobody owns is idle for -1."""
-    pieces = [replies.array_header(len(ids))]
+    number = 0
+    pieces = [b""]
     last: Block | None = None
     facts = b""
-    for text, block in zip(ids, map(group.pel.__getitem__, ids), strict=True):
-        if block is not last:  # what was delivered together mostly comes together
-            last = block
-            owner = block.consumer.name
-            idle = max(now - block.ms, 0) if block.ms != UNOWNED_MS else -1
-            facts = b"\r\n$%d\r\n%b\r\n:%d\r\n:%d\r\n" % (len(owner), owner, idle, block.count)
-        pieces += (_HEADS[len(text)], text, facts)
+    for page, positions in places:
+        number += len(positions)
+        blocks = blocks_of([(page, positions)])
+        if blocks.count(blocks[0]) == len(blocks):
+            pieces.append(_with_ids(page, positions, _with_whom(blocks[0], now)))
+            continue
+        for text, block in zip(texts_of([(page, positions)]), blocks, strict=True):
+            if block is not last:
+                last = block
+                facts = _with_whom(block, now)
+            pieces += (_HEADS[len(text)], text, facts)
+    pieces[0] = replies.array_header(number)
     return b"".join(pieces)
+
+
+def _with_whom(block: Block, now: int) -> bytes:
+    """What follows the id."""
+    owner = block.consumer.name
+    idle = max(now - block.ms, 0) if block.ms != UNOWNED_MS else -1
+    return b"\r\n$%d\r\n%b\r\n:%d\r\n:%d\r\n" % (len(owner), owner, idle, block.count)
+
+
+def _with_ids(page: Page, positions: Sequence[int], facts: bytes) -> bytes:
+    """The items of entries that were delivered together."""
+    start, stop = positions[0], positions[-1] + 1
+    if stop - start == len(positions) > 1 and (size := page.text_size(start, stop)) is not None:
+        form = b"%b%%d-%%d%b" % (_HEADS[size], facts.replace(b"%", b"%%"))
+        halves = chain.from_iterable(zip(page.ms[start:stop], page.seq[start:stop], strict=True))
+        return form * len(positions) % tuple(halves)
+    return b"".join([b"%b%b%b" % (_HEADS[len(text)], text, facts) for text in map(page.text, positions)])
 
 
 def _summary(group: Group, resp: int) -> bytes:
     """``[total, smallest id, greatest id, [[consumer, "count"], …]]``; the counts are bulk strings."""
-    first, last = group.first_pending(), group.last_pending()
+    first, last = group.pel.first(), group.pel.last()
     if first is None or last is None:
         null = replies.null(resp)
         return b"*4\r\n:0\r\n%b%b%b" % (null, null, replies.null_array(resp))
@@ -105,7 +133,7 @@ def _summary(group: Group, resp: int) -> bytes:
     ]
     return b"*4\r\n:%d\r\n%b%b%b" % (
         len(group.pel),
-        replies.bulk(first),
-        replies.bulk(last),
+        replies.bulk(first[0].text(first[1])),
+        replies.bulk(last[0].text(last[1])),
         replies.array(owners),
     )

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from ..storage.blocks import UNOWNED_MS
 from ..storage.group import MAX_COUNT
-from ..storage.stream_id import parse
+from ..storage.pages import texts_of
 from .group_effects import ClaimRecords
 
 if TYPE_CHECKING:
     from ..storage.blocks import Consumer
     from ..storage.group import Group
+    from ..storage.pages import Places
     from ..storage.stream import Stream
     from .client import Client
     from .read_limits import Allowance
@@ -42,28 +43,30 @@ def claim_idle(
     claim = allowance.claim
     assert claim is not None
     count = allowance.within(count)
-    texts: list[bytes] = []
+    places: Places = []
     counts: list[int] = []
     items: list[bytes] = []
-    for text, block in group.oldest(now - claim):
-        if len(texts) == count or allowance.is_spent():
+    for page, at in group.oldest(now - claim):
+        if len(places) == count or allowance.is_spent():
             break
-        entry = stream.entry(parse(text))
+        entry = stream.entry(page.number(at))
         if entry is None:
             continue
+        block = page.blocks[at]
+        assert block is not None
         item = b"*4%b:%d\r\n:%d\r\n" % (entry[2:], now - max(block.ms, 0), block.count)
-        texts.append(text)
+        places.append((page, (at,)))
         counts.append(min(block.count + 1, MAX_COUNT))
         items.append(item)
         allowance.add(len(item))
-    if texts:
+    if places:
         if client.server.propagation.active:
             records = ClaimRecords(client, key, group_name, group.last_id)
-            for text, deliveries in zip(texts, counts, strict=True):
+            for text, deliveries in zip(texts_of(places), counts, strict=True):
                 records.add((text,), consumer.name, now, deliveries)
-        group.reassign_each(consumer, texts, now, counts)
+        group.reassign_each(consumer, places, now, counts)
         consumer.active_ms = now
-    return len(texts), b"".join(items)
+    return len(items), b"".join(items)
 
 
 def claimable_after(group: Group, claim: int, now: int) -> int:

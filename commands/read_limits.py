@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..storage.stream_id import MAX_ID, parse
+from ..storage.chunk import ids_in, length_of
+from ..storage.stream_id import MAX_ID
 
 if TYPE_CHECKING:
+    from ..storage.chunk import Piece
     from ..storage.stream import Stream
 
 _STEP = 16  # entries looked at first where bytes are counted
@@ -55,36 +57,34 @@ class Allowance:
         self.entries += 1
         self.size += size
 
-    def take(self, stream: Stream, after: int, count: int | None) -> tuple[list[bytes], bytes, int]:
+    def take(self, stream: Stream, after: int, count: int | None) -> tuple[list[Piece], bytes, int]:
         """As ``Stream.take_after``, within the limits; with CLAIM each entry has the two numbers of a new one."""
         count = self.within(count)
         if self.max_size is None and self.claim is None:
-            texts, entries, last = stream.take_after(after, count)
-            self.entries += len(texts)
-            return texts, entries, last
-        found: list[bytes] = []
+            pieces, entries, last = stream.take_after(after, count)
+            self.entries += length_of(pieces)
+            return pieces, entries, last
         parts: list[bytes] = []
         last = after
         step = _STEP
         while not self.is_spent():
-            most = step if count is None else min(step, count - len(found))
-            texts, _, _ = stream.take_after(last, most)
-            if not texts:
+            most = step if count is None else min(step, count - len(parts))
+            pieces, _, _ = stream.take_after(last, most)
+            if not pieces:
                 break
-            for text in texts:
+            for number in ids_in(pieces):
                 if self.is_spent():
                     break
-                number = parse(text)
                 entry = stream.entry(number)
                 assert entry is not None
                 if self.claim is not None:
                     entry = b"*4%b%b" % (entry[2:], _NEVER_DELIVERED)
-                found.append(text)
                 parts.append(entry)
                 last = number
                 self.add(len(entry))
             step *= 2
-        return found, b"".join(parts), last
+        pieces, _, last = stream.take_after(after, len(parts))
+        return pieces, b"".join(parts), last
 
 
 def take_after(
@@ -93,5 +93,5 @@ def take_after(
     """XREAD's entries of one stream: how many, and their encoded forms one after the other."""
     if allowance is None:
         return stream.range(after + 1, MAX_ID, count)
-    texts, entries, _ = allowance.take(stream, after, count)
-    return len(texts), entries
+    pieces, entries, _ = allowance.take(stream, after, count)
+    return length_of(pieces), entries

@@ -108,7 +108,7 @@ def xdelex(client: Client, args: list[bytes]) -> bytes:
         settle_groups(client, stream)
     held = None
     if needs_older(client, POLICIES_SINCE):
-        held = holders(stream, _texts(numbers)) if policy == b"DELREF" else []
+        held = holders(stream, numbers) if policy == b"DELREF" else []
     found = [_delete(stream, policy, number) for number in numbers]
     deleted = [
         stream_id.encode(number)
@@ -119,17 +119,11 @@ def xdelex(client: Client, args: list[bytes]) -> bytes:
     return _integers([result for result, _ in found])
 
 
-def _texts(numbers: list[int]) -> list[bytes]:
-    """The ids in canonical form, each once."""
-    return list(dict.fromkeys(map(stream_id.encode, numbers)))
-
-
 def _delete(stream: Stream, policy: bytes, number: int) -> tuple[int, int]:
     """Delete one entry as the policy says; answers the result and how many references went with it."""
-    text = stream_id.encode(number)
-    if policy == b"ACKED" and is_referenced(stream, number, text):
+    if policy == b"ACKED" and is_referenced(stream, number):
         return _STILL_NEEDED, 0
-    references = forget(stream, [text]) if policy == b"DELREF" else 0
+    references = forget(stream, [number]) if policy == b"DELREF" else 0
     return (_DELETED if stream.delete(number) else _NOT_FOUND), references
 
 
@@ -161,24 +155,26 @@ def xackdel(client: Client, args: list[bytes]) -> bytes:
         settle_groups(client, stream)
     held = None
     if needs_older(client, POLICIES_SINCE):
-        pending = [text for text in _texts(numbers) if text in group.pel]
-        held = holders(stream, pending) if policy == b"DELREF" else [(args[2], pending)]
+        pending = [number for number in numbers if group.pel.at(number) is not None]
+        if policy == b"DELREF":
+            held = holders(stream, pending)
+        else:
+            held = [(args[2], list(map(stream_id.encode, dict.fromkeys(pending))))]
     results: list[int] = []
     deleted: list[bytes] = []
     changed = 0
     for number in numbers:
-        text = stream_id.encode(number)
-        if not group.acknowledge([text]):
+        if not group.acknowledge((number,)):
             results.append(_NOT_FOUND)
             continue
         changed += 1
-        if policy == b"ACKED" and is_referenced(stream, number, text):
+        if policy == b"ACKED" and is_referenced(stream, number):
             results.append(_STILL_NEEDED)
             continue
         if policy == b"DELREF":
-            forget(stream, [text])
+            forget(stream, [number])
         if stream.delete(number):
-            deleted.append(text)
+            deleted.append(stream_id.encode(number))
         results.append(_DELETED)
     _finish(client, args, deleted, changed, held)
     return _integers(results)

@@ -9,6 +9,7 @@ from ..protocol.errors import NO_SUCH_KEY, ReplyError, wrong_subcommand_argument
 from ..storage import stream_id
 from ..storage.blocks import NEVER
 from ..storage.idempotency import Idempotency
+from ..storage.pages import blocks_of, texts_of
 from ..storage.stream import Stream
 from ..storage.stream_id import MAX_ID
 from .arguments import parse_integer
@@ -19,7 +20,9 @@ from .syntax import streams as syntax
 from .table import command, container, key
 
 if TYPE_CHECKING:
-    from ..storage.blocks import Consumer
+    from collections.abc import Iterator
+
+    from ..storage.blocks import Block, Consumer
     from ..storage.group import Group
     from .client import Client
 
@@ -142,8 +145,7 @@ def _idempotency(client: Client, stream: Stream) -> list[tuple[bytes, bytes]]:
 def _full_group(client: Client, stream: Stream, name: bytes, group: Group, count: int | None) -> bytes:
     resp = client.resp
     pending = []
-    for text in group.pending_ids(count=count):
-        block = group.pel[text]
+    for text, block in _pending(group, count):
         pending.append(
             b"*4\r\n%b%b:%d\r\n:%d\r\n"
             % (replies.bulk(text), replies.bulk(block.consumer.name), max(block.ms, 0), block.count)
@@ -167,10 +169,16 @@ def _full_group(client: Client, stream: Stream, name: bytes, group: Group, count
     )
 
 
+def _pending(
+    group: Group, count: int | None, consumer: Consumer | None = None
+) -> Iterator[tuple[bytes, Block]]:
+    places = group.pending(count=count, consumer=consumer)
+    return zip(texts_of(places), blocks_of(places), strict=True)
+
+
 def _full_consumer(client: Client, group: Group, consumer: Consumer, count: int | None) -> bytes:
     pending = []
-    for text in group.pending_ids(count=count, consumer=consumer):
-        block = group.pel[text]
+    for text, block in _pending(group, count, consumer):
         pending.append(b"*3\r\n%b:%d\r\n:%d\r\n" % (replies.bulk(text), block.ms, block.count))
     active = [(b"active-time", b":%d\r\n" % consumer.active_ms)]
     return replies.map_of(

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final
 from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError
 from ..storage import stream_id
+from ..storage.chunk import ids_in, length_of, texts_in
 from ..storage.group import MAX_COUNT, Group
+from ..storage.pages import blocks_of, one_by_one, texts_of
 from ..storage.stream import Stream
 from ..storage.stream_id import MAX_ID
 from .arguments import INT64_MAX, parse_integer
@@ -439,23 +441,24 @@ def _deliver(
     claimed, items = 0, b""
     allowance = options.allowance
     if allowance is None:
-        texts, entries, last = stream.take_after(before, options.count)
+        pieces, entries, last = stream.take_after(before, options.count)
     else:
         count = options.count
         if allowance.claim is not None:
             assert options.group is not None
             claimed, items = claim_idle(client, key, options.group, stream, group, consumer, allowance, count)
             count = None if count is None else count - claimed
-        texts, entries, last = allowance.take(stream, before, count)
-    if not texts:
+        pieces, entries, last = allowance.take(stream, before, count)
+    if not pieces:
         if is_new and not claimed:
             _propagate_new(client, key, consumer, options)
         return claimed, items
-    group.advance(stream, texts, last)
+    number = length_of(pieces)
+    group.advance(stream, pieces, number, last)
     no_ack = options.no_ack
     if not no_ack:
         now = client.server.keyspace.now
-        group.deliver(consumer, texts, before, last, now)
+        group.deliver(consumer, pieces, number, before, last, now)
         consumer.active_ms = now
     if client.server.propagation.active:
         name = options.group
@@ -469,10 +472,16 @@ def _deliver(
             if unsaid and not first:
                 propagate_consumer(client, key, name, consumer.name)
         else:
+            # With CLAIM the items are longer than the entries.
+            texts = (
+                texts_in(pieces, entries)
+                if allowance is None
+                else list(map(stream_id.encode, ids_in(pieces)))
+            )
             propagate_read(client, key, name, group, consumer.name, texts, before)
     if claimed:
-        return claimed + len(texts), items + entries
-    return len(texts), entries
+        return claimed + number, items + entries
+    return number, entries
 
 
 def _propagate_new(client: Client, key: bytes, consumer: Consumer, options: ReadOptions) -> None:
@@ -491,29 +500,29 @@ def history(
     """
     allowance = options.allowance
     count = options.count if allowance is None else allowance.within(options.count)
-    ids = group.pending_ids(after + 1, MAX_ID, count, consumer)
-    if not ids:
+    places = group.pending(after + 1, MAX_ID, count, consumer)
+    if not places:
         return 0, b""
-    texts, entries, _ = stream.take_after(stream_id.parse(ids[0]) - 1, len(ids))
-    number, living = len(ids), ids
-    if texts != ids or allowance is not None:
+    living, ids = places, texts_of(places)
+    number = len(ids)
+    pieces, entries, _ = stream.take_after(stream_id.parse(ids[0]) - 1, number)
+    if allowance is not None or texts_in(pieces, entries) != ids:
         living = []
         items: list[bytes] = []
         null = replies.null_array(client.resp)
-        for text in ids:
+        for text, (page, (at,)) in zip(ids, one_by_one(places), strict=True):
             if allowance is not None and allowance.is_spent():
                 break
-            entry = stream.entry(stream_id.parse(text))
+            entry = stream.entry(page.number(at))
             if entry is None:
                 entry = b"*2\r\n$%d\r\n%b\r\n%b" % (len(text), text, null)
             else:
-                living.append(text)
+                living.append((page, (at,)))
             items.append(entry)
             if allowance is not None:
                 allowance.add(len(entry))
         number, entries = len(items), b"".join(items)
-    pel = group.pel
-    counts = [min(pel[text].count + 1, MAX_COUNT) for text in living]
+    counts = [min(block.count + 1, MAX_COUNT) for block in blocks_of(living)]
     group.reassign_each(consumer, living, client.server.keyspace.now, counts)
     return number, entries
 

@@ -112,10 +112,10 @@ class AddOrTrim:
             for job in forget_later(stream, gone):
                 client.server.slices.start(job)
             return
-        texts = gone.texts()
+        numbers = gone.ids()
         if self.tells_older:
-            self.held = holders(stream, texts)
-        forget(stream, texts)
+            self.held = holders(stream, numbers)
+        forget(stream, numbers)
 
     def rewrite(self, words: list[bytes], stream: Stream) -> None:
         """Make the words of an approximate trim exact: whoever replays them must end with the same entries.

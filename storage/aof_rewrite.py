@@ -7,10 +7,12 @@ as in Redis: pending entries whose message is gone, when consumers were last see
 from __future__ import annotations
 
 from itertools import groupby, islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from .collection import Collection
 from .idempotency import statements
+from .pages import blocks_of, texts_of
 from .stream_id import encode
 
 if TYPE_CHECKING:
@@ -98,7 +100,6 @@ def _entries(key: bytes, stream: Stream) -> Iterator[bytes]:
 def _group(key: bytes, name: bytes, group: Group) -> Iterator[bytes]:
     read = b"-1" if group.entries_read is None else b"%d" % group.entries_read
     yield _command(b"XGROUP", b"CREATE", key, name, encode(group.last_id), b"ENTRIESREAD", read)
-    pel = group.pel
     for consumer_name in sorted(group.consumers):
         consumer = group.consumers[consumer_name]
         if not consumer.pending:
@@ -106,8 +107,8 @@ def _group(key: bytes, name: bytes, group: Group) -> Iterator[bytes]:
             continue
         head = b"*12\r\n$6\r\nXCLAIM\r\n%b%b%b$1\r\n0\r\n" % (_word(key), _word(name), _word(consumer_name))
         last, tail = None, b""
-        for text in group.pending_ids(consumer=consumer):
-            block = pel[text]
+        places = group.pending(consumer=consumer)
+        for text, block in zip(texts_of(places), blocks_of(places), strict=True):
             if block is not last:  # entries delivered together share time and count
                 last = block
                 tail = b"$4\r\nTIME\r\n%b$10\r\nRETRYCOUNT\r\n%b$6\r\nJUSTID\r\n$5\r\nFORCE\r\n" % (
@@ -120,8 +121,9 @@ def _group(key: bytes, name: bytes, group: Group) -> Iterator[bytes]:
 
 def _given_back(key: bytes, name: bytes, group: Group) -> Iterator[bytes]:
     """The entries without owner, in their order; neighbours with equal counters share a command."""
-    for count, entries in groupby(group.given_back(), lambda entry: entry[1].count):
-        while ids := [text for text, _ in islice(entries, _IDS_GIVEN_BACK)]:
+    entries = ((block.count, page.text(at)) for page, at in group.given_back() if (block := page.blocks[at]))
+    for count, of_count in groupby(entries, itemgetter(0)):
+        while ids := [text for _, text in islice(of_count, _IDS_GIVEN_BACK)]:
             yield _command(
                 *(b"XNACK", key, name, b"FAIL", b"IDS", b"%d" % len(ids), *ids),
                 *(b"RETRYCOUNT", b"%d" % count, b"FORCE"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections import deque
 from heapq import merge
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from sortedcontainers import SortedKeyList
 
+from .stream_id import MAX_U64
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from .id_order import IdOrder
 
@@ -26,23 +29,62 @@ _by_ms: Final = attrgetter("ms")
 class Block:
     """Entries that share consumer, delivery time and count.
 
-    Which entries are still its own only the PEL knows: those ids it maps to this block.
+    Which entries are still its own only the PEL knows: those that it has in this block.
 
     Attributes:
         ms: delivery time, milliseconds since the epoch; UNOWNED_MS if nobody owns the entries.
         count: how often the entries were delivered.
-        ids: canonical texts in the order in which they came, each at most once; ids that went elsewhere may linger.
-        live: how many of the ids the PEL maps here. A block with none is dead and falls out of all lists.
+        first, last: no entry has a smaller or a greater ID; if ``ids`` is None they came in the order of their IDs.
+        ids: the IDs in the order in which they came, each at most once, as their halves by turns; None where looking
+            from ``first`` to ``last`` finds them soon enough. IDs that went elsewhere may linger.
+        size: how many entries it had when somebody last looked at all of them, and those that came since.
+        live: how many it has. A block with none is dead and falls out of all lists.
     """
 
-    __slots__ = ("consumer", "count", "ids", "live", "ms")
+    __slots__ = ("consumer", "count", "first", "ids", "last", "live", "ms", "size")
 
-    def __init__(self, consumer: Consumer, ms: int, count: int, ids: list[bytes]) -> None:
+    def __init__(self, consumer: Consumer, ms: int, count: int, first: int, last: int, size: int) -> None:
         self.consumer = consumer
         self.ms = ms
         self.count = count
-        self.ids = ids
-        self.live = len(ids)
+        self.first = first
+        self.last = last
+        self.ids: array[int] | None = None
+        self.size = size
+        self.live = size
+
+    def copy(self, consumer: Consumer) -> Block:
+        """The same with somebody else."""
+        twin = type(self)(consumer, self.ms, self.count, self.first, self.last, self.size)
+        twin.ids = None if self.ids is None else self.ids[:]
+        twin.live = self.live
+        return twin
+
+    def enlist(self, numbers: Iterable[int]) -> None:
+        """From now on exactly these are listed, in this order."""
+        self.ids = array("Q", [half for number in numbers for half in (number >> 64, number & MAX_U64)])
+        self.size = len(self.ids) // 2
+
+    @staticmethod
+    def listed(ids: array[int]) -> Iterator[int]:
+        """What stands in ``ids``."""
+        return (ms << 64 | seq for ms, seq in zip(ids[::2], ids[1::2], strict=True))
+
+    def unlist(self, number: int) -> list[int]:
+        """Take up to so many off the end of ``ids``."""
+        assert self.ids is not None
+        some = self.ids[-2 * number :]
+        del self.ids[-2 * number :]
+        return list(self.listed(some))
+
+    def add(self, number: int) -> None:
+        """One entry comes, to the end; if none are listed, its ID is the greatest."""
+        if self.ids is not None:
+            self.ids.extend((number >> 64, number & MAX_U64))
+        self.first = min(self.first, number)
+        self.last = max(self.last, number)
+        self.size += 1
+        self.live += 1
 
 
 class Delivery(Block):
@@ -64,10 +106,9 @@ class Consumer:
         pending: number of entries it owns.
         blocks: its blocks in the order they were made, dead ones among them.
         order: its entries in ID order, and others that have been its own; None while nobody asks for them.
-        listed: about how many those are.
     """
 
-    __slots__ = ("_prune_at", "active_ms", "blocks", "listed", "name", "order", "pending", "seen_ms")
+    __slots__ = ("_prune_at", "active_ms", "blocks", "name", "order", "pending", "seen_ms")
 
     def __init__(self, name: bytes, seen_ms: int, active_ms: int = NEVER) -> None:
         self.name = name
@@ -76,7 +117,6 @@ class Consumer:
         self.pending = 0
         self.blocks: list[Block] = []
         self.order: IdOrder | None = None
-        self.listed = 0
         self._prune_at = SLACK
 
     def add(self, block: Block) -> None:

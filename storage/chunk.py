@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from .packing import Columns, pack, packed_length, packed_payload, unpack, unpack_data
 from .stream_id import MAX_U64
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .cold import Cold
 
 MAX_ENTRIES: Final = 128
@@ -25,6 +27,8 @@ _NUMBERS: Final = 8 + 8 + 4 + 1  # bytes an entry takes in the columns
 _OBJECTS: Final = 400  # what the objects of a chunk take themselves
 _PACKED_OBJECTS: Final = 150
 _WORTH_WHILE: Final = 0.75  # of its bytes may be left of a chunk that is packed
+# Entries that stand next to each other: their chunk, the position of the first, and that after the last.
+Piece: TypeAlias = "tuple[Chunk, int, int]"
 
 
 class Chunk:
@@ -33,7 +37,8 @@ class Chunk:
     Attributes:
         data: the encoded entries, one after the other. A ``bytearray`` while the chunk grows; ``bytes``, of which
             slices are copied only once, as soon as another chunk follows.
-        ms, seq: the two halves of each ID.
+        ms, seq: the two halves of each ID. Entries are added in place; who loses some takes new columns, for the
+            PELs of groups share them (see ``pel``).
         offsets: where each entry begins in ``data``, and at the end the length of ``data`` (one item more). Before
             the first entry there may be bytes of entries that were trimmed away.
         heads: how long the part before the fields is (``*2\r\n$3\r\n1-0\r\n``: 14).
@@ -99,13 +104,6 @@ class Chunk:
         offsets = self.offsets
         return bytes(self.data[offsets[position] : offsets[position + 1]])
 
-    def text_and_entry(self, position: int) -> tuple[bytes, bytes]:
-        """The ID text of one entry, and the entry encoded."""
-        offsets = self.offsets
-        raw = bytes(self.data[offsets[position] : offsets[position + 1]])
-        head = self.heads[position]
-        return raw[9 if head > 20 else 8 : head - 2], raw
-
     def texts(self, start: int, stop: int, raw: bytes) -> list[bytes]:
         """The ID texts of the entries from start to stop, cut out of ``raw``, which is exactly their bytes."""
         heads = self.heads
@@ -125,10 +123,8 @@ class Chunk:
         ]
 
     def close(self) -> None:
-        """No more entries will come: keep exactly the memory they need."""
+        """No more entries will come: keep exactly the memory they need, but for the columns that others share."""
         self.data = bytes(self.data)
-        self.ms = self.ms[:]
-        self.seq = self.seq[:]
         self.offsets = self.offsets[:]
         self.heads = self.heads[:]
 
@@ -238,3 +234,29 @@ class ColdChunk(Chunk):
     def pack(self) -> bool:
         """It is packed."""
         return True
+
+
+def length_of(pieces: list[Piece]) -> int:
+    """How many entries these are."""
+    return sum([stop - start for _, start, stop in pieces])
+
+
+def ids_in(pieces: list[Piece]) -> Iterator[int]:
+    """The IDs of some entries."""
+    for chunk, start, stop in pieces:
+        for ms, seq in zip(chunk.ms[start:stop], chunk.seq[start:stop], strict=True):
+            yield ms << 64 | seq
+
+
+def texts_in(pieces: list[Piece], raw: bytes) -> list[bytes]:
+    """The ID texts of some entries, cut out of ``raw``, which is exactly their bytes."""
+    if len(pieces) == 1:
+        chunk, start, stop = pieces[0]
+        return chunk.texts(start, stop, raw)
+    texts: list[bytes] = []
+    begin = 0
+    for chunk, start, stop in pieces:
+        end = begin + chunk.offsets[stop] - chunk.offsets[start]
+        texts += chunk.texts(start, stop, raw[begin:end])
+        begin = end
+    return texts

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sortedcontainers import SortedList
 
-from .blocks import Block
+from .blocks import Block, Delivery
 from .chunk import Chunk, ColdChunk
 from .cold import Cold
 from .collection import Collection
 from .group import BusyGroup, Group
 from .nodes import Node
+from .pages import Page
 from .stream import Stream
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 PIECE: Final = 256  # items that one step takes out of a container
 _SMALL: Final = 64
 _CONTAINERS: Final = frozenset((list, dict, set, deque))
-_LEAVES: Final = frozenset((bytes, bytearray, int, float, tuple, array, type(None), Chunk, ColdChunk, Node))
+_LEAVES: Final = frozenset(
+    (bytes, bytearray, int, float, tuple, array, type(None), Chunk, ColdChunk, Node, Page, Block, Delivery)
+)
 _OURS: Final = __name__.rpartition(".")[0]
 _ALONE: Final = 2  # as getrefcount counts what only a local variable refers to
 
@@ -99,7 +102,7 @@ class Graveyard:
             self._holders.append(holder)
             return
         # Consumers and their blocks refer to each other: such a circle would never go.
-        for name in ("ids",) if isinstance(holder, Block) else _attributes(holder):
+        for name in _attributes(holder):
             part: Any = getattr(holder, name, None)
             if type(part) in _CONTAINERS:
                 setattr(holder, name, type(part)())
@@ -142,8 +145,6 @@ def _goes_at_once(value: object) -> bool:
         return value.length < _SMALL and not value.groups  # type: ignore[attr-defined]
     if isinstance(value, Collection):
         return len(value) < _SMALL
-    if isinstance(value, Block):
-        return len(value.ids) < _SMALL
     return not _has_parts(value)
 
 

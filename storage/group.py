@@ -3,49 +3,51 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from itertools import groupby, repeat
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from .blocks import NEVER, SLACK, UNOWNED_MS, Block, Consumer, Delivery, TimeOrder
-from .id_order import CHUNK, IdOrder
+from .chunk import ids_in
+from .pages import blocks_of, is_ascending, numbers_of, split
+from .pel import Pel
 from .pending_search import MAX_MS, Searching
-from .stream_id import encode, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from .chunk import Piece
+    from .pages import Page, Places
     from .stream import Stream
 
 MAX_COUNT = (1 << 63) - 1  # where delivery counters stop
 _WHILE_BUSY: Final = frozenset(("go_on", "weight", "__class__"))
 _ANEW: Final = 4  # a consumer that gets more than this part of what it has is put in order anew
+_PIECE: Final = 512  # entries that are let go of together
 
 
 class Group(Searching):
     """One group of a stream.
 
-    The PEL maps the canonical text of an id to its block (consumer, delivery time, count). A delivery makes one
-    block for all its entries, and an entry whose facts change moves to another block; so the cost is per
-    delivery, not per entry.
+    The PEL has the block of each pending entry: consumer, delivery time, count. A delivery makes one block for all
+    its entries, and an entry whose facts change moves to another block; so the cost is per delivery, not per entry.
 
     Attributes:
         last_id: last delivered ID (int).
         entries_read: how many entries were delivered in all, None if unknown.
         consumers: by name. Add and remove through the methods.
-        pel: id text to block; read only, changes go through the methods.
+        pel: read only, changes go through the methods.
         unowned: stands for nobody, with an empty name: who owns the entries given back by XNACK. Its ``pending`` is
             their number; it is none of the ``consumers``.
     """
 
-    __slots__ = ("_left", "_order", "_times", "consumers", "entries_read", "last_id", "pel", "unowned")
+    __slots__ = ("_left", "_times", "consumers", "entries_read", "last_id", "pel", "unowned")
 
     def __init__(self, last_id: int = 0, entries_read: int | None = None) -> None:
         self.last_id = last_id
         self.entries_read = entries_read
         self.consumers: dict[bytes, Consumer] = {}
-        self.pel: dict[bytes, Block] = {}
+        self.pel = Pel()
         self.unowned = Consumer(b"", NEVER)
-        self._order = IdOrder(self.pel)
         self._times = TimeOrder()
         self._left: Iterator[None] | None = None  # what a BusyGroup has still to do
 
@@ -54,57 +56,59 @@ class Group(Searching):
 
         Those without owner have the consumer ``unowned`` and the time ``blocks.UNOWNED_MS``.
         """
-        pel = self.pel
-        for text in self._order.take():
-            block = pel[text]
-            yield parse(text), block.consumer, block.ms, block.count
+        for page, start, stop in self.pel.spans():
+            for at, block in enumerate(page.blocks[start:stop], start):
+                if block is not None:
+                    yield page.number(at), block.consumer, block.ms, block.count
 
     def copy(self) -> Group:
-        """A group of the same state that shares nothing."""
+        """A group of the same state that shares nothing that changes."""
         twin = Group(self.last_id, self.entries_read)
         for consumer in self.consumers.values():
             twin.create_consumer(consumer.name, consumer.seen_ms, consumer.active_ms)
-        pel = twin.pel
+        twins: dict[Block, Block] = {}
         for block in self._times.until(MAX_MS) or ():
             owner = twin.unowned if block.consumer is self.unowned else twin.consumers[block.consumer.name]
-            ids = [text for text in block.ids if self.pel.get(text) is block]
-            new = type(block)(owner, block.ms, block.count, ids)
-            pel.update(dict.fromkeys(ids, new))
+            new = twins[block] = block.copy(owner)
             owner.add(new)
             owner.pending += new.live
             twin._times.add(new)
         twin._times.moved_ms = self._times.moved_ms
-        ids = self._order.take()
-        if ids:
-            twin._order.append(ids, parse(ids[-1]))
+        twin.pel = self.pel.copy(twins)
         return twin
 
-    def fill(self, pending: Iterable[tuple[bytes, Consumer, int, int]]) -> Iterator[None]:
+    def fill(self, pending: Iterable[tuple[int, Consumer, int, int]]) -> Iterator[None]:
         """Let entries be pending in a group that has none yet, as a loader knows them.
 
         Yields now and then; the group can be used only when it is through.
 
         Args:
-            pending: id text, its consumer, delivery time (ms) and count, in ID order.
+            pending: ID, its consumer, delivery time (ms) and count, in ID order.
         """
         blocks: dict[tuple[Consumer, int, int], Block] = {}
         pel = self.pel
-        for text, consumer, ms, count in pending:
-            block = blocks.get((consumer, ms, count))
+        for number, *facts in pending:
+            key = cast("tuple[Consumer, int, int]", tuple(facts))
+            block = blocks.get(key)
             if block is None:
-                block = blocks[consumer, ms, count] = Delivery(consumer, ms, count, [])
-            block.ids.append(text)
-            pel[text] = block
+                block = blocks[key] = Delivery(*key, number, number, 0)
+            block.add(number)
+            pel.put(number, block)
             if not len(pel) % 4096:
                 yield
+        scattered: dict[Block, list[int]] = {}
         for block in sorted(blocks.values(), key=lambda block: block.ms):
-            block.live = len(block.ids)
             block.consumer.add(block)
             block.consumer.pending += block.live
             self._times.add(block)
-        if pel:
-            ids = list(pel)
-            self._order.append(ids, parse(ids[-1]))
+            if not pel.are_close(block.first, block.last, block.live):
+                scattered[block] = []
+        for page, start, stop in pel.spans():
+            for at, block in enumerate(page.blocks[start:stop], start):
+                if block in scattered:
+                    scattered[block].append(page.number(at))
+        for block, numbers in scattered.items():
+            block.enlist(numbers)
 
     @property
     def weight(self) -> tuple[int, int]:
@@ -117,12 +121,13 @@ class Group(Searching):
         """How many entries of the stream wait to be delivered, None if that cannot be told."""
         return stream.lag(self.last_id, self.entries_read)
 
-    def advance(self, stream: Stream, ids: list[bytes], last: int) -> None:
+    def advance(self, stream: Stream, pieces: list[Piece], number: int, last: int) -> None:
         """Entries are being delivered for the first time: move ``last_id`` and count them as read.
 
         Args:
             stream: the group's stream.
-            ids: the entries, all that the stream has between ``last_id`` and ``last``.
+            pieces: the entries, all that the stream has between ``last_id`` and ``last``.
+            number: how many these are.
             last: the last of them.
         """
         read = self.entries_read
@@ -131,17 +136,16 @@ class Group(Searching):
             and self.last_id >= stream.first_id
             and not (stream.max_deleted_id and stream.has_tombstone_from(self.last_id))
         ):
-            self.entries_read = read + len(ids)
+            self.entries_read = read + number
         elif stream.entries_added:
             # The counter is lost, or what lies behind cannot be trusted: entry by entry, until it can.
-            for at, text in enumerate(ids, 1):
-                entry = parse(text)
+            for at, entry in enumerate(ids_in(pieces), 1):
                 if (
                     read is not None
                     and self.last_id >= stream.first_id
                     and not stream.has_tombstone_from(self.last_id)
                 ):
-                    read += len(ids) - at + 1
+                    read += number - at + 1
                     break
                 read = stream.entries_read_estimate(entry)
                 self.last_id = entry
@@ -169,182 +173,207 @@ class Group(Searching):
 
     def _let_go(self, consumer: Consumer) -> Iterator[None]:
         """Take what a consumer has off the PEL, and yield now and then."""
-        pel = self.pel
-        blocks = consumer.blocks
         consumer.order = None
-        while blocks:
-            block = blocks.pop()
-            ids, live = block.ids, block.live
-            while ids and live:
-                some = ids[-CHUNK:]
-                del ids[-CHUNK:]
-                own = [text for text in some if pel.get(text) is block]
-                for text in own:
-                    del pel[text]
-                self._order.removed(len(own))
+        while consumer.blocks:
+            block = consumer.blocks.pop()
+            live = left = block.live
+            while left:
+                numbers = self._some_of(block)
+                deque(map(self.pel.remove, numbers), 0)
+                left -= len(numbers)
                 yield
             if live:
                 self._release(block, live)
 
+    def _some_of(self, block: Block) -> list[int]:
+        """Some of what a block has, which will not be looked for there again."""
+        if block.ids is not None:
+            return [number for number in block.unlist(_PIECE) if self.pel.at(number) is block]
+        numbers = numbers_of([(page, (at,)) for page, at in islice(self.pel.of_block(block), _PIECE)])
+        block.first = numbers[-1] + 1
+        return numbers
+
     # Entries come, move and go
 
-    def deliver(self, consumer: Consumer, ids: list[bytes], after: int, last: int, now: int) -> None:
+    def deliver(
+        self, consumer: Consumer, pieces: list[Piece], number: int, after: int, last: int, now: int
+    ) -> None:
         """New entries are delivered to a consumer for the first time.
 
         Args:
             consumer: who gets them.
-            ids: canonical texts, ascending.
-            after: all ids are greater than this ID.
-            last: the last of the ids.
+            pieces: the entries as they stand in the stream, ascending.
+            number: how many these are.
+            after: all their IDs are greater than this ID.
+            last: the last of them.
             now: delivery time in milliseconds.
         """
-        order = self._order
-        if after < order.highest:
+        pel = self.pel
+        if after < pel.highest:
             # The group was set back or entries were claimed by FORCE: some may be pending already.
-            self.assign(consumer, ids, now, 1)
+            self.assign(consumer, list(ids_in(pieces)), now, 1)
             return
         blocks = consumer.blocks
         block = blocks[-1] if blocks else None
-        number = len(ids)
         if (
             block is not None
             and block.ms == now
             and block.live
             and type(block) is Delivery
             and block.count == 1
+            and block.ids is None
             and (self._times.moved_ms < now or block is self._times.newest)
         ):
-            block.ids += ids
+            block.last = last
+            block.size += number
             block.live += number
         else:
-            block = Delivery(consumer, now, 1, ids[:])
+            block = Delivery(consumer, now, 1, last if number == 1 else after + 1, last, number)
             consumer.add(block)
             self._times.add(block)
-        if number == 1:
-            self.pel[ids[0]] = block
-        else:
-            self.pel.update(dict.fromkeys(ids, block))
+        pel.append(pieces, block, last)
         consumer.pending += number
-        order.append(ids, last)
         if consumer.order is not None:
-            consumer.order.append(ids, last)
-            consumer.listed += number
+            consumer.order.append(list(ids_in(pieces)))
 
-    def assign(self, consumer: Consumer, ids: list[bytes], ms: int, count: int) -> None:
+    def assign(self, consumer: Consumer, numbers: list[int], ms: int, count: int) -> None:
         """Let entries be pending with a consumer, whether they are pending already or not.
 
         Args:
             consumer: the owner from now on.
-            ids: canonical texts in any order, repetitions allowed.
+            numbers: distinct IDs in any order.
             ms: delivery time.
             count: delivery counter.
         """
-        pel = self.pel
-        target: Block | None = None
-        previous: Block | None = None
-        moved = 0
-        self._will_own(consumer, ids)
-        for text in ids:
-            block = pel.get(text)
-            if block is None:
-                self._order.insert(text, parse(text))
-            elif block is target:
-                continue
-            else:
-                if block is not previous:
-                    if previous is not None:
-                        self._release(previous, moved)
-                    previous = block
-                    moved = 0
-                moved += 1
-            if target is None:
-                target = self._shared_block(consumer, text, ms, count) if len(ids) == 1 else None
-            if target is None:
-                target = self._new_block(consumer, ms, count, [text])
-            else:
-                target.ids.append(text)
-                target.live += 1
-            pel[text] = target
-            consumer.pending += 1
-        if previous is not None:
-            self._release(previous, moved)
+        self._will_own(consumer, numbers)
+        put = self.pel.put
+        target = self._shared_block(consumer, numbers[0], ms, count) if len(numbers) == 1 else None
+        if target is None:
+            target = self._new_block(consumer, ms, count, min(numbers), max(numbers), len(numbers))
+            if len(numbers) > 1:
+                target.enlist(numbers)
+        left = Counter([put(number, target) for number in numbers])
+        consumer.pending += len(numbers)
+        for block, gone in left.items():
+            if block is not None:
+                self._release(block, gone)
 
-    def reassign(self, consumer: Consumer, ids: list[bytes], ms: int, count: int) -> None:
-        """As ``assign``, for distinct ids that are all pending already."""
-        pel = self.pel
-        blocks = list(map(pel.__getitem__, ids))
-        left = {blocks[0]: len(ids)} if blocks.count(blocks[0]) == len(ids) else Counter(blocks)
-        if any(block.consumer is not consumer for block in left):
-            self._will_own(consumer, ids)
-        target = self._new_block(consumer, ms, count, ids[:])
-        pel.update(dict.fromkeys(ids, target))
-        consumer.pending += len(ids)
-        for block, number in left.items():
-            self._release(block, number)
+    def reassign(self, consumer: Consumer, places: Places, ms: int, count: int) -> None:
+        """As ``assign``, for entries that are pending already; no place may be named twice."""
+        if len(places) == 1 and len(places[0][1]) == 1:
+            self._reassign_one(consumer, places[0][0], places[0][1][0], ms, count)
+            return
+        blocks = blocks_of(places)
+        number = len(blocks)
+        left = {blocks[0]: number} if blocks.count(blocks[0]) == number else Counter(blocks)
+        if consumer.order is not None and any(block.consumer is not consumer for block in left):
+            self._will_own(consumer, numbers_of(places))
+        (page, positions), (last_page, last_positions) = places[0], places[-1]
+        first, last = page.number(positions[0]), last_page.number(last_positions[-1])
+        if all(type(each) is range for _, each in places):
+            listed = None
+        else:
+            listed = numbers_of(places)
+            if is_ascending(listed):
+                listed = None
+            else:
+                first, last = min(listed), max(listed)
+        target = self._new_block(consumer, ms, count, first, last, number)
+        if listed is not None:
+            target.enlist(listed)
+        elif len(places) > 1 and not self.pel.are_close(first, last, number):
+            target.enlist(numbers_of(places))
+        self.pel.move(places, target)
+        consumer.pending += number
+        for block, gone in left.items():
+            self._release(block, gone)
+
+    def _reassign_one(self, consumer: Consumer, page: Page, at: int, ms: int, count: int) -> None:
+        """As ``reassign``, for one entry."""
+        block = page.blocks[at]
+        assert block is not None
+        number = page.number(at)
+        if consumer.order is not None and block.consumer is not consumer:
+            self._will_own(consumer, [number])
+        page.blocks[at] = self._new_block(consumer, ms, count, number, number, 1)
+        consumer.pending += 1
+        self._release(block, 1)
 
     @staticmethod
-    def _will_own(consumer: Consumer, ids: list[bytes]) -> None:
-        """List ids, some of which may be listed already, in the order of a consumer if somebody has asked for it."""
+    def _will_own(consumer: Consumer, numbers: list[int]) -> None:
+        """List IDs, some of which may be listed already, in the order of a consumer if somebody has asked for it."""
         order = consumer.order
         if order is None:
             return
-        if len(ids) * _ANEW > consumer.pending:
+        if len(numbers) * _ANEW > consumer.pending:
             consumer.order = None
             return
-        for text in ids:
-            order.insert(text, parse(text))
-        consumer.listed += len(ids)
+        for number in numbers:
+            order.insert(number)
 
-    def reassign_each(self, consumer: Consumer, ids: list[bytes], ms: int, counts: list[int]) -> None:
-        """As ``reassign``, each id with its own delivery counter."""
-        if not ids:
+    def reassign_each(self, consumer: Consumer, places: Places, ms: int, counts: list[int]) -> None:
+        """As ``reassign``, each entry with its own delivery counter."""
+        if not places:
             return
         if counts.count(counts[0]) == len(counts):
-            self.reassign(consumer, ids, ms, counts[0])
+            self.reassign(consumer, places, ms, counts[0])
             return
+        runs = [(count, len(list(run))) for count, run in groupby(counts)]
+        for (count, _), part in zip(runs, split(places, [size for _, size in runs]), strict=True):
+            self.reassign(consumer, part, ms, count)
+
+    def assign_each(self, consumer: Consumer, numbers: list[int], ms: int, counts: list[int]) -> None:
+        """As ``assign``, each ID with its own delivery counter."""
         at = 0
         for count, run in groupby(counts):
             size = len(list(run))
-            self.reassign(consumer, ids[at : at + size], ms, count)
+            self.assign(consumer, numbers[at : at + size], ms, count)
             at += size
 
-    def assign_each(self, consumer: Consumer, ids: list[bytes], ms: int, counts: list[int]) -> None:
-        """As ``assign``, each id with its own delivery counter."""
-        at = 0
-        for count, run in groupby(counts):
-            size = len(list(run))
-            self.assign(consumer, ids[at : at + size], ms, count)
-            at += size
-
-    def give_back(self, ids: list[bytes], counts: list[int]) -> None:
+    def give_back(self, numbers: list[int], counts: list[int]) -> None:
         """Take entries from their owners (XNACK): they go, in this order, to the end of those that wait for anybody.
 
         Args:
-            ids: canonical texts, distinct; those that are not pending become so.
+            numbers: distinct IDs; those that are not pending become so.
             counts: the delivery counter of each.
         """
-        self.assign_each(self.unowned, ids, UNOWNED_MS, counts)
+        self.assign_each(self.unowned, numbers, UNOWNED_MS, counts)
 
     def add_pending(self, stream_id: int, consumer: Consumer, ms: int, count: int) -> None:
         """Let one entry be pending with given facts, as a loader knows them."""
-        self.assign(consumer, [encode(stream_id)], ms, count)
+        self.assign(consumer, [stream_id], ms, count)
 
-    def acknowledge(self, ids: list[bytes]) -> int:
-        """Take entries off the PEL; answers how many were there. The ids are canonical texts."""
+    def acknowledge(self, numbers: Iterable[int]) -> int:
+        """Take entries off the PEL; answers how many were there."""
         gone = 0
-        for block, count in Counter(map(self.pel.pop, ids, repeat(None))).items():
+        for block, count in Counter(map(self.pel.remove, numbers)).items():
             if block is not None:
                 self._release(block, count)
                 gone += count
-        self._order.removed(gone)
         return gone
 
-    def acknowledge_later(self, pieces: Iterable[list[bytes]]) -> Callable[[], bool]:
-        """As ``acknowledge`` of distinct ids, bit by bit: the group is a ``BusyGroup`` now, whose ``go_on`` is answered."""
+    def acknowledge_places(self, places: Places) -> None:
+        """Take entries off the PEL that are known to be there; none of the places is good any more."""
+        blocks = blocks_of(places)
+        self.pel.clear(places)
+        number = len(blocks)
+        # Mostly what was read at once is acknowledged at once.
+        if blocks.count(blocks[0]) == number:
+            self._release(blocks[0], number)
+            return
+        for block, count in Counter(blocks).items():
+            self._release(block, count)
+
+    def acknowledge_later(self, pieces: Iterable[list[Piece]]) -> Callable[[], bool]:
+        """Take distinct entries off the PEL, bit by bit: the group is a ``BusyGroup`` now, whose ``go_on`` is answered."""
 
         def let_go() -> Iterator[None]:
-            for ids in pieces:
-                self.acknowledge(ids)
+            for some in pieces:
+                places = self.pel.match(some)
+                if places is None:
+                    self.acknowledge(ids_in(some))
+                elif places:
+                    self.acknowledge_places(places)
                 yield
 
         return self._do_later(let_go())
@@ -355,65 +384,66 @@ class Group(Searching):
         return cast("BusyGroup", self).go_on
 
     def acknowledge_all(self, ids: list[bytes]) -> bool:
-        """As ``acknowledge`` if all these words are pending ids, and none is repeated; else do nothing: False."""
-        pel = self.pel
-        number = len(ids)
-        if number == 1:
-            only = pel.pop(ids[0], None)
+        """Take entries off the PEL if all these words are pending ids, and none is repeated; else do nothing: False."""
+        if len(ids) == 1:
+            only = self.pel.pop(ids[0])
             if only is None:
                 return False
             self._release(only, 1)
-            self._order.removed(1)
             return True
-        blocks = list(map(pel.pop, ids, repeat(None)))
-        first = blocks[0]
-        # Mostly what was read at once is acknowledged at once.
-        if first is not None and blocks.count(first) == number:
-            self._release(first, number)
-        else:
-            counts = Counter(blocks)
-            if None in counts:
-                pel.update(
-                    (text, block) for text, block in zip(ids, blocks, strict=True) if block is not None
-                )
-                return False
-            for block, count in counts.items():
-                assert block is not None
-                self._release(block, count)
-        self._order.removed(number)
+        places = self.pel.places(ids)
+        if places is None:
+            return False
+        self.acknowledge_places(places)
         return True
 
-    def _new_block(self, consumer: Consumer, ms: int, count: int, ids: list[bytes]) -> Block:
+    def _new_block(
+        self, consumer: Consumer, ms: int, count: int, first: int, last: int, number: int
+    ) -> Block:
         """A block listed everywhere; it counts as living at once, for dead ones may be dropped at any time."""
-        block = Block(consumer, ms, count, ids)
+        block = Block(consumer, ms, count, first, last, number)
         consumer.add(block)
         self._times.add(block)
         if ms > self._times.moved_ms:  # noqa: PLR1730 - a call of max() costs more
             self._times.moved_ms = ms
         return block
 
-    def _shared_block(self, consumer: Consumer, text: bytes, ms: int, count: int) -> Block | None:
-        """The newest block, if it has the same facts and does not list the id."""
+    def _shared_block(self, consumer: Consumer, number: int, ms: int, count: int) -> Block | None:
+        """The newest block, if it has the same facts and may take the ID; it has it then, and one entry more."""
         block = self._times.newest
         if block is None or block.consumer is not consumer or not block.live or type(block) is Delivery:
             return None
-        if block.ms != ms or block.count != count:
+        if block.ms != ms or block.count != count or block.size >= SLACK:
             return None
-        return block if len(block.ids) < SLACK and text not in block.ids else None
+        if block.ids is None:
+            if number <= block.last:
+                return None
+            if not self.pel.would_follow(number, block.last):
+                block.enlist(numbers_of([(page, (at,)) for page, at in self.pel.of_block(block)]))
+        elif number in block.listed(block.ids):
+            return None
+        block.add(number)
+        return block
 
     def _release(self, block: Block, count: int) -> None:
         """So many entries have left a block."""
         block.live = live = block.live - count
         block.consumer.pending -= count
         if not live:
-            block.ids = []
+            block.ids = None
             self._times.died()
             consumer = block.consumer
-            if consumer.order is not None and consumer.listed > 2 * consumer.pending + SLACK:
+            if consumer.order is not None and consumer.order.listed > 2 * consumer.pending + SLACK:
                 consumer.order = None
-        elif live * 4 < len(block.ids) and len(block.ids) > SLACK:
-            pel = self.pel
-            block.ids = [text for text in block.ids if pel.get(text) is block]
+        elif live * 4 < block.size and block.size > SLACK:
+            self._tidy(block)
+
+    def _tidy(self, block: Block) -> None:
+        """Forget where entries of a block were that went elsewhere."""
+        if block.ids is None and self.pel.are_close(block.first, block.last, block.live):
+            block.size = block.live
+        else:
+            block.enlist(numbers_of([(page, (at,)) for page, at in self.pel.of_block(block)]))
 
 
 class BusyGroup(Group):

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from heapq import merge
-from itertools import groupby
+from itertools import chain, groupby
 from math import isqrt
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from .blocks import SLACK, UNOWNED_MS, Block, Consumer, Delivery, TimeOrder
-from .id_order import IdOrder, collect, first_piece
-from .stream_id import MAX_ID, parse
+from .id_order import CHUNK, IdOrder
+from .pages import first_of
+from .stream_id import MAX_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-Pending: TypeAlias = tuple[bytes, Block]  # an id and the facts of its delivery
+    from .pages import Page, Place, Places
+    from .pel import Pel
 
 MAX_MS = (1 << 63) - 1
 _LARGE: Final = 8  # a consumer has much if it has this part of all
-_PATIENCE: Final = 4096  # how many ids of others are passed in search of one consumer's
+_PATIENCE: Final = 4096  # how many IDs are passed in search of one consumer's
 
 
 def _turn(block: Block) -> int | Block:
@@ -26,8 +28,12 @@ def _turn(block: Block) -> int | Block:
     return block.ms if type(block) is Delivery else block
 
 
-def _number(entry: Pending) -> int:
-    return parse(entry[0])
+def _number(place: Place) -> int:
+    return place[0].number(place[1])
+
+
+def _first(runs: Iterable[tuple[Page, Sequence[int]]], count: int | None) -> Places:
+    return list(runs) if count is None else first_of(runs, count)
 
 
 class Searching:
@@ -35,22 +41,13 @@ class Searching:
 
     __slots__ = ()
 
-    pel: dict[bytes, Block]
-    _order: IdOrder
+    pel: Pel
     _times: TimeOrder
 
-    def first_pending(self) -> bytes | None:
-        """The smallest pending id."""
-        return self._order.first()
-
-    def last_pending(self) -> bytes | None:
-        """The greatest pending id."""
-        return self._order.last()
-
-    def pending_ids(
+    def pending(
         self, start: int = 0, end: int = MAX_ID, count: int | None = None, consumer: Consumer | None = None
-    ) -> list[bytes]:
-        """Pending ids in ID order, of everybody or of one consumer.
+    ) -> Places:
+        """Pending entries in ID order, of everybody or of one consumer.
 
         Args:
             start: first ID to look at.
@@ -58,48 +55,90 @@ class Searching:
             count: at most so many, None for all.
             consumer: only this one's.
         """
-        return collect(self._runs(start, first_piece(count), consumer), end, count)
+        if consumer is None or consumer.pending == len(self.pel):
+            return _first(self._pending(start, end), count)
+        return _first(self._owned(consumer, start, end, count), count)
 
-    def idle_ids(
+    def idle(
         self,
         latest: int,
         start: int = 0,
         end: int = MAX_ID,
         count: int | None = None,
         consumer: Consumer | None = None,
-    ) -> list[bytes]:
-        """As ``pending_ids``, only entries delivered at ``latest`` (milliseconds) or before.
+    ) -> Places:
+        """As ``pending``, only entries delivered at ``latest`` (milliseconds) or before.
 
         Few such entries are found by time; if there are many, walking in ID order meets enough of them soon.
         """
-        pel = self.pel
-        wanted = len(pel) if count is None else min(count, len(pel))
+        pending = len(self.pel)
+        wanted = pending if count is None else min(count, pending)
         # An ID-ordered walk visits about wanted / old * all entries, a search by time the old ones.
-        few = max(SLACK, isqrt(wanted * len(pel)))
+        few = max(SLACK, isqrt(wanted * pending))
         old = self._times.until(latest, few)
         if old is not None and sum(block.live for block in old) <= few:
             numbered = sorted(
-                (number, text)
+                (number, place)
                 for block in old
                 if consumer is None or block.consumer is consumer
-                for text in block.ids
-                if pel.get(text) is block and start <= (number := parse(text)) <= end
+                for place in self.pel.of_block(block)
+                if start <= (number := _number(place)) <= end
             )
-            return [text for _, text in numbered[:count]]
-        found: list[bytes] = []
-        for run in self._runs(start, first_piece(count), consumer):
-            for text in run:
-                if pel[text].ms <= latest:
-                    if end < MAX_ID and parse(text) > end:
-                        return found
-                    if len(found) == count:
-                        return found
-                    found.append(text)
-            if end < MAX_ID and parse(run[-1]) > end:
-                break
-        return found
+            return [(page, (at,)) for _, (page, at) in numbered[:count]]
+        return _first(self._idle(latest, start, end, count, consumer), count)
 
-    def oldest(self, latest: int = MAX_MS) -> Iterator[Pending]:
+    def _pending(self, start: int, end: int) -> Iterator[tuple[Page, Sequence[int]]]:
+        for page, at, stop in self.pel.spans(start, end):
+            blocks = page.blocks
+            if page.live == len(blocks):
+                yield page, range(at, stop)
+            elif page.live and (found := [i for i in range(at, stop) if blocks[i] is not None]):
+                yield page, found
+
+    def _owned(
+        self, consumer: Consumer, start: int, end: int, count: int | None
+    ) -> Iterator[tuple[Page, Sequence[int]]]:
+        """As ``_pending``, of one consumer."""
+        pel = self.pel
+        if consumer.order is None and consumer.pending * _LARGE > len(pel):
+            # To put that much in order takes long; mostly as many as are wanted are met soon in the order of all.
+            strangers = 0
+            for page, at, stop in pel.spans(start, end):
+                found = [
+                    i
+                    for i, block in enumerate(page.blocks[at:stop], at)
+                    if block is not None and block.consumer is consumer
+                ]
+                if found:
+                    yield page, found
+                strangers += stop - at - len(found)
+                if strangers > _PATIENCE:
+                    start = page.number(stop - 1) + 1
+                    break
+            else:
+                return
+        piece = CHUNK if count is None else max(count, 16)
+        for number in chain.from_iterable(
+            self._order_of(consumer).runs(self._is_with(consumer), start, piece)
+        ):
+            if number > end:
+                return
+            place = pel.place(number)
+            assert place is not None
+            yield place[0], (place[1],)
+
+    def _idle(
+        self, latest: int, start: int, end: int, count: int | None, consumer: Consumer | None
+    ) -> Iterator[tuple[Page, Sequence[int]]]:
+        """As ``_pending``, what was delivered until ``latest``, perhaps of one consumer."""
+        runs = self._pending(start, end) if consumer is None else self._owned(consumer, start, end, count)
+        for page, positions in runs:
+            blocks = page.blocks
+            found = [at for at in positions if blocks[at].ms <= latest]  # type: ignore[union-attr]  # pending
+            if found:
+                yield page, found
+
+    def oldest(self, latest: int = MAX_MS) -> Iterator[Place]:
         """Entries delivered at ``latest`` (milliseconds) or before, the longest idle first.
 
         Those without owner come before all; those of one time in the order in which they were delivered. Nothing may
@@ -109,20 +148,24 @@ class Searching:
             entries = [self._own(block) for block in blocks]
             yield from entries[0] if len(entries) == 1 else merge(*entries, key=_number)
 
-    def _own(self, block: Block) -> Iterator[Pending]:
+    def _own(self, block: Block) -> Iterator[Place]:
         """The entries of one block in the order in which they came."""
-        pel = self.pel
-        ids = block.ids
-        if block.live < len(ids):
+        places = self.pel.of_block(block)
+        first = next(places)
+        if block.live < block.size:
             # They are mostly taken from the front: what is gone there is not looked at again and again.
-            gone = next(at for at, text in enumerate(ids) if pel.get(text) is block)
-            if gone * gone > len(ids):
-                del ids[:gone]
-        for text in ids:
-            if pel.get(text) is block:
-                yield text, block
+            number = _number(first)
+            if block.ids is None:
+                block.first = number
+            else:
+                gone = next(at for at, each in enumerate(block.listed(block.ids)) if each == number)
+                if gone * gone > block.size:
+                    del block.ids[: 2 * gone]
+                    block.size -= gone
+        yield first
+        yield from places
 
-    def given_back(self) -> Iterator[Pending]:
+    def given_back(self) -> Iterator[Place]:
         """The entries without owner, in the order in which they will be claimed."""
         return self.oldest(UNOWNED_MS)
 
@@ -135,48 +178,27 @@ class Searching:
         old = self._times.until(latest, 0)
         return old is None or bool(old)
 
-    def _runs(self, start: int, piece: int, consumer: Consumer | None) -> Iterator[list[bytes]]:
-        """As ``IdOrder.runs``, of everybody or of one consumer."""
-        pel = self.pel
-        if consumer is None or consumer.pending == len(pel):
-            yield from self._order.runs(start, piece)
-            return
-        if consumer.order is None and consumer.pending * _LARGE > len(pel):
-            # To put that much in order takes long; mostly as many as are wanted are met soon in the order of all.
-            strangers = 0
-            for run in self._order.runs(start, piece):
-                own = [text for text in run if pel[text].consumer is consumer]
-                if own:
-                    yield own
-                strangers += len(run) - len(own)
-                if strangers > _PATIENCE:
-                    start = parse(run[-1]) + 1
-                    break
-            else:
-                return
-        for run in self._order_of(consumer).runs(start, piece):
-            own = [text for text in run if pel[text].consumer is consumer]
-            if own:
-                yield own
+    def _is_with(self, consumer: Consumer) -> Callable[[int], bool]:
+        at = self.pel.at
+        return lambda number: (block := at(number)) is not None and block.consumer is consumer
 
     def _order_of(self, consumer: Consumer) -> IdOrder:
         """What a consumer has in ID order; from now on it is kept up to date."""
         order = consumer.order
-        if order is None or consumer.listed > 2 * consumer.pending + SLACK:
+        if order is None or order.listed > 2 * consumer.pending + SLACK:
             pel = self.pel
             if consumer.pending * _LARGE > len(pel):
-                ids = [text for run in self._order.runs() for text in run if pel[text].consumer is consumer]
-            else:
-                ids = [
-                    text
-                    for block in consumer.blocks
-                    if block.live
-                    for text in block.ids
-                    if pel.get(text) is block
+                numbers = [
+                    page.number(at)
+                    for page, start, stop in pel.spans()
+                    for at, block in enumerate(page.blocks[start:stop], start)
+                    if block is not None and block.consumer is consumer
                 ]
-                ids.sort(key=parse)
-            order = consumer.order = IdOrder(pel)
-            consumer.listed = len(ids)
-            if ids:
-                order.append(ids, parse(ids[-1]))
+            else:
+                numbers = sorted(
+                    _number(place) for block in consumer.blocks if block.live for place in pel.of_block(block)
+                )
+            order = consumer.order = IdOrder()
+            if numbers:
+                order.append(numbers)
         return order

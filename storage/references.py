@@ -6,33 +6,31 @@ pending. An ID is judged alone: whether there is such an entry makes no differen
 
 from __future__ import annotations
 
-from itertools import islice
-from typing import TYPE_CHECKING, Final
+from itertools import repeat
+from typing import TYPE_CHECKING
 
-from .stream_id import MAX_ID, encode, parse
+from .chunk import ids_in
+from .stream_id import MAX_ID, encode
 from .trimming import Removed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from .group import Group
     from .nodes import Node
     from .stream import Stream
 
-_PIECE: Final = 512  # entries that are looked at together
+
+def is_referenced(stream: Stream, stream_id: int) -> bool:
+    """Whether some group still needs the entry."""
+    return any(
+        group.last_id < stream_id or group.pel.at(stream_id) is not None for group in stream.groups.values()
+    )
 
 
-def is_referenced(stream: Stream, stream_id: int, text: bytes) -> bool:
-    """Whether some group still needs the entry; ``text`` is its ID in canonical form."""
-    return any(group.last_id < stream_id or text in group.pel for group in stream.groups.values())
-
-
-def forget(stream: Stream, texts: list[bytes]) -> int:
-    """Take entries off the PELs of all groups; answers how many references that were. The texts are distinct."""
-    groups = [group for group in stream.groups.values() if group.pel]
-    if len(texts) == 1:
-        groups = [group for group in groups if texts[0] in group.pel]
-    return sum([group.acknowledge(texts) for group in groups])
+def forget(stream: Stream, numbers: list[int]) -> int:
+    """Take entries off the PELs of all groups; answers how many references that were."""
+    return sum([group.acknowledge(numbers) for group in stream.groups.values() if group.pel])
 
 
 def forget_later(stream: Stream, gone: Removed) -> list[Callable[[], bool]]:
@@ -40,9 +38,13 @@ def forget_later(stream: Stream, gone: Removed) -> list[Callable[[], bool]]:
     return [group.acknowledge_later(gone.pieces()) for group in stream.groups.values() if group.pel]
 
 
-def holders(stream: Stream, texts: list[bytes]) -> list[tuple[bytes, list[bytes]]]:
-    """The names of the groups that have some of these pending, and which."""
-    held = [(name, [text for text in texts if text in group.pel]) for name, group in stream.groups.items()]
+def holders(stream: Stream, numbers: list[int]) -> list[tuple[bytes, list[bytes]]]:
+    """The names of the groups that have some of these pending, and the ids of those, each once."""
+    distinct = list(dict.fromkeys(numbers))
+    held = [
+        (name, [encode(number) for number in distinct if group.pel.at(number) is not None])
+        for name, group in stream.groups.items()
+    ]
     return [(name, found) for name, found in held if found]
 
 
@@ -91,14 +93,14 @@ def _trim(stream: Stream, end: int, most: int, removed_ids: list[bytes] | None) 
     gone = Removed()
     removed = stream.trim_to_length(stream.length - min(most, stream.rank(border)), gone=gone)
     if removed_ids is not None:
-        removed_ids += gone.texts()
+        removed_ids += map(encode, gone.ids())
     return removed + _remove(stream, _unreferenced(stream, end, most - removed), removed_ids)
 
 
 def _first_needed(group: Group) -> int:
     """The smallest ID that a group needs."""
-    first = group.first_pending()
-    return group.last_id + 1 if first is None else min(parse(first), group.last_id + 1)
+    first = group.pel.first()
+    return group.last_id + 1 if first is None else min(first[0].number(first[1]), group.last_id + 1)
 
 
 def _trim_nodes(
@@ -122,22 +124,16 @@ def _unreferenced(stream: Stream, end: int, most: int, start: int = 0) -> list[i
     groups = stream.groups.values()
     pels = [group.pel for group in groups if group.pel]
     found: list[int] = []
-    ids = _ids(stream, start, min([end, *[group.last_id for group in groups]]))
-    while len(found) < most and (piece := list(islice(ids, _PIECE))):
-        texts = list(map(encode, piece)) if pels else []
-        needed = set().union(*[pel.keys() & texts for pel in pels])
-        if needed:
-            found += [stream_id for stream_id, text in zip(piece, texts, strict=True) if text not in needed]
-        else:
-            found += piece
+    for piece in stream.pieces_between(start, min([end, *[group.last_id for group in groups]])):
+        if len(found) >= most:
+            break
+        held = [pel.blocks_at(piece) for pel in pels]
+        if all(None in blocks for blocks in held):
+            holders_of_each = zip(*held, strict=True) if held else repeat(())
+            found += [
+                number for number, by in zip(ids_in([piece]), holders_of_each, strict=False) if not any(by)
+            ]
     return found[:most]
-
-
-def _ids(stream: Stream, start: int, end: int) -> Iterator[int]:
-    for stream_id in stream.ids_from(start):
-        if stream_id > end:
-            return
-        yield stream_id
 
 
 def _remove(stream: Stream, ids: list[int], removed_ids: list[bytes] | None) -> int:

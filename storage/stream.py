@@ -19,9 +19,11 @@ from .sweeping import Sweeping
 from .trimming import Removed, Trimming
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Iterable, Iterator
     from weakref import WeakSet
 
+    from .chunk import Piece
     from .cold import Cold
     from .freeing import Graveyard
     from .group import Group
@@ -270,13 +272,17 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
         index = bisect_right(self._firsts, stream_id) - 1
         return index >= 0 and self._chunks[index].find(stream_id) >= 0
 
-    def entry(self, stream_id: int) -> bytes | None:
-        """One whole encoded entry, None if there is none with that ID."""
+    def entry(self, stream_id: int, column: array[int] | None = None, position: int = 0) -> bytes | None:
+        """One whole encoded entry, None if there is none with that ID.
+
+        Who knows at which position of a column of milliseconds the ID stands says so: mostly it is that of its chunk.
+        """
         index = bisect_right(self._firsts, stream_id) - 1
         if index < 0:
             return None
         chunk = self._chunks[index]
-        position = chunk.find(stream_id)
+        if chunk.ms is not column:
+            position = chunk.find(stream_id)
         return chunk.entry(position) if position >= 0 else None
 
     def range(self, start: int, end: int, count: int | None = None) -> tuple[int, bytes]:
@@ -357,12 +363,12 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
             stop = len(chunks[index]) if index >= 0 else 0
         return number, b"".join(parts)
 
-    def take_after(self, stream_id: int, count: int | None = None) -> tuple[list[bytes], bytes, int]:
+    def take_after(self, stream_id: int, count: int | None = None) -> tuple[list[Piece], bytes, int]:
         """The entries whose IDs are greater, for delivery.
 
         Returns:
-            Their ID texts, their encoded forms one after the other, and the last one's ID (``stream_id`` if there
-            are none).
+            Where they stand (``chunk.ids_in`` and ``chunk.texts_in`` tell their IDs), their encoded forms one after
+            the other, and the last one's ID (``stream_id`` if there are none).
         """
         if stream_id >= self.last_id or not self.length or count == 0:
             return [], b"", stream_id
@@ -370,14 +376,8 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
         if reached != stream_id:
             index, position = self._seek(stream_id + 1)
         chunks = self._chunks
-        if count == 1 and index < len(chunks) and position < len(chunk := chunks[index]):
-            # As below, of which this is the usual case for queues.
-            text, entry = chunk.text_and_entry(position)
-            last = chunk.id_at(position)
-            self._cursor = (last, index, position + 1)
-            return [text], entry, last
         left = self.length if count is None else count
-        texts: list[bytes] = []
+        pieces: list[Piece] = []
         parts: list[bytes] = []
         last = stream_id
         while index < len(chunks):
@@ -388,19 +388,18 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
             if stop > position:
                 offsets = chunk.offsets
                 raw = bytes(chunk.data[offsets[position] : offsets[stop]])
-                found = chunk.texts(position, stop, raw)
                 last = chunk.ms[stop - 1] << 64 | chunk.seq[stop - 1]
                 left -= stop - position
+                pieces.append((chunk, position, stop))
                 if not left:
                     self._cursor = (last, index, stop)
-                    return (texts + found, b"".join([*parts, raw]), last) if parts else (found, raw, last)
-                texts += found
+                    return pieces, b"".join([*parts, raw]) if parts else raw, last
                 parts.append(raw)
             index += 1
             position = 0
         # The next entry will be appended to the last chunk, or begin a new one.
         self._cursor = (last, len(chunks) - 1, len(chunks[-1]))
-        return texts, parts[0] if len(parts) == 1 else b"".join(parts), last
+        return pieces, parts[0] if len(parts) == 1 else b"".join(parts), last
 
     @property
     def last_entry_id(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +11,7 @@ from .stream_id import MAX_ID
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from .chunk import Chunk
+    from .chunk import Chunk, Piece
 
 _SAMPLES: Final = 64  # chunks
 
@@ -21,6 +22,7 @@ class Sweeping:
     __slots__ = ()
 
     _chunks: list[Chunk]
+    _firsts: list[int]
 
     def iter_entries(self) -> Iterator[tuple[int, bytes, bytes]]:
         r"""Every entry in order, for rewriting: ID, ID text, and the field part ``*<2k>\r\n$…``."""
@@ -32,6 +34,17 @@ class Sweeping:
             for position, text in enumerate(chunk.texts(0, len(chunk), raw)):
                 begin = offsets[position] + heads[position] - base
                 yield ms[position] << 64 | seq[position], text, raw[begin : offsets[position + 1] - base]
+
+    def pieces_between(self, start: int, end: int) -> Iterator[Piece]:
+        """The entries from start to end, both included, in pieces; the chunks may be copies."""
+        for each in self._chunks[max(bisect_right(self._firsts, start) - 1, 0) :]:
+            chunk = each.opened()
+            stop = chunk.position(end + 1)
+            first = chunk.position(start)
+            if first < stop:
+                yield chunk, first, stop
+            if stop < len(chunk):
+                return
 
     def pieces(self, starts: Iterable[int]) -> Iterator[tuple[int, int, bytes]]:
         """All entries in pieces, for going through once: where a piece starts, how many entries, and their bytes.

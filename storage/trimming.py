@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .stream_id import encode
+from .chunk import Chunk, ids_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .chunk import Chunk
+    from .chunk import Piece
     from .nodes import Nodes
 
 
@@ -20,29 +20,31 @@ class Removed:
         number: how many they are.
     """
 
-    __slots__ = ("_chunks", "_ids", "number")
+    __slots__ = ("_pieces", "number")
 
     def __init__(self) -> None:
         self.number = 0
-        self._chunks: list[Chunk] = []
-        self._ids: list[int] = []  # of those before the first one that is left, in its chunk
+        self._pieces: list[Piece | Chunk] = []  # chunks stand for all that they have
 
     def add(self, chunks: list[Chunk], whole: int, more: int) -> None:
         """The first chunks of a stream are about to go whole, and so many entries of the next one."""
         self.number += sum(map(len, chunks[:whole])) + more
-        self._chunks += chunks[:whole]
-        self._ids += [chunks[whole].id_at(position) for position in range(more)]
+        self._pieces += chunks[:whole]
+        if more:
+            self._pieces.append((chunks[whole].copy(), 0, more))
 
-    def pieces(self) -> Iterator[list[bytes]]:
-        """Their canonical texts in order, some at a time."""
-        for chunk in self._chunks:
-            opened = chunk.opened()
-            yield [b"%d-%d" % pair for pair in zip(opened.ms, opened.seq, strict=True)]
-        yield list(map(encode, self._ids))
+    def pieces(self) -> Iterator[list[Piece]]:
+        """All of them in order, some at a time."""
+        for each in self._pieces:
+            if isinstance(each, Chunk):
+                chunk = each.opened()
+                yield [(chunk, 0, len(chunk))]
+            else:
+                yield [each]
 
-    def texts(self) -> list[bytes]:
-        """All of them."""
-        return [text for piece in self.pieces() for text in piece]
+    def ids(self) -> list[int]:
+        """Their IDs."""
+        return [number for pieces in self.pieces() for number in ids_in(pieces)]
 
 
 class Trimming:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from ..blocks import UNOWNED_MS
 from ..idempotency import Idempotency
-from ..stream_id import MAX_U64, encode
 from .encoding import encode_length, encode_string, read_length, read_string
 from .source import ByteSource, RdbError
 
@@ -50,14 +49,7 @@ def encode_extras(stream: Stream, stream_type: int) -> bytes:
 
 def unowned_ids(group: Group) -> list[bytes]:
     """The raw ids of the entries that nobody owns, in the order in which they wait."""
-    pel = group.pel
-    return [
-        _raw(text)
-        for block in group.unowned.blocks
-        if block.live
-        for text in block.ids
-        if pel.get(text) is block
-    ]
+    return [page.number(at).to_bytes(16, "big") for page, at in group.given_back()]
 
 
 def _adds(group: Group, stream_type: int) -> bool:
@@ -111,10 +103,11 @@ def _apply_to_group(group: Group, source: ByteSource) -> None:
         if name not in group.consumers:
             raise RdbError("A field of Rillet names a consumer that is not there")
         group.consumers[name].active_ms = int.from_bytes(source.take(8), "little", signed=True)
-    texts = [encode(int.from_bytes(source.take(16), "big")) for _ in range(read_length(source))]
-    if len(set(texts)) != len(texts) or any(text not in group.pel for text in texts):
+    numbers = [int.from_bytes(source.take(16), "big") for _ in range(read_length(source))]
+    counts = [block.count for block in map(group.pel.at, numbers) if block is not None]
+    if not len(set(numbers)) == len(numbers) == len(counts):
         raise RdbError("A field of Rillet names a pending entry that is not there")
-    group.give_back(texts, [group.pel[text].count for text in texts])
+    group.give_back(numbers, counts)
     nobody = group.consumers.get(NOBODY)
     if nobody is not None and NOBODY not in real:
         group.delete_consumer(nobody)
@@ -133,11 +126,6 @@ def _read_state(source: ByteSource) -> Idempotency:
             raise RdbError("A field of Rillet names a producer without ids")
     state.added, state.duplicates = added, duplicates
     return state
-
-
-def _raw(text: bytes) -> bytes:
-    ms, _, seq = text.partition(b"-")
-    return (int(ms) << 64 | int(seq) & MAX_U64).to_bytes(16, "big")
 
 
 def delivery_ms(ms: int) -> int:

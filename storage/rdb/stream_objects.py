@@ -17,7 +17,7 @@ from ..group import Group
 from ..idempotency import Idempotency
 from ..nodes import Node, integer_size
 from ..stream import Stream
-from ..stream_id import MAX_U64, encode
+from ..stream_id import MAX_U64
 from . import listpack
 from .encoding import encode_length, encode_string, read_length, read_string
 from .extras import NOBODY, delivery_ms, unowned_ids
@@ -383,11 +383,11 @@ def _read_group(source: ByteSource, stream: Stream, stream_type: int) -> Generat
     if any(raw not in facts for raw in unowned):
         raise RdbError("NACKed entry not found in group global PEL")
     yield from group.fill(
-        (_id_text(raw), group.consumers[owners[raw]], ms, _counter(count))
+        (_id(raw), group.consumers[owners[raw]], ms, _counter(count))
         for raw, (ms, count) in facts.items()
         if raw in owners
     )
-    group.give_back([_id_text(raw) for raw in unowned], [_counter(facts[raw][1]) for raw in unowned])
+    group.give_back([_id(raw) for raw in unowned], [_counter(facts[raw][1]) for raw in unowned])
     return group
 
 
@@ -405,8 +405,8 @@ def _read_producers(source: ByteSource) -> Idempotency:
     return state
 
 
-def _id_text(raw: bytes) -> bytes:
-    return encode(int.from_bytes(raw, "big"))
+def _id(raw: bytes) -> int:
+    return int.from_bytes(raw, "big")
 
 
 def _counter(count: int) -> int:

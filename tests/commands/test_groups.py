@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from support.fake_server import make_client, ready_keys, reply, run, wait_for
 from support.groups import effects, forget, group_client
+from support.pending import pending_ids
 
 NOW = 1_700_000_000_000
 KEY_NEEDED = (
@@ -196,7 +197,7 @@ def test_delconsumer_drops_pending_entries_and_says_how_many(client):
     run(client, "XREADGROUP", "GROUP", "g", "d", "STREAMS", "s", ">")
     forget(client)
     assert run(client, "XGROUP", "DELCONSUMER", "s", "g", "c") == b":2\r\n"
-    assert list(group_of(client).pel) == [b"3-0"]
+    assert pending_ids(group_of(client)) == [b"3-0"]
     assert effects(client) == ["XGROUP DELCONSUMER s g c"]
     assert client.server.events == [(b"xgroup-delconsumer", b"s")]
     assert run(client, "XGROUP", "DELCONSUMER", "s", "g", "c") == b":0\r\n"
@@ -218,7 +219,7 @@ def test_xack_counts_what_was_pending(client):
     run(client, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
     forget(client)
     assert run(client, "XACK", "s", "g", "1-0", "9-0", "2", "1-0") == b":2\r\n"
-    assert list(group_of(client).pel) == [b"3-0"]
+    assert pending_ids(group_of(client)) == [b"3-0"]
     assert effects(client) == ["XACK s g 1-0 9-0 2 1-0"]
     assert client.server.keyspace.dirty == 2
     assert client.server.events == []

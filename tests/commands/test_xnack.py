@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from support.fake_server import ready_keys, reply, run, wait_for
 from support.groups import effects, forget, group_client, stated
+from support.pending import texts
 
 from rillet.commands import nacks  # noqa: F401 - it declares the command
 from rillet.storage.group import MAX_COUNT
@@ -34,7 +35,7 @@ def group_of(client):
 
 
 def waiting(client) -> list[bytes]:
-    return [found for found, _ in group_of(client).given_back()]
+    return texts(group_of(client).given_back())
 
 
 def nack(client, *words: str):
@@ -242,7 +243,8 @@ def test_a_group_set_back_delivers_it_anew(client):
 def test_copy_keeps_it_and_its_turn(client):
     nack(client, "FAIL", "IDS", "2", "3-0", "1-0")
     twin = group_of(client).copy()
-    assert [(found, block.count) for found, block in twin.given_back()] == [(b"3-0", 1), (b"1-0", 5)]
+    counts = [(page.text(at), page.blocks[at].count) for page, at in twin.given_back()]
+    assert counts == [(b"3-0", 1), (b"1-0", 5)]
     assert twin.unowned.pending == 2
-    group_of(client).acknowledge([b"3-0"])
+    assert group_of(client).acknowledge([3 << 64]) == 1
     assert twin.unowned.pending == 2

@@ -46,4 +46,4 @@ def test_at_most_64_share_a_command_and_a_replay_has_them_all():
         client, "XPENDING", "s", "g", "-", "+", "200"
     )
     group = other.db.entries[b"s"].groups[b"g"]
-    assert [found.decode() for found, _ in group.given_back()] == ids
+    assert [page.text(at).decode() for page, at in group.given_back()] == ids

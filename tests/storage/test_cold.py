@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from support.pending import taken
 
 from rillet.storage.chunk import MAX_ENTRIES, Chunk, ColdChunk
 from rillet.storage.cold import Cold
@@ -132,7 +133,7 @@ class PackedAgainstPlain(RuleBasedStateMachine):
         start, end = self.pick(data), self.pick(data)
         self.both(lambda stream: stream.range(start, end, count))
         self.both(lambda stream: stream.range_reverse(start, end, count))
-        self.both(lambda stream: stream.take_after(start, count))
+        self.both(lambda stream: taken(stream, start, count))
         self.both(lambda stream: (stream.contains(start), stream.entry(start)))
 
     @rule()
@@ -298,7 +299,7 @@ def test_going_through_everything_keeps_no_more_than_the_shelf_holds():
     stream, _ = packed_stream(limit=20_000)
     assert stream.range(0, MAX_ID)[0] == MANY
     assert stream.range_reverse(0, MAX_ID)[0] == MANY
-    assert len(stream.take_after(0)[0]) == MANY
+    assert len(taken(stream, 0)[0]) == MANY
     assert len(list(stream.ids_from(0))) == MANY
     assert 0 < warm_bytes(stream) <= 20_000
 
@@ -475,7 +476,7 @@ def test_a_missing_attribute_is_missing():
     with pytest.raises(AttributeError, match="nonsense"):
         stream._chunks[0].nonsense  # noqa: B018 - that it raises is the point
     assert type(stream._chunks[0]) is ColdChunk
-    assert encode(make_id(1)) == stream.take_after(0, 1)[0][0]
+    assert encode(make_id(1)) == taken(stream, 0, 1)[0][0]
 
 
 def test_what_is_read_whole_again_and_again_is_unpacked_and_what_is_read_once_is_not():

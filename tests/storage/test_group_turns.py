@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from support.pending import pieces_of, places_of
 
 from rillet.storage.blocks import UNOWNED_MS
 from rillet.storage.group import Group
-from rillet.storage.stream_id import encode
 
 SOME = st.lists(st.integers(0, 30), min_size=1, max_size=3, unique=True)
 COUNTS = st.lists(st.integers(1, 2), min_size=3, max_size=3)
@@ -30,42 +30,43 @@ class Turns:
         self.group = Group()
         for name in (b"a", b"b"):
             self.group.create_consumer(name, 0)
-        self.turns: list[tuple[int, bytes]] = []
+        self.turns: list[tuple[int, int]] = []
         self.now = 1000
         self.last = 0
 
     def who(self, number: int):
         return list(self.group.consumers.values())[number]
 
-    def pick(self, numbers: list[int]) -> list[bytes]:
+    def pick(self, numbers: list[int]) -> list[int]:
         """Distinct pending ids."""
-        pending = [text for _, text in self.turns]
+        pending = [number for _, number in self.turns]
         return list(dict.fromkeys(pending[number % len(pending)] for number in numbers)) if pending else []
 
-    def drop(self, ids: list[bytes]) -> None:
+    def drop(self, ids: list[int]) -> None:
         self.turns = [turn for turn in self.turns if turn[1] not in ids]
 
-    def put(self, ids: list[bytes], ms: int) -> None:
-        for text in ids:
-            self.drop([text])
+    def put(self, ids: list[int], ms: int) -> None:
+        for number in ids:
+            self.drop([number])
             at = len(self.turns)
             while at and self.turns[at - 1][0] > ms:
                 at -= 1
-            self.turns.insert(at, (ms, text))
+            self.turns.insert(at, (ms, number))
 
     def do(self, name: str, *rest) -> None:
         group = self.group
         if name == "deliver":
             who, number = rest
-            ids = [encode((self.last + at) << 64) for at in range(1, number + 1)]
-            group.deliver(self.who(who), ids, self.last << 64, (self.last + number) << 64, self.now)
+            ids = [(self.last + at) << 64 for at in range(1, number + 1)]
+            group.deliver(self.who(who), pieces_of(ids), number, self.last << 64, ids[-1], self.now)
             self.last += number
             self.put(ids, self.now)
         elif name == "move":
             who, numbers, counts, idle, any_pending = rest
             ids = self.pick(numbers)
             move = group.assign_each if any_pending else group.reassign_each
-            move(self.who(who), ids, self.now - idle, counts[: len(ids)])
+            what = ids if any_pending else places_of(group, ids)
+            move(self.who(who), what, self.now - idle, counts[: len(ids)])
             self.put(ids, self.now - idle)
         elif name == "give back":
             ids = self.pick(rest[0])
@@ -87,53 +88,61 @@ def test_the_longest_idle_has_its_turn_first(steps):
     for step in steps:
         turns.do(*step)
         for latest in (turns.now, turns.now - 3, UNOWNED_MS):
-            assert [text for text, _ in turns.group.oldest(latest)] == [
-                text for ms, text in turns.turns if ms <= latest
+            assert [page.number(at) for page, at in turns.group.oldest(latest)] == [
+                number for ms, number in turns.turns if ms <= latest
             ]
         assert turns.group.unowned.pending == sum(ms == UNOWNED_MS for ms, _ in turns.turns)
         assert turns.group.oldest_ms() == (turns.turns[0][0] if turns.turns else None)
 
 
-class Watched(dict):
-    """A PEL that counts how often it is asked."""
+class Watched(list):
+    """The blocks of a page, which count how many of them were looked at."""
 
     asked = 0
 
-    def get(self, *words):
-        self.asked += 1
-        return super().get(*words)
+    def __getitem__(self, at):
+        found = super().__getitem__(at)
+        Watched.asked += len(found) if isinstance(at, slice) else 1
+        return found
+
+
+def watch(group: Group) -> None:
+    Watched.asked = 0
+    for page in group.pel._pages:
+        page.blocks = Watched(page.blocks)
 
 
 def test_claiming_few_of_many_looks_at_few():
     group = Group()
     consumer = group.create_consumer(b"c", 0)
     number = 20_000
-    ids = [encode(at << 64) for at in range(1, number + 1)]
-    group.deliver(consumer, ids, 0, number << 64, 1)
-    group.pel = Watched(group.pel)
+    ids = [at << 64 for at in range(1, number + 1)]
+    for at in range(0, number, 100):
+        group.deliver(consumer, pieces_of(ids[at : at + 100]), 100, at << 64, ids[at + 99], 1)
+    watch(group)
     rounds = 200
     for at in range(rounds):
-        turn = [text for text, _ in zip_first(group.oldest(1), 10)]
+        turn = zip_first(group.oldest(1), 10)
         assert turn == ids[10 * at : 10 * at + 10]
         group.acknowledge(turn)
-    assert group.pel.asked < rounds * 200
+    assert 0 < Watched.asked < rounds * 300
 
 
 def test_dead_blocks_in_front_are_passed_once():
     group = Group()
     consumer = group.create_consumer(b"c", 0)
     number = 20_000
-    for at in range(1, number + 1):
-        group.deliver(consumer, [encode(at << 64)], (at - 1) << 64, at << 64, at)
-    group.pel = Watched(group.pel)
-    stuck, *ids = [encode(at << 64) for at in range(1, number + 1)]
+    stuck, *ids = [at << 64 for at in range(1, number + 1)]
+    for at in (stuck, *ids):
+        group.deliver(consumer, pieces_of([at]), 1, at - (1 << 64), at, at >> 64)
+    watch(group)
     for at in range(500):
-        turn = [text for text, _ in zip_first(group.oldest(number), 11)]
+        turn = zip_first(group.oldest(number), 11)
         assert turn == [stuck, *ids[10 * at : 10 * at + 10]]
         group.acknowledge(turn[1:])
     assert len(group._times) < number
-    assert group.pel.asked < 500 * 100
+    assert 0 < Watched.asked < 500 * 200
 
 
-def zip_first(entries, number):
-    return [entry for entry, _ in zip(entries, range(number), strict=False)]
+def zip_first(places, number):
+    return [page.number(at) for (page, at), _ in zip(places, range(number), strict=False)]

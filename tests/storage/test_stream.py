@@ -5,6 +5,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from support.pending import taken
 
 from rillet.storage.chunk import LARGE, MAX_BYTES, MAX_ENTRIES
 from rillet.storage.nodes import Node, Nodes, element_size
@@ -136,7 +137,7 @@ class StreamAgainstAList(RuleBasedStateMachine):
         position = self.pick(data)
         for _ in range(rounds):
             expected = [stream_id for stream_id in self.model if stream_id > position][:count]
-            texts, raw, last = self.stream.take_after(position, count)
+            texts, raw, last = taken(self.stream, position, count)
             assert texts == list(map(encode, expected))
             assert raw == b"".join([self.model[stream_id] for stream_id in expected])
             assert last == (expected[-1] if expected else position)
@@ -240,8 +241,8 @@ def test_an_emptied_stream_may_go_on_with_smaller_ids_after_its_last_id_was_lowe
 )
 def test_delivered_entries_come_with_the_texts_of_their_ids(ids):
     stream = stream_of(*ids)
-    assert stream.take_after(0) == (list(map(encode, ids)), b"".join(map(entry, ids)), ids[-1])
-    assert stream.take_after(ids[0]) == (list(map(encode, ids[1:])), b"".join(map(entry, ids[1:])), ids[-1])
+    assert taken(stream, 0) == (list(map(encode, ids)), b"".join(map(entry, ids)), ids[-1])
+    assert taken(stream, ids[0]) == (list(map(encode, ids[1:])), b"".join(map(entry, ids[1:])), ids[-1])
 
 
 def test_a_reader_that_comes_back_is_not_misled_by_what_was_removed_meanwhile():

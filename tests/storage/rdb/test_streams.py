@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.pending import texts
 
 from rillet.storage.blocks import UNOWNED_MS
 from rillet.storage.group import Group
@@ -22,7 +23,7 @@ from rillet.storage.rdb import (
 from rillet.storage.rdb.crc64 import crc64
 from rillet.storage.rdb.extras import FIELD
 from rillet.storage.stream import Stream
-from rillet.storage.stream_id import MAX_ID, MAX_U64, encode
+from rillet.storage.stream_id import MAX_ID, MAX_U64
 
 WORDS = st.one_of(st.binary(max_size=70), st.integers(-(1 << 64), 1 << 64).map(lambda number: b"%d" % number))
 IDS = st.one_of(st.integers(1, 1 << 20), st.integers(1, MAX_ID), st.integers(1 << 90, (1 << 90) + (1 << 66)))
@@ -77,7 +78,7 @@ def state(stream, *, counters=True, active_times=True):
             (name, each.seen_ms, each.active_ms if active_times else None, each.pending)
             for name, each in group.consumers.items()
         )
-        unowned = [text for block in group.unowned.blocks if block.live for text in block.ids]
+        unowned = texts(group.given_back())
         found += [
             name,
             group.last_id,
@@ -221,7 +222,7 @@ def test_entries_given_back_stay_so_in_order(version, nameless):
     consumer = group.create_consumer(b"" if nameless else b"c", 7, -1)
     for stream_id in range(1, 6):
         group.add_pending(stream_id, consumer, 1000, stream_id)
-    group.give_back([encode(4), encode(2)], [9, 0])
+    group.give_back([4, 2], [9, 0])
     read = loaded(keyspace_of(stream), version=version).databases[3].entries[b"s"]
     assert state(read) == state(stream)
     assert read.groups[b"g"].unowned.pending == 2
@@ -232,7 +233,7 @@ def test_a_payload_gives_what_was_given_back_to_a_consumer_without_name():
     stream = Stream()
     group = stream.groups[b"g"] = Group()
     group.add_pending(1, group.create_consumer(b"c", 7), 1000, 3)
-    group.give_back([encode(1)], [3])
+    group.give_back([1], [3])
     read = restore_value(dump_value(stream)).groups[b"g"]
     assert [(each.name, ms, count) for _, each, ms, count in read] == [(b"", 0, 3)]
 
@@ -325,7 +326,7 @@ def rich_stream():
     group = stream.groups[b"g"] = Group()
     for ms in (1, 2, 3):
         group.add_pending(ms << 64, group.create_consumer(b"c%d" % ms, 7, 8), 1000, ms)
-    group.give_back([b"3-0", b"1-0"], [9, 1])
+    group.give_back([3 << 64, 1 << 64], [9, 1])
     state = stream.idempotency = Idempotency(60, 10)
     state.record(b"p", b"i", 5 << 64 | 6)
     state.duplicates = 4
@@ -343,11 +344,11 @@ def test_what_the_newest_types_hold_needs_no_field_of_ours(version):
     assert (read.idempotency.added, read.idempotency.duplicates) == (1, 4)
     if version == 14:
         assert list(read.groups[b"g"]) != []
-        assert [text for text, _ in read.groups[b"g"].given_back()] == [b"3-0", b"1-0"]
+        assert texts(read.groups[b"g"].given_back()) == [b"3-0", b"1-0"]
         assert sorted(read.groups[b"g"].consumers) == [b"c1", b"c2", b"c3"]
         assert b"rillet" not in b"".join(rdb_chunks(keyspace_of(stream), version=version))
     twin = loaded(keyspace_of(stream), version=version).databases[3].entries[b"s"]
-    assert [text for text, _ in twin.groups[b"g"].given_back()] == [b"3-0", b"1-0"]
+    assert texts(twin.groups[b"g"].given_back()) == [b"3-0", b"1-0"]
     assert [(each.name, ms, count) for _, each, ms, count in twin.groups[b"g"]] == [
         (each.name, ms, count) for _, each, ms, count in stream.groups[b"g"]
     ]
@@ -371,7 +372,7 @@ def group_of_type_27(unowned):
 def test_type_27_tells_who_was_given_back_in_which_order():
     body = empty_stream(group_of_type_27(b"\x02" + raw(3) + raw(1))) + b"\x40\x64\x0a\x00\x00\x00"
     group = restore_value(payload(27, body)).groups[b"g"]
-    assert [text for block in group.unowned.blocks for text in block.ids] == [b"3-0", b"1-0"]
+    assert texts(group.given_back()) == [b"3-0", b"1-0"]
     assert [(each.name, ms, count) for _, each, ms, count in group] == [
         (b"", UNOWNED_MS, 4),
         (b"c", 0, 5),

@@ -1,0 +1,56 @@
+"""Pending entries without a stream: what a test says in IDs, and what it asks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rillet.storage.chunk import MAX_ENTRIES, Chunk, ids_in, length_of, texts_in
+from rillet.storage.pages import texts_of
+from rillet.storage.stream_id import MAX_U64, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rillet.storage.chunk import Piece
+    from rillet.storage.group import Group
+    from rillet.storage.pages import Place, Places
+    from rillet.storage.stream import Stream
+
+
+def pieces_of(numbers: list[int]) -> list[Piece]:
+    """Entries with these IDs, next to each other in chunks as those of a stream."""
+    pieces: list[Piece] = []
+    for at in range(0, len(numbers), MAX_ENTRIES):
+        chunk = Chunk()
+        some = numbers[at : at + MAX_ENTRIES]
+        chunk.ms.extend(number >> 64 for number in some)
+        chunk.seq.extend(number & MAX_U64 for number in some)
+        pieces.append((chunk, 0, len(some)))
+    return pieces
+
+
+def taken(stream: Stream, after: int, count: int | None = None) -> tuple[list[bytes], bytes, int]:
+    """What ``Stream.take_after`` tells, the IDs as texts."""
+    pieces, raw, last = stream.take_after(after, count)
+    found = texts_in(pieces, raw)
+    assert length_of(pieces) == len(found)
+    assert list(map(encode, ids_in(pieces))) == found
+    return found, raw, last
+
+
+def places_of(group: Group, numbers: list[int]) -> Places:
+    """Where these entries stand, which are all pending."""
+    found = [group.pel.place(number) for number in numbers]
+    return [(place[0], (place[1],)) for place in found if place is not None]
+
+
+def pending_ids(group: Group, *bounds, **options) -> list[bytes]:
+    return texts_of(group.pending(*bounds, **options))
+
+
+def idle_ids(group: Group, *bounds, **options) -> list[bytes]:
+    return texts_of(group.idle(*bounds, **options))
+
+
+def texts(places: Iterator[Place]) -> list[bytes]:
+    return [page.text(at) for page, at in places]
