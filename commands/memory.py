@@ -35,7 +35,9 @@ _STREAM: Final = 800
 _COLLECTION: Final = 250
 _GROUP: Final = 1200
 _CONSUMER: Final = 400
-_PENDING: Final = 8 + 16 + 2  # the reference to its block, its ID if the stream no longer shares it, its part of a page
+_PENDING: Final = (
+    8 + 16 + 2
+)  # the reference to its block, its ID if the stream no longer shares it, its part of a page
 _SAMPLES: Final = 5  # of nested values, unless SAMPLES says something else
 # More keys than that are estimated from the first so many: INFO must not stop a big server.
 _LOOKED_AT: Final = 20_000

@@ -34,9 +34,9 @@ class Block:
     Attributes:
         ms: delivery time, milliseconds since the epoch; UNOWNED_MS if nobody owns the entries.
         count: how often the entries were delivered.
-        first, last: no entry has a smaller or a greater ID; if ``ids`` is None they came in the order of their IDs.
         ids: the IDs in the order in which they came, each at most once, as their halves by turns; None where looking
             from ``first`` to ``last`` finds them soon enough. IDs that went elsewhere may linger.
+        first, last: if ``ids`` is None, no entry has a smaller or a greater ID, and they came in the order of their IDs.
         size: how many entries it had when somebody last looked at all of them, and those that came since.
         live: how many it has. A block with none is dead and falls out of all lists.
     """
@@ -81,8 +81,7 @@ class Block:
         """One entry comes, to the end; if none are listed, its ID is the greatest."""
         if self.ids is not None:
             self.ids.extend((number >> 64, number & MAX_U64))
-        self.first = min(self.first, number)
-        self.last = max(self.last, number)
+        self.last = number
         self.size += 1
         self.live += 1
 

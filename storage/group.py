@@ -276,8 +276,6 @@ class Group(Searching):
             listed = numbers_of(places)
             if is_ascending(listed):
                 listed = None
-            else:
-                first, last = min(listed), max(listed)
         target = self._new_block(consumer, ms, count, first, last, number)
         if listed is not None:
             target.enlist(listed)

@@ -435,6 +435,12 @@ def test_each_claimed_entry_is_stated_absolutely(client):
     ]
 
 
+def test_of_neighbours_only_those_are_claimed_that_are_pending(client):
+    run(client, "XACK", "s", "g", "2-0")
+    assert reply(client, "XCLAIM", "s", "g", "d", "0", "1-0", "2-0", "3-0", "JUSTID") == [b"1-0", b"3-0"]
+    assert [facts[:2] for facts in pending(client)] == [("1-0", "d"), ("3-0", "d")]
+
+
 def test_neighbours_claimed_at_one_blow_are_stated_one_by_one(client):
     run(client, "XCLAIM", "s", "g", "d", "0", "1-0", "2-0", "3-0")
     assert effects(client) == [stated("d", f"{n}-0", count=2, last="3-0", ms=later()) for n in (1, 2, 3)]
@@ -626,6 +632,16 @@ def test_xautoclaim_looks_at_ten_times_count_entries():
     assert reply(client, "XAUTOCLAIM", "s", "g", "d", "500", "0", "COUNT", "1") == [b"11-0", [], []]
     assert reply(client, "XAUTOCLAIM", "s", "g", "d", "500", "11-0", "COUNT", "1") == [b"21-0", [], []]
     assert reply(client, "XAUTOCLAIM", "s", "g", "d", "500", "21-0", "COUNT", "1") == [b"0-0", [], []]
+
+
+def test_the_cursor_is_the_very_next_pending_id():
+    client = group_client(0)
+    for seq in range(4):
+        run(client, "XADD", "s", f"5-{seq}", "f", "v")
+    run(client, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+    assert reply(client, "XAUTOCLAIM", "s", "g", "d", "0", "0", "COUNT", "2", "JUSTID")[0] == b"5-2"
+    run(client, "XACK", "s", "g", "5-2")
+    assert reply(client, "XAUTOCLAIM", "s", "g", "d", "0", "0", "COUNT", "2", "JUSTID")[0] == b"5-3"
 
 
 def test_a_walk_to_the_cursor_ends_at_zero_and_repeats_nothing():

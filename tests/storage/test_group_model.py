@@ -314,5 +314,5 @@ class PelMachine(RuleBasedStateMachine):
         assert sorted(map(id, owned)) == sorted(map(id, blocks))
 
 
-PelMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+PelMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
 TestPel = PelMachine.TestCase

@@ -128,6 +128,20 @@ def test_claiming_few_of_many_looks_at_few():
     assert 0 < Watched.asked < rounds * 300
 
 
+def test_what_was_given_back_in_any_order_is_claimed_in_that_order_however_few_at_a_time():
+    group = Group()
+    consumer = group.create_consumer(b"c", 0)
+    ids = list(range(1, 301))
+    group.deliver(consumer, pieces_of(ids), 300, 0, 300, 1)
+    waiting = [(at * 8) % 301 for at in range(1, 301)]
+    group.give_back(waiting, [1] * 300)
+    while waiting:
+        turn = zip_first(group.given_back(), 4)
+        assert turn == waiting[:4] == zip_first(group.given_back(), 4)
+        group.acknowledge(turn)
+        del waiting[:4]
+
+
 def test_dead_blocks_in_front_are_passed_once():
     group = Group()
     consumer = group.create_consumer(b"c", 0)

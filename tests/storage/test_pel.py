@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from support.pending import pending_ids, pieces_of, places_of
 
@@ -10,6 +12,9 @@ from rillet.storage.cold import Cold
 from rillet.storage.group import Group
 from rillet.storage.stream import Stream
 from rillet.storage.stream_id import MAX_ID, MAX_U64, encode
+
+if TYPE_CHECKING:
+    from rillet.storage.blocks import Block
 
 FIELDS = b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
 
@@ -43,7 +48,7 @@ def test_what_is_read_in_order_shares_the_ids_of_the_stream(count):
     for _ in range(10 * MAX_ENTRIES // count):
         read(group, stream, count)
     assert not private_ids(group)
-    assert [page.ms for page in group.pel._pages] == [chunk.ms for chunk in stream._chunks]
+    assert [id(page.ms) for page in group.pel._pages] == [id(chunk.ms) for chunk in stream._chunks]
 
 
 def test_a_reader_that_keeps_up_with_the_stream_shares_its_ids_too():
@@ -52,7 +57,7 @@ def test_a_reader_that_keeps_up_with_the_stream_shares_its_ids_too():
         stream.append(number(ms), FIELDS)
         read(group, stream, 1, ms)
     assert not private_ids(group)
-    assert len(group.pel._pages) == 5
+    assert [id(page.ms) for page in group.pel._pages] == [id(chunk.ms) for chunk in stream._chunks]
 
 
 def test_a_group_that_begins_in_the_middle_shares_ids_from_there():
@@ -193,3 +198,162 @@ def test_claims_of_scattered_entries_remember_where_those_are():
     group.reassign(other, places_of(group, near), 9, 2)
     assert other.blocks[-1].ids is None
     assert [page.number(at) for page, at in group.pel.of_block(other.blocks[-1])] == near
+
+
+def of_block(group: Group, block: Block) -> list[int]:
+    return [page.number(at) for page, at in group.pel.of_block(block)]
+
+
+def test_a_page_that_is_split_does_not_leave_an_empty_half():
+    group = Group()
+    consumer = group.create_consumer(b"c", 0)
+    early = [n * 1000 for n in range(1, 129)]
+    for each in [*early, 200_000]:
+        group.add_pending(each, consumer, 1, 1)
+    for each in range(127_001, 127_129):
+        group.add_pending(each, consumer, 1, 1)
+    group.acknowledge(early[:127])
+    group.add_pending(127_500, consumer, 1, 1)
+    assert all(page.live * 4 >= len(page.blocks) for page in group.pel._pages)
+    assert len(group.pel) == 1 + 128 + 1 + 1 == len(pending_ids(group))
+
+
+@pytest.mark.parametrize("count", [5, 2 * MAX_ENTRIES])
+def test_neighbours_are_looked_up_as_runs(count):
+    stream, group = stream_of(4 * MAX_ENTRIES), Group()
+    read(group, stream, 4 * MAX_ENTRIES)
+    first = MAX_ENTRIES - 2
+    places = group.pel.places([encode(number(ms)) for ms in range(first, first + count)])
+    assert all(type(positions) is range for _, positions in places)
+    assert sum(len(positions) for _, positions in places) == count
+    assert group.pel.match(stream.take_after(number(first) - 1, count)[0]) == places
+
+
+def test_neighbours_of_which_one_is_not_pending_do_not_match():
+    stream, group = stream_of(10), Group()
+    read(group, stream, 10)
+    pieces, _, _ = stream.take_after(0, 5)
+    assert group.pel.match(pieces) is not None
+    group.acknowledge([number(3)])
+    assert group.pel.match(pieces) is None
+    assert [block is None for block in group.pel.blocks_at(pieces[0])] == [False, False, True, False, False]
+
+
+def test_a_copy_does_not_share_what_may_change():
+    group = Group()
+    consumer = group.create_consumer(b"c", 0)
+    for ms in (1, 3, 5):
+        group.add_pending(number(ms), consumer, 1, 1)
+    twin = group.copy()
+    twin.add_pending(number(2), twin.consumers[b"c"], 1, 1)
+    group.add_pending(number(4), consumer, 1, 1)
+    assert pending_ids(group) == [b"1-0", b"3-0", b"4-0", b"5-0"]
+    assert pending_ids(twin) == [b"1-0", b"2-0", b"3-0", b"5-0"]
+
+
+def filled(facts) -> Group:
+    """A group as a loader makes it; a number is the ID of an entry of ``c``, a pair one of ``d`` at a time."""
+    group = Group()
+    for name in (b"c", b"d"):
+        group.create_consumer(name, 0)
+    pending = [
+        (each[0], group.consumers[b"d"], each[1], 1)
+        if isinstance(each, tuple)
+        else (each, group.consumers[b"c"], 7, 1)
+        for each in facts
+    ]
+    for _ in group.fill(pending):
+        pass
+    return group
+
+
+def test_loaded_entries_that_stand_far_from_each_other_are_listed():
+    mine = set(range(1, 50 * MAX_ENTRIES, 2000))
+    group = filled([n if n in mine else (n, n) for n in range(1, 50 * MAX_ENTRIES)])
+    (block,) = group.consumers[b"c"].blocks
+    assert block.ids is not None
+    assert of_block(group, block) == sorted(mine)
+    assert {each.ids for each in group.consumers[b"d"].blocks} == {None}
+
+
+def test_a_delivery_in_the_millisecond_of_loaded_entries_is_not_lost_among_them():
+    mine = list(range(1, 50 * MAX_ENTRIES, 2000))
+    group = filled([n if n in mine else (n, 7) for n in range(1, 50 * MAX_ENTRIES)])
+    new = [10_000_000, 10_000_001]
+    consumer = group.consumers[b"c"]
+    group.deliver(consumer, pieces_of(new), 2, 9_000_000, new[-1], 7)
+    assert sorted(n for block in consumer.blocks for n in of_block(group, block)) == [*mine, *new]
+    assert all(len(of_block(group, block)) == block.live for block in consumer.blocks)
+
+
+def test_single_claims_of_one_millisecond_share_a_block_wherever_they_are():
+    stream, group = stream_of(5 * MAX_ENTRIES), Group()
+    read(group, stream, 5 * MAX_ENTRIES)
+    other = group.create_consumer(b"d", 0)
+    for ms in (5, 500, 6):
+        group.assign(other, [number(ms)], 9, 2)
+    (block,) = other.blocks
+    assert of_block(group, block) == [number(5), number(500), number(6)]
+    group.assign(group.consumers[b"c"], [number(500)], 9, 2)
+    group.assign(other, [number(500)], 9, 2)
+    assert sorted(n for block in other.blocks for n in of_block(group, block)) == [
+        number(5),
+        number(6),
+        number(500),
+    ]
+
+
+def test_a_delivery_of_which_little_is_left_remembers_where_that_is():
+    stream, group = stream_of(64 * MAX_ENTRIES), Group()
+    read(group, stream, 64 * MAX_ENTRIES)
+    (block,) = group.consumers[b"c"].blocks
+    other = group.create_consumer(b"d", 0)
+    stuck = set(range(1, 64 * MAX_ENTRIES + 1, 300))
+    for ms in range(1, 64 * MAX_ENTRIES + 1):
+        if ms not in stuck:
+            group.reassign(other, places_of(group, [number(ms)]), ms, 2)
+    assert block.ids is not None
+    assert of_block(group, block) == [number(ms) for ms in sorted(stuck)]
+    assert block.size < 5 * block.live
+
+
+@pytest.mark.parametrize("scattered", [False, True])
+def test_a_consumer_with_more_than_goes_at_once_is_deleted_whole(scattered):
+    group = Group()
+    consumer = group.create_consumer(b"c", 0)
+    ids = list(range(1, 2001))
+    group.deliver(consumer, pieces_of(ids), len(ids), 0, ids[-1], 1)
+    if scattered:
+        group.assign(consumer, ids[::-1], 2, 2)
+    assert group.delete_consumer(consumer) == 2000
+    assert len(group.pel) == consumer.pending == 0
+    assert group.any_idle(100) is False
+
+
+def test_an_entry_that_comes_back_to_its_block_is_listed_once():
+    stream, group = stream_of(5 * MAX_ENTRIES), Group()
+    read(group, stream, 5 * MAX_ENTRIES)
+    other = group.create_consumer(b"d", 0)
+    group.assign(other, [number(5)], 9, 2)
+    group.assign(other, [number(500)], 9, 2)
+    group.acknowledge([number(500)])
+    group.assign(other, [number(500)], 9, 2)
+    assert [n for block in other.blocks for n in of_block(group, block)] == [number(5), number(500)]
+
+
+def test_what_a_consumer_gets_after_somebody_has_asked_for_its_entries_is_among_them():
+    stream, group = stream_of(4000), Group()
+    for name, count in ((b"d", 3000), (b"c", 10)):
+        group.create_consumer(name, 0)
+        pieces, _, last = stream.take_after(group.last_id, count)
+        group.deliver(group.consumers[name], pieces, count, group.last_id, last, 1)
+        group.last_id = last
+    few = group.consumers[b"c"]
+    assert len(pending_ids(group, consumer=few)) == 10
+    assert few.order is not None
+    read(group, stream, 2)
+    group.reassign(few, places_of(group, [number(7)]), 2, 2)
+    group.assign(few, [number(5)], 2, 2)
+    assert few.order is not None
+    expected = [5, 7, *range(3001, 3013)]
+    assert pending_ids(group, consumer=few) == [encode(number(ms)) for ms in expected]
