@@ -158,11 +158,11 @@ class Run(NamedTuple):
 def _neighbours(stream: Stream, args: list[bytes]) -> Run | None:
     """The entries that an XCLAIM names, if it names neighbours; such words need no other proof of being ids."""
     end = len(args)
+    if end < 7 or args[6][:1].isalpha():
+        return None  # one has no neighbours
     if b"-" not in args[-1] or (end > 6 and b"-" not in args[-2]):
         # Options begin with letters.
-        end = next((at for at in range(max(6, end - _OPTION_WORDS), end) if args[at][:1].isalpha()), end)
-    if end < 7:
-        return None  # one has no neighbours
+        end = next((at for at in range(max(7, end - _OPTION_WORDS), end) if args[at][:1].isalpha()), end)
     try:
         first, second = stream_id.parse(args[5]), stream_id.parse(args[6])
     except stream_id.InvalidID:
@@ -181,6 +181,8 @@ def _ids(args: list[bytes]) -> list[int]:
     """The ids that an XCLAIM names: what follows the first five words, up to one that is no id."""
     numbers: list[int] = []
     for word in args[5:]:
+        if word[:1].isalpha():
+            break
         try:
             numbers.append(stream_id.parse(word))
         except stream_id.InvalidID:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from .blocks import NEVER, SLACK, UNOWNED_MS, Block, Consumer, Delivery, TimeOrder
 from .chunk import ids_in
 from .pages import blocks_of, is_ascending, numbers_of, split
-from .pel import Pel
+from .pel import PAGE, Pel
 from .pending_search import MAX_MS, Searching
 
 if TYPE_CHECKING:
@@ -77,25 +77,27 @@ class Group(Searching):
         twin.pel = self.pel.copy(twins)
         return twin
 
-    def fill(self, pending: Iterable[tuple[int, Consumer, int, int]]) -> Iterator[None]:
+    def fill(self, pending: Iterable[tuple[int, tuple[Consumer, int, int]]]) -> Iterator[None]:
         """Let entries be pending in a group that has none yet, as a loader knows them.
 
         Yields now and then; the group can be used only when it is through.
 
         Args:
-            pending: ID, its consumer, delivery time (ms) and count, in ID order.
+            pending: IDs in order, and of each its consumer, delivery time (ms) and count.
         """
         blocks: dict[tuple[Consumer, int, int], Block] = {}
         pel = self.pel
-        for number, *facts in pending:
-            key = cast("tuple[Consumer, int, int]", tuple(facts))
-            block = blocks.get(key)
-            if block is None:
-                block = blocks[key] = Delivery(*key, number, number, 0)
-            block.add(number)
-            pel.put(number, block)
-            if not len(pel) % 4096:
-                yield
+        entries = iter(pending)
+        while some := list(islice(entries, PAGE)):
+            of_each: list[Block] = []
+            for number, facts in some:
+                block = blocks.get(facts)
+                if block is None:
+                    block = blocks[facts] = Delivery(*facts, number, number, 0)
+                block.add(number)
+                of_each.append(block)
+            pel.extend([number for number, _ in some], of_each)
+            yield
         scattered: dict[Block, list[int]] = {}
         for block in sorted(blocks.values(), key=lambda block: block.ms):
             block.consumer.add(block)
@@ -103,7 +105,7 @@ class Group(Searching):
             self._times.add(block)
             if not pel.are_close(block.first, block.last, block.live):
                 scattered[block] = []
-        for page, start, stop in pel.spans():
+        for page, start, stop in pel.spans() if scattered else ():
             for at, block in enumerate(page.blocks[start:stop], start):
                 if block in scattered:
                     scattered[block].append(page.number(at))
@@ -322,6 +324,9 @@ class Group(Searching):
 
     def assign_each(self, consumer: Consumer, numbers: list[int], ms: int, counts: list[int]) -> None:
         """As ``assign``, each ID with its own delivery counter."""
+        if len(numbers) == 1:
+            self.assign(consumer, numbers, ms, counts[0])
+            return
         at = 0
         for count, run in groupby(counts):
             size = len(list(run))

@@ -274,6 +274,14 @@ class Pel:
             self._size += number
         self.highest = last
 
+    def extend(self, numbers: list[int], blocks: list[Block]) -> None:
+        """List up to ``PAGE`` IDs that ascend and are greater than ``highest``, each in a block."""
+        ms = array("Q", [number >> 64 for number in numbers])
+        seq = array("Q", [number & MAX_U64 for number in numbers])
+        self._begin(Page(ms, seq, list(blocks), len(blocks), private=True))
+        self._size += len(blocks)
+        self.highest = numbers[-1]
+
     def _begin(self, page: Page) -> Page:
         """Add a page behind all others; answers it."""
         pages = self._pages

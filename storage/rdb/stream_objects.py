@@ -383,7 +383,7 @@ def _read_group(source: ByteSource, stream: Stream, stream_type: int) -> Generat
     if any(raw not in facts for raw in unowned):
         raise RdbError("NACKed entry not found in group global PEL")
     yield from group.fill(
-        (_id(raw), group.consumers[owners[raw]], ms, _counter(count))
+        (_id(raw), (group.consumers[owners[raw]], ms, _counter(count)))
         for raw, (ms, count) in facts.items()
         if raw in owners
     )

@@ -257,9 +257,9 @@ def filled(facts) -> Group:
     for name in (b"c", b"d"):
         group.create_consumer(name, 0)
     pending = [
-        (each[0], group.consumers[b"d"], each[1], 1)
+        (each[0], (group.consumers[b"d"], each[1], 1))
         if isinstance(each, tuple)
-        else (each, group.consumers[b"c"], 7, 1)
+        else (each, (group.consumers[b"c"], 7, 1))
         for each in facts
     ]
     for _ in group.fill(pending):
