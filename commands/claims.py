@@ -379,21 +379,19 @@ def xautoclaim(client: Client, args: list[bytes]) -> bytes:
     records = None
     if client.server.propagation.active and (number or gone):
         records = ClaimRecords(client, args[1], args[2], group.last_id)
-    Claim(stream, group, consumer, options, records).walk(window)
+    if options.just_id:
+        items = [b"$%d\r\n%b\r\n" % (len(text), text) for text in window.ids()]
+    else:
+        items = window.entries if window.entries is not None else _entries(stream, window.found)
+    Claim(stream, group, consumer, options, records).walk(window)  # no place is good any more
     if number:
         consumer.active_ms = now
     client.server.keyspace.dirty += number + len(gone)
-    if options.just_id:
-        entries = b"".join([b"$%d\r\n%b\r\n" % (len(text), text) for text in window.ids()])
-    elif window.entries is None:
-        entries = _entries(stream, window.found)
-    else:
-        entries = window.entries
     return b"*3\r\n$%d\r\n%b\r\n%b%b%b" % (
         len(window.cursor),
         window.cursor,
         replies.array_header(number),
-        entries,
+        b"".join(items),
         replies.bulk_array(gone) if gone else replies.EMPTY_ARRAY,
     )
 
@@ -405,7 +403,7 @@ class Window:
         found: what is claimable.
         gone: the ids of what is no longer in the stream.
         met: both.
-        entries: the claimable entries encoded, None if they are not at hand.
+        entries: the claimable entries encoded, in any pieces; None if they are not at hand.
         cursor: the first id that was not looked at, 0-0 if there is none.
     """
 
@@ -415,7 +413,7 @@ class Window:
         self.found: Places = []
         self.gone: list[bytes] = []
         self.met: Places = []
-        self.entries: bytes | None = None
+        self.entries: list[bytes] | None = None
         self.cursor = b"0-0"
 
     def __len__(self) -> int:
@@ -427,15 +425,20 @@ class Window:
 
 
 def _whole_window(stream: Stream, group: Group, start: int, count: int, latest: int) -> Window | None:
-    """As ``_scan``, if nothing that it would meet is gone or too young and all are neighbours; else None."""
+    """As ``_scan``, if nothing that it would meet is gone or too young; else None."""
     places = group.pending(start, count=count)
-    if not places:
-        return None
     blocks = blocks_of(places)
-    page, positions = places[0]
-    pieces, entries, last = stream.take_after(page.number(positions[0]) - 1, len(blocks))
-    if group.pel.match(pieces) != places or any(block.ms > latest for block in set(blocks)):
+    if not places or any(block.ms > latest for block in set(blocks)):
         return None
+    (page, positions), (last_page, last_positions) = places[0], places[-1]
+    pieces, raw, last = stream.take_after(page.number(positions[0]) - 1, len(blocks))
+    if group.pel.match(pieces) == places:
+        entries = [raw]
+    else:
+        entries = _entries(stream, places)
+        if len(entries) < len(blocks):
+            return None
+        last = last_page.number(last_positions[-1])
     window = Window()
     window.found, window.entries = places, entries
     window.cursor = next(iter(texts_of(group.pending(last + 1, count=1))), b"0-0")
@@ -485,7 +488,7 @@ def _missing(stream: Stream, ids: list[bytes]) -> Collection[bytes]:
     return missing
 
 
-def _entries(stream: Stream, places: Places) -> bytes:
-    """These entries, all in the stream, encoded one after the other."""
+def _entries(stream: Stream, places: Places) -> list[bytes]:
+    """Those of these entries that are in the stream, encoded."""
     found = [stream.entry(page.number(at), page.ms, at) for page, positions in places for at in positions]
-    return b"".join([entry for entry in found if entry is not None])
+    return [entry for entry in found if entry is not None]

@@ -68,7 +68,8 @@ class Block:
     @staticmethod
     def listed(ids: array[int]) -> Iterator[int]:
         """What stands in ``ids``."""
-        return (ms << 64 | seq for ms, seq in zip(ids[::2], ids[1::2], strict=True))
+        halves = iter(ids)
+        return (ms << 64 | seq for ms, seq in zip(halves, halves, strict=True))
 
     def unlist(self, number: int) -> list[int]:
         """Take up to so many off the end of ``ids``."""

@@ -109,8 +109,10 @@ class Group(Searching):
             for at, block in enumerate(page.blocks[start:stop], start):
                 if block in scattered:
                     scattered[block].append(page.number(at))
+            yield
         for block, numbers in scattered.items():
             block.enlist(numbers)
+            yield
 
     @property
     def weight(self) -> tuple[int, int]:
@@ -272,17 +274,12 @@ class Group(Searching):
             self._will_own(consumer, numbers_of(places))
         (page, positions), (last_page, last_positions) = places[0], places[-1]
         first, last = page.number(positions[0]), last_page.number(last_positions[-1])
-        if all(type(each) is range for _, each in places):
-            listed = None
-        else:
-            listed = numbers_of(places)
-            if is_ascending(listed):
-                listed = None
         target = self._new_block(consumer, ms, count, first, last, number)
-        if listed is not None:
+        if all(type(each) is range for _, each in places):
+            if len(places) > 1 and not self.pel.are_close(first, last, number):
+                target.enlist(numbers_of(places))
+        elif not is_ascending(listed := numbers_of(places)) or not self.pel.are_close(first, last, number):
             target.enlist(listed)
-        elif len(places) > 1 and not self.pel.are_close(first, last, number):
-            target.enlist(numbers_of(places))
         self.pel.move(places, target)
         consumer.pending += number
         for block, gone in left.items():

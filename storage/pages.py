@@ -155,7 +155,10 @@ def first_of(runs: Iterable[tuple[Page, Sequence[int]]], count: int) -> Places:
     found: Places = []
     if count > 0:
         for page, positions in runs:
-            found.append((page, positions[:count]))
+            some = positions[:count]
+            if type(some) is list and some[-1] - some[0] + 1 == len(some):
+                some = range(some[0], some[-1] + 1)
+            found.append((page, some))
             count -= len(positions)
             if count <= 0:
                 break

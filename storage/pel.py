@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .blocks import Block
-    from .chunk import Piece
+    from .chunk import Chunk, Piece
     from .pages import Place, Places
 
 PAGE: Final = 128  # IDs in a page with columns of its own, about; no more than twice so many
-_SHORT: Final = PAGE // 2  # a page with fewer is filled before another begins
+_SHORT: Final = PAGE // 2  # a page that shares its IDs begins with fewer that are not pending
+_TINY: Final = PAGE // 4  # a page with fewer is filled before another begins
 _SPARSE: Final = 4  # a page of which only one in so many is pending is made smaller
-# So many entries for each page may be passed to find those of a block between its first and its last.
+# So many entries may be passed for each that belongs to a block between its first and its last one.
 _DENSE: Final = 16
 _LONGEST: Final = 41  # bytes of the text of an ID
 
@@ -206,15 +207,23 @@ class Pel:
         """Where the entries of a block stand, in the order in which they came."""
         ids = block.ids
         if ids is None:
-            for page, start, stop in self.spans(block.first, block.last):
-                for at, other in enumerate(page.blocks[start:stop], start):
-                    if other is block:
-                        yield page, at
+            yield from self._within(block)
+            if not self.are_close(block.first, block.last, block.live):
+                # Others have come between them since, whom the next one need not pass.
+                block.enlist([page.number(at) for page, at in self._within(block)])
             return
-        for ms, seq in zip(ids[::2], ids[1::2], strict=True):
+        halves = iter(ids)
+        for ms, seq in zip(halves, halves, strict=True):
             found = self.find(ms, seq)
             if found is not None and found[0].blocks[found[1]] is block:
                 yield found
+
+    def _within(self, block: Block) -> Iterator[Place]:
+        """Where the entries of a block stand between its first and its last."""
+        for page, start, stop in self.spans(block.first, block.last):
+            for at, other in enumerate(page.blocks[start:stop], start):
+                if other is block:
+                    yield page, at
 
     def first(self) -> Place | None:
         """The smallest ID that is pending."""
@@ -234,7 +243,11 @@ class Pel:
     def are_close(self, first: int, last: int, number: int) -> bool:
         """Whether so many entries between two IDs are found soon by looking at all that lie there."""
         firsts = self._firsts
-        return bisect_right(firsts, last) - bisect_right(firsts, first) <= 1 + number // _DENSE
+        index, end = max(bisect_right(firsts, first) - 1, 0), bisect_right(firsts, last) - 1
+        between = sum([len(page.blocks) for page in self._pages[index : min(end, index + number + 2)]])
+        return between - self._pages[index].position(first) + self._pages[end].position(last) < _DENSE * (
+            number + 1
+        )
 
     def would_follow(self, number: int, other: int) -> bool:
         """Whether an ID, listed or not, has its place right behind the other one, in the same page."""
@@ -258,7 +271,7 @@ class Pel:
             if page.ms is chunk.ms and size <= start:
                 if size < start:  # what lies between was delivered to nobody
                     blocks += [None] * (start - size)
-            elif size and size + number <= (PAGE if start and page.private else _SHORT):
+            elif size and size + number <= self._most(page, chunk):
                 page.become_private()
                 page.ms += chunk.ms[start:stop]
                 page.seq += chunk.seq[start:stop]
@@ -273,6 +286,14 @@ class Pel:
             page.live += number
             self._size += number
         self.highest = last
+
+    @staticmethod
+    def _most(page: Page, chunk: Chunk) -> int:
+        """How many IDs a page may have after some of a chunk were copied to it.
+
+        Only a small one takes what begins in the next chunk, lest no page began where its chunk does ever again.
+        """
+        return PAGE if page.private and page.number(0) >= chunk.id_at(0) else _TINY
 
     def extend(self, numbers: list[int], blocks: list[Block]) -> None:
         """List up to ``PAGE`` IDs that ascend and are greater than ``highest``, each in a block."""
@@ -314,7 +335,7 @@ class Pel:
 
     def _append_one(self, ms: int, seq: int, block: Block) -> None:
         page = self._pages[-1] if self._pages else None
-        if page is None or len(page.blocks) >= (PAGE if page.private else _SHORT):
+        if page is None or len(page.blocks) >= (PAGE if page.private else _TINY):
             page = self._begin(Page(array("Q", (ms,)), array("Q", (seq,)), [], 0, private=True))
         else:
             page.become_private()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MAX_MS = (1 << 63) - 1
 _LARGE: Final = 8  # a consumer has much if it has this part of all
+_CUTS: Final = 128  # looking at a listed ID takes as long as moving so many others in memory
 _PATIENCE: Final = 4096  # how many IDs are passed in search of one consumer's
 
 
@@ -150,20 +151,21 @@ class Searching:
 
     def _own(self, block: Block) -> Iterator[Place]:
         """The entries of one block in the order in which they came."""
-        places = self.pel.of_block(block)
-        first = next(places)
+        pel = self.pel
+        # They are mostly taken from the front: what is gone there is not looked at again and again.
+        if block.ids is None:
+            places = pel.of_block(block)
+            first = next(places)
+            block.first = _number(first)
+            yield first
+            yield from places
+            return
         if block.live < block.size:
-            # They are mostly taken from the front: what is gone there is not looked at again and again.
-            number = _number(first)
-            if block.ids is None:
-                block.first = number
-            else:
-                gone = next(at for at, each in enumerate(block.listed(block.ids)) if each == number)
-                if gone * gone > block.size:
-                    del block.ids[: 2 * gone]
-                    block.size -= gone
-        yield first
-        yield from places
+            gone = next(at for at, number in enumerate(block.listed(block.ids)) if pel.at(number) is block)
+            if gone * gone * _CUTS > block.size:
+                del block.ids[: 2 * gone]
+                block.size -= gone
+        yield from pel.of_block(block)
 
     def given_back(self) -> Iterator[Place]:
         """The entries without owner, in the order in which they will be claimed."""

@@ -634,6 +634,19 @@ def test_xautoclaim_looks_at_ten_times_count_entries():
     assert reply(client, "XAUTOCLAIM", "s", "g", "d", "500", "21-0", "COUNT", "1") == [b"0-0", [], []]
 
 
+@pytest.mark.parametrize("just_id", [False, True])
+def test_what_is_claimed_is_answered_though_what_is_gone_makes_the_pel_smaller(just_id):
+    client = group_client(200)
+    run(client, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+    run(client, "XACK", "s", "g", "2-0", *[f"{ms}-0" for ms in range(34, 130)])
+    run(client, "XDEL", "s", "1-0")
+    words = ["JUSTID"] if just_id else []
+    cursor, found, gone = reply(client, "XAUTOCLAIM", "s", "g", "d", "0", "0", "COUNT", "4", *words)
+    assert [item if just_id else item[0] for item in found] == [b"3-0", b"4-0", b"5-0"]
+    assert (cursor, gone) == (b"6-0", [b"1-0"])
+    assert [facts[0] for facts in pending(client)[:4] if facts[1] == "d"] == ["3-0", "4-0", "5-0"]
+
+
 def test_the_cursor_is_the_very_next_pending_id():
     client = group_client(0)
     for seq in range(4):

@@ -39,6 +39,7 @@ class PelMachine(RuleBasedStateMachine):
             mock.patch("rillet.storage.group._PIECE", 2),
             mock.patch("rillet.storage.pel.PAGE", 6),
             mock.patch("rillet.storage.pel._SHORT", 3),
+            mock.patch("rillet.storage.pel._TINY", 2),
             mock.patch("rillet.storage.stream.MAX_ENTRIES", 5),
         ]
         for patch in self.patches:

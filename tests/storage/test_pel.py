@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ from support.pending import pending_ids, pieces_of, places_of
 from rillet.storage.chunk import MAX_ENTRIES
 from rillet.storage.cold import Cold
 from rillet.storage.group import Group
+from rillet.storage.pages import texts_of
 from rillet.storage.stream import Stream
 from rillet.storage.stream_id import MAX_ID, MAX_U64, encode
 
@@ -77,12 +79,12 @@ def test_what_was_read_without_becoming_pending_leaves_a_gap():
 
 
 def test_a_page_that_is_full_in_the_middle_of_a_chunk_is_followed_by_one_without_what_it_has():
-    stream, group = stream_of(3 * MAX_ENTRIES), Group(number(MAX_ENTRIES - 60))
-    for count in (60, 4, 50, 30):
+    stream, group = stream_of(3 * MAX_ENTRIES), Group(number(MAX_ENTRIES - 10))
+    for count in (10, 20, 30):
         read(group, stream, count)
-    assert [len(page.blocks) for page in group.pel._pages] == [114, 30]
-    assert pending_ids(group) == [encode(number(ms)) for ms in range(MAX_ENTRIES - 59, MAX_ENTRIES + 85)]
-    assert all(group.pel.at(number(ms)) for ms in range(MAX_ENTRIES - 59, MAX_ENTRIES + 85))
+    assert [len(page.blocks) for page in group.pel._pages] == [30, 30]
+    assert pending_ids(group) == [encode(number(ms)) for ms in range(MAX_ENTRIES - 9, MAX_ENTRIES + 51)]
+    assert all(group.pel.at(number(ms)) for ms in range(MAX_ENTRIES - 9, MAX_ENTRIES + 51))
 
 
 def test_pending_ids_stay_whatever_becomes_of_the_stream():
@@ -113,7 +115,7 @@ def test_a_stream_that_is_cut_all_the_time_does_not_leave_a_page_for_each_entry(
         else:
             stream.delete(number(ms))
     assert len(group.pel) == 2000
-    assert len(group.pel._pages) < 2000 / 50
+    assert len(group.pel._pages) < 2000 / 25
     assert sum(len(page.ms) for page in group.pel._pages) < 2000 * 1.5
 
 
@@ -357,3 +359,79 @@ def test_what_a_consumer_gets_after_somebody_has_asked_for_its_entries_is_among_
     assert few.order is not None
     expected = [5, 7, *range(3001, 3013)]
     assert pending_ids(group, consumer=few) == [encode(number(ms)) for ms in expected]
+
+
+@pytest.mark.parametrize("start", [0, 20, 64, 100, 127])
+@pytest.mark.parametrize("count", [1, 10])
+def test_wherever_a_group_begins_it_comes_to_share_ids_soon(start, count):
+    stream, group = stream_of(30 * MAX_ENTRIES), Group(number(start))
+    for _ in range((30 * MAX_ENTRIES - start) // count):
+        read(group, stream, count)
+    assert private_ids(group) <= 2 * MAX_ENTRIES
+
+
+class Watched(list):
+    """The blocks of a page, which count how many of them were looked at."""
+
+    asked = 0
+
+    def __getitem__(self, at):
+        found = super().__getitem__(at)
+        Watched.asked += len(found) if isinstance(at, slice) else 1
+        return found
+
+
+def looks(group: Group, search) -> int:
+    """How many positions a search looks at."""
+    Watched.asked = 0
+    for page in group.pel._pages:
+        page.blocks = Watched(page.blocks)
+    search()
+    return Watched.asked
+
+
+def test_what_comes_between_the_entries_of_a_block_is_passed_once():
+    total = 100 * MAX_ENTRIES + 20
+    stream, group = stream_of(total), Group()
+    read(group, stream, total, 5000)
+    everything = [number(ms) for ms in range(1, total + 1)]
+    group.acknowledge(everything[20:-20])
+    other = group.create_consumer(b"d", 0)
+    for at in range(0, 20, 2):
+        some = [everything[at], everything[at + 1], everything[at - 20], everything[at - 19]]
+        group.reassign(other, places_of(group, some), at, 2)
+    assert not any(block.ids for block in other.blocks)  # all is close now
+    group.last_id = everything[19]
+    read(group, stream, total - 40, 5000)
+    assert looks(group, lambda: group.idle(100)) > 10 * 90 * MAX_ENTRIES
+    assert looks(group, lambda: group.idle(100)) < 1000
+    assert texts_of(group.idle(100)) == list(map(encode, everything[:20] + everything[-20:]))
+
+
+def test_two_entries_that_are_not_near_are_listed():
+    stream, group = stream_of(2 * MAX_ENTRIES), Group()
+    read(group, stream, 2 * MAX_ENTRIES)
+    other = group.create_consumer(b"d", 0)
+    for pair in ([2, 102], [3, MAX_ENTRIES + 3], [10, 13]):
+        group.reassign(other, places_of(group, list(map(number, pair))), 9, 2)
+        assert of_block(group, other.blocks[-1]) == list(map(number, pair))
+    assert [block.ids is None for block in other.blocks] == [False, False, True]
+
+
+def test_few_at_a_time_from_a_long_list_look_at_few():
+    group = Group()
+    consumer = group.create_consumer(b"c", 0)
+    ids = list(range(1, 20_001))
+    group.deliver(consumer, pieces_of(ids), len(ids), 0, ids[-1], 1)
+    waiting = [(at * 7) % 20_001 for at in ids]
+    group.give_back(waiting, [1] * len(ids))
+    (block,) = group.unowned.blocks
+    asked = 0
+    look = group.pel.at
+    for at in range(0, 2000, 2):
+        turn = [page.number(at) for page, at in islice(group.given_back(), 2)]
+        assert turn == waiting[at : at + 2]
+        group.acknowledge(turn)
+        asked += len(block.ids) // 2 - block.live
+    assert look(waiting[2000]) is block
+    assert asked < 1000 * 20  # what lingers at the front of the list
