@@ -36,7 +36,8 @@ class Block:
         count: how often the entries were delivered.
         ids: the IDs in the order in which they came, each at most once, as their halves by turns; None where looking
             from ``first`` to ``last`` finds them soon enough. IDs that went elsewhere may linger.
-        first, last: if ``ids`` is None, no entry has a smaller or a greater ID, and they came in the order of their IDs.
+        first, last: if ``ids`` is None, no entry has a smaller or a greater ID, and they came in the order of their IDs;
+            of a delivery they are bounds in any case.
         size: how many entries it had when somebody last looked at all of them, and those that came since.
         live: how many it has. A block with none is dead and falls out of all lists.
     """
@@ -105,16 +106,18 @@ class Consumer:
         active_ms: last time it was given entries, NEVER (-1) if it never was.
         pending: number of entries it owns.
         blocks: its blocks in the order they were made, dead ones among them.
+        since: how many entries the group had ever delivered when the newest delivery to it began.
         order: its entries in ID order, and others that have been its own; None while nobody asks for them.
     """
 
-    __slots__ = ("_prune_at", "active_ms", "blocks", "name", "order", "pending", "seen_ms")
+    __slots__ = ("_prune_at", "active_ms", "blocks", "name", "order", "pending", "seen_ms", "since")
 
     def __init__(self, name: bytes, seen_ms: int, active_ms: int = NEVER) -> None:
         self.name = name
         self.seen_ms = seen_ms
         self.active_ms = active_ms
         self.pending = 0
+        self.since = 0
         self.blocks: list[Block] = []
         self.order: IdOrder | None = None
         self._prune_at = SLACK

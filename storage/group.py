@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from .blocks import NEVER, SLACK, UNOWNED_MS, Block, Consumer, Delivery, TimeOrder
 from .chunk import ids_in
 from .pages import blocks_of, is_ascending, numbers_of, split
-from .pel import PAGE, Pel
+from .pel import DENSE, PAGE, Pel
 from .pending_search import MAX_MS, Searching
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MAX_COUNT = (1 << 63) - 1  # where delivery counters stop
 _WHILE_BUSY: Final = frozenset(("go_on", "weight", "__class__"))
 _ANEW: Final = 4  # a consumer that gets more than this part of what it has is put in order anew
+# Of so many entries that go to anybody those of one millisecond are one delivery, however far from each other they are.
+_WIDE: Final = 2048
 _PIECE: Final = 512  # entries that are let go of together
 
 
@@ -226,6 +228,7 @@ class Group(Searching):
             and type(block) is Delivery
             and block.count == 1
             and block.ids is None
+            and pel.appended - consumer.since < _WIDE + DENSE * block.size
             and (self._times.moved_ms < now or block is self._times.newest)
         ):
             block.last = last
@@ -234,6 +237,7 @@ class Group(Searching):
         else:
             block = Delivery(consumer, now, 1, last if number == 1 else after + 1, last, number)
             consumer.add(block)
+            consumer.since = pel.appended
             self._times.add(block)
         pel.append(pieces, block, last)
         consumer.pending += number

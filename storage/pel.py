@@ -28,7 +28,7 @@ _SHORT: Final = PAGE // 2  # a page that shares its IDs begins with fewer that a
 _TINY: Final = PAGE // 4  # a page with fewer is filled before another begins
 _SPARSE: Final = 4  # a page of which only one in so many is pending is made smaller
 # So many entries may be passed for each that belongs to a block between its first and its last one.
-_DENSE: Final = 16
+DENSE: Final = 16
 _LONGEST: Final = 41  # bytes of the text of an ID
 
 
@@ -37,12 +37,14 @@ class Pel:
 
     Attributes:
         highest: the greatest ID that was ever listed, -1 if there was none.
+        appended: how many IDs ``append`` has ever listed.
     """
 
-    __slots__ = ("_at", "_firsts", "_page", "_pages", "_size", "highest")
+    __slots__ = ("_at", "_firsts", "_page", "_pages", "_size", "appended", "highest")
 
     def __init__(self) -> None:
         self.highest = -1
+        self.appended = 0
         self._size = 0
         self._pages: list[Page] = []
         # A lower bound for the IDs in each page, greater than all IDs in pages before it.
@@ -245,7 +247,7 @@ class Pel:
         firsts = self._firsts
         index, end = max(bisect_right(firsts, first) - 1, 0), bisect_right(firsts, last) - 1
         between = sum([len(page.blocks) for page in self._pages[index : min(end, index + number + 2)]])
-        return between - self._pages[index].position(first) + self._pages[end].position(last) < _DENSE * (
+        return between - self._pages[index].position(first) + self._pages[end].position(last) < DENSE * (
             number + 1
         )
 
@@ -285,6 +287,7 @@ class Pel:
                 page.blocks += [block] * number
             page.live += number
             self._size += number
+            self.appended += number
         self.highest = last
 
     @staticmethod
@@ -459,6 +462,7 @@ class Pel:
         """The same with other blocks for these."""
         twin = Pel()
         twin.highest = self.highest
+        twin.appended = self.appended
         twin._size = self._size
         twin._firsts = self._firsts.copy()
         for page in self._pages:

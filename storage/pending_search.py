@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from heapq import merge
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from math import isqrt
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from .blocks import SLACK, UNOWNED_MS, Block, Consumer, Delivery, TimeOrder
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 MAX_MS = (1 << 63) - 1
 _LARGE: Final = 8  # a consumer has much if it has this part of all
 _CUTS: Final = 128  # looking at a listed ID takes as long as moving so many others in memory
+_FEW: Final = 16  # deliveries of one millisecond that are merged; more are met on one walk
 _PATIENCE: Final = 4096  # how many IDs are passed in search of one consumer's
 
 
@@ -79,14 +81,23 @@ class Searching:
         old = self._times.until(latest, few)
         if old is not None and sum(block.live for block in old) <= few:
             numbered = sorted(
-                (number, place)
-                for block in old
-                if consumer is None or block.consumer is consumer
-                for place in self.pel.of_block(block)
-                if start <= (number := _number(place)) <= end
+                [
+                    (number, block)
+                    for block in old
+                    if consumer is None or block.consumer is consumer
+                    for number in self._listed(block)
+                    if start <= number <= end
+                ],
+                key=itemgetter(0),
             )
-            return [(page, (at,)) for _, (page, at) in numbered[:count]]
+            # Of what is listed some may have gone elsewhere.
+            there = (self.pel.place(number) for number, block in numbered if self.pel.at(number) is block)
+            return [(page, (at,)) for page, at in islice(filter(None, there), count)]
         return _first(self._idle(latest, start, end, count, consumer), count)
+
+    def _listed(self, block: Block) -> Iterable[int]:
+        """The IDs of a block, and perhaps some that were its own."""
+        return map(_number, self.pel.of_block(block)) if block.ids is None else block.listed(block.ids)
 
     def _pending(self, start: int, end: int) -> Iterator[tuple[Page, Sequence[int]]]:
         for page, at, stop in self.pel.spans(start, end):
@@ -145,9 +156,23 @@ class Searching:
         Those without owner come before all; those of one time in the order in which they were delivered. Nothing may
         be changed before the walk is over.
         """
-        for _, blocks in groupby(self._times.oldest(latest), _turn):
-            entries = [self._own(block) for block in blocks]
-            yield from entries[0] if len(entries) == 1 else merge(*entries, key=_number)
+        for _, turn in groupby(self._times.oldest(latest), _turn):
+            blocks = list(turn)
+            if len(blocks) == 1:
+                yield from self._own(blocks[0])
+            elif len(blocks) <= _FEW:
+                yield from merge(*map(self._own, blocks), key=_number)
+            else:
+                yield from self._together(blocks)
+
+    def _together(self, blocks: list[Block]) -> Iterator[Place]:
+        """The entries of many deliveries in ID order."""
+        first = min([block.first for block in blocks])
+        these = set(blocks)
+        for page, start, stop in self.pel.spans(first, max([block.last for block in blocks])):
+            for at, block in enumerate(page.blocks[start:stop], start):
+                if block in these:
+                    yield page, at
 
     def _own(self, block: Block) -> Iterator[Place]:
         """The entries of one block in the order in which they came."""

@@ -63,7 +63,8 @@ class PelMachine(RuleBasedStateMachine):
     )
     def begin(self, anew: int, large: int, dense: int) -> None:
         for patch in (
-            mock.patch("rillet.storage.pel._DENSE", dense),
+            mock.patch("rillet.storage.pel.DENSE", dense),
+            mock.patch("rillet.storage.group._WIDE", 2 * dense),
             mock.patch("rillet.storage.group._ANEW", anew),
             mock.patch("rillet.storage.pending_search._LARGE", large),
             mock.patch("rillet.storage.pending_search._PATIENCE", 3),

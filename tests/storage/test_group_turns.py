@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 from hypothesis import given
 from hypothesis import strategies as st
 from support.pending import pieces_of, places_of
@@ -82,8 +84,16 @@ class Turns:
             self.group = group.copy()
 
 
-@given(st.lists(STEP, max_size=50))
-def test_the_longest_idle_has_its_turn_first(steps):
+@given(st.lists(STEP, max_size=50), st.sampled_from([1, 16]), st.sampled_from([3, 2048]))
+def test_the_longest_idle_has_its_turn_first(steps, few, wide):
+    with (
+        mock.patch("rillet.storage.pending_search._FEW", few),
+        mock.patch("rillet.storage.group._WIDE", wide),
+    ):
+        look_at_turns(steps)
+
+
+def look_at_turns(steps):
     turns = Turns()
     for step in steps:
         turns.do(*step)

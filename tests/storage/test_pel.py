@@ -435,3 +435,16 @@ def test_few_at_a_time_from_a_long_list_look_at_few():
         asked += len(block.ids) // 2 - block.live
     assert look(waiting[2000]) is block
     assert asked < 1000 * 20  # what lingers at the front of the list
+
+
+def test_readers_of_one_millisecond_do_not_have_to_look_at_what_all_others_got():
+    stream, group = stream_of(100 * MAX_ENTRIES), Group()
+    consumers = [group.create_consumer(b"%d" % at, 0) for at in range(300)]
+    for at in range(100 * MAX_ENTRIES):
+        pieces, _, last = stream.take_after(group.last_id, 1)
+        group.deliver(consumers[at % 300], pieces, 1, group.last_id, last, 1)
+        group.last_id = last
+    assert looks(group, lambda: [list(group.pel.of_block(block)) for block in consumers[0].blocks]) < 30_000
+    assert looks(group, lambda: [list(group.pel.of_block(block)) for block in consumers[0].blocks]) < 1_000
+    turn = list(islice(group.oldest(1), 10))
+    assert [page.number(at) for page, at in turn] == [number(ms) for ms in range(1, 11)]
