@@ -9,7 +9,7 @@ from ..protocol.errors import SYNTAX, ReplyError, shown
 from ..storage import stream_id
 from ..storage.chunk import texts_in
 from ..storage.group import MAX_COUNT
-from ..storage.pages import blocks_of, one_by_one, texts_of
+from ..storage.pages import blocks_of, first_of, number_of, one_by_one, texts_of
 from ..storage.stream import Stream
 from .arguments import INT64_MAX, parse_integer
 from .group_effects import ClaimRecords, new_consumer, no_such_group, propagate_position
@@ -244,14 +244,14 @@ class Claim:
             pairs = zip(words, numbers, strict=True)
             return [item for word, number in pairs for item in self.each([word], [number], latest)]
         stream, options, records = self.stream, self.options, self.records
-        find = self.group.pel.place
+        find = self.group.pel.find
         items: list[bytes] = []
         claimed: list[int] = []
         places: Places = []
         counts: list[int] = []
         gone: list[int] = []
         for word, number in zip(words, numbers, strict=True):
-            place = find(number)
+            place = find(number >> 64, number & stream_id.MAX_U64)
             if place is None:
                 if not options.force:
                     continue
@@ -260,6 +260,8 @@ class Claim:
             else:
                 page, at = place
                 block = page.blocks[at]
+                if block is None and not options.force:
+                    continue
                 entry = stream.entry(number, page.ms, at)
             if entry is None:
                 if block is not None:
@@ -275,7 +277,7 @@ class Claim:
             else:
                 count = options.next_count(block.count)
             claimed.append(number)
-            if place is not None:
+            if block is not None:
                 places.append((page, (at,)))
             counts.append(count)
             items.append(replies.bulk(stream_id.encode(number)) if options.just_id else entry)
@@ -417,7 +419,7 @@ class Window:
         self.cursor = b"0-0"
 
     def __len__(self) -> int:
-        return sum([len(positions) for _, positions in self.found])
+        return number_of(self.found)
 
     def ids(self) -> list[bytes]:
         """The ids of what is claimable."""
@@ -451,11 +453,19 @@ def _scan(stream: Stream, group: Group, start: int, count: int, latest: int) -> 
     budget = count * _SCAN_FACTOR
     step = count
     while True:
-        places = one_by_one(group.pending(start, count=step + 1))
-        texts = texts_of(places)
-        following = texts.pop() if len(texts) > step else None
+        places = group.pending(start, count=step + 1)
+        blocks = blocks_of(places)
+        following = None
+        if len(blocks) > step:
+            page, positions = places[-1]
+            following = page.text(positions[-1])
+            places = first_of(places, step)
+        is_any_old = any(block.ms <= latest for block in set(blocks))
+        texts: list[bytes] = []
+        if is_any_old or not _are_all_there(stream, group, places):
+            texts = texts_of(places)
         missing = _missing(stream, texts)
-        for at, (text, place) in enumerate(zip(texts, places, strict=False), 1):
+        for at, (text, place) in enumerate(zip(texts, one_by_one(places), strict=False), 1):
             if text in missing:
                 window.gone.append(text)
             elif blocks_of([place])[0].ms <= latest:
@@ -472,6 +482,14 @@ def _scan(stream: Stream, group: Group, start: int, count: int, latest: int) -> 
             return window
         start = stream_id.parse(following)
         step = min(step * 4, budget)
+
+
+def _are_all_there(stream: Stream, group: Group, places: Places) -> bool:
+    """Whether no message of these entries is gone; False if that is not told at a glance."""
+    if not places:
+        return True
+    pieces, _, _ = stream.take_after(places[0][0].number(places[0][1][0]) - 1, number_of(places))
+    return group.pel.match(pieces) == places
 
 
 def _missing(stream: Stream, ids: list[bytes]) -> Collection[bytes]:

@@ -93,6 +93,11 @@ Place: TypeAlias = "tuple[Page, int]"
 Places: TypeAlias = "list[tuple[Page, Sequence[int]]]"
 
 
+def number_of(places: Places) -> int:
+    """How many entries these are."""
+    return sum([len(positions) for _, positions in places])
+
+
 def texts_of(places: Places) -> list[bytes]:
     """Their IDs as canonical texts."""
     texts: list[bytes] = []
