@@ -20,7 +20,7 @@ from .trimming import Removed, Trimming
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from weakref import WeakSet
 
     from .chunk import Piece
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 NODE_MAX_BYTES: Final = 4096
 NODE_MAX_ENTRIES: Final = 100
+# Of more the first would be packed again before the caller has done with the last.
+_MANY: Final = 8 * MAX_ENTRIES
 # Formatting a number costs more than the rest of an ID.
 _SEQ_ENDS: Final = tuple(b"%d\r\n" % seq for seq in range(256))
 _ID_LINE: Final = b"%d-%d\r\n"
@@ -377,11 +379,12 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
             index, position = self._seek(stream_id + 1)
         chunks = self._chunks
         left = self.length if count is None else count
+        are_many = left > _MANY
         pieces: list[Piece] = []
         parts: list[bytes] = []
         last = stream_id
         while index < len(chunks):
-            chunk = chunks[index]
+            chunk = chunks[index].opened() if are_many else chunks[index]
             stop = len(chunk.ms)
             if stop - position > left:
                 stop = position + left
@@ -405,14 +408,6 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
     def last_entry_id(self) -> int:
         """The greatest ID of an entry that is there, 0 if there is none (``last_id`` also remembers deleted ones)."""
         return self._chunks[-1].id_at(-1) if self._chunks else 0
-
-    def ids_from(self, start: int) -> Iterator[int]:
-        """The IDs of the entries from ``start`` on."""
-        index, position = self._seek(start)
-        for chunk in self._chunks[index:]:
-            for ms, seq in zip(chunk.ms[position:], chunk.seq[position:], strict=True):
-                yield ms << 64 | seq
-            position = 0
 
     def _seek(self, stream_id: int) -> tuple[int, int]:
         """Chunk index and position of the first entry whose ID is not smaller; past all: (number of chunks, 0)."""

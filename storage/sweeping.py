@@ -6,6 +6,7 @@ from bisect import bisect_right
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
+from .chunk import ids_in
 from .stream_id import MAX_ID
 
 if TYPE_CHECKING:
@@ -45,6 +46,11 @@ class Sweeping:
                 yield chunk, first, stop
             if stop < len(chunk):
                 return
+
+    def ids_from(self, start: int) -> Iterator[int]:
+        """The IDs of the entries from ``start`` on."""
+        for piece in self.pieces_between(start, MAX_ID):
+            yield from ids_in([piece])
 
     def pieces(self, starts: Iterable[int]) -> Iterator[tuple[int, int, bytes]]:
         """All entries in pieces, for going through once: where a piece starts, how many entries, and their bytes.

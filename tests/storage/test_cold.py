@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import random
 from itertools import pairwise
+from unittest import mock
 
 import pytest
 from hypothesis import settings
@@ -12,10 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.pending import taken
 
-from rillet.storage.chunk import MAX_ENTRIES, Chunk, ColdChunk
+from rillet.storage.chunk import MAX_ENTRIES, Chunk, ColdChunk, ids_in, texts_in
 from rillet.storage.cold import Cold
 from rillet.storage.freeing import Graveyard
 from rillet.storage.keyspace import Keyspace
+from rillet.storage.packing import unpack
 from rillet.storage.rdb import ByteSource, dump_value, load_rdb, rdb_chunks
 from rillet.storage.stream import Stream
 from rillet.storage.stream_id import MAX_ID, encode
@@ -293,6 +295,15 @@ def test_a_read_chunk_stays_for_a_while_and_is_not_packed_anew(monkeypatch):
     assert cold_chunks(stream) == [0, 1, *range(5, 19)]
     assert stream._chunks[0].packed is before
     assert warm_bytes(stream) <= cold.limit
+
+
+def test_what_is_delivered_in_masses_is_unpacked_once():
+    stream, _ = packed_stream(limit=20_000)
+    cold = len(cold_chunks(stream))
+    with mock.patch("rillet.storage.chunk.unpack", wraps=unpack) as unpacked:
+        pieces, raw, _ = stream.take_after(0)
+        assert len(list(ids_in(pieces))) == len(texts_in(pieces, raw)) == MANY
+    assert unpacked.call_count == cold > 0
 
 
 def test_going_through_everything_keeps_no_more_than_the_shelf_holds():
