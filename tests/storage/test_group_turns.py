@@ -6,7 +6,7 @@ from unittest import mock
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support.pending import pieces_of, places_of
+from support.pending import looks, pieces_of, places_of
 
 from rillet.storage.blocks import UNOWNED_MS
 from rillet.storage.group import Group
@@ -105,23 +105,6 @@ def look_at_turns(steps):
         assert turns.group.oldest_ms() == (turns.turns[0][0] if turns.turns else None)
 
 
-class Watched(list):
-    """The blocks of a page, which count how many of them were looked at."""
-
-    asked = 0
-
-    def __getitem__(self, at):
-        found = super().__getitem__(at)
-        Watched.asked += len(found) if isinstance(at, slice) else 1
-        return found
-
-
-def watch(group: Group) -> None:
-    Watched.asked = 0
-    for page in group.pel._pages:
-        page.blocks = Watched(page.blocks)
-
-
 def test_claiming_few_of_many_looks_at_few():
     group = Group()
     consumer = group.create_consumer(b"c", 0)
@@ -129,13 +112,15 @@ def test_claiming_few_of_many_looks_at_few():
     ids = [at << 64 for at in range(1, number + 1)]
     for at in range(0, number, 100):
         group.deliver(consumer, pieces_of(ids[at : at + 100]), 100, at << 64, ids[at + 99], 1)
-    watch(group)
     rounds = 200
-    for at in range(rounds):
-        turn = zip_first(group.oldest(1), 10)
-        assert turn == ids[10 * at : 10 * at + 10]
-        group.acknowledge(turn)
-    assert 0 < Watched.asked < rounds * 300
+
+    def claim() -> None:
+        for at in range(rounds):
+            turn = zip_first(group.oldest(1), 10)
+            assert turn == ids[10 * at : 10 * at + 10]
+            group.acknowledge(turn)
+
+    assert 0 < looks(group, claim) < rounds * 300
 
 
 def test_what_was_given_back_in_any_order_is_claimed_in_that_order_however_few_at_a_time():
@@ -159,13 +144,15 @@ def test_dead_blocks_in_front_are_passed_once():
     stuck, *ids = [at << 64 for at in range(1, number + 1)]
     for at in (stuck, *ids):
         group.deliver(consumer, pieces_of([at]), 1, at - (1 << 64), at, at >> 64)
-    watch(group)
-    for at in range(500):
-        turn = zip_first(group.oldest(number), 11)
-        assert turn == [stuck, *ids[10 * at : 10 * at + 10]]
-        group.acknowledge(turn[1:])
+
+    def claim() -> None:
+        for at in range(500):
+            turn = zip_first(group.oldest(number), 11)
+            assert turn == [stuck, *ids[10 * at : 10 * at + 10]]
+            group.acknowledge(turn[1:])
+
+    assert 0 < looks(group, claim) < 500 * 200
     assert len(group._times) < number
-    assert 0 < Watched.asked < 500 * 200
 
 
 def zip_first(places, number):

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import pytest
-from support.pending import pending_ids, pieces_of, places_of
+from support.pending import looks, pending_ids, pieces_of, places_of
 
 from rillet.storage.chunk import MAX_ENTRIES
 from rillet.storage.cold import Cold
@@ -368,26 +368,6 @@ def test_wherever_a_group_begins_it_comes_to_share_ids_soon(start, count):
     for _ in range((30 * MAX_ENTRIES - start) // count):
         read(group, stream, count)
     assert private_ids(group) <= 2 * MAX_ENTRIES
-
-
-class Watched(list):
-    """The blocks of a page, which count how many of them were looked at."""
-
-    asked = 0
-
-    def __getitem__(self, at):
-        found = super().__getitem__(at)
-        Watched.asked += len(found) if isinstance(at, slice) else 1
-        return found
-
-
-def looks(group: Group, search) -> int:
-    """How many positions a search looks at."""
-    Watched.asked = 0
-    for page in group.pel._pages:
-        page.blocks = Watched(page.blocks)
-    search()
-    return Watched.asked
 
 
 def test_what_comes_between_the_entries_of_a_block_is_passed_once():

@@ -9,7 +9,7 @@ from rillet.storage.pages import texts_of
 from rillet.storage.stream_id import MAX_U64, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rillet.storage.chunk import Piece
     from rillet.storage.group import Group
@@ -54,3 +54,23 @@ def idle_ids(group: Group, *bounds, **options) -> list[bytes]:
 
 def texts(places: Iterator[Place]) -> list[bytes]:
     return [page.text(at) for page, at in places]
+
+
+class Watched(list):
+    """The blocks of a page, which count how many of them were looked at."""
+
+    asked = 0
+
+    def __getitem__(self, at):
+        found = super().__getitem__(at)
+        Watched.asked += len(found) if isinstance(at, slice) else 1
+        return found
+
+
+def looks(group: Group, search: Callable[[], object]) -> int:
+    """How many places in the PEL a search looks at."""
+    Watched.asked = 0
+    for page in group.pel._pages:
+        page.blocks = Watched(page.blocks)
+    search()
+    return Watched.asked
