@@ -160,7 +160,7 @@ def _neighbours(stream: Stream, args: list[bytes]) -> Run | None:
     end = len(args)
     if end < 7 or args[6][:1].isalpha():
         return None  # one has no neighbours
-    if b"-" not in args[-1] or (end > 6 and b"-" not in args[-2]):
+    if b"-" not in args[-1] or b"-" not in args[-2]:
         # Options begin with letters.
         end = next((at for at in range(max(7, end - _OPTION_WORDS), end) if args[at][:1].isalpha()), end)
     try:

@@ -195,7 +195,7 @@ class Group(Searching):
         """Some of what a block has, which will not be looked for there again."""
         if block.ids is not None:
             return [number for number in block.unlist(_PIECE) if self.pel.at(number) is block]
-        numbers = numbers_of([(page, (at,)) for page, at in islice(self.pel.of_block(block), _PIECE)])
+        numbers = list(islice(self.pel.numbers(block), _PIECE))
         block.first = numbers[-1] + 1
         return numbers
 
@@ -423,7 +423,7 @@ class Group(Searching):
             if number <= block.last:
                 return None
             if not self.pel.would_follow(number, block.last):
-                block.enlist(numbers_of([(page, (at,)) for page, at in self.pel.of_block(block)]))
+                block.enlist(self.pel.numbers(block))
         elif number in block.listed(block.ids):
             return None
         block.add(number)
@@ -447,7 +447,7 @@ class Group(Searching):
         if block.ids is None and self.pel.are_close(block.first, block.last, block.live):
             block.size = block.live
         else:
-            block.enlist(numbers_of([(page, (at,)) for page, at in self.pel.of_block(block)]))
+            block.enlist(self.pel.numbers(block))
 
 
 class BusyGroup(Group):

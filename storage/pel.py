@@ -220,6 +220,10 @@ class Pel:
             if found is not None and found[0].blocks[found[1]] is block:
                 yield found
 
+    def numbers(self, block: Block) -> Iterator[int]:
+        """The IDs of the entries of a block, in the order in which they came."""
+        return (page.number(at) for page, at in self.of_block(block))
+
     def _within(self, block: Block) -> Iterator[Place]:
         """Where the entries of a block stand between its first and its last."""
         for page, start, stop in self.spans(block.first, block.last):

@@ -91,13 +91,14 @@ class Searching:
                 key=itemgetter(0),
             )
             # Of what is listed some may have gone elsewhere.
-            there = (self.pel.place(number) for number, block in numbered if self.pel.at(number) is block)
-            return [(page, (at,)) for page, at in islice(filter(None, there), count)]
+            looked_up = ((self.pel.place(number), block) for number, block in numbered)
+            there = (place for place, block in looked_up if place and place[0].blocks[place[1]] is block)
+            return [(page, (at,)) for page, at in islice(there, count)]
         return _first(self._idle(latest, start, end, count, consumer), count)
 
     def _listed(self, block: Block) -> Iterable[int]:
         """The IDs of a block, and perhaps some that were its own."""
-        return map(_number, self.pel.of_block(block)) if block.ids is None else block.listed(block.ids)
+        return self.pel.numbers(block) if block.ids is None else block.listed(block.ids)
 
     def _pending(self, start: int, end: int) -> Iterator[tuple[Page, Sequence[int]]]:
         for page, at, stop in self.pel.spans(start, end):
@@ -223,7 +224,7 @@ class Searching:
                 ]
             else:
                 numbers = sorted(
-                    _number(place) for block in consumer.blocks if block.live for place in pel.of_block(block)
+                    number for block in consumer.blocks if block.live for number in pel.numbers(block)
                 )
             order = consumer.order = IdOrder()
             if numbers:
