@@ -1,7 +1,11 @@
+from itertools import pairwise
+
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from rillet.storage import scan
 from rillet.storage.keyspace import Keyspace
 from rillet.storage.scan import ScanOrder
 
@@ -55,6 +59,67 @@ def test_every_key_can_be_drawn():
     order = ScanOrder([b"a", b"b", b"c"])
     order.remove(b"a")
     assert {order.random() for _ in range(200)} == {b"b", b"c"}
+
+
+def test_a_key_that_comes_back_is_there_once():
+    order = ScanOrder([b"a", b"b", b"c"])
+    order.remove(b"b")
+    order.add(b"b")
+    assert len(order) == 3
+    assert sorted(order.page(0, 10)[1]) == [b"a", b"b", b"c"]
+
+
+def test_a_page_passes_over_keys_that_went():
+    order = ScanOrder([b"%d" % number for number in range(100)])
+    for number in range(60, 99):
+        order.remove(b"%d" % number)
+    cursor, page = order.page(0, 10)
+    assert len(page) == 10
+    assert set(page) == {b"99", *(b"%d" % number for number in range(51, 60))}
+    assert order.page(cursor, 1)[1] == [b"50"]
+
+
+def test_a_page_does_not_look_through_everything_for_the_keys_it_may_have():
+    order = ScanOrder([b"%d" % number for number in range(1000)])
+    for number in range(500, 1000):
+        order.remove(b"%d" % number)
+    assert order.page(0, 10) == (900, [])
+
+
+def test_places_of_keys_that_went_are_closed_before_they_are_many_more_than_keys():
+    order = ScanOrder([b"%d" % number for number in range(100_000)])
+    for number in range(90_000):
+        order.remove(b"%d" % number)
+    cursor, page = order.page(0, 100_000)
+    assert (cursor, len(page), len(order)) == (0, 10_000, 10_000)
+    assert len(order._keys) < 25_000
+
+
+@pytest.fixture
+def closing(monkeypatch):
+    """An order of which places are being closed: the even keys up to 100 went, and the first 20 places are done."""
+    monkeypatch.setattr(scan, "_PIECE", 10)
+    order = ScanOrder([b"%d" % number for number in range(100)])
+    for number in [*range(0, 100, 2), 99, 97]:
+        order.remove(b"%d" % number)
+    assert (order._filled, order._next, len(order._keys)) == (10, 20, 100)
+    return order
+
+
+STAYING = {b"%d" % number for number in range(1, 97, 2)}
+
+
+def test_a_walk_from_anywhere_goes_on_while_places_are_being_closed(closing):
+    assert len(closing) == len(STAYING)
+    everywhere = [closing.page(cursor, cursor)[1] for cursor in range(1, 101)]
+    assert sorted(everywhere[-1]) == sorted(STAYING)
+    for fewer, more in pairwise(everywhere):
+        assert set(fewer) <= set(more) <= STAYING
+        assert len(fewer) == len(set(fewer)) >= len(more) - 1
+
+
+def test_only_keys_that_are_there_are_drawn_while_places_are_being_closed(closing):
+    assert {closing.random() for _ in range(2000)} == STAYING
 
 
 class Walk:
@@ -118,7 +183,13 @@ class ScanGuarantee(RuleBasedStateMachine):
     def knows_exactly_the_keys(self):
         order = self.db.order()
         assert sorted(order.page(0, 1000)[1]) == sorted(self.db.entries)
+        assert len(order) == len(self.db.entries)
+        assert not order or order.random() in self.db.entries
 
 
-TestScanGuarantee = ScanGuarantee.TestCase
-TestScanGuarantee.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+@pytest.mark.parametrize("piece", [2, 1024])
+def test_who_is_always_there_is_met_by_every_walk(piece, monkeypatch):
+    monkeypatch.setattr(scan, "_PIECE", piece)
+    run_state_machine_as_test(
+        ScanGuarantee, settings=settings(max_examples=60, stateful_step_count=40, deadline=None)
+    )
