@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
@@ -14,6 +15,7 @@ from .transactions import watched_key_changed
 
 if TYPE_CHECKING:
     from .client import Client
+    from .compat import Compat
     from .users import User
 
 _TYPES: Final = {
@@ -59,14 +61,19 @@ def flag_letters(client: Client) -> str:
     return "".join([letter for on, letter in modes if on]) or "N"
 
 
+_LINE: Final = (
+    b"id=%d addr=%b laddr=%b fd=%d name=%b age=%d idle=%d flags=%b db=%d sub=%d psub=%d ssub=%d multi=%d watch=%d "
+    b"qbuf=0 qbuf-free=0 argv-mem=%d multi-mem=%d rbs=0 rbp=0 obl=0 oll=%d omem=%d tot-mem=%d events=r cmd=%b "
+    b"user=%b redir=%d resp=%d lib-name=%b lib-ver=%b io-thread=0 tot-net-in=%d tot-net-out=%d tot-cmds=%d"
+)
 _NEWER_FIELDS: Final = {
-    "lib-name": "7.2",
-    "lib-ver": "7.2",
-    "watch": "7.4",
-    "io-thread": "8.0",
-    "tot-net-in": "8.0",
-    "tot-net-out": "8.0",
-    "tot-cmds": "8.0",
+    b"lib-name": "7.2",
+    b"lib-ver": "7.2",
+    b"watch": "7.4",
+    b"io-thread": "8.0",
+    b"tot-net-in": "8.0",
+    b"tot-net-out": "8.0",
+    b"tot-cmds": "8.0",
 }
 
 
@@ -79,55 +86,45 @@ def client_line(client: Client) -> bytes:
     now = client.server.clock.now
     transaction = client.transaction
     queued = transaction.size if transaction is not None else 0
-    fields: tuple[tuple[str, object], ...] = (
-        ("id", client.id),
-        ("addr", client.address),
-        ("laddr", client.local_address),
-        ("fd", client.fd),
-        ("name", client.name),
-        ("age", max(now - client.created, 0) // 1000),
-        ("idle", max(now - client.last_interaction, 0) // 1000),
-        ("flags", flag_letters(client)),
-        ("db", client.db.index),
-        ("sub", len(client.channels)),
-        ("psub", len(client.patterns)),
-        ("ssub", len(client.shard_channels)),
-        ("multi", len(transaction.commands) if transaction is not None else -1),
-        ("watch", len(client.watched)),
-        ("qbuf", 0),
-        ("qbuf-free", 0),
-        ("argv-mem", client.argv_bytes),
-        ("multi-mem", queued),
-        ("rbs", 0),
-        ("rbp", 0),
-        ("obl", 0),
-        ("oll", int(unread > 0)),
-        ("omem", unread),
-        ("tot-mem", _BASE_MEMORY + client.argv_bytes + queued + unread),
-        ("events", "r"),
-        ("cmd", client.last_command),
-        ("user", client.user.name),
-        ("redir", client.tracking.redirect if client.tracking is not None else -1),
-        ("resp", client.resp),
-        ("lib-name", client.lib_name),
-        ("lib-ver", client.lib_ver),
-        ("io-thread", 0),
-        ("tot-net-in", client.net_in),
-        ("tot-net-out", client.net_out),
-        ("tot-cmds", client.total_commands),
+    line = _LINE % (
+        client.id,
+        client.address,
+        client.local_address,
+        client.fd,
+        client.name,
+        max(now - client.created, 0) // 1000,
+        max(now - client.last_interaction, 0) // 1000,
+        flag_letters(client).encode(),
+        client.db.index,
+        len(client.channels),
+        len(client.patterns),
+        len(client.shard_channels),
+        len(transaction.commands) if transaction is not None else -1,
+        len(client.watched),
+        client.argv_bytes,
+        queued,
+        unread > 0,
+        unread,
+        _BASE_MEMORY + client.argv_bytes + queued + unread,
+        client.last_command.encode(),
+        client.user.name,
+        client.tracking.redirect if client.tracking is not None else -1,
+        client.resp,
+        client.lib_name,
+        client.lib_ver,
+        client.net_in,
+        client.net_out,
+        client.total_commands,
     )
-    knows = client.server.compat.knows
-    return b" ".join(
-        [
-            b"%b=%b" % (name.encode(), _text(value))
-            for name, value in fields
-            if name not in _NEWER_FIELDS or knows(_NEWER_FIELDS[name])
-        ]
-    )
+    newer = _fields_newer_than(client.server.compat)
+    if not newer:
+        return line
+    return b" ".join([pair for pair in line.split(b" ") if pair.partition(b"=")[0] not in newer])
 
 
-def _text(value: object) -> bytes:
-    return value if isinstance(value, bytes) else str(value).encode()
+@cache
+def _fields_newer_than(compat: Compat) -> frozenset[bytes]:
+    return frozenset(name for name, since in _NEWER_FIELDS.items() if not compat.knows(since))
 
 
 def _listing(clients: list[Client], resp: int) -> bytes:
