@@ -265,11 +265,12 @@ def test_idle_times_follow_the_clock(wire):
 
 
 def test_keys_expire_when_the_clock_is_moved(wire):
-    wire.call("DEBUG", "CLOCK", "FREEZE")
+    frozen = wire.call("DEBUG", "CLOCK", "FREEZE").plain()
     wire.call("SET", "k", "v", "PX", 1000)
-    wire.call("DEBUG", "CLOCK", "ADVANCE", 1000)
+    assert wire.call("PEXPIRETIME", "k").plain() == frozen + 1000
+    assert wire.call("DEBUG", "CLOCK", "ADVANCE", 1000).plain() == frozen + 1000
     assert wire.call("DBSIZE").plain() == 1
-    wire.call("DEBUG", "CLOCK", "ADVANCE", 1)
+    assert wire.call("DEBUG", "CLOCK", "ADVANCE", 1).plain() == frozen + 1001
     assert wire.call("DBSIZE").plain() == 0
 
 
