@@ -39,6 +39,9 @@ _DIGITS: Final = (
     (b"8388607", 5, 6), (b"99999999", 6, 6), (b"999999999", 6, 6), (b"2147483647", 6, 10),
     *[(b"9" * digits, 10, 10) for digits in range(11, 19)],
 )  # fmt: skip
+_LONG: Final = (
+    2 << 10
+)  # to look for the line ends in entries of so many bytes takes longer than to parse them
 _REMEMBERED: Final = 1 << 14  # words
 _REMEMBERED_BYTES: Final = 12  # longer ones seldom come again
 
@@ -268,9 +271,10 @@ def _measure(chunk: Chunk, start: int, sizes: _Sizes) -> tuple[Iterable[list[byt
     """Of each entry from a position on: its field names, and of its values the bytes in a listpack and their own."""
     data = bytes(chunk.data[chunk.offsets[start] :])
     number = len(chunk) - start
-    found = _measure_columns(data, number, sizes)
-    if found is not None:
-        return found
+    if len(data) < number * _LONG:
+        found = _measure_columns(data, number, sizes)
+        if found is not None:
+            return found
     reader = hiredis.Reader()
     reader.feed(data)
     entries: list[list[bytes]] = [reader.gets()[1] for _ in range(number)]
