@@ -13,12 +13,14 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary, WeakSet
 
-from .chunk import MAX_BYTES
+from .chunk import MAX_BYTES, ColdChunk
+from .packing import narrowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .chunk import Chunk
+    from .group import Group
     from .nodes import Nodes
 
 SHELF_BYTES: Final = 8 << 20
@@ -155,6 +157,7 @@ class Packing:
 
     __slots__ = ("_cold", "_packed_to")
 
+    groups: dict[bytes, Group]
     last_id: int
     _chunks: list[Chunk]
     _firsts: list[int]
@@ -182,6 +185,17 @@ class Packing:
             # It would have to be unpacked for that later.
             self._nodes.settle_chunk(chunks)
             return True
-        cold.pack(chunks[index])
+        self._pack_one(chunks[index], cold)
         self._packed_to = firsts[index + 1]
         return True
+
+    def _pack_one(self, chunk: Chunk, cold: Cold) -> None:
+        if type(chunk) is ColdChunk:
+            return
+        ms, seq = chunk.ms, chunk.seq
+        cold.pack(chunk)
+        if type(chunk) is ColdChunk:
+            # From now on the columns are there for the groups alone.
+            others = ms[:], narrowed(seq)
+            for group in self.groups.values():
+                group.pel.share(ms, others)

@@ -21,14 +21,14 @@ _RAW: Final = -15  # no header and no checksum: the bytes never leave the proces
 _HEAD: Final = struct.Struct("<HI")  # number of entries, length of their data
 _NUMBERS: Final = struct.Struct("<cQ")  # type of the steps, the first number
 _EQUAL: Final = b"="
-_ABSOLUTE: Final = b"*"
+_ABSOLUTE: Final = {b"1": "B", b"2": "H", b"4": "I", b"8": "Q"}
 _SIZES: Final = {b"B": 1, b"H": 2, b"I": 4}
 _MOST_PER_ENTRY: Final = 8 + 8 + 4 + 1  # bytes of the columns beside the data
 _SOME: Final = 64  # of what stands before them
 
 
 class Columns(NamedTuple):
-    """What a chunk consists of; see ``Chunk``."""
+    """What a chunk consists of; see ``Chunk``. What was packed has its sequences in as few bytes as they need."""
 
     data: bytes
     ms: array[int]
@@ -45,8 +45,18 @@ def pack(columns: Columns) -> bytes:
         data = data[base:]
         offsets = array("I", [offset - base for offset in offsets])
     compressor = zlib.compressobj(_LEVEL, zlib.DEFLATED, _RAW, 9)
-    raw = b"".join((data, heads, *_steps(offsets), *_steps(ms), *_steps(seq)))
+    raw = b"".join((data, heads, *_steps(offsets), *_steps(ms), *_steps(narrowed(seq))))
     return _HEAD.pack(len(ms), len(data)) + compressor.compress(raw) + compressor.flush()
+
+
+def narrowed(column: array[int]) -> array[int]:
+    """A copy of a column, of which each number has as few bytes as the greatest one needs."""
+    kind = _narrow(max(column))
+    return column[:] if kind == column.typecode else array(kind, column)
+
+
+def _narrow(greatest: int) -> str:
+    return "B" if not greatest >> 8 else "H" if not greatest >> 16 else "I" if not greatest >> 32 else "Q"
 
 
 def unpack(packed: bytes) -> Columns:
@@ -56,7 +66,7 @@ def unpack(packed: bytes) -> Columns:
     at = size + number
     offsets, at = _numbers("I", raw, at, number + 1)
     ms, at = _numbers("Q", raw, at, number)
-    seq, _ = _numbers("Q", raw, at, number)
+    seq, _ = _numbers(None, raw, at, number)
     return Columns(raw[:size], ms, seq, offsets, bytearray(raw[size : size + number]))
 
 
@@ -88,30 +98,34 @@ def _steps(column: array[int]) -> tuple[bytes, bytes]:
     first = column[0]
     steps = list(map(sub, column[1:], column))
     least, most = (min(steps), max(steps)) if steps else (0, 0)
-    if least < 0 or most >> 32:  # of 64 bits then, for offsets are ascending
-        return _NUMBERS.pack(_ABSOLUTE, first), column.tobytes()
+    if least < 0 or most >> 32:
+        return _NUMBERS.pack(b"%d" % column.itemsize, first), column.tobytes()
     if least == most:
         return _NUMBERS.pack(_EQUAL, first), least.to_bytes(4, "little")
     kind = "B" if most < 1 << 8 else "H" if most < 1 << 16 else "I"
     return _NUMBERS.pack(kind.encode(), first), array(kind, steps).tobytes()
 
 
-def _numbers(column: str, raw: bytes, at: int, number: int) -> tuple[array[int], int]:
-    """A column of so many numbers of a type, and where the next begins."""
+def _numbers(column: str | None, raw: bytes, at: int, number: int) -> tuple[array[int], int]:
+    """A column of so many numbers of a type (None: as narrow as can be), and where the next begins."""
     kind, first = _NUMBERS.unpack_from(raw, at)
     at += _NUMBERS.size
-    if kind == _ABSOLUTE:
-        end = at + 8 * number
-        return array(column, raw[at:end]), end
+    if kind in _ABSOLUTE:
+        end = at + int(kind) * number
+        return array(_ABSOLUTE[kind], raw[at:end]), end
     numbers: Iterable[int]
     if kind == _EQUAL:
         end = at + 4
         step = int.from_bytes(raw[at:end], "little")
         if not step:
-            return array(column, (first,)) * number, end
+            return array(column or _narrow(first), (first,)) * number, end
         numbers = range(first, first + step * number, step)
+        last = first + step * (number - 1)
     else:
         end = at + (number - 1) * _SIZES[kind]
-        numbers = accumulate(array(kind.decode(), raw[at:end]), initial=first)
+        steps = array(kind.decode(), raw[at:end])
+        numbers = accumulate(steps, initial=first)
+        last = first + sum(steps) if column is None else 0
+    column = column or _narrow(last)
     # An array takes bytes at once, but numbers one by one with much ado.
     return array(column, struct.pack(f"{number}{column}", *numbers)), end

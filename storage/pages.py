@@ -18,7 +18,8 @@ class Page:
     """IDs in ascending order, each with the block that it belongs to.
 
     Attributes:
-        ms, seq: the halves of the IDs. There may be more IDs than blocks: those are not known here.
+        ms, seq: the halves of the IDs. There may be more IDs than blocks: those are not known here. Each number has
+            eight bytes in a column of the page's own, and may have fewer in others.
         blocks: None for what is not pending (any more).
         live: how many are pending.
         private: whether the columns are the page's own. Others are the chunk's, which may add to them.
@@ -67,7 +68,7 @@ class Page:
         if not self.private:
             size = len(self.blocks)
             self.ms = self.ms[:size]
-            self.seq = self.seq[:size]
+            self.seq = widened(self.seq[:size])
             self.private = True
 
     def compact(self) -> None:
@@ -80,12 +81,17 @@ class Page:
         self.private = True
 
     def take_over(self, other: Page) -> None:
-        """Add all that another page has, which follows; this one has columns of its own."""
+        """Add all that another page has, which follows; this one has columns of its own, and so has the other."""
         size = len(other.blocks)
         self.ms += other.ms[:size]
         self.seq += other.seq[:size]
         self.blocks += other.blocks
         self.live += other.live
+
+
+def widened(column: array[int]) -> array[int]:
+    """A column to which any number can be added."""
+    return column if column.typecode == "Q" else array("Q", column)
 
 
 Place: TypeAlias = "tuple[Page, int]"

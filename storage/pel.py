@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final
 
 from .chunk import ids_in
-from .pages import Page, blocks_of, texts_of
+from .pages import Page, blocks_of, texts_of, widened
 from .stream_id import MAX_ID, MAX_U64
 
 if TYPE_CHECKING:
@@ -280,11 +280,12 @@ class Pel:
             elif size and size + number <= self._most(page, chunk):
                 page.become_private()
                 page.ms += chunk.ms[start:stop]
-                page.seq += chunk.seq[start:stop]
+                page.seq += widened(chunk.seq[start:stop])
             elif not start or (start < _SHORT and chunk.id_at(0) > self.highest):
                 page = self._begin(Page(chunk.ms, chunk.seq, [None] * start, 0, private=False))
             else:
-                page = self._begin(Page(chunk.ms[start:stop], chunk.seq[start:stop], [], 0, private=True))
+                seq = widened(chunk.seq[start:stop])
+                page = self._begin(Page(chunk.ms[start:stop], seq, [], 0, private=True))
             if number == 1:
                 page.blocks.append(block)
             else:
@@ -293,6 +294,12 @@ class Pel:
             self._size += number
             self.appended += number
         self.highest = last
+
+    def share(self, ms: array[int], others: tuple[array[int], array[int]]) -> None:
+        """The chunk with this column of milliseconds was packed: who shares its columns takes others, the same IDs."""
+        index = bisect_right(self._firsts, others[0][0] << 64 | others[1][0]) - 1
+        if index >= 0 and (page := self._pages[index]).ms is ms:
+            page.ms, page.seq = others
 
     @staticmethod
     def _most(page: Page, chunk: Chunk) -> int:

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 NAMES = st.sampled_from([b"a", b"b", b"c"])
-SMALL = st.integers(0, 40)
+# Packed columns have one byte for a sequence of up to 255.
+FIRST = 236
+SMALL = st.integers(FIRST, FIRST + 40)
 FIELDS = b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
 
 
@@ -48,7 +50,7 @@ class PelMachine(RuleBasedStateMachine):
         self.cold = Cold()
         self.cold.depth = 1
         self.stream.chill(self.cold)
-        self.group = Group()
+        self.group = self.stream.groups[b"g"] = Group()
         self.model: dict[int, tuple[bytes, int, int]] = {}
         self.names: set[bytes] = set()
         self.later: list[Callable[[], bool]] = []  # jobs that were begun, however far they came
@@ -87,7 +89,7 @@ class PelMachine(RuleBasedStateMachine):
 
     @rule(gap=st.integers(0, 3), count=st.integers(1, 9))
     def add(self, gap: int, count: int) -> None:
-        after = max([self.stream.last_id, self.group.last_id, *self.model]) + gap
+        after = max([FIRST, self.stream.last_id, self.group.last_id, *self.model]) + gap
         for number in range(after + 1, after + 1 + count):
             self.stream.append(number, FIELDS)
 
@@ -105,7 +107,7 @@ class PelMachine(RuleBasedStateMachine):
     def read_without_delivering(self, count: int) -> None:
         self.group.last_id = self.stream.take_after(self.group.last_id, count)[2]
 
-    @rule(back=SMALL)
+    @rule(back=st.integers(0, 40))
     def set_back(self, back: int) -> None:
         self.group.last_id = max(0, self.group.last_id - back)
 
@@ -246,7 +248,7 @@ class PelMachine(RuleBasedStateMachine):
 
     @rule(
         start=SMALL,
-        size=st.none() | SMALL,
+        size=st.none() | st.integers(0, 40),
         count=st.none() | st.integers(0, 12),
         age=st.none() | st.integers(-5, 30),
         name=st.none() | NAMES,

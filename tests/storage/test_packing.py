@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rillet.storage.packing import Columns, pack, packed_length, packed_payload, unpack, unpack_data
+from rillet.storage.packing import Columns, narrowed, pack, packed_length, packed_payload, unpack, unpack_data
 from rillet.storage.stream_id import MAX_U64
 
 U64 = st.integers(0, MAX_U64)
@@ -56,3 +56,34 @@ def test_ids_in_equal_steps_take_next_to_no_room(step):
 def test_lengths_above_64_kib_come_out():
     entries = [(1, at, b"x" * size, 14) for at, size in enumerate([1, 70_000, 3, 200_000])]
     assert unpack(pack(columns_of(entries))) == columns_of(entries)
+
+
+@pytest.mark.parametrize(
+    ("seqs", "kind"),
+    [
+        ([0, 0, 0], "B"),
+        ([255, 255], "B"),
+        ([256, 256], "H"),
+        ([254, 255], "B"),
+        ([254, 256], "H"),
+        ([3, 7, 255], "B"),
+        ([0, 300, 301, 2], "H"),
+        ([65_535, 0], "H"),
+        ([65_535, 65_536], "I"),
+        ([65_536, 0], "I"),
+        ([0, 5, (1 << 32) - 1], "I"),
+        ([0, 1 << 32, 5], "Q"),
+        ([0, 1 << 32], "Q"),
+        ([MAX_U64], "Q"),
+    ],
+)
+def test_sequences_come_out_in_as_few_bytes_as_they_need(seqs, kind):
+    columns = columns_of([(at, seq, b"x", 14) for at, seq in enumerate(seqs)])
+    for seq in (unpack(pack(columns)).seq, narrowed(columns.seq)):
+        assert (seq.typecode, seq.tolist()) == (kind, seqs)
+
+
+def test_what_was_packed_before_comes_out_the_same_when_it_is_packed_again():
+    columns = columns_of([(at, at * at, b"x", 14) for at in range(300)])
+    once = unpack(pack(columns))
+    assert unpack(pack(once)) == once == columns

@@ -104,6 +104,63 @@ def test_pending_ids_stay_whatever_becomes_of_the_stream():
     assert len(pending_ids(group)) == len(group.pel) == 4 * MAX_ENTRIES + MAX_ENTRIES // 2
 
 
+@pytest.fixture
+def packed():
+    """A stream of which all but the newest chunk is packed, after two groups have read it, and the groups."""
+    stream = stream_of(5 * MAX_ENTRIES)
+    groups = [stream.groups.setdefault(name, Group()) for name in (b"g", b"h")]
+    read(groups[0], stream, 5 * MAX_ENTRIES)
+    for _ in range(5 * MAX_ENTRIES // 64):
+        read(groups[1], stream, 64)
+    cold = Cold()
+    cold.depth = 1
+    stream.chill(cold)
+    while stream.pack_next(MAX_ID, cold):
+        pass
+    return stream, groups
+
+
+def test_groups_share_narrow_columns_of_what_was_packed(packed):
+    stream, groups = packed
+    first, second = ([page.seq for page in group.pel._pages] for group in groups)
+    assert [seq.typecode for seq in first] == [*"BBBB", "Q"]
+    assert [id(seq) for seq in first] == [id(seq) for seq in second]
+    assert first[-1] is stream._chunks[-1].seq
+    assert pending_ids(groups[0]) == [encode(number(ms)) for ms in range(1, 5 * MAX_ENTRIES + 1)]
+
+
+def test_any_id_finds_its_place_among_narrow_columns(packed):
+    _, (group, other) = packed
+    between = [number(ms) + seq for ms, seq in ((3, 300), (200, 1), (200, MAX_U64), (MAX_ENTRIES, 1 << 40))]
+    for each in between:
+        group.assign(group.consumers[b"c"], [each], 1, 1)
+    expected = sorted([*between, *(number(ms) for ms in range(1, 5 * MAX_ENTRIES + 1))])
+    assert pending_ids(group) == list(map(encode, expected))
+    assert len(other.pel) == 5 * MAX_ENTRIES
+    assert all(group.pel.at(each) for each in expected)
+
+
+def test_a_group_that_begins_in_the_middle_of_a_packed_chunk_adds_to_ids_of_its_own(packed):
+    stream, _ = packed
+    late = stream.groups[b"late"] = Group(number(100))
+    for _ in range(3):
+        read(late, stream, 5)
+    assert private_ids(late) == 15
+    assert pending_ids(late) == [encode(number(ms)) for ms in range(101, 116)]
+
+
+def test_a_page_goes_on_with_what_comes_behind_the_packed_entries(packed):
+    stream, (group, _) = packed
+    twin = stream.groups[b"late"] = Group()
+    read(twin, stream, 10)
+    stream.append(number(10_000) + 7_000, FIELDS)
+    twin.last_id = number(9_000)
+    read(twin, stream, 1)
+    assert pending_ids(twin) == [*(encode(number(ms)) for ms in range(1, 11)), b"10000-7000"]
+    read(group, stream, 1)
+    assert pending_ids(group)[-1] == b"10000-7000"
+
+
 @pytest.mark.parametrize("trim", [True, False])
 def test_a_stream_that_is_cut_all_the_time_does_not_leave_a_page_for_each_entry(trim):
     stream, group = Stream(), Group()
