@@ -235,15 +235,17 @@ class Pel:
         """The smallest ID that is pending."""
         for page in self._pages:
             if page.live:
-                return page, next(at for at, block in enumerate(page.blocks) if block is not None)
+                return page, page.blocks.index(next(filter(None, page.blocks)))
         return None
 
     def last(self) -> Place | None:
         """The greatest ID that is pending."""
         for page in reversed(self._pages):
             if page.live:
-                blocks = page.blocks
-                return page, next(at for at in range(len(blocks) - 1, -1, -1) if blocks[at] is not None)
+                at = len(page.blocks) - 1
+                while page.blocks[at] is None:
+                    at -= 1
+                return page, at
         return None
 
     def are_close(self, first: int, last: int, number: int) -> bool:
