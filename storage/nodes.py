@@ -281,7 +281,7 @@ def _measure(chunk: Chunk, start: int, sizes: _Sizes) -> tuple[Iterable[list[byt
     values = [words[1::2] for words in entries]
     return (
         [words[::2] for words in entries],
-        [sum(map(sizes.__getitem__, some)) for some in values],
+        [sum(map(sizes.of, some)) for some in values],
         [sum(map(len, some)) for some in values],
     )
 
@@ -314,7 +314,7 @@ def _measure_columns(
                 add,
                 total,
                 [
-                    size + 2 if size < 64 and value >= b":" else sizes[value]
+                    size + 2 if size < 64 and value >= b":" else sizes.of(value)
                     for value, size in zip(values, lengths, strict=True)
                 ],
             )
@@ -371,9 +371,13 @@ class _Sizes(dict[bytes, int]):
 
     __slots__ = ()
 
+    def of(self, word: bytes) -> int:
+        """The size; what is long is not looked up, for that means to read all of it."""
+        return self[word] if len(word) < _REMEMBERED_BYTES else element_size(word)
+
     def __missing__(self, word: bytes) -> int:
         size = element_size(word)
-        if len(word) < _REMEMBERED_BYTES and len(self) < _REMEMBERED:
+        if len(self) < _REMEMBERED:
             self[word] = size
         return size
 
