@@ -195,7 +195,8 @@ class Packing:
         ms, seq = chunk.ms, chunk.seq
         cold.pack(chunk)
         if type(chunk) is ColdChunk:
-            # From now on the columns are there for the groups alone.
+            # From now on the columns are there for the groups alone. None of those is busy (``group.BusyGroup``): what
+            # is done in slices is done before anything is packed.
             others = ms[:], narrowed(seq)
             for group in self.groups.values():
                 group.pel.share(ms, others)

@@ -129,6 +129,20 @@ def test_groups_share_narrow_columns_of_what_was_packed(packed):
     assert pending_ids(groups[0]) == [encode(number(ms)) for ms in range(1, 5 * MAX_ENTRIES + 1)]
 
 
+def test_a_page_keeps_the_columns_with_an_entry_that_was_gone_when_the_others_were_packed():
+    stream = stream_of(5 * MAX_ENTRIES)
+    group = stream.groups[b"g"] = Group()
+    read(group, stream, 5 * MAX_ENTRIES)
+    stream.delete(number(7))
+    cold = Cold()
+    cold.depth = 1
+    stream.chill(cold)
+    while stream.pack_next(MAX_ID, cold):
+        pass
+    assert [page.seq.typecode for page in group.pel._pages] == [*"QBBB", "Q"]
+    assert pending_ids(group) == [encode(number(ms)) for ms in range(1, 5 * MAX_ENTRIES + 1)]
+
+
 def test_any_id_finds_its_place_among_narrow_columns(packed):
     _, (group, other) = packed
     between = [number(ms) + seq for ms, seq in ((3, 300), (200, 1), (200, MAX_U64), (MAX_ENTRIES, 1 << 40))]

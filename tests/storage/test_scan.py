@@ -95,6 +95,20 @@ def test_places_of_keys_that_went_are_closed_before_they_are_many_more_than_keys
     assert len(order._keys) < 25_000
 
 
+def test_no_run_of_removals_pays_for_all_places_that_are_closed(monkeypatch):
+    pieces = []
+    close = ScanOrder._close_places
+    monkeypatch.setattr(ScanOrder, "_close_places", lambda order: pieces.append(order._next) or close(order))
+    order = ScanOrder([b"%d" % number for number in range(10_000)])
+    for number in range(5_000):
+        order.remove(b"%d" % number)
+    assert not pieces
+    for number in range(5_000, 5_100):
+        order.remove(b"%d" % number)
+    assert len(pieces) == 100
+    assert pieces[-1] < 5_000
+
+
 @pytest.fixture
 def closing(monkeypatch):
     """An order of which places are being closed: the even keys up to 100 went, and the first 20 places are done."""
