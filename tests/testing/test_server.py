@@ -121,6 +121,18 @@ def test_reset_makes_it_as_good_as_new(server):
         assert abs(client.time()[0] - time.time()) < 60
 
 
+@pytest.mark.parametrize("words", [("SET-ACTIVE-EXPIRE", 0), ("PAUSE-CRON", 1)])
+def test_keys_expire_by_themselves_again_after_a_reset(server, words):
+    with server.client() as client:
+        client.execute_command("DEBUG", *words)
+        server.reset()
+        client.set("k", "v", px=1)
+        until = time.monotonic() + 10
+        while client.dbsize():
+            assert time.monotonic() < until
+            time.sleep(0.01)
+
+
 # The clock
 
 
