@@ -172,7 +172,10 @@ class Server:
         return redis.asyncio.Redis.from_url(self.url.removesuffix("/0"), **options)
 
     def reset(self) -> None:
-        """Make it as good as new: no keys, which expire at the present time, and the configuration it was started with."""
+        """Make it as good as new: no keys, the present time, the configuration it was started with.
+
+        What DEBUG SET-ACTIVE-EXPIRE and PAUSE-CRON switched off is on again.
+        """
         self._command(b"DEBUG", b"CLOCK", b"RESET")
         self._command(b"DEBUG", b"SET-ACTIVE-EXPIRE", b"1")
         self._command(b"DEBUG", b"PAUSE-CRON", b"0")

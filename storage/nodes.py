@@ -39,9 +39,8 @@ _DIGITS: Final = (
     (b"8388607", 5, 6), (b"99999999", 6, 6), (b"999999999", 6, 6), (b"2147483647", 6, 10),
     *[(b"9" * digits, 10, 10) for digits in range(11, 19)],
 )  # fmt: skip
-_LONG: Final = (
-    2 << 10
-)  # to look for the line ends in entries of so many bytes takes longer than to parse them
+# To look for the line ends in entries of so many bytes takes longer than to parse them.
+_LONG: Final = 2 << 10
 _REMEMBERED: Final = 1 << 14  # words
 _REMEMBERED_BYTES: Final = 12  # longer ones seldom come again
 
