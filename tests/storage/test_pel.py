@@ -39,6 +39,15 @@ def read(group: Group, stream: Stream, count: int, now: int = 1) -> None:
     group.last_id = last
 
 
+def pack(stream: Stream) -> None:
+    """Pack all chunks but the newest."""
+    cold = Cold()
+    cold.depth = 1
+    stream.chill(cold)
+    while stream.pack_next(MAX_ID, cold):
+        pass
+
+
 def private_ids(group: Group) -> int:
     """How many IDs the pages keep for themselves."""
     return sum(len(page.ms) for page in group.pel._pages if page.private)
@@ -89,13 +98,9 @@ def test_a_page_that_is_full_in_the_middle_of_a_chunk_is_followed_by_one_without
 
 def test_pending_ids_stay_whatever_becomes_of_the_stream():
     stream, group = stream_of(5 * MAX_ENTRIES), Group()
-    cold = Cold()
-    cold.depth = 1
-    stream.chill(cold)
     read(group, stream, 4 * MAX_ENTRIES)
     expected = [encode(number(ms)) for ms in range(1, 4 * MAX_ENTRIES + 1)]
-    while stream.pack_next(MAX_ID, cold):
-        pass
+    pack(stream)
     assert pending_ids(group) == expected
     stream.delete(number(200))
     stream.trim_to_length(100)
@@ -112,11 +117,7 @@ def packed():
     read(groups[0], stream, 5 * MAX_ENTRIES)
     for _ in range(5 * MAX_ENTRIES // 64):
         read(groups[1], stream, 64)
-    cold = Cold()
-    cold.depth = 1
-    stream.chill(cold)
-    while stream.pack_next(MAX_ID, cold):
-        pass
+    pack(stream)
     return stream, groups
 
 
@@ -134,11 +135,7 @@ def test_a_page_keeps_the_columns_with_an_entry_that_was_gone_when_the_others_we
     group = stream.groups[b"g"] = Group()
     read(group, stream, 5 * MAX_ENTRIES)
     stream.delete(number(7))
-    cold = Cold()
-    cold.depth = 1
-    stream.chill(cold)
-    while stream.pack_next(MAX_ID, cold):
-        pass
+    pack(stream)
     assert [page.seq.typecode for page in group.pel._pages] == [*"QBBB", "Q"]
     assert pending_ids(group) == [encode(number(ms)) for ms in range(1, 5 * MAX_ENTRIES + 1)]
 
