@@ -89,14 +89,11 @@ class ScanOrder:
         found: list[bytes] = []
         last = max(end - count * _PATIENCE, 0)
         while end > last and len(found) < count:
-            if end > self._next:
-                start = max(end - (count - len(found)), self._next)
-                found += [key for key in keys[start:end] if key not in gone]
-            elif end > self._filled:
-                start = self._filled
-            else:
-                start = max(end - (count - len(found)), 0)
-                found += [key for key in keys[start:end] if key not in gone]
+            if self._filled < end <= self._next:
+                end = self._filled
+                continue
+            start = max(end - (count - len(found)), self._next if end > self._next else 0)
+            found += [key for key in keys[start:end] if key not in gone]
             end = start
         return end, found
 
