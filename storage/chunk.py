@@ -38,7 +38,8 @@ class Chunk:
         data: the encoded entries, one after the other. A ``bytearray`` while the chunk grows; ``bytes``, of which
             slices are copied only once, as soon as another chunk follows.
         ms, seq: the two halves of each ID. Entries are added in place; who loses some takes new columns, for the
-            PELs of groups share them (see ``pel``).
+            PELs of groups share them (see ``pel``). A number of ``seq`` may have fewer than eight bytes once the chunk
+            has had its turn to be packed.
         offsets: where each entry begins in ``data``, and at the end the length of ``data`` (one item more). Before
             the first entry there may be bytes of entries that were trimmed away.
         heads: how long the part before the fields is (``*2\r\n$3\r\n1-0\r\n``: 14).

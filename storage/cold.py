@@ -192,11 +192,9 @@ class Packing:
     def _pack_one(self, chunk: Chunk, cold: Cold) -> None:
         if type(chunk) is ColdChunk:
             return
-        ms, seq = chunk.ms, chunk.seq
+        ms = chunk.ms
+        chunk.ms, chunk.seq = others = ms[:], narrowed(chunk.seq)
+        # No group is busy (``group.BusyGroup``): what is done in slices is done before anything is packed.
+        for group in self.groups.values():
+            group.pel.share(ms, others)
         cold.pack(chunk)
-        if type(chunk) is ColdChunk:
-            # From now on the columns are there for the groups alone. None of those is busy (``group.BusyGroup``): what
-            # is done in slices is done before anything is packed.
-            others = ms[:], narrowed(seq)
-            for group in self.groups.values():
-                group.pel.share(ms, others)

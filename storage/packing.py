@@ -50,9 +50,9 @@ def pack(columns: Columns) -> bytes:
 
 
 def narrowed(column: array[int]) -> array[int]:
-    """A copy of a column, of which each number has as few bytes as the greatest one needs."""
+    """A column of which each number has as few bytes as the greatest one needs."""
     kind = _narrow(max(column))
-    return column[:] if kind == column.typecode else array(kind, column)
+    return column if kind == column.typecode else array(kind, column)
 
 
 def _narrow(greatest: int) -> str:

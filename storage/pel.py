@@ -298,7 +298,7 @@ class Pel:
         self.highest = last
 
     def share(self, ms: array[int], others: tuple[array[int], array[int]]) -> None:
-        """The chunk with this column of milliseconds was packed: who shares its columns takes others, the same IDs."""
+        """A chunk has other columns now, of the same IDs: who shared the one of milliseconds takes those, too."""
         index = bisect_right(self._firsts, others[0][0] << 64 | others[1][0]) - 1
         if index >= 0 and (page := self._pages[index]).ms is ms:
             page.ms, page.seq = others

@@ -140,6 +140,19 @@ def test_a_page_keeps_the_columns_with_an_entry_that_was_gone_when_the_others_we
     assert pending_ids(group) == [encode(number(ms)) for ms in range(1, 5 * MAX_ENTRIES + 1)]
 
 
+def test_a_chunk_that_is_not_worth_packing_shares_its_narrow_columns(monkeypatch):
+    monkeypatch.setattr("rillet.storage.chunk._WORTH_WHILE", 0)
+    stream = stream_of(3 * MAX_ENTRIES)
+    group = stream.groups[b"g"] = Group()
+    read(group, stream, 3 * MAX_ENTRIES)
+    pack(stream)
+    columns = [(chunk.ms, chunk.seq) for chunk in stream._chunks]
+    assert [seq.typecode for _, seq in columns] == [*"BB", "Q"]
+    assert all(
+        page.ms is ms and page.seq is seq for page, (ms, seq) in zip(group.pel._pages, columns, strict=True)
+    )
+
+
 def test_any_id_finds_its_place_among_narrow_columns(packed):
     _, (group, other) = packed
     between = [number(ms) + seq for ms, seq in ((3, 300), (200, 1), (200, MAX_U64), (MAX_ENTRIES, 1 << 40))]
