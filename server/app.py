@@ -11,8 +11,6 @@ import signal
 import ssl
 import sys
 import traceback
-from dataclasses import fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from .. import __version__
@@ -28,14 +26,13 @@ from ..commands.slowlog import Slowlog
 from ..commands.tracking import TrackingTable
 from ..commands.users import Users
 from ..storage.keyspace import Keyspace
-from ..storage.limits import Limits
 from ..storage.manifest import AofError
 from ..storage.rdb import RdbError
-from . import tls
 from .active_expiry import ActiveExpiry
 from .blocking import Blocking
 from .busy import Busy
 from .clock import Clock
+from .config_bindings import NEVER, bind
 from .dispatcher import Dispatcher
 from .listening import Listeners
 from .log import Log
@@ -57,7 +54,6 @@ if TYPE_CHECKING:
 
 _CRON_SECONDS: Final = 0.1
 _EXPIRING_SECONDS: Final = _CRON_SECONDS / 4  # as much as Redis gives it by default
-_NEVER: Final = 1 << 62
 
 load_all()
 
@@ -117,7 +113,7 @@ class Server:
         self.disk_error: bytes | None = None
         self.snapshot_error: bytes | None = None
         self.busy_error: bytes | None = None
-        self.slow_nanoseconds = _NEVER
+        self.slow_nanoseconds = NEVER
         self.current_client: Client | None = None
         self.monitors: set[Client] = set()
         self.active_expiry = ActiveExpiry(self)
@@ -146,7 +142,7 @@ class Server:
         if config.requirepass:
             self.users.set_password(config.requirepass)
         self.keyspace.on_event = self.pubsub.publish_event
-        self._listen_to_config()
+        bind(self)
 
     # The story
 
@@ -346,52 +342,6 @@ class Server:
         else:
             self.log.notice(f"PID: {os.getpid()}")
 
-    def _listen_to_config(self) -> None:
-        config = self.config
-        for name in ("slowlog-log-slower-than", "latency-monitor-threshold"):
-            config.on_change(name, self._update_thresholds)
-        config.on_change("notify-keyspace-events", self._update_notifications)
-        config.on_change("compat-version", self._update_compat)
-        for name in ("stream-idmp-duration", "stream-idmp-maxsize"):
-            config.on_change(name, self._update_idempotency)
-        for setting in fields(Limits):
-            config.on_change(setting.name.replace("_", "-"), self._update_limits)
-        config.on_change("stream-compress-depth", self._update_compress_depth)
-        config.on_change("requirepass", self._update_password)
-        for name in tls.DIRECTIVES:
-            config.on_change(name, self.listeners.update_tls)
-        config.on_change("appendonly", self._switch_aof)
-        config.on_change("loglevel", self._update_loglevel)
-        config.on_change("dir", self._change_directory)
-        for name in ("port", "bind", "tls-port"):
-            config.on_change(name, self._refuse_to_move)
-        self._update_thresholds()
-        self._update_notifications()
-        self._update_idempotency()
-        self._update_compress_depth()
-        self._update_limits()
-
-    def _update_thresholds(self) -> None:
-        slowlog, latency = self.config.slowlog_log_slower_than, self.config.latency_monitor_threshold
-        self.slow_nanoseconds = min(
-            slowlog * 1000 if slowlog >= 0 else _NEVER, latency * 1_000_000 if latency else _NEVER
-        )
-
-    def _update_notifications(self) -> None:
-        self.keyspace.notify_mask = self.config.notify_mask
-
-    def _update_compat(self) -> None:
-        self.compat = compat_with(self.config.compat_version)
-        self.dispatcher.limit_to(self.compat)
-
-    def _update_idempotency(self) -> None:
-        self.keyspace.set_idempotency_defaults(
-            self.config.stream_idmp_duration, self.config.stream_idmp_maxsize
-        )
-
-    def _update_compress_depth(self) -> None:
-        self.keyspace.set_compress_depth(self.config.stream_compress_depth)
-
     def _start_users(self) -> None:
         """Take the users of the configuration or of the ACL file.
 
@@ -413,31 +363,6 @@ class Server:
                 raise acl_file.AclFileError(
                     b"Aborting Rillet startup because of ACL errors: " + error.text
                 ) from None
-
-    def _update_password(self) -> None:
-        self.users.set_password(self.config.requirepass)
-
-    def _update_limits(self) -> None:
-        for setting in fields(Limits):
-            setattr(self.keyspace.limits, setting.name, getattr(self.config, setting.name))
-
-    def _update_loglevel(self) -> None:
-        self.log.level = self.config.loglevel
-
-    def _change_directory(self) -> None:
-        if not Path(self.config.dir).is_dir():
-            raise ValueError("No such file or directory")
-
-    def _refuse_to_move(self) -> None:
-        if self.listeners:
-            raise ValueError("Unable to listen on another address while running; restart with the new one")
-
-    def _switch_aof(self) -> None:
-        persistence = self.persistence
-        if self.config.appendonly and persistence.aof is None and not persistence.switch_on():
-            raise ValueError("Unable to turn on AOF. Check server logs.")
-        if not self.config.appendonly and persistence.aof is not None:
-            persistence.switch_off()
 
     @property
     def version(self) -> str:

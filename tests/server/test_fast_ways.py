@@ -51,8 +51,7 @@ class Alone:
         clock = Clock()
         clock.freeze(NOW)
         self.server = server = Server(Config(), clock=clock, quiet=True)
-        server.config.slowlog_log_slower_than = -1
-        server._update_thresholds()
+        server.config.set([(b"slowlog-log-slower-than", b"-1")])
         self.turns: list[tuple[object, tuple[object, ...]]] = []
         later = SimpleNamespace(cancel=lambda: None)
         server.loop = SimpleNamespace(  # type: ignore[assignment]

@@ -1,0 +1,99 @@
+"""What each changed directive changes in a running server."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ..commands.compat import compat_with
+from ..storage.limits import Limits
+from . import tls
+
+if TYPE_CHECKING:
+    from .app import Server
+
+NEVER: Final = 1 << 62
+
+
+def bind(server: Server) -> None:
+    """Apply the directives that the server holds in another form, now and at each CONFIG SET."""
+    bindings = _Bindings(server)
+    config = server.config
+    for name in ("slowlog-log-slower-than", "latency-monitor-threshold"):
+        config.on_change(name, bindings.update_thresholds)
+    config.on_change("notify-keyspace-events", bindings.update_notifications)
+    config.on_change("compat-version", bindings.update_compat)
+    for name in ("stream-idmp-duration", "stream-idmp-maxsize"):
+        config.on_change(name, bindings.update_idempotency)
+    for setting in fields(Limits):
+        config.on_change(setting.name.replace("_", "-"), bindings.update_limits)
+    config.on_change("stream-compress-depth", bindings.update_compress_depth)
+    config.on_change("requirepass", bindings.update_password)
+    for name in tls.DIRECTIVES:
+        config.on_change(name, server.listeners.update_tls)
+    config.on_change("appendonly", bindings.switch_aof)
+    config.on_change("loglevel", bindings.update_loglevel)
+    config.on_change("dir", bindings.check_directory)
+    for name in ("port", "bind", "tls-port"):
+        config.on_change(name, bindings.refuse_to_move)
+    bindings.update_thresholds()
+    bindings.update_notifications()
+    bindings.update_idempotency()
+    bindings.update_compress_depth()
+    bindings.update_limits()
+
+
+class _Bindings:
+    """One method for each kind of change; a ValueError refuses the new value."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.config = server.config
+
+    def update_thresholds(self) -> None:
+        slowlog, latency = self.config.slowlog_log_slower_than, self.config.latency_monitor_threshold
+        self.server.slow_nanoseconds = min(
+            slowlog * 1000 if slowlog >= 0 else NEVER, latency * 1_000_000 if latency else NEVER
+        )
+
+    def update_notifications(self) -> None:
+        self.server.keyspace.notify_mask = self.config.notify_mask
+
+    def update_compat(self) -> None:
+        server = self.server
+        server.compat = compat_with(self.config.compat_version)
+        server.dispatcher.limit_to(server.compat)
+
+    def update_idempotency(self) -> None:
+        self.server.keyspace.set_idempotency_defaults(
+            self.config.stream_idmp_duration, self.config.stream_idmp_maxsize
+        )
+
+    def update_compress_depth(self) -> None:
+        self.server.keyspace.set_compress_depth(self.config.stream_compress_depth)
+
+    def update_password(self) -> None:
+        self.server.users.set_password(self.config.requirepass)
+
+    def update_limits(self) -> None:
+        for setting in fields(Limits):
+            setattr(self.server.keyspace.limits, setting.name, getattr(self.config, setting.name))
+
+    def update_loglevel(self) -> None:
+        self.server.log.level = self.config.loglevel
+
+    def check_directory(self) -> None:
+        if not Path(self.config.dir).is_dir():
+            raise ValueError("No such file or directory")
+
+    def refuse_to_move(self) -> None:
+        if self.server.listeners:
+            raise ValueError("Unable to listen on another address while running; restart with the new one")
+
+    def switch_aof(self) -> None:
+        persistence = self.server.persistence
+        if self.config.appendonly and persistence.aof is None and not persistence.switch_on():
+            raise ValueError("Unable to turn on AOF. Check server logs.")
+        if not self.config.appendonly and persistence.aof is not None:
+            persistence.switch_off()
