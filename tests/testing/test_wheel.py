@@ -19,7 +19,7 @@ SOURCES = (
 )  # fmt: skip
 
 DEPENDENCIES = (
-    "hiredis", "uvloop", "sortedcontainers", "xxhash", "redis",
+    "anycrc", "hiredis", "uvloop", "sortedcontainers", "xxhash", "redis",
     "pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments",
 )  # fmt: skip
 
