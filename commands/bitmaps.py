@@ -10,7 +10,7 @@ from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError
 from .arguments import INT64_MAX, parse_integer
 from .keys import delete
-from .string_values import overwrite, read_string, store_changed, write_string
+from .string_values import overwrite, read_string, replaced, store_changed, write_string
 from .syntax import bitmaps as syntax
 from .table import command, key
 
@@ -23,6 +23,9 @@ _BAD_OFFSET: Final = b"ERR bit offset is not an integer or out of range"
 _AT_LEAST_TWO: Final = frozenset((b"DIFF", b"DIFF1", b"ANDOR"))
 _OPERATIONS: Final = frozenset((b"AND", b"OR", b"XOR", b"NOT", b"ONE", *_AT_LEAST_TWO))
 _SINCE_8_2: Final = frozenset((b"ONE", *_AT_LEAST_TWO))
+_PIECE: Final = 1 << 16  # bytes that are one number at a time: what the processor's cache holds
+_INVERTED: Final = bytes(range(255, -1, -1))
+_ALIKE: Final = {flip: bytes((flip,)) * _PIECE for flip in (0, 0xFF)}
 
 
 def parse_offset(client: Client, word: bytes, width: int | None = None) -> int:
@@ -60,15 +63,14 @@ def setbit(client: Client, args: list[bytes]) -> bytes:
     if bit not in {0, 1}:
         raise ReplyError(error)
     present = write_string(client, name)
+    data = present or b""
     at, mask = offset >> 3, 0x80 >> (offset & 7)
-    data = bytearray(present or b"")
     grown = present is None or at >= len(data)
-    if grown:
-        data.extend(bytes(max(at + 1 - len(data), 0)))
-    old = int(data[at] & mask != 0)
+    byte = 0 if at >= len(data) else data[at]
+    old = int(byte & mask != 0)
     if grown or old != bit:
-        data[at] ^= mask if old != bit else 0
-        store_changed(client, name, bytes(data), b"setbit")
+        changed = bytes((byte ^ mask if old != bit else byte,))
+        store_changed(client, name, replaced(data, at, changed), b"setbit")
         client.propagate(args)
     return replies.integer(old)
 
@@ -109,15 +111,31 @@ def _parse_unit(word: bytes) -> bool:
     return unit == b"BIT"
 
 
-def _cut(value: bytes, first: int, last: int, *, bits: bool, filler: int) -> tuple[bytes, int]:
-    """The bytes that a range touches, bits outside it set to ``filler``, and the place of the first of them."""
-    if not bits:
-        return value[first : last + 1], first
-    data = bytearray(value[first >> 3 : (last >> 3) + 1])
-    before, behind = 0xFF >> (first & 7), 0xFF << (7 - (last & 7)) & 0xFF  # what lies inside
-    data[0] = data[0] & before if not filler else data[0] | ~before & 0xFF
-    data[-1] = data[-1] & behind if not filler else data[-1] | ~behind & 0xFF
-    return bytes(data), first >> 3
+def _edges(first: int, last: int, *, bits: bool) -> tuple[int, int]:
+    """Say which bits of the first and of the last byte that a range touches lie inside the range."""
+    return (0xFF >> (first & 7), 0xFF << (7 - (last & 7)) & 0xFF) if bits else (0xFF, 0xFF)
+
+
+def _touched(value: bytes, first: int, last: int, *, bits: bool) -> memoryview:
+    """Show the bytes that a range touches, without a copy."""
+    return memoryview(value)[first >> 3 : (last >> 3) + 1] if bits else memoryview(value)[first : last + 1]
+
+
+def _count(data: memoryview) -> int:
+    """Count the bits that are set."""
+    return sum(
+        [int.from_bytes(data[at : at + _PIECE], "little").bit_count() for at in range(0, len(data), _PIECE)]
+    )
+
+
+def _next_other(data: memoryview, flip: int, start: int) -> int:
+    """Find the first byte from ``start`` on that is not ``flip``; the length of the data if there is none."""
+    alike = _ALIKE[flip]
+    for at in range(start, len(data), _PIECE):
+        piece = bytes(data[at : at + _PIECE])
+        if piece != alike[: len(piece)]:
+            return at + len(piece) - len(piece.lstrip(alike[:1]))
+    return len(data)
 
 
 # BITCOUNT key [start end [BYTE | BIT]]
@@ -153,8 +171,10 @@ def bitcount(client: Client, args: list[bytes]) -> bytes:
     first, last = _clamped(start, end, len(value) << 3 if bits else len(value))
     if first > last:
         return replies.ZERO
-    piece, _ = _cut(value, first, last, bits=bits, filler=0)
-    return replies.integer(int.from_bytes(piece).bit_count())
+    data = _touched(value, first, last, bits=bits)
+    before, behind = _edges(first, last, bits=bits)
+    outside = (data[0] & ~before).bit_count() + (data[-1] & ~behind).bit_count()
+    return replies.integer(_count(data) - outside)
 
 
 # BITPOS key bit [start [end [BYTE | BIT]]]
@@ -195,24 +215,28 @@ def bitpos(client: Client, args: list[bytes]) -> bytes:
     first, last = _clamped(start, end, len(value) << 3 if bits else len(value))
     if first > last:
         return _NOT_FOUND
-    piece, at = _cut(value, first, last, bits=bits, filler=0 if bit else 1)
-    rest = piece.lstrip(b"\0" if bit else b"\xff")
-    if rest:
-        byte = rest[0] if bit else ~rest[0] & 0xFF
-        return replies.integer((at + len(piece) - len(rest)) * 8 + 8 - byte.bit_length())
+    data = _touched(value, first, last, bits=bits)
+    before, behind = _edges(first, last, bits=bits)
+    flip = 0 if bit else 0xFF
+    place, end = _next_other(data, flip, 0), len(data) - 1
+    while place <= end:
+        byte = data[place] ^ flip
+        byte &= before if not place else 0xFF
+        byte &= behind if place == end else 0xFF
+        if byte:
+            return replies.integer(((first >> 3 if bits else first) + place) * 8 + 8 - byte.bit_length())
+        place = _next_other(data, flip, place + 1)  # what was found lies outside the range
     return _NOT_FOUND if bit or len(args) > 4 else replies.integer(len(value) * 8)
 
 
-def _combine(operation: bytes, numbers: list[int], ones: int) -> int:
-    """The result of a BITOP on numbers of the same length; ``ones`` is a number of it with all bits set."""
+def _combine(operation: bytes, numbers: list[int]) -> int:
+    """Compute the result of a BITOP with two or more sources on numbers."""
     if operation == b"AND":
         return reduce(and_, numbers)
     if operation == b"OR":
         return reduce(or_, numbers)
     if operation == b"XOR":
         return reduce(xor, numbers)
-    if operation == b"NOT":
-        return numbers[0] ^ ones
     if operation == b"ONE":
         once = more = 0
         for number in numbers:
@@ -223,6 +247,18 @@ def _combine(operation: bytes, numbers: list[int], ones: int) -> int:
     if operation == b"DIFF":
         return numbers[0] & ~others
     return others & ~numbers[0] if operation == b"DIFF1" else numbers[0] & others
+
+
+def _result(operation: bytes, values: list[bytes], length: int) -> bytes:
+    """Compute the result of a BITOP; zeros fill up the shorter strings."""
+    if operation == b"NOT":
+        return values[0].translate(_INVERTED)
+    pieces = []
+    for at in range(0, length, _PIECE):
+        # The lowest byte comes first, so that what a shorter string lacks is zero.
+        numbers = [int.from_bytes(value[at : at + _PIECE], "little") for value in values]
+        pieces.append(_combine(operation, numbers).to_bytes(min(_PIECE, length - at), "little"))
+    return b"".join(pieces)
 
 
 # BITOP <AND | OR | XOR | NOT | DIFF | DIFF1 | ANDOR | ONE> destkey key [key ...]
@@ -252,9 +288,7 @@ def bitop(client: Client, args: list[bytes]) -> bytes:
     length = max(map(len, values))
     target = args[2]
     if length:
-        numbers = [int.from_bytes(value.ljust(length, b"\0")) for value in values]
-        result = _combine(operation, numbers, (1 << 8 * length) - 1)
-        overwrite(client, target, result.to_bytes(length))
+        overwrite(client, target, _result(operation, values, length))
         client.db.raw.add(target)
         client.propagate(args)
     elif client.db.write(target) is not None:

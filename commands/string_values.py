@@ -36,6 +36,12 @@ def check_length(client: Client, length: int) -> None:
         raise ReplyError(TOO_LONG)
 
 
+def replaced(value: bytes, at: int, piece: bytes) -> bytes:
+    """Return the string with ``piece`` from a place (bytes) on; zeros fill a gap. It is copied once."""
+    view = memoryview(value)
+    return b"".join((view[:at], bytes(max(at - len(value), 0)), piece, view[at + len(piece) :]))
+
+
 def store_changed(client: Client, key: bytes, value: bytes, event: bytes) -> None:
     """As ``store`` for a string that is changed in place: its expiry stays, and so does the room to grow."""
     store(client, key, value, event, keep_ttl=True)

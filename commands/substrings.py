@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ..protocol import replies
 from ..protocol.errors import ReplyError
 from .arguments import parse_integer
-from .string_values import check_length, read_string, store, store_changed, write_string
+from .string_values import check_length, read_string, replaced, store, store_changed, write_string
 from .syntax import strings as syntax
 from .table import command, key
 
@@ -139,7 +139,7 @@ def setrange(client: Client, args: list[bytes]) -> bytes:
     if not piece:
         return replies.integer(len(old))
     check_length(client, offset + len(piece))
-    new = old[:offset].ljust(offset, b"\0") + piece + old[offset + len(piece) :]
+    new = replaced(old, offset, piece)
     store_changed(client, args[1], new, b"setrange")
     client.propagate(args)
     return replies.integer(len(new))

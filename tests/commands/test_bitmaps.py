@@ -1,5 +1,8 @@
 """Bits against a model; the operations that only Redis 8.2 has."""
 
+import tracemalloc
+from unittest.mock import patch
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,6 +47,20 @@ def test_bitop_combines_bit_by_bit(operation, values):
     assert bits_of(reply(client, "GET", "d") or b"") == [int(OPERATIONS[operation](bits)) for bits in columns]
 
 
+@pytest.mark.parametrize("operation", OPERATIONS)
+@given(st.lists(BYTES, min_size=2, max_size=4))
+def test_bitop_works_in_pieces(operation, values):
+    with patch.object(bitmaps, "_PIECE", 2):
+        test_bitop_combines_bit_by_bit.hypothesis.inner_test(operation, values)
+
+
+@given(st.binary(max_size=70_000))
+def test_bitop_not_turns_each_bit(value):
+    client = with_string(value)
+    assert reply(client, "BITOP", "NOT", "d", "k") == len(value)
+    assert (reply(client, "GET", "d") or b"") == bytes(byte ^ 0xFF for byte in value)
+
+
 @pytest.mark.parametrize("operation", ["DIFF", "diff1", "ANDOR"])
 def test_differences_need_two_keys(operation):
     client = with_string(b"a")
@@ -67,6 +84,32 @@ def test_counting_and_finding_see_the_same_bits(value, start, end, by_bit):
     for bit in (0, 1):
         wanted = next((at for at in chosen if bits[at] == bit), -1)
         assert reply(client, "BITPOS", "k", bit, *words) == wanted
+
+
+@given(BYTES, st.integers(-45, 45), st.integers(-45, 45), st.booleans())
+def test_counting_and_finding_work_in_pieces(value, start, end, by_bit):
+    with patch.object(bitmaps, "_PIECE", 2):
+        test_counting_and_finding_see_the_same_bits.hypothesis.inner_test(value, start, end, by_bit)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("BITCOUNT", "k"),
+        ("BITCOUNT", "k", 1, -2, "BYTE"),
+        ("BITCOUNT", "k", 1, -2, "BIT"),
+        ("BITPOS", "k", 1),
+        ("BITPOS", "k", 1, 3, -2, "BIT"),
+    ],
+)
+def test_counting_and_finding_copy_no_long_string(words):
+    client = with_string(bytes(1 << 24))
+    tracemalloc.start()
+    try:
+        run(client, *words)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 19
+    finally:
+        tracemalloc.stop()
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 1)), max_size=20))
