@@ -11,6 +11,7 @@ from ..storage.field_expiry import drop_all_due, due_fields
 from ..storage.hash import TABLE, Hash
 from .arguments import INT64_MAX, parse_integer
 from .element_scan import EMPTY, ScanOptions, page
+from .repetitions import OUT_OF_RANGE, repeated
 from .scan import parse_cursor
 from .syntax import hashes as syntax
 from .table import command, key
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from .client import Client
 
 _ACCESSED: Final = (key(1, "RO access"),)
-_OUT_OF_RANGE: Final = b"ERR value is out of range"
 _FEW: Final = 3  # fewer than one in so many: tries until enough are found
 
 
@@ -90,17 +90,24 @@ def hrandfield(client: Client, args: list[bytes]) -> bytes:
     if len(args) > 3 and not with_values:
         raise ReplyError(SYNTAX)
     if with_values and abs(count) > INT64_MAX // 2:
-        raise ReplyError(_OUT_OF_RANGE)
+        raise ReplyError(OUT_OF_RANGE)
     value = _without_due(client, args[1])
     if value is None:
         return replies.EMPTY_ARRAY
-    fields = _sample(value, count) if count >= 0 else [_pick(value) for _ in range(-count)]
-    if not with_values:
-        return replies.bulk_array(fields)
     contents = value.fields
-    if client.resp == 2:
-        return replies.bulk_array([word for field in fields for word in (field, contents[field])])
-    return replies.array([replies.bulk_array((field, contents[field])) for field in fields])
+
+    def encoded(field: bytes) -> bytes:
+        if not with_values:
+            return replies.bulk(field)
+        pair = replies.bulk(field) + replies.bulk(contents[field])
+        return b"*2\r\n" + pair if client.resp == 3 else pair
+
+    if count >= 0:
+        items = list(map(encoded, _sample(value, count)))
+    else:
+        items = repeated(-count, len(contents), lambda: encoded(_pick(value)), lambda: map(encoded, contents))
+    number = 2 * len(items) if with_values and client.resp == 2 else len(items)
+    return replies.array_header(number) + b"".join(items)
 
 
 def _without_due(client: Client, name: bytes) -> Hash | None:

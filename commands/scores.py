@@ -35,5 +35,21 @@ def encode_items(client: Client, items: list[tuple[float, bytes]], *, with_score
         return replies.array([b"$%d\r\n%b\r\n" % (len(member), member) for _, member in items])
     pairs = [encode_pair(client, score, member) for score, member in items]
     if client.resp == 3:
-        return replies.array([b"*2\r\n" + pair for pair in pairs])
-    return replies.array_header(2 * len(pairs)) + b"".join(pairs)
+        pairs = [b"*2\r\n" + pair for pair in pairs]
+    return encoded_items(client, pairs, with_scores=True)
+
+
+def encode_item(client: Client, item: tuple[float, bytes], *, with_score: bool) -> bytes:
+    """Encode one element of ``encoded_items``."""
+    score, member = item
+    if not with_score:
+        return b"$%d\r\n%b\r\n" % (len(member), member)
+    pair = encode_pair(client, score, member)
+    return b"*2\r\n" + pair if client.resp == 3 else pair
+
+
+def encoded_items(client: Client, encoded: list[bytes], *, with_scores: bool) -> bytes:
+    """Join elements to an array; a score in RESP2 counts as an element of its own."""
+    return replies.array_header(2 * len(encoded) if with_scores and client.resp == 2 else len(encoded)) + (
+        b"".join(encoded)
+    )

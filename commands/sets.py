@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from random import randrange
 from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
@@ -11,6 +10,7 @@ from ..storage import events
 from ..storage.set import Set
 from .arguments import INT64_MIN, parse_integer
 from .element_scan import EMPTY, ScanOptions, page
+from .repetitions import repeated
 from .scan import parse_cursor
 from .syntax import sets as syntax
 from .table import command, key
@@ -338,8 +338,10 @@ def srandmember(client: Client, args: list[bytes]) -> bytes:
         return replies.bulk_array(members)
     if count > 0:
         return replies.bulk_array(members.sample(count))
-    listed = list(members)
-    return replies.bulk_array([listed[randrange(len(listed))] for _ in range(-count)])  # noqa: S311 - no secret
+    chosen = repeated(
+        -count, len(members), lambda: replies.bulk(members.random()), lambda: map(replies.bulk, members)
+    )
+    return replies.array(chosen)
 
 
 # SSCAN key cursor [MATCH pattern] [COUNT count]

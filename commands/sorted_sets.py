@@ -12,8 +12,9 @@ from ..storage import events
 from ..storage.sorted_set import LISTPACK, SortedSet
 from .arguments import INT64_MAX, INT64_MIN, parse_double, parse_integer
 from .element_scan import EMPTY, ScanOptions, page
+from .repetitions import OUT_OF_RANGE, repeated
 from .scan import parse_cursor
-from .scores import encode_items, encode_score, score_text
+from .scores import encode_item, encode_items, encode_score, encoded_items, score_text
 from .syntax import sorted_sets as syntax
 from .table import command, key
 
@@ -29,7 +30,6 @@ _NX_AND_XX: Final = b"ERR XX and NX options at the same time are not compatible"
 _GT_AND_LT: Final = b"ERR GT, LT, and/or NX options at the same time are not compatible"
 _ONE_PAIR: Final = b"ERR INCR option supports a single increment-element pair"
 _NAN: Final = b"ERR resulting score is not a number (NaN)"
-_OUT_OF_RANGE: Final = b"ERR value is out of range"
 _NOT_A_RANGE: Final = (
     b"ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807"
 )
@@ -332,11 +332,20 @@ def zrandmember(client: Client, args: list[bytes]) -> bytes:
     if len(args) > 4 or (with_scores and args[3].upper() != b"WITHSCORES"):
         raise ReplyError(SYNTAX)
     if with_scores and abs(count) > INT64_MAX // 2:
-        raise ReplyError(_OUT_OF_RANGE)
+        raise ReplyError(OUT_OF_RANGE)
     value = client.read_value(args[1], SortedSet)
     if value is None or not count:
         return replies.EMPTY_ARRAY
-    return encode_items(client, value.sample(count), with_scores=with_scores)
+    if count > 0:
+        return encode_items(client, value.sample(count), with_scores=with_scores)
+    order, size = value.order, len(value)
+    chosen = repeated(
+        -count,
+        size,
+        lambda: encode_item(client, order[randrange(size)], with_score=with_scores),  # noqa: S311 - no secret
+        lambda: [encode_item(client, item, with_score=with_scores) for item in order],
+    )
+    return encoded_items(client, chosen, with_scores=with_scores)
 
 
 # ZSCAN key cursor [MATCH pattern] [COUNT count]

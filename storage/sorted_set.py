@@ -7,7 +7,7 @@ places in that order (``start``, ``stop``; the second one is outside), so counti
 from __future__ import annotations
 
 from math import inf, nextafter
-from random import randrange, sample
+from random import sample
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from sortedcontainers import SortedList
@@ -178,13 +178,11 @@ class SortedSet(Collection):
     # Choosing and walking
 
     def sample(self, count: int) -> list[tuple[float, bytes]]:
-        """So many different ones chosen by chance, all (the highest first) if there are no more; negative: any."""
+        """Choose so many different ones at random; all, the highest first, if there are no more."""
         size = len(self.scores)
         order = self.order
         if count >= size:
             return list(reversed(order))
-        if count < 0:
-            return [order[randrange(size)] for _ in range(-count)]  # noqa: S311 - no secret
         return [order[place] for place in sample(range(size), count)]
 
     def page(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
