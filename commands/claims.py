@@ -239,7 +239,7 @@ class Claim:
 
     def each(self, words: list[bytes], numbers: list[int], latest: int) -> list[bytes]:
         """Claim what can be claimed of any ids, given as they were spelled and read; answers the items of the reply."""
-        if len(set(numbers)) < len(numbers):
+        if not stream_id.are_distinct(numbers):
             # The second time an id is named it must find what the first time did.
             pairs = zip(words, numbers, strict=True)
             return [item for word, number in pairs for item in self.each([word], [number], latest)]

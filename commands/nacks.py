@@ -8,6 +8,7 @@ from ..protocol import replies
 from ..protocol.errors import ReplyError, shown
 from ..storage.group import MAX_COUNT
 from ..storage.stream import Stream
+from ..storage.stream_id import are_distinct
 from .arguments import Arguments, parse_integer
 from .group_effects import no_such_group
 from .settling import settle_group
@@ -101,7 +102,7 @@ def xnack(client: Client, args: list[bytes]) -> bytes:
     settle_group(client, group)
     options = NackOptions(args)
     numbers = parse_ids(options.ids)
-    if len(set(numbers)) == len(numbers):
+    if are_distinct(numbers):
         given_back = _give_back(stream, group, options, numbers)
     else:
         # Named twice, an entry is given back twice.

@@ -159,7 +159,7 @@ def xackdel(client: Client, args: list[bytes]) -> bytes:
         if policy == b"DELREF":
             held = holders(stream, pending)
         else:
-            held = [(args[2], list(map(stream_id.encode, dict.fromkeys(pending))))]
+            held = [(args[2], list(dict.fromkeys(map(stream_id.encode, pending))))]
     results: list[int] = []
     deleted: list[bytes] = []
     changed = 0

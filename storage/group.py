@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from .blocks import NEVER, SLACK, UNOWNED_MS, Block, Consumer, Delivery, TimeOrder
 from .chunk import ids_in
-from .pages import blocks_of, is_ascending, numbers_of, split
+from .pages import blocks_of, numbers_of, split
 from .pel import DENSE, PAGE, Pel
 from .pending_search import MAX_MS, Searching
+from .stream_id import is_ascending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -174,8 +174,3 @@ def first_of(runs: Iterable[tuple[Page, Sequence[int]]], count: int) -> Places:
             if count <= 0:
                 break
     return found
-
-
-def is_ascending(numbers: list[int]) -> bool:
-    """Whether each of these IDs is greater than the one before."""
-    return numbers == sorted(numbers) and len(set(numbers)) == len(numbers)

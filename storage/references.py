@@ -40,9 +40,9 @@ def forget_later(stream: Stream, gone: Removed) -> list[Callable[[], bool]]:
 
 def holders(stream: Stream, numbers: list[int]) -> list[tuple[bytes, list[bytes]]]:
     """The names of the groups that have some of these pending, and the ids of those, each once."""
-    distinct = list(dict.fromkeys(numbers))
+    distinct = {encode(number): number for number in numbers}
     held = [
-        (name, [encode(number) for number in distinct if group.pel.at(number) is not None])
+        (name, [text for text, number in distinct.items() if group.pel.at(number) is not None])
         for name, group in stream.groups.items()
     ]
     return [(name, found) for name, found in held if found]

@@ -7,6 +7,7 @@ milliseconds).
 from __future__ import annotations
 
 import re
+from operator import lt
 from typing import Final
 
 MAX_U64: Final = (1 << 64) - 1
@@ -17,6 +18,7 @@ _LENIENT: Final = re.compile(rb"[ \t\n\v\f\r]*([+-]?)([0-9]+)\Z")
 _NEGATIVE: Final = re.compile(rb"-[1-9][0-9]*\Z")
 _INT64_LIMIT: Final = 1 << 63
 _LONGEST: Final = 127
+_FEW: Final = 64  # so many in a set cost little, even if all have one hash
 
 
 class InvalidID(ValueError):  # noqa: N818 - reads as what it says: the word is an invalid ID
@@ -34,6 +36,22 @@ class IntervalError(ValueError):
 def encode(stream_id: int) -> bytes:
     """The canonical text, without padding: ``b"5-0"``."""
     return b"%d-%d" % (stream_id >> 64, stream_id & MAX_U64)
+
+
+def are_distinct(numbers: list[int]) -> bool:
+    """Whether no ID is named twice.
+
+    Python's hash of an integer is known to clients, who could choose IDs that all have the same one: many IDs are
+    sorted instead of put into a set. Containers that are keyed by IDs take their bytes, whose hash is seeded.
+    """
+    if len(numbers) <= _FEW:
+        return len(set(numbers)) == len(numbers)
+    return is_ascending(sorted(numbers))
+
+
+def is_ascending(numbers: list[int]) -> bool:
+    """Whether each of these IDs is greater than the one before."""
+    return all(map(lt, numbers, numbers[1:]))
 
 
 def parse(word: bytes, missing_seq: int = 0) -> int:

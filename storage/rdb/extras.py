@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..blocks import UNOWNED_MS
 from ..idempotency import Idempotency
+from ..stream_id import are_distinct
 from .encoding import encode_length, encode_string, read_length, read_string
 from .source import ByteSource, RdbError
 
@@ -105,7 +106,7 @@ def _apply_to_group(group: Group, source: ByteSource) -> None:
         group.consumers[name].active_ms = int.from_bytes(source.take(8), "little", signed=True)
     numbers = [int.from_bytes(source.take(16), "big") for _ in range(read_length(source))]
     counts = [block.count for block in map(group.pel.at, numbers) if block is not None]
-    if not len(set(numbers)) == len(numbers) == len(counts):
+    if not (len(numbers) == len(counts) and are_distinct(numbers)):
         raise RdbError("A field of Rillet names a pending entry that is not there")
     group.give_back(numbers, counts)
     nobody = group.consumers.get(NOBODY)

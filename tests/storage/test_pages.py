@@ -11,13 +11,12 @@ from rillet.storage.pages import (
     Page,
     blocks_of,
     first_of,
-    is_ascending,
     numbers_of,
     one_by_one,
     split,
     texts_of,
 )
-from rillet.storage.stream_id import MAX_U64, encode
+from rillet.storage.stream_id import MAX_U64, encode, is_ascending
 
 # Of one and several digits on either side.
 IDS = st.lists(
