@@ -10,6 +10,7 @@ from typing import Any, Final
 from hiredis import Reader, pack_command
 
 from . import limits
+from .canonical import BIG_ARRAY, BIG_PUSH, SHORT, claims_much, holds_bulks
 from .inline import split_inline
 
 _MORE: Final = object()  # a default of hiredis could be mistaken for a value: `*-1` is None, `#f` is False
@@ -20,14 +21,11 @@ _NEWLINE: Final = 10
 _GREATER: Final = 62
 _CARRIAGE_RETURN: Final = 13
 
-_SHORT: Final = 1024
 _LONG: Final = 4096
-_FEW: Final = 3  # marks that are looked for one by one
 _TINY: Final = 20
 _ONE_WORD: Final = b"*1\r\n"
-_HEADER: Final = [b"$%d" % length for length in range(_SHORT + 1)].__getitem__
-_SIZE: Final = [len(b"$%d\r\n\r\n" % length) + length for length in range(_SHORT + 1)].__getitem__
-_LENGTH: Final = {_HEADER(length): length for length in range(_SHORT + 1)}
+_HEADER: Final = [b"$%d" % length for length in range(SHORT + 1)].__getitem__
+_LENGTH: Final = {_HEADER(length): length for length in range(SHORT + 1)}
 
 # Of a request with more words to come than that they are taken many at a time, from so many bytes at first.
 _MANY_WORDS: Final = 32
@@ -35,9 +33,10 @@ _WINDOW: Final = 1024
 _LARGEST_WINDOW: Final = 1 << 16
 
 _LONGEST_BATCH: Final = 1024 * 1024
-# hiredis allocates what these headers claim, so it never gets to see a big claim.
-_BIG_ARRAY: Final = re.compile(rb"\*\d{5}").search
-_BIG_PUSH: Final = re.compile(rb">\d{5}").search
+# How many commands the strict parser gives at once; it needs about a microsecond for each.
+_AT_ONCE: Final = 256
+_EMPTY_REQUESTS: Final = re.compile(rb"(?:[ \t\r\v\f]{0,64}+\n|\*(?:0|-[1-9][0-9]{0,17})\r\n)*+").match
+# As `claims_much`.
 _BIG_SET: Final = re.compile(rb"~\d{5}").search
 _BIG_ATTRIBUTE: Final = re.compile(rb"\|\d{5}").search
 # Fed after a batch that holds no `|`, it is read as `|` only if the batch ended where a command ends.
@@ -64,11 +63,12 @@ class RequestParser:
     The caller does, after each `feed`: execute the returned commands in order; then, if `error` is not None,
     send `error` and close once it is flushed; when `error` is `b""` close at once, without a reply, dropping also
     replies not yet sent. An error is final: nothing is returned afterwards.
-    While `authenticated` is False at most one command is returned at a time, because it may be the AUTH that
-    lifts the limits for the next: after executing it call `feed(b"")` until it returns no command.
+    The strict parser gives a limited number of commands at a time. While `authenticated` is False that is one, because
+    it may be the AUTH that lifts the limits for the next. As long as `more` is true, `feed(b"")` gives those that follow.
 
     Attributes:
         error: None, or the encoded error reply that ends the connection.
+        more: what is held may contain complete commands.
         authenticated: False puts the limits of a client that has yet to AUTH into force.
         max_bulk_length: The longest argument, in bytes (`proto-max-bulk-len`).
         max_query_buffer: Unparsed bytes that may be held (`client-query-buffer-limit`); a caller that queues
@@ -91,6 +91,7 @@ class RequestParser:
         "_repeated_words",
         "_scanned",
         "error",
+        "more",
     )
 
     def __init__(
@@ -101,6 +102,7 @@ class RequestParser:
         max_query_buffer: int = limits.MAX_QUERY_BUFFER,
     ) -> None:
         self.error: bytes | None = None
+        self.more = False
         self._authenticated = authenticated
         self._max_bulk_length = max_bulk_length
         self._max_query_buffer = max_query_buffer
@@ -153,8 +155,13 @@ class RequestParser:
         """Bytes held of requests not yet returned."""
         return len(self._buffer) - self._at + self._held
 
+    @property
+    def expected(self) -> int:
+        """Bytes that the argument at hand lacks: so many contain no command."""
+        return max(0, self._at + self._length - len(self._buffer)) if self._length > 0 else 0
+
     def feed(self, data: bytes) -> list[list[bytes]]:
-        """Take what was received and give the commands that are complete now (see the class for what to do next).
+        """Take what was received and give commands that are complete now (see the class for what to do next).
 
         Args:
             data: Bytes as they came, cut anywhere; may be empty.
@@ -172,9 +179,9 @@ class RequestParser:
             if len(parts) > 3 and parts[1] == _HEADER(len(parts[2])) and parts[2] not in _CROSS_PROTOCOL:
                 return [[parts[2]], *self._parse(parts[3])] if parts[3] else [[parts[2]]]
         if data[0] != _STAR or (
-            _BIG_ARRAY(data) or (_GREATER in data and _BIG_PUSH(data))
+            BIG_ARRAY(data) or (_GREATER in data and BIG_PUSH(data))
             if len(data) < _LONG
-            else _claims_much(data)
+            else claims_much(data)
         ):
             return self._parse(data)
         # These begin types that hiredis gives as lists, too; mostly they are part of some argument. As in MAXLEN ~ 1000:
@@ -200,7 +207,7 @@ class RequestParser:
         """Let hiredis read canonical commands that end where the data ends; None if that is not what it holds.
 
         hiredis reads replies: it takes more types than a request may have. Of those only `+`, `(` and `=` are possible
-        here. See `_holds_bulks`.
+        here. See `holds_bulks`.
         """
         reader = self._reader
         try:
@@ -210,8 +217,8 @@ class RequestParser:
             if type(first) is list and (joined := b"".join(first)) and first[0] not in _CROSS_PROTOCOL:
                 batch: list[Any] = [first]
                 if not reader.has_data():
-                    if not (61 in data or 43 in data or 40 in data) or _holds_bulks(data, batch, joined):
-                        if first[-1] == b">" and len(data) < _SHORT:
+                    if not (61 in data or 43 in data or 40 in data) or holds_bulks(data, batch, joined):
+                        if first[-1] == b">" and len(data) < SHORT:
                             self._repeated, self._repeated_words = data, first.copy()
                         return batch
                 else:
@@ -223,9 +230,7 @@ class RequestParser:
                         and all(batch)
                         and (joined := b"".join(chain.from_iterable(batch))) is not None
                         and _CROSS_PROTOCOL.isdisjoint(map(_FIRST, batch))
-                        and (
-                            not (61 in data or 43 in data or 40 in data) or _holds_bulks(data, batch, joined)
-                        )
+                        and (not (61 in data or 43 in data or 40 in data) or holds_bulks(data, batch, joined))
                     ):
                         return batch
         except Exception:  # noqa: BLE001, S110 - whatever it stumbled over, the strict parser knows what to say
@@ -264,6 +269,7 @@ class RequestParser:
             return []
         if not self._authenticated or not (self._buffer or self._missing):
             return self._parse(data)
+        self.more = False
         self._buffer += data
         command = self._next()
         if command is None:
@@ -282,12 +288,12 @@ class RequestParser:
         if self.error is not None:
             return []
         self._buffer += data
-        commands = []
-        while (command := self._next()) is not None:
+        commands: list[list[bytes]] = []
+        most = _AT_ONCE if self._authenticated else 1
+        while len(commands) < most and (command := self._next()) is not None:
             commands.append(command)
-            if not self._authenticated:
-                break
         self._settle()
+        self.more = len(commands) == most and bool(self._buffer)
         return commands
 
     def _settle(self) -> None:
@@ -314,6 +320,9 @@ class RequestParser:
                 return None
             elif words:
                 return self._checked(words)
+            if not self._missing:
+                # One empty request costs as much as a command: those that follow it are skipped together.
+                self._at = _EMPTY_REQUESTS(buffer, self._at).end()  # type: ignore[union-attr]
         window = _WINDOW
         while self._missing:
             if self._missing > _MANY_WORDS and self._length < 0 and self._may_take_words():
@@ -330,7 +339,7 @@ class RequestParser:
                 return None
             # The two bytes after an argument are skipped unseen, as Redis does.
             self._arguments.append(
-                bytes(buffer[self._at : end]) if length < _SHORT else _cut(buffer, self._at, end)
+                bytes(buffer[self._at : end]) if length < SHORT else _cut(buffer, self._at, end)
             )
             self._at = end + 2
             self._held += length
@@ -342,8 +351,8 @@ class RequestParser:
         return self._checked(command)
 
     def _may_take_words(self) -> bool:
-        """Whether words of up to _SHORT bytes break no limit."""
-        return self._authenticated and min(self._max_bulk_length, self._max_query_buffer) >= 2 * _SHORT
+        """Whether words of up to SHORT bytes break no limit."""
+        return self._authenticated and min(self._max_bulk_length, self._max_query_buffer) >= 2 * SHORT
 
     def _take_words(self, window: int) -> bool:
         """Take many short words at once, of so many bytes that are there; False if one of them is not canonical.
@@ -472,58 +481,8 @@ class RequestParser:
         self._at = self._scanned = self._held = self._missing = 0
 
 
-def _claims_much(data: bytes) -> bool:
-    """Whether there is a header of a big array or push, as the patterns say: quicker where long values have few marks."""
-    for mark, pattern in ((b"*", _BIG_ARRAY), (b">", _BIG_PUSH)):
-        at = data.find(mark)
-        for _ in range(_FEW):
-            if at < 0:
-                break
-            if pattern(data, at, at + 6):
-                return True
-            at = data.find(mark, at + 1)
-        else:
-            if at >= 0 and pattern(data, at):
-                return True
-    return False
-
-
 def _new_reader() -> Reader:
     return Reader(notEnoughData=_MORE)
-
-
-def _holds_bulks(data: bytes, batch: list[list[bytes]], joined: bytes) -> bool:
-    """Whether data that hiredis read as these commands holds nothing but bulk strings, or that cannot be told quickly.
-
-    `+` and `(` have one line, bulk strings and `=` two. `=` is longer than the bulk string of the same argument, the
-    others are shorter; so either the lengths agree or one of them is there. The two bytes after an argument are
-    skipped unseen, but no more than one line can end there.
-
-    Args:
-        data: as received.
-        batch: commands.
-        joined: all their arguments; where they hold line ends, lines tell nothing.
-    """
-    short = 43 in data or 40 in data
-    # As in MAXLEN = 1000: alone on its line `=` is no type.
-    long = 61 in data and (len(data) > _SHORT or data.count(b"=") != data.count(b"\n=\r\n"))
-    if short and (long or len(batch) == 1):
-        if _NEWLINE not in joined:
-            if data.count(b"\r\n") != len(batch) + 2 * sum(map(len, batch)):
-                return False
-            short = False
-        elif long:
-            return False
-    return not (short or long) or len(data) == _size(batch)
-
-
-def _size(batch: list[list[bytes]]) -> int:
-    """How long commands are in canonical form."""
-    headers = sum([3 + len(str(len(command))) for command in batch])
-    lengths = [*map(len, chain.from_iterable(batch))]
-    if max(lengths) <= _SHORT:
-        return headers + sum(map(_SIZE, lengths))
-    return headers + sum([5 + len(str(length)) + length for length in lengths])
 
 
 def _cut(buffer: bytearray, start: int, end: int) -> bytes:

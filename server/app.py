@@ -32,7 +32,7 @@ from .active_expiry import ActiveExpiry
 from .blocking import Blocking
 from .busy import Busy
 from .clock import Clock
-from .config_bindings import NEVER, bind
+from .config_bindings import bind
 from .dispatcher import Dispatcher
 from .listening import Listeners
 from .log import Log
@@ -43,6 +43,7 @@ from .replication import Replication
 from .slices import Slices
 from .snapshots import Snapshots
 from .stats import Stats
+from .turns import LONG_COMMAND, Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,13 +114,14 @@ class Server:
         self.disk_error: bytes | None = None
         self.snapshot_error: bytes | None = None
         self.busy_error: bytes | None = None
-        self.slow_nanoseconds = NEVER
+        self.slow_nanoseconds = LONG_COMMAND
         self.current_client: Client | None = None
         self.monitors: set[Client] = set()
         self.active_expiry = ActiveExpiry(self)
         self.cron_paused = False  # by DEBUG PAUSE-CRON
         self.pause = Pause(self)
         self.slices = Slices(self)
+        self.turns = Turns(self)
         self._client_ids = 0
         self.propagation = Propagation()
         self.dispatcher = Dispatcher(self)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ..commands.compat import compat_with
 from ..storage.limits import Limits
 from . import tls
+from .turns import LONG_COMMAND, NEVER
 
 if TYPE_CHECKING:
     from .app import Server
-
-NEVER: Final = 1 << 62
 
 
 def bind(server: Server) -> None:
@@ -54,7 +53,9 @@ class _Bindings:
     def update_thresholds(self) -> None:
         slowlog, latency = self.config.slowlog_log_slower_than, self.config.latency_monitor_threshold
         self.server.slow_nanoseconds = min(
-            slowlog * 1000 if slowlog >= 0 else NEVER, latency * 1_000_000 if latency else NEVER
+            LONG_COMMAND,
+            slowlog * 1000 if slowlog >= 0 else NEVER,
+            latency * 1_000_000 if latency else NEVER,
         )
 
     def update_notifications(self) -> None:

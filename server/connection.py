@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections import deque
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final, cast
 
 from ..commands.client import Client
@@ -14,9 +16,14 @@ if TYPE_CHECKING:
     from .app import Server
 
 MAX_CLIENTS: Final = b"-ERR max number of clients reached\r\n"
-# A batch longer than this is run in slices; after each of them more than so many bytes of replies are written.
+# How many commands are run between two looks at the clock.
 _SLICE: Final = 128
-_ENOUGH: Final = 1024 * 1024
+# A turn ends with so many bytes of replies, so that a client that does not read is noticed.
+_ENOUGH: Final = 1 << 20
+# How many bytes are parsed at a time.
+_PIECE: Final = 1 << 16
+# libuv reads a socket up to 32 times in a row as long as each read fills the 256,000 bytes of uvloop; TLS takes a few.
+_MORE_FOLLOWS: Final = 250_000
 PROTECTED: Final = (
     b"-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the "
     b"default user. In this mode connections are only accepted from the loopback interface. If you want to connect "
@@ -28,22 +35,30 @@ PROTECTED: Final = (
 class Connection(Client, asyncio.Protocol):
     """A client with a transport.
 
-    Input is parsed as it arrives. While the client is blocked, postponed or does not read its replies, parsed
-    commands wait in ``backlog``. Replies of a batch leave in one write; with an AOF they wait in the server's
+    What arrives is parsed and run at once, for no longer than a slice of time (``server/turns``). While the client is
+    blocked, postponed, does not read its replies or has used up its slice, input waits: bytes in ``unparsed``, commands
+    that are parsed already in ``backlog``. Replies of a turn leave in one write; with an AOF they wait in the server's
     outbox until the effects of the same loop tick are written (``server/persistence``).
+
+    Attributes:
+        resuming: it waits in ``Server.turns``.
+        reads: the transport gives what arrives; False while the client has to be slower.
+        has_hung_up: it sends nothing more, and is closed once all that it sent is run.
     """
 
     __slots__ = (
         "backlog",
         "congested",
-        "one_at_a_time",
+        "has_hung_up",
         "outbox",
         "over_limit_since",
         "parser",
+        "reads",
         "resuming",
         "stats",
         "transport",
-        "waiting_bytes",
+        "unparsed",
+        "unparsed_bytes",
     )
 
     def __init__(self, server: Server, *, unix_socket: bool = False) -> None:
@@ -52,13 +67,15 @@ class Connection(Client, asyncio.Protocol):
         self.parser = RequestParser(authenticated=self.authenticated)
         self.transport: asyncio.Transport | None = None
         self.backlog: list[list[bytes]] = []
-        self.waiting_bytes = 0
+        self.unparsed: deque[bytes | memoryview] = deque()
+        self.unparsed_bytes = 0
         self.outbox: list[bytes] = []
         self.stats = server.stats
         self.congested = False
         self.over_limit_since = 0  # milliseconds; over the soft output limit
         self.resuming = False
-        self.one_at_a_time = not self.authenticated
+        self.reads = True
+        self.has_hung_up = False
         self.update_plain()
 
     # asyncio.Protocol: the life of the connection
@@ -112,6 +129,7 @@ class Connection(Client, asyncio.Protocol):
         self.close_asap = True
         self.update_plain()
         self.backlog.clear()
+        self._forget_unparsed()
         server = self.server
         server.congested.discard(self)
         if server.clients.pop(self.id, None) is None:
@@ -122,7 +140,10 @@ class Connection(Client, asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """A half-closed client is gone too, as in Redis, once it has the replies to what it sent."""
-        self.close()
+        if self.resuming:
+            self.has_hung_up = True
+        else:
+            self.close()
         return True  # not asyncio closes but we do: replies may wait for the AOF
 
     # Input
@@ -134,7 +155,7 @@ class Connection(Client, asyncio.Protocol):
         stats = self.stats
         stats.net_input += size
         stats.reads_processed += 1
-        if not self.plain:
+        if not self.plain or size > _PIECE:
             self._receive_carefully(data)
             return
         parser = self.parser
@@ -164,60 +185,107 @@ class Connection(Client, asyncio.Protocol):
                 stats.commands_processed += taken - 1
                 self.total_commands += taken - 1
                 self._end_run(batch, reply, taken)
+        elif len(batch) > _SLICE or parser.more:
+            self.backlog = batch
+            self._run_for_a_while()
         elif batch:
             self._run(batch)
         if parser.error is not None:
             self._give_up_when_done()
 
     def _receive_carefully(self, data: bytes) -> None:
-        """The same for a client in any state, as long as it is there."""
+        """The same for a client in any state, as long as it is there, and for any number of bytes."""
         if self.close_asap:
             return
-        batch = self.parser.feed(data)
-        if self.backlog or self.resuming or self._must_wait():
-            self.backlog.extend(batch)
-            self.waiting_bytes += len(data)
-            if self.waiting_bytes > self.server.config.client_query_buffer_limit:
+        self.unparsed.append(data)
+        self.unparsed_bytes += len(data)
+        if self.resuming or self._must_wait():
+            if self.unparsed_bytes + self.parser.buffered > self.server.config.client_query_buffer_limit:
                 self.close(after_reply=False)
+            elif self.resuming:
+                self._pause_reading()
             return
-        if batch:
-            self._run(batch)
-            if self.one_at_a_time:
-                self._run_unauthenticated()
+        before = self.total_commands
+        self._run_for_a_while()
+        if len(data) > _MORE_FOLLOWS and self.total_commands > before:
+            self.resume()  # the next read would begin another slice in the same turn of the loop
         if self.parser.error is not None:
             self._give_up_when_done()
 
-    def _run_unauthenticated(self) -> None:
-        """Before AUTH the parser gives one command at a time: it may be the one that lifts the limits."""
-        while self.one_at_a_time and not self._must_wait():
-            self.one_at_a_time = not self.authenticated
-            self.update_plain()
-            batch = self.parser.feed(b"")
-            if not batch:
-                return
-            self._run(batch)
+    def _parse_some(self) -> list[list[bytes]]:
+        """Take commands from what has arrived; none if they are not complete yet."""
+        parser = self.parser
+        if parser.more or not self.unparsed:
+            return parser.feed(b"")
+        data = self.unparsed.popleft()
+        size = max(_PIECE, parser.expected)
+        if len(data) > size:
+            view = memoryview(data)
+            self.unparsed.appendleft(view[size:])
+            data = view[:size]
+        self.unparsed_bytes -= len(data)
+        return parser.feed(bytes(data))
+
+    def _forget_unparsed(self) -> None:
+        self.unparsed.clear()
+        self.unparsed_bytes = 0
 
     def _run(self, batch: list[list[bytes]]) -> None:
-        """Run a batch, and send the replies or let them wait."""
+        """Run a short batch, and send the replies or let them wait."""
         server = self.server
         self.last_interaction = server.keyspace.now = server.clock.tick()
         server.current_client = self
         try:
-            if len(batch) <= _SLICE:
-                out, taken = server.dispatcher.run(self, batch)
-            else:
-                out, taken = self._run_in_slices(batch)
+            out, taken = server.dispatcher.run(self, batch, server.turns.slice)
         finally:
             server.current_client = None
         self.stats.commands_processed += taken
         self.total_commands += taken
         self._end_run(batch, b"".join(out), taken)
 
+    def _run_for_a_while(self) -> None:
+        """Parse and run what waits until all is done, the client has to wait, or its slice of time is over."""
+        server = self.server
+        self.last_interaction = server.keyspace.now = server.clock.tick()
+        server.current_client = self
+        batch, self.backlog = self.backlog, []
+        out: list[bytes] = []
+        at = taken = size = 0
+        left = server.turns.slice
+        until = perf_counter_ns() + left
+        try:
+            while True:
+                if at == len(batch):
+                    batch, at = self._parse_some(), 0
+                wanted = batch[at : at + _SLICE]
+                replies, done = server.dispatcher.run(self, wanted, left)
+                at += done
+                taken += done
+                if replies:
+                    out.append(b"".join(replies))
+                    size += len(out[-1])
+                left = until - perf_counter_ns()
+                if (
+                    done < len(wanted)
+                    or (at == len(batch) and not (self.unparsed or self.parser.more))
+                    or self._must_wait()
+                    or left <= 0
+                    or size > _ENOUGH
+                ):
+                    break
+        finally:
+            server.current_client = None
+        self.stats.commands_processed += taken
+        self.total_commands += taken
+        self._end_run(batch, b"".join(out), at)
+        if self.parser.error is not None:
+            self._forget_unparsed()
+        elif (self.unparsed or self.parser.more) and not self._must_wait():
+            self.resume()
+
     def _end_run(self, batch: list[list[bytes]], reply: bytes | None, taken: int) -> None:
         """Send the replies, and keep what could not be run yet."""
         server = self.server
-        if taken < len(batch):
-            self.backlog = batch[taken:]
         if reply:
             self.write(reply)
         elif server.persistence.has_unwritten():
@@ -226,50 +294,47 @@ class Connection(Client, asyncio.Protocol):
             server.tracking.send_broadcasts()
         if self.close_asap:
             self._close_when_written()
-
-    def _run_in_slices(self, batch: list[list[bytes]]) -> tuple[list[bytes], int]:
-        """A long batch is looked at now and then: a client that does not read must not pile up its replies here."""
-        run = self.server.dispatcher.run
-        out: list[bytes] = []
-        taken = 0
-        while taken < len(batch) and not self._must_wait():
-            wanted = batch[taken : taken + _SLICE]
-            more, done = run(self, wanted)
-            out += more
-            taken += done
-            if sum(map(len, out)) > _ENOUGH:
-                self.write(b"".join(out))
+        elif taken < len(batch):
+            self.backlog = batch[taken:]
+            if not self._must_wait():
                 self.resume()
-                return [], taken
-            if done < len(wanted):
-                break
-        return out, taken
 
     def _must_wait(self) -> bool:
         """Whether no further command may run now."""
         return self.close_asap or self.blocked is not None or self.postponed or self.congested
 
     def resume(self) -> None:
-        """Go on with the backlog in the next turn of the loop: whoever released us is still at work."""
+        """Go on with what waits in the next turn of the loop: whoever released us is still at work."""
         if not self.resuming and not self.close_asap:
             self.resuming = True
             self.update_plain()
-            self.server.loop.call_soon(self._resume)
+            self.server.turns.add(self)
 
-    def _resume(self) -> None:
+    def take_turn(self) -> None:
+        """Run a slice of what waits; ``Server.turns`` gives the turns."""
         self.resuming = False
         self.update_plain()
-        if self._must_wait():
-            return
-        batch, self.backlog = self.backlog, []
-        if batch:
-            self._run(batch)
-        if not self.backlog:
-            self.waiting_bytes = 0
-        if self.one_at_a_time:
-            self._run_unauthenticated()
+        if not self._must_wait():
+            self._run_for_a_while()
         if self.parser.error is not None:
             self._give_up_when_done()
+        if self.resuming or self.congested:
+            return
+        if self.has_hung_up:
+            self.close()
+        else:
+            self._resume_reading()
+
+    def _pause_reading(self) -> None:
+        """Let what the client sends wait in the socket."""
+        if self.reads and self.transport is not None and not self.transport.is_closing():
+            self.reads = False
+            self.transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if not self.reads and self.transport is not None and not self.transport.is_closing():
+            self.reads = True
+            self.transport.resume_reading()
 
     def _give_up_when_done(self) -> None:
         """After a protocol error and all that came before it: say it, then close. Some offences are not answered."""
@@ -351,8 +416,7 @@ class Connection(Client, asyncio.Protocol):
         self.congested = True
         self.update_plain()
         self.server.congested.add(self)
-        if self.transport is not None and not self.transport.is_closing():
-            self.transport.pause_reading()
+        self._pause_reading()
 
     def resume_writing(self) -> None:
         """The client reads again."""
@@ -363,8 +427,8 @@ class Connection(Client, asyncio.Protocol):
         self.congested = False
         self.update_plain()
         self.server.congested.discard(self)
-        if self.transport is not None and not self.transport.is_closing():
-            self.transport.resume_reading()
+        if not self.resuming:
+            self._resume_reading()
         self.resume()
 
     # The end
@@ -398,9 +462,7 @@ class Connection(Client, asyncio.Protocol):
         if parser is None:
             return  # the client is still being made
         parser.authenticated = self.authenticated
-        if not self.authenticated:  # RESET
-            self.one_at_a_time = True
-        if self.one_at_a_time or self.congested or self.resuming:
+        if self.congested or self.resuming:
             self.plain = self.queueing = False
 
 

@@ -23,6 +23,7 @@ from ..protocol import replies
 from ..protocol.errors import ReplyError, shown, wrong_arity
 from .checks import check
 from .entry import IMMEDIATE, Entry
+from .turns import NEVER
 
 if TYPE_CHECKING:
     from ..commands.client import Client
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 INTERNAL_ERROR: Final = b"-ERR internal error\r\n"
 _ARGUMENTS_SHOWN: Final = 128
 _WORDS: Final = itemgetter(1)
+_TIME_IS_OVER: Final = -1
 
 
 class Dispatcher:
@@ -99,8 +101,14 @@ class Dispatcher:
 
     # The batch
 
-    def run(self, client: Client, batch: list[list[bytes]]) -> tuple[list[bytes], int]:
-        """Run the commands of one client until done or until it has to wait.
+    def run(self, client: Client, batch: list[list[bytes]], budget: int = NEVER) -> tuple[list[bytes], int]:
+        """Run the commands of one client until done, until it has to wait, or until its time is over.
+
+        Args:
+            client: whose commands they are.
+            batch: commands.
+            budget: its time in nanoseconds. The clock is compared with it after long commands only (``LONG_COMMAND``),
+                so a batch should be short.
 
         Returns:
             The replies, in order, and how many commands were taken.
@@ -111,9 +119,11 @@ class Dispatcher:
         keyspace = server.keyspace
         out: list[bytes] = []
         taken = together = 0
-        started = perf_counter_ns()  # the end of one command is the start of the next
+        begun = started = perf_counter_ns()  # the end of one command is the start of the next
         for argv in batch:
             if together:
+                if together == _TIME_IS_OVER:
+                    break
                 together -= 1
                 continue
             taken += 1
@@ -133,6 +143,8 @@ class Dispatcher:
                         together = len(answers) - 1
                         taken += together
                         started = perf_counter_ns()
+                        if started - begun > budget:
+                            break
                         continue
                 try:
                     reply = entry.handler(client, argv)
@@ -142,6 +154,8 @@ class Dispatcher:
                 # As `_finish`, of which this is the usual case.
                 if reply is None or server.observed or ended - started >= server.slow_nanoseconds:
                     reply = self._finish(client, entry, argv, reply, ended - started)
+                    if ended - begun > budget:
+                        together = _TIME_IS_OVER
                 else:
                     entry.calls += 1
                     entry.nanoseconds += ended - started
@@ -164,6 +178,8 @@ class Dispatcher:
             else:
                 reply = self.process(client, argv)
                 started = perf_counter_ns()
+                if started - begun > budget:
+                    together = _TIME_IS_OVER
             if propagation.effects:
                 propagation.flush()
                 client.write_offset = server.replication.offset

@@ -150,10 +150,9 @@ def run(pieces, kind=RequestParser, **options):
     fed = 0
     for piece in pieces:
         fed += len(piece)
-        batch = parser.feed(piece)
-        while batch:
-            commands += batch
-            batch = [] if parser.authenticated else parser.feed(b"")
+        commands += parser.feed(piece)
+        while parser.more:
+            commands += parser.feed(b"")
         assert 0 <= parser.buffered <= fed
     return commands, parser.error
 

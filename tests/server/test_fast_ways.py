@@ -2,117 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.alone import NOW, Alone
 
 from rillet.commands.client import Client
 from rillet.commands.xadd_runs import SHORTEST
 from rillet.protocol.replies import command
-from rillet.server.app import Server
-from rillet.server.clock import Clock
-from rillet.server.config import Config
-from rillet.server.connection import Connection
-
-NOW = 1_700_000_000_000
-
-
-class Wire:
-    """A transport that keeps what is written."""
-
-    def __init__(self) -> None:
-        self.written: list[bytes] = []
-
-    def get_extra_info(self, _name: str) -> None:
-        return None
-
-    def is_closing(self) -> bool:
-        return False
-
-    def write(self, data: bytes) -> None:
-        self.written.append(data)
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-    def close(self) -> None:
-        self.written.append(b"closed")
-
-    def abort(self) -> None:
-        self.written.append(b"aborted")
-
-
-class Alone:
-    """A server without sockets and files, at a standing clock."""
-
-    def __init__(self, *, careful: bool = False) -> None:
-        clock = Clock()
-        clock.freeze(NOW)
-        self.server = server = Server(Config(), clock=clock, quiet=True)
-        server.config.set([(b"slowlog-log-slower-than", b"-1")])
-        self.turns: list[tuple[object, tuple[object, ...]]] = []
-        later = SimpleNamespace(cancel=lambda: None)
-        server.loop = SimpleNamespace(  # type: ignore[assignment]
-            call_soon=lambda what, *args: self.turns.append((what, args)),
-            call_later=lambda *_: later,
-            call_at=lambda *_: later,
-            time=lambda: 0.0,
-        )
-        self.told: list[bytes] = []
-        server.propagation.connect(self.told.append)
-        self.clients = [self._connect() for _ in range(4)]
-        server.careful = careful
-
-    def _connect(self) -> Connection:
-        connection = Connection(self.server, unix_socket=True)
-        connection.connection_made(Wire())  # type: ignore[arg-type]
-        return connection
-
-    def send(self, who: int, data: bytes) -> None:
-        self.clients[who].data_received(data)
-        while self.turns:
-            what, args = self.turns.pop(0)
-            what(*args)  # type: ignore[operator]
-
-    def state(self) -> dict[str, object]:
-        """All that can be seen from outside, times of calls left out."""
-        server = self.server
-        keyspace = server.keyspace
-        return {
-            "replies": [b"".join(client.transport.written) for client in self.clients],  # type: ignore[union-attr]
-            "told": b"".join(self.told),
-            "streams": [
-                {
-                    key: (
-                        list(value.iter_entries()),
-                        value.last_id,
-                        value.length,
-                        value.entries_added,
-                        value.node_ids,
-                    )
-                    if hasattr(value, "iter_entries")
-                    else value
-                    for key, value in db.entries.items()
-                }
-                for db in keyspace.databases[:2]
-            ],
-            "accessed": [db.accessed for db in keyspace.databases],
-            "watched": [db.watched for db in keyspace.databases],
-            "counters": (keyspace.dirty, keyspace.hits, keyspace.misses),
-            "commands": server.stats.commands_processed,
-            "calls": {
-                name: (entry.calls, entry.failed, entry.rejected, sum(entry.histogram))
-                for name, entry in server.dispatcher.entries.items()
-                if entry.calls or entry.failed or entry.rejected
-            },
-            "clients": [
-                (client.total_commands, client.last_command, client.net_in, client.net_out, client.plain)
-                for client in self.clients
-            ],
-        }
-
 
 words = st.binary(max_size=5) | st.sampled_from([b"x" * 1100, b"y" * 5000, b"\r\n"])
 keys = st.sampled_from([b"a", b"a", b"b", b"text"])
