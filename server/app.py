@@ -434,6 +434,10 @@ class Server:
         self._client_ids += 1
         return self._client_ids
 
+    def is_full(self) -> bool:
+        """There are maxclients already, those with an unfinished TLS handshake included."""
+        return len(self.clients) + len(self.listeners.shaking_hands) >= self.config.maxclients
+
     def is_protected(self) -> bool:
         """Protected mode is in force: no password, and no bind given by the user."""
         return self.config.protected_mode and self.users.default.is_open

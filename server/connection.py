@@ -86,7 +86,7 @@ class Connection(Client, asyncio.Protocol):
         server = self.server
         server.stats.connections_received += 1
         self._take_addresses()
-        if len(server.clients) >= server.config.maxclients:
+        if server.is_full():
             server.stats.connections_rejected += 1
             self._turn_away(MAX_CLIENTS)
         elif (

@@ -20,7 +20,7 @@ class Wire:
         self.written: list[bytes] = []
         self.reads = True
 
-    def get_extra_info(self, _name: str) -> None:
+    def get_extra_info(self, _name: str, _default: object = None) -> None:
         return None
 
     def is_closing(self) -> bool:
