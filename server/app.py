@@ -466,6 +466,7 @@ class Server:
             or self.snapshot_error is not None
             or self.busy_error is not None
             or self.pause.until > 0
+            or bool(self.listeners.arriving)
             or self.replication.needs_care
         )
 

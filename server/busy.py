@@ -14,6 +14,7 @@ has not written yet, a second one the process.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import selectors
 import signal
@@ -28,7 +29,7 @@ from .connection import Connection
 from .secure import SecureChannel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ..commands.lua.scripting import Run
     from .app import Server
@@ -105,10 +106,33 @@ class DirectTransport:
             self.real.abort()
 
     def pause_reading(self) -> None:
-        """Nothing: what is not read by hand stays in the socket."""
+        """Let the loop not read either, when it goes on; what is not read by hand stays in the socket."""
+        if self.real is not None:
+            self.real.pause_reading()
 
     def resume_reading(self) -> None:
-        """Nothing."""
+        """Let the loop read, when it goes on."""
+        if self.real is not None:
+            self.real.resume_reading()
+
+
+def _wire_of(connection: Connection) -> Wire:
+    return connection.transport if isinstance(connection.transport, SecureChannel) else connection
+
+
+@contextlib.contextmanager
+def _directly(wire: Wire, fd: int) -> Iterator[None]:
+    """Let a client write to its socket without the loop."""
+    transport = wire.transport
+    if transport is None or isinstance(transport, DirectTransport):
+        yield
+        return
+    wire.transport = cast("asyncio.Transport", DirectTransport(fd, transport))
+    try:
+        yield
+    finally:
+        if wire.transport is not None:
+            wire.transport = transport
 
 
 class _Successor(asyncio.Protocol):
@@ -147,9 +171,9 @@ class Busy:
             self._begin(run)
         assert self._selector is not None
         ready = self._selector.select(0)
-        if not ready:
-            return
         server = self._server
+        if not ready and not server.turns.waiting:
+            return
         keyspace, clock, propagation = server.keyspace, server.clock, server.propagation
         now, tick, keys_ready = keyspace.now, clock.now, keyspace.ready
         caller, current, holds = server.current_client, server.dispatcher.current, server.holds_replies
@@ -161,6 +185,7 @@ class Busy:
         try:
             for key, _ in ready:
                 key.data(key.fd)
+            self._give_turns(run)
         finally:
             server.busy_error = None
             server.update_careful()
@@ -172,6 +197,8 @@ class Busy:
     def _read(self, wire: Wire, fd: int) -> None:
         assert self._selector is not None
         transport = wire.transport
+        if (wire.connection if isinstance(wire, SecureChannel) else wire).resuming:
+            return  # it has its turn; until then its bytes wait in the socket
         try:
             data = os.read(fd, _READ_AT_ONCE)
         except BlockingIOError:
@@ -181,16 +208,25 @@ class Busy:
         if not data or transport is None:
             self._selector.unregister(fd)  # the loop will see the end, too
             return
-        stands_in = isinstance(transport, DirectTransport)
-        if not stands_in:
-            wire.transport = cast("asyncio.Transport", DirectTransport(fd, transport))
-        try:
+        with _directly(wire, fd):
             wire.data_received(data)
-        finally:
-            if not stands_in and wire.transport is not None:
-                wire.transport = transport
         if wire.close_asap or transport.is_closing():
             self._selector.unregister(fd)
+
+    def _give_turns(self, run: Run) -> None:
+        """Let those go on who had more to run than fits into a slice, as the loop would (``server/turns``)."""
+        server = self._server
+        waiting = server.turns.waiting
+        for _ in range(len(waiting)):
+            connection = waiting.popleft()
+            if self._is_left_alone(connection, run):
+                waiting.append(connection)
+            else:
+                with _directly(_wire_of(connection), connection.fd):
+                    connection.take_turn()
+
+    def _is_left_alone(self, client: Connection, run: Run) -> bool:
+        return client is run.caller or client.replica is not None or self._server.persistence.is_held(client)
 
     def _accept(self, door: socket.socket, meet: Callable[[], Wire], _fd: int) -> None:
         assert self._selector is not None
@@ -229,14 +265,11 @@ class Busy:
         for client in server.clients.values():
             if (
                 isinstance(client, Connection)
-                and client is not run.caller
-                and client.replica is None
+                and not self._is_left_alone(client, run)
                 and client.transport is not None
                 and not client.transport.is_closing()
-                and not server.persistence.is_held(client)
             ):
-                wire = client.transport if isinstance(client.transport, SecureChannel) else client
-                self._watch(client.fd, partial(self._read, wire))
+                self._watch(client.fd, partial(self._read, _wire_of(client)))
         for channel in server.listeners.shaking_hands:
             if not channel.is_closing():
                 self._watch(channel.get_extra_info("socket").fileno(), partial(self._read, channel))

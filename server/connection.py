@@ -101,6 +101,7 @@ class Connection(Client, asyncio.Protocol):
             self.parser.max_bulk_length = server.config.proto_max_bulk_len
             self.parser.max_query_buffer = server.config.client_query_buffer_limit
             server.stats.peak_clients = max(server.stats.peak_clients, len(server.clients))
+        server.listeners.welcome(self)
 
     def _turn_away(self, text: bytes) -> None:
         assert self.transport is not None

@@ -22,6 +22,7 @@ from ..commands.table import REGISTRY, keys_of
 from ..protocol import replies
 from ..protocol.errors import ReplyError, shown, wrong_arity
 from .checks import check
+from .connection import Connection
 from .entry import IMMEDIATE, Entry
 from .turns import NEVER
 
@@ -299,6 +300,9 @@ class Dispatcher:
         if server.pause.concerns(entry, client):
             server.pause.postpone(client)
             return None
+        if server.listeners.arriving and isinstance(client, Connection) and self._runs_script(client, entry):
+            server.listeners.postpone(client)
+            return None
         if transaction is not None and entry.name not in IMMEDIATE:
             reply = self._queue(client, entry, argv)
             if reply is None:
@@ -310,6 +314,13 @@ class Dispatcher:
         else:
             reply = self.call(client, entry, argv)
         return None if client.postponed else self._mind_reply_mode(client, reply)
+
+    def _runs_script(self, client: Client, entry: Entry) -> bool:
+        """Whether a command may hold up the loop for so long that ``Server.busy`` has to hear the other clients."""
+        transaction = client.transaction
+        if entry.name != "exec" or transaction is None:
+            return entry.runs_script and transaction is None
+        return any(self.all[command.name].runs_script for command, _ in transaction.commands)
 
     def _queue(self, client: Client, entry: Entry, argv: list[bytes]) -> bytes | None:
         """Keep a command for EXEC; None if the client asked for too much and was closed."""

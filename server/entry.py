@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 # Never queued inside MULTI.
 IMMEDIATE: Final = frozenset(("exec", "discard", "multi", "watch", "quit", "reset"))
 # Commands of which several in one batch can be run together.
+_SCRIPTS: Final = frozenset(("eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro"))
 _TOGETHER: Final = {"xadd": add_together}
 
 
@@ -32,6 +33,7 @@ class Entry:
         "queued",
         "readonly",
         "rejected",
+        "runs_script",
         "slowlogged",
         "together",
         "write",
@@ -48,6 +50,7 @@ class Entry:
         # EXEC is skipped by the flag only because Redis feeds it by hand, after the commands it ran; so do we.
         self.feeds_monitor = command.name == "exec" or not command.flags & {"skip_monitor", "admin"}
         self.slowlogged = "skip_slowlog" not in command.flags
+        self.runs_script = command.name in _SCRIPTS
         self.together = _TOGETHER.get(command.name)
         self.queued = command.name not in IMMEDIATE and "no_multi" not in command.flags  # inside MULTI
         self.reset()

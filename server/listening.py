@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from .connection import Connection
 from .secure import SecureChannel
@@ -19,6 +18,10 @@ if TYPE_CHECKING:
 
     from .app import Server
 
+    Wire = Connection | SecureChannel  # takes the bytes of a socket: a connection, or what decrypts for it
+
+_LONGEST_ARRIVAL: Final = 0.1
+
 
 class Listeners:
     """The listening sockets of one server, and its unix socket and pidfile.
@@ -26,12 +29,16 @@ class Listeners:
     Attributes:
         doors: each socket, and what makes the protocol of a client that comes in there.
         shaking_hands: clients with TLS that are not let in yet.
+        arriving: clients that the loop has accepted and will give a transport later in the same turn. Nothing can hear
+            them before, not even ``server/busy``, so a script that could be slow waits for them.
     """
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self.doors: list[tuple[asyncio.Server, Callable[[], Connection | SecureChannel]]] = []
+        self.doors: list[tuple[asyncio.Server, Callable[[], Wire]]] = []
         self.shaking_hands: set[SecureChannel] = set()
+        self.arriving: set[Wire] = set()
+        self._postponed: list[Connection] = []
         self._tls: ssl.SSLContext | None = None
         self._files: list[Path] = []  # the unix socket and the pidfile, once they are there
 
@@ -67,9 +74,9 @@ class Listeners:
     async def _open_tcp(self, port: int, tls: ssl.SSLContext | None = None) -> bool:
         server, config = self._server, self._server.config
 
-        def meet() -> Connection | SecureChannel:
+        def meet() -> Wire:
             connection = Connection(server)
-            return connection if tls is None else SecureChannel(server, tls, connection)
+            return self._expect(connection if tls is None else SecureChannel(server, tls, connection))
 
         for host in config.bind:
             optional = host.startswith("-")
@@ -115,7 +122,10 @@ class Listeners:
         try:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)  # noqa: PTH108 - pathlib would be taken for slow in here
-            meet = partial(Connection, server, unix_socket=True)
+
+            def meet() -> Wire:
+                return self._expect(Connection(server, unix_socket=True))
+
             self.doors.append((await server.loop.create_unix_server(meet, path), meet))
         except OSError as error:
             server.log.warning(f"Failed opening Unix socket: bind: {error.strerror}")
@@ -135,6 +145,38 @@ class Listeners:
                 self._server.log.warning(f"Failed to write PID file: {error.strerror}")
             else:
                 self._files.append(Path(config.pidfile))
+
+    # Clients on their way
+
+    def _expect(self, wire: Wire) -> Wire:
+        self.arriving.add(wire)
+        self._server.update_careful()
+        return wire
+
+    def welcome(self, wire: Wire) -> None:
+        """Note that a client has its transport."""
+        if wire in self.arriving:
+            self.arriving.remove(wire)
+            if not self.arriving:
+                self._all_are_here()
+
+    def postpone(self, client: Connection) -> None:
+        """Let a client run its command once those who are arriving are here."""
+        client.postponed = True
+        client.update_plain()
+        if not self._postponed:
+            # A client whose socket fails before it has a transport never arrives.
+            self._server.loop.call_later(_LONGEST_ARRIVAL, self._all_are_here)
+        self._postponed.append(client)
+
+    def _all_are_here(self) -> None:
+        self.arriving.clear()
+        self._server.update_careful()
+        postponed, self._postponed = self._postponed, []
+        for client in postponed:
+            client.postponed = False
+            # At once: in the next turn of the loop others may be arriving.
+            client.take_turn()
 
     def close(self) -> None:
         """Accept nobody any more."""

@@ -90,7 +90,12 @@ class SecureChannel(asyncio.Protocol):
             server.stats.connections_received += 1
             server.stats.connections_rejected += 1
             self.transport.close()
-            return
+        else:
+            self._wait_for_handshake()
+        server.listeners.welcome(self)
+
+    def _wait_for_handshake(self) -> None:
+        server = self._server
         server.listeners.shaking_hands.add(self)
         self._timer = server.loop.call_later(_SECONDS_TO_SHAKE_HANDS, self.abort)
 

@@ -234,3 +234,29 @@ def test_a_threshold_of_zero_switches_it_off(server):
         assert str(other.call("PING")) == "+PONG"
         assert runner.read().plain() == 1
         other.call("CONFIG", "SET", "lua-time-limit", 20)
+
+
+def test_a_client_that_connects_just_before_the_script_is_heard(server):
+    for _ in range(12):
+        with server.wire() as runner, server.wire() as other:
+            runner.send("EVAL", FOR_EVER, 0)
+            other.send("SCRIPT", "KILL")
+            answer = str(other.read())
+            while answer != "+OK":  # it came before the script began
+                assert answer.startswith(("-NOTBUSY", "-BUSY")), answer
+                answer = str(other.call("SCRIPT", "KILL"))
+            assert str(runner.read()).startswith("-ERR Script killed")
+
+
+def test_a_client_that_sends_much_has_its_turns_meanwhile(server):
+    with server.wire() as runner, server.wire() as other, server.wire() as third:
+        run_slowly(runner, [other, third], "EVAL", FOR_EVER, 0)
+        wait_until_busy(third)
+        other.send_raw(b"PING\r\n" * 20_000 + b"SCRIPT KILL\r\n")
+        for _ in range(20_000):
+            assert str(other.read()) == BUSY
+        assert str(other.read()) == "+OK"
+        assert str(runner.read()).startswith("-ERR Script killed")
+        other.send_raw(b"PING\r\n" * 20_000)
+        for _ in range(20_000):
+            assert str(other.read()) == "+PONG"
