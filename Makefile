@@ -9,7 +9,7 @@ BIN    := $(VENV)/bin
 # Modules are compiled once, not at each of the hundreds of starts: a machine may have that switched off for all.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install run test test-frameworks test-spark coverage crash lint format bench bench-scaling bench-latency bench-aof bench-spark clean
+.PHONY: help install run test test-frameworks test-spark coverage crash lint format bench bench-scaling bench-latency bench-fair bench-aof bench-spark clean
 
 help:
 	@echo "make run [PORT=6379] [ARGS='--appendonly yes']   start the server"
@@ -19,6 +19,7 @@ help:
 	@echo "make crash [KILLS=1000] [SPARK_KILLS=100]        kill -9 under load, again and again"
 	@echo "make bench [QUICK=1] [ARGS='xadd xclaim']        beside redis-server and valkey-server"
 	@echo "make bench-scaling | bench-latency [QUICK=1]     what grows with the data; what holds clients up"
+	@echo "make bench-fair [QUICK=1] [ARGS='xadd']          what one client waits while another sends without pause"
 	@echo "make lint | format | bench-aof | bench-spark | install | clean"
 
 install: $(VENV)/.installed
@@ -88,6 +89,10 @@ bench-scaling: $(VENV)/.installed-dev
 bench-latency: $(VENV)/.installed-dev
 	@sh tests/peers.sh
 	$(BIN)/python benchmarks/latency.py $(if $(QUICK),--quick) $(ARGS)
+
+bench-fair: $(VENV)/.installed-dev
+	@sh tests/peers.sh
+	$(BIN)/python benchmarks/fair.py $(if $(QUICK),--quick) $(ARGS)
 
 bench-aof: $(VENV)/.installed-dev
 	@sh tests/peers.sh

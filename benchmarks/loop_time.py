@@ -20,7 +20,9 @@ from rillet.commands.table import command
 from rillet.protocol import replies
 from rillet.server.app import Server
 from rillet.server.connection import Connection
+from rillet.server.secure import SecureChannel
 from rillet.server.slices import Slices
+from rillet.server.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,7 +141,10 @@ def _watch_collections() -> None:
 if __name__ == "__main__":
     for name, owner, method in (
         ("client:", Connection, "data_received"),
-        ("client:", Connection, "_resume"),
+        ("client:", Turns, "_run"),
+        ("tls", SecureChannel, "data_received"),
+        ("tls", SecureChannel, "_read_on"),
+        ("tls", SecureChannel, "_encrypt_on"),
         ("slices", Slices, "_run"),
         ("cron", Server, "_cron"),
     ):
