@@ -160,8 +160,17 @@ def known_commands(compat: Compat) -> dict[str, Command]:
     return {name: as_known(compat, entry) for name, entry in REGISTRY.items() if compat.knows(entry.since)}
 
 
+# 8.10 refuses subscriptions when memory is short, and no longer the commands that let fields of hashes expire.
+_REFUSED_SINCE_810: Final = frozenset(("subscribe", "psubscribe", "ssubscribe"))
+_REFUSED_BEFORE_810: Final = frozenset(("hexpire", "hexpireat", "hpexpire", "hpexpireat"))
+
+
 def as_known(compat: Compat, entry: Command) -> Command:
-    """A command with the arity that it had in a version."""
+    """A command with the arity and the flags that it had in a version."""
+    if entry.name in _REFUSED_SINCE_810 and compat.number < (8, 10):
+        return replace(entry, flags=entry.flags - {"denyoom"})
+    if entry.name in _REFUSED_BEFORE_810 and compat.number < (8, 10):
+        return replace(entry, flags=entry.flags | {"denyoom"})
     if entry.name == "command|getkeys" and compat.number < (7, 2):
         return replace(entry, arity=-4)
     if entry.name in {"zrank", "zrevrank"} and compat.number < (7, 2):

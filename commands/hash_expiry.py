@@ -161,7 +161,7 @@ def tell_times(client: Client, words: list[bytes], fields: list[bytes]) -> None:
 @command(
     "HEXPIRE",
     arity=-6,
-    flags="write denyoom fast",
+    flags="write fast",
     categories="hash",
     keys=_UPDATED,
     since="7.4.0",
@@ -179,7 +179,7 @@ def hexpire(client: Client, args: list[bytes]) -> bytes:
 @command(
     "HPEXPIRE",
     arity=-6,
-    flags="write denyoom fast",
+    flags="write fast",
     categories="hash",
     keys=_UPDATED,
     since="7.4.0",
@@ -197,7 +197,7 @@ def hpexpire(client: Client, args: list[bytes]) -> bytes:
 @command(
     "HEXPIREAT",
     arity=-6,
-    flags="write denyoom fast",
+    flags="write fast",
     categories="hash",
     keys=_UPDATED,
     since="7.4.0",
@@ -215,7 +215,7 @@ def hexpireat(client: Client, args: list[bytes]) -> bytes:
 @command(
     "HPEXPIREAT",
     arity=-6,
-    flags="write denyoom fast",
+    flags="write fast",
     categories="hash",
     keys=_UPDATED,
     since="7.4.0",

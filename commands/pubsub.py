@@ -177,7 +177,7 @@ def _unsubscribe(
 @command(
     "SUBSCRIBE",
     arity=-2,
-    flags=_FLAGS,
+    flags=f"{_FLAGS} denyoom",
     since="2.0.0",
     group="pubsub",
     complexity="O(N) where N is the number of channels to subscribe to.",
@@ -223,7 +223,7 @@ def unsubscribe(client: Client, args: list[bytes]) -> bytes | None:
 @command(
     "PSUBSCRIBE",
     arity=-2,
-    flags=_FLAGS,
+    flags=f"{_FLAGS} denyoom",
     since="2.0.0",
     group="pubsub",
     complexity="O(N) where N is the number of patterns the client is already subscribed to.",
@@ -270,7 +270,7 @@ def punsubscribe(client: Client, args: list[bytes]) -> bytes | None:
 @command(
     "SSUBSCRIBE",
     arity=-2,
-    flags=_FLAGS,
+    flags=f"{_FLAGS} denyoom",
     keys=_SHARD_KEYS,
     since="7.0.0",
     group="pubsub",

@@ -105,6 +105,11 @@ CHANGED_SINCE_70 = {
     # 8.10: the specification does not find all keys.
     ("xread", "keys"): [keys_after_streams(1)],
     ("xreadgroup", "keys"): [keys_after_streams(4)],
+    # 8.10: refused when memory is short.
+    **{
+        (name, "flags"): ["denyoom", "loading", "noscript", "pubsub", "stale"]
+        for name in ("subscribe", "psubscribe", "ssubscribe")
+    },
     # 7.2: corrected, and QUIT was deprecated.
     ("client|pause", "since"): "3.0.0",
     ("quit", "deprecated"): ("7.2.0", "just closing the connection"),
@@ -117,14 +122,14 @@ NEWER_THAN_70 = {
     "client|setinfo": {"flags": ["loading", "noscript", "stale"]},
     "cluster|myshardid": {"flags": ["stale"]},
     "waitaof": {},
-    "hexpire": {"flags": ["denyoom", "fast", "write"]},
-    "hexpireat": {"flags": ["denyoom", "fast", "write"]},
+    "hexpire": {"flags": ["fast", "write"]},
+    "hexpireat": {"flags": ["fast", "write"]},
     "hexpiretime": {},
     "hgetdel": {},
     "hgetex": {"keys": [UPDATES_TTL]},
     "hpersist": {},
-    "hpexpire": {"flags": ["denyoom", "fast", "write"]},
-    "hpexpireat": {"flags": ["denyoom", "fast", "write"]},
+    "hpexpire": {"flags": ["fast", "write"]},
+    "hpexpireat": {"flags": ["fast", "write"]},
     "hpexpiretime": {},
     "hpttl": {},
     "hsetex": {"keys": [[None, ["RW", "update"], *FIRST_WORD]]},
