@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from ..protocol.errors import WRONG_TYPE, ReplyError
 from ..storage.stream import Stream
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .users import User
 
 Kind = TypeVar("Kind", bound="Value")
+# What an idle connection takes: the object, its parser and the transport.
+_BASE_MEMORY: Final = 2048
 
 
 @dataclass(slots=True)
@@ -162,6 +164,12 @@ class Client:
     def unread(self) -> int:
         """Bytes written to it that its peer has not read yet."""
         return 0
+
+    @property
+    def memory(self) -> int:
+        """About the bytes that it takes: itself, its transaction, what it has not sent whole or not read yet."""
+        queued = self.transaction.size if self.transaction is not None else 0
+        return _BASE_MEMORY + self.argv_bytes + queued + self.unread
 
     @property
     def is_replica(self) -> bool:

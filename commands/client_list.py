@@ -26,8 +26,6 @@ _TYPES: Final = {
     b"pubsub": "pubsub",
 }
 _NO_ID: Final = b"ERR client-id should be greater than 0"
-# What an idle connection takes: the object, its parser and the transport.
-_BASE_MEMORY: Final = 2048
 
 
 def client_type(client: Client) -> str:
@@ -105,7 +103,7 @@ def client_line(client: Client) -> bytes:
         queued,
         unread > 0,
         unread,
-        _BASE_MEMORY + client.argv_bytes + queued + unread,
+        client.memory,
         client.last_command.encode(),
         client.user.name,
         client.tracking.redirect if client.tracking is not None else -1,

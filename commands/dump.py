@@ -8,6 +8,7 @@ from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError
 from ..storage import events
 from ..storage.collection import Collection
+from ..storage.frequency import stored
 from ..storage.rdb import PayloadRefusedError, RdbError, dump_value, restore_value
 from ..storage.stream import Stream
 from .arguments import INT64_MAX, Arguments, parse_integer
@@ -103,8 +104,11 @@ def _restore(client: Client, args: list[bytes]) -> bytes:
         keyspace.watch_idempotency(value)
     if expiry:
         db.set_expiry(name, expiry)
-    if idle >= 0:
-        db.accessed[name] = keyspace.now - idle * 1000
+    if keyspace.usage is None:
+        if idle >= 0:
+            db.accessed[name] = keyspace.now - idle * 1000
+    elif frequency >= 0:
+        db.frequencies[name] = stored(frequency, keyspace.now)
     db.modified(name)
     keyspace.notify(events.GENERIC, b"restore", name, db)
     keyspace.dirty += 1

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Final
 from ..protocol import replies
 from ..storage.field_expiry import expiring_hashes
 from .memory import (
-    STARTUP_BYTES,
+    SERVER_BYTES,
     aof_buffer_bytes,
+    client_bytes,
     dataset_bytes,
     human_bytes,
+    not_counted_bytes,
     overhead_bytes,
     resident_bytes,
     system_bytes,
@@ -97,9 +99,9 @@ def _memory(server: Server) -> Iterator[tuple[str, object]]:
     yield "used_memory_peak_human", human_bytes(peak)
     yield "used_memory_peak_perc", f"{used * 100 / max(peak, 1):.2f}%"
     yield "used_memory_overhead", overhead
-    yield "used_memory_startup", STARTUP_BYTES
+    yield "used_memory_startup", SERVER_BYTES
     yield "used_memory_dataset", data
-    yield "used_memory_dataset_perc", f"{data * 100 / max(used - STARTUP_BYTES, 1):.2f}%"
+    yield "used_memory_dataset_perc", f"{data * 100 / max(used - SERVER_BYTES, 1):.2f}%"
     yield "allocator_allocated", used
     yield "allocator_active", used
     yield "allocator_resident", resident
@@ -111,11 +113,11 @@ def _memory(server: Server) -> Iterator[tuple[str, object]]:
     yield "maxmemory_policy", server.config.maxmemory_policy
     yield "mem_fragmentation_ratio", f"{resident / max(used, 1):.2f}"
     yield "mem_fragmentation_bytes", resident - used
-    yield "mem_not_counted_for_evict", 0
+    yield "mem_not_counted_for_evict", not_counted_bytes(server) + server.keyspace.graveyard.weight
     yield "mem_replication_backlog", len(server.replication.backlog or b"")
     yield "mem_total_replication_buffers", 0
-    yield "mem_clients_slaves", 0
-    yield "mem_clients_normal", 0
+    yield "mem_clients_slaves", client_bytes(server, replicas=True)
+    yield "mem_clients_normal", client_bytes(server, replicas=False)
     yield "mem_cluster_links", 0
     yield "mem_aof_buffer", aof_buffer_bytes(server)
     yield "mem_allocator", f"python-{platform.python_version()}"
@@ -220,11 +222,12 @@ def _stats(server: Server) -> Iterator[tuple[str, object]]:
     yield "expired_stale_perc", "0.00"
     yield "expired_time_cap_reached_count", 0
     yield "expire_cycle_cpu_milliseconds", 0
-    yield "evicted_keys", 0
-    yield "evicted_clients", 0
+    yield "evicted_keys", stats.evicted_keys
+    yield "evicted_clients", stats.evicted_clients
     yield "evicted_scripts", server.scripting.scripts.evicted
-    yield "total_eviction_exceeded_time", 0
-    yield "current_eviction_exceeded_time", 0
+    exceeded, current = server.eviction.exceeded_milliseconds()
+    yield "total_eviction_exceeded_time", exceeded
+    yield "current_eviction_exceeded_time", current
     yield "keyspace_hits", keyspace.hits
     yield "keyspace_misses", keyspace.misses
     yield "pubsub_channels", len(server.pubsub.channels)

@@ -114,7 +114,7 @@ def touch(client: Client, args: list[bytes]) -> bytes:
     db = client.db
     found = [name for name in args[1:] if db.look(name) is not None]
     for name in found:
-        db.accessed[name] = db.keyspace.now
+        db.touch(name)
     return replies.integer(len(found))
 
 

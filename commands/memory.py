@@ -6,14 +6,12 @@ import gc
 import mmap
 import os
 import sys
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError
-from ..storage.collection import Collection
-from ..storage.stream import Stream
+from ..storage.weights import EXPIRY_ENTRY, KEY_ENTRY, SAMPLES, estimated_bytes, key_bytes
 from .arguments import parse_integer
 from .syntax import server as syntax
 from .table import command, container, key
@@ -23,24 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..server.app import Server
-    from ..storage.group import Group
-    from ..storage.keyspace import Database, Value
     from .client import Client
 
-# Bytes of CPython's structures on 64-bit systems; estimates where a table grows by doubling.
-_BYTES_OBJECT: Final = 33
-_KEY_ENTRY: Final = 100 + 60  # its slots in `entries` and `accessed`, and the time of the last access
-_EXPIRY_ENTRY: Final = 100 + 32 + 72  # a slot in `expires`, the time, the pair in the heap
-_STREAM: Final = 800
-_COLLECTION: Final = 250
-_GROUP: Final = 1200
-_CONSUMER: Final = 400
-_PENDING: Final = (
-    8 + 16 + 2
-)  # the reference to its block, its ID if the stream no longer shares it, its part of a page
-_SAMPLES: Final = 5  # of nested values, unless SAMPLES says something else
-# More keys than that are estimated from the first so many: INFO must not stop a big server.
-_LOOKED_AT: Final = 20_000
+# What a server of this process takes before any data, as tracemalloc tells: its tables of commands, users, directives.
+SERVER_BYTES: Final = 430_000
 
 
 def _resident() -> int:
@@ -62,7 +46,7 @@ def _peak_resident() -> int:
 
 
 # The interpreter with this program loaded, before any data.
-STARTUP_BYTES: Final = _resident()
+PROGRAM_BYTES: Final = _resident()
 
 
 def resident_bytes() -> int:
@@ -81,13 +65,43 @@ def give_back() -> None:
 
 
 def used_bytes(server: Server) -> int:
-    """INFO used_memory: the program as it was loaded, the data, and what waits for the AOF."""
+    """INFO used_memory, in bytes: the server's tables, the data, and all buffers and caches.
+
+    The interpreter and the program are not in it: several servers of one process share them, and no eviction could
+    make them smaller. ``used_memory_rss`` has them.
+    """
     return overhead_bytes(server) + dataset_bytes(server)
 
 
 def overhead_bytes(server: Server) -> int:
     """The part of ``used_bytes`` that is not data."""
-    return STARTUP_BYTES + aof_buffer_bytes(server)
+    return SERVER_BYTES + buffer_bytes(server) + server.keyspace.graveyard.weight + not_counted_bytes(server)
+
+
+def buffer_bytes(server: Server) -> int:
+    """Clients, scripts and the replication backlog: what counts for ``maxmemory`` besides the data."""
+    backlog = server.replication.backlog
+    return (
+        client_bytes(server, replicas=False)
+        + sum(server.scripting.memory())
+        + server.scripting.scripts.size
+        + (0 if backlog is None else len(backlog))
+    )
+
+
+def not_counted_bytes(server: Server) -> int:
+    """What does not count for ``maxmemory``, for eviction would make more of it: what waits for AOF and replicas."""
+    return aof_buffer_bytes(server) + client_bytes(server, replicas=True)
+
+
+def client_bytes(server: Server, *, replicas: bool) -> int:
+    """What the replicas or all other clients take."""
+    return sum([client.memory for client in server.clients.values() if client.is_replica is replicas])
+
+
+def counted_bytes(server: Server) -> int:
+    """What is compared with ``maxmemory``: all that is used but ``not_counted_bytes`` and what is being freed."""
+    return SERVER_BYTES + buffer_bytes(server) + dataset_bytes(server)
 
 
 def aof_buffer_bytes(server: Server) -> int:
@@ -104,8 +118,14 @@ def system_bytes() -> int:
 
 
 def dataset_bytes(server: Server) -> int:
-    """About the bytes that all keys of all databases take; large databases are estimated from a part."""
-    return sum(_database_bytes(db) for db in server.keyspace.databases if db.entries)
+    """About the bytes that all keys of all databases take; without a meter, large databases are estimated."""
+    return sum(
+        [
+            estimated_bytes(db) if db.meter is None else db.meter.bytes_of(db)
+            for db in server.keyspace.databases
+            if db.entries
+        ]
+    )
 
 
 def human_bytes(n: int) -> str:
@@ -118,29 +138,6 @@ def human_bytes(n: int) -> str:
         if size < 1024 or unit == "P":
             return f"{size:.2f}{unit}"
     raise AssertionError
-
-
-def _database_bytes(db: Database) -> int:
-    count = len(db.entries)
-    looked_at = min(count, _LOOKED_AT)
-    size = sum(key_bytes(name, value) for name, value in islice(db.entries.items(), looked_at))
-    return size * count // looked_at + len(db.expires) * _EXPIRY_ENTRY
-
-
-def key_bytes(name: bytes, value: Value, samples: int = _SAMPLES) -> int:
-    """About the bytes of one key with its value, of a stream's chunks looking at so many; 0: at all."""
-    size = _KEY_ENTRY + _BYTES_OBJECT + len(name)
-    if type(value) is Stream:
-        return size + _STREAM + value.estimated_bytes(samples) + sum(map(_group_bytes, value.groups.values()))
-    if isinstance(value, Collection):
-        return size + _COLLECTION + value.payload_bytes
-    assert type(value) is bytes
-    return size + _BYTES_OBJECT + len(value)
-
-
-def _group_bytes(group: Group) -> int:
-    consumers, pending = group.weight
-    return _GROUP + consumers * _CONSUMER + pending * _PENDING
 
 
 container("MEMORY", since="4.0.0", group="server", summary="A container for memory diagnostics commands.")
@@ -160,7 +157,7 @@ container("MEMORY", since="4.0.0", group="server", summary="A container for memo
 )
 def memory_usage(client: Client, args: list[bytes]) -> bytes:
     """Bytes, or null for a missing key."""
-    samples = _SAMPLES
+    samples = SAMPLES
     for position in range(3, len(args), 2):
         if args[position].upper() != b"SAMPLES" or position + 1 == len(args):
             raise ReplyError(SYNTAX)
@@ -198,10 +195,10 @@ def _stats(server: Server, resp: int) -> Iterator[tuple[bytes, bytes]]:
     integers = [
         ("peak.allocated", peak),
         ("total.allocated", used),
-        ("startup.allocated", STARTUP_BYTES),
+        ("startup.allocated", SERVER_BYTES),
         ("replication.backlog", len(server.replication.backlog or b"")),
-        ("clients.slaves", 0),
-        ("clients.normal", 0),
+        ("clients.slaves", client_bytes(server, replicas=True)),
+        ("clients.normal", client_bytes(server, replicas=False)),
         ("cluster.links", 0),
         ("aof.buffer", aof_buffer_bytes(server)),
         ("lua.caches", server.scripting.scripts.size),
@@ -213,8 +210,8 @@ def _stats(server: Server, resp: int) -> Iterator[tuple[bytes, bytes]]:
     for db in server.keyspace.databases:
         if db.entries:
             tables = [
-                (b"overhead.hashtable.main", replies.integer(len(db) * _KEY_ENTRY)),
-                (b"overhead.hashtable.expires", replies.integer(len(db.expires) * _EXPIRY_ENTRY)),
+                (b"overhead.hashtable.main", replies.integer(len(db) * KEY_ENTRY)),
+                (b"overhead.hashtable.expires", replies.integer(len(db.expires) * EXPIRY_ENTRY)),
             ]
             yield b"db.%d" % db.index, replies.map_of(tables, resp)
     yield b"overhead.db.hashtable.lut", replies.ZERO
@@ -224,7 +221,7 @@ def _stats(server: Server, resp: int) -> Iterator[tuple[bytes, bytes]]:
     yield b"keys.count", replies.integer(keys)
     yield b"keys.bytes-per-key", replies.integer(data // keys if keys else 0)
     yield b"dataset.bytes", replies.integer(data)
-    yield b"dataset.percentage", replies.double(data * 100 / max(used - STARTUP_BYTES, 1), resp)
+    yield b"dataset.percentage", replies.double(data * 100 / max(used - SERVER_BYTES, 1), resp)
     yield b"peak.percentage", replies.double(used * 100 / max(peak, 1), resp)
     for name in ("allocator.allocated", "allocator.active"):
         yield name.encode(), replies.integer(used)
@@ -257,7 +254,7 @@ def memory_doctor(client: Client, args: list[bytes]) -> bytes:
     data, resident = dataset_bytes(server), resident_bytes()
     keys = sum(len(db) for db in server.keyspace.databases)
     text = (
-        f"The process takes {human_bytes(resident)}, {human_bytes(STARTUP_BYTES)} of it before any data.\n"
+        f"The process takes {human_bytes(resident)}, {human_bytes(PROGRAM_BYTES)} of it before any data.\n"
         f"{keys} keys take about {human_bytes(data)}.\n"
     )
     return replies.verbatim(text.encode(), client.resp)

@@ -29,8 +29,6 @@ _INTEGER: Final = re.compile(rb"(?:0|-?[1-9][0-9]{0,18})\Z")
 _EMBEDDED_BYTES: Final = 44
 _SHARED_INTEGERS: Final = 10_000
 _SHARED: Final = replies.integer((1 << 31) - 1)
-# Frequencies are not counted: every key has that of a new one.
-_NEW_FREQUENCY: Final = replies.integer(5)
 
 
 def encoding(value: Value, *, is_raw: bool = False) -> bytes:
@@ -49,7 +47,7 @@ def _is_integer(value: bytes) -> bool:
 
 
 def _is_lfu(client: Client) -> bool:
-    return client.server.config.maxmemory_policy.endswith("lfu")
+    return client.db.keyspace.usage is not None
 
 
 container(
@@ -98,12 +96,12 @@ def object_encoding(client: Client, args: list[bytes]) -> bytes:
     arguments=syntax.OBJECT_FREQ,
 )
 def object_freq(client: Client, args: list[bytes]) -> bytes:
-    """The figure of a new key; an error without an LFU policy, null for a missing key."""
+    """A number from 0 to 255; an error without an LFU policy, null for a missing key."""
     if client.db.look(args[2], notify=False) is None:
         return replies.null(client.resp)
     if not _is_lfu(client):
         raise ReplyError(_NO_FREQUENCY)
-    return _NEW_FREQUENCY
+    return replies.integer(client.db.frequency(args[2]))
 
 
 # OBJECT IDLETIME key

@@ -31,9 +31,11 @@ from ..storage.rdb import RdbError
 from .active_expiry import ActiveExpiry
 from .blocking import Blocking
 from .busy import Busy
+from .client_eviction import ClientEviction
 from .clock import Clock
 from .config_bindings import bind
 from .dispatcher import Dispatcher
+from .eviction import Eviction
 from .listening import Listeners
 from .log import Log
 from .pause import Pause
@@ -137,6 +139,8 @@ class Server:
         self.persistence = Persistence(self)
         self.snapshots = Snapshots(self)
         self.replication = Replication(self)
+        self.eviction = Eviction(self)
+        self.client_eviction = ClientEviction(self)
         self.loop: asyncio.AbstractEventLoop  # set by serve()
         self.listeners = Listeners(self)
         self._stopping = asyncio.Event()
@@ -393,6 +397,8 @@ class Server:
         for connection in list(self.congested):
             connection.check_output_limit(now)
         self._close_idle_clients(now)
+        self.eviction.cron()
+        self.client_eviction.look()
         if self.handles_signals:  # the process is ours
             # A PEL is one object, and may have a million entries before ten thousand objects have come: it is looked at
             # while it is small, and never again.
@@ -468,6 +474,8 @@ class Server:
             or self.pause.until > 0
             or bool(self.listeners.arriving)
             or self.replication.needs_care
+            or self.config.maxmemory > 0
+            or self.config.maxmemory_clients != 0
         )
 
     def output_limit(self, client: Client) -> OutputLimit:

@@ -17,6 +17,7 @@ LOADING: Final = b"LOADING Redis is loading the dataset in memory"
 NOREPLICAS: Final = b"NOREPLICAS Not enough good replicas to write."
 READONLY: Final = b"READONLY You can't write against a read only replica."
 MASTERDOWN: Final = b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
+GONE: Final = b"ERR the client was evicted"  # it is closed already
 NO_MULTI: Final = b"ERR Command not allowed inside a transaction"
 DEBUG_REFUSED: Final = (
     b'ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a '
@@ -56,6 +57,13 @@ def check(server: Server, client: Client, entry: Entry, argv: list[bytes]) -> by
             client.last_command = entry.name
             server.acl_log.note_denial(client, denial)
             return denied(denial, client.user, server.compat)
+    config = server.config
+    if (config.maxmemory or config.maxmemory_clients) and not client.is_script:
+        if server.client_eviction.refuses(client):
+            return GONE
+        refusal = server.eviction.refusal(client, entry, argv)
+        if refusal is not None:
+            return refusal
     writes = entry.write or (entry.name == "exec" and _holds_writes(client))
     if (writes or entry.name == "ping") and not client.trusted:
         refusal = server.snapshot_error or server.disk_error

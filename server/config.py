@@ -199,8 +199,8 @@ class Config:
     maxmemory_policy: str = _directive(
         "noeviction",
         kinds.Enum(
-            "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl",
-            "allkeys-lru", "allkeys-lfu", "allkeys-random", "noeviction",
+            "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl", "volatile-lrm",
+            "allkeys-lru", "allkeys-lfu", "allkeys-random", "allkeys-lrm", "noeviction",
         ),
     )  # fmt: skip
     maxmemory_samples: int = _directive(5, kinds.Integer(1, 64))

@@ -28,6 +28,9 @@ def bind(server: Server) -> None:
     for setting in fields(Limits):
         config.on_change(setting.name.replace("_", "-"), bindings.update_limits)
     config.on_change("stream-compress-depth", bindings.update_compress_depth)
+    for name in ("maxmemory", "maxmemory-policy", "maxmemory-clients", "lfu-log-factor", "lfu-decay-time"):
+        config.on_change(name, server.eviction.update)
+    config.on_change("maxmemory", server.eviction.warn)
     config.on_change("requirepass", bindings.update_password)
     for name in tls.DIRECTIVES:
         config.on_change(name, server.listeners.update_tls)
@@ -41,6 +44,7 @@ def bind(server: Server) -> None:
     bindings.update_idempotency()
     bindings.update_compress_depth()
     bindings.update_limits()
+    server.eviction.update()
 
 
 class _Bindings:

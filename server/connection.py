@@ -388,6 +388,11 @@ class Connection(Client, asyncio.Protocol):
         """Bytes in the transport's buffer, what lies in the sockets not counted."""
         return self.transport.get_write_buffer_size() if self.transport is not None else 0
 
+    @property
+    def memory(self) -> int:
+        """As of any client, with the requests that wait or are not complete."""
+        return super().memory + self.unparsed_bytes + self.parser.buffered
+
     def check_output_limit(self, now: int) -> None:
         """Close the client if it does not read: at once over the hard limit, after a time over the soft one."""
         transport = self.transport

@@ -308,9 +308,9 @@ class Dispatcher:
             if reply is None:
                 return None
         elif client.no_touch:
-            server.keyspace.touching = False
+            touching, server.keyspace.touching = server.keyspace.touching, False
             reply = self.call(client, entry, argv)
-            server.keyspace.touching = True
+            server.keyspace.touching = touching
         else:
             reply = self.call(client, entry, argv)
         return None if client.postponed else self._mind_reply_mode(client, reply)

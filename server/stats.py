@@ -32,6 +32,9 @@ class Stats:
         self.peak_clients = 0
         self.commands_processed = 0
         self.peak_memory = 0
+        self.evicted_keys = 0
+        self.evicted_clients = 0
+        self.exceeded_milliseconds = 0  # over maxmemory, until it was under it again
         self.errors.clear()
         self._samples.clear()
         for entry in self.entries:

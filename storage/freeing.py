@@ -43,14 +43,16 @@ class Graveyard:
     Attributes:
         pending: keys and groups that are not freed yet (INFO lazyfree_pending_objects).
         freed: those that were (INFO lazyfreed_objects).
+        weight: about the bytes of what is pending, as far as whoever buried it knew them.
         on_buried: told when there is something to do; while it is None all is freed at once.
     """
 
-    __slots__ = ("_containers", "_holders", "_objects", "_waiting", "freed", "on_buried", "pending")
+    __slots__ = ("_containers", "_holders", "_objects", "_waiting", "freed", "on_buried", "pending", "weight")
 
     def __init__(self) -> None:
         self.pending = 0
         self.freed = 0
+        self.weight = 0
         self.on_buried: Callable[[], None] | None = None
         self._waiting: deque[tuple[object, int]] = deque()
         # What is being taken apart: as how many objects it counts, and its parts. Those that refer to containers go
@@ -72,6 +74,11 @@ class Graveyard:
         self.pending += objects
         self.on_buried()
 
+    def weigh(self, size: int) -> None:
+        """Say how many bytes the value has that was buried just now; it may be gone already."""
+        if self.pending:
+            self.weight += size
+
     def step(self) -> bool:
         """Free some hundred objects; False when nothing is left."""
         if self._holders:
@@ -83,6 +90,7 @@ class Graveyard:
             self.freed += self._objects
             self._objects = 0
             if not self._waiting:
+                self.weight = 0
                 return False
             value, objects = self._waiting.popleft()
             if getrefcount(value) > _ALONE:

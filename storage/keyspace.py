@@ -11,7 +11,7 @@ import heapq
 from typing import TYPE_CHECKING, TypeAlias
 from weakref import WeakSet
 
-from . import events
+from . import events, frequency
 from .cold import Cold
 from .collection import Collection
 from .deadlines import Deadlines
@@ -25,6 +25,8 @@ from .stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from .metering import Meter
 
 Value: TypeAlias = bytes | Stream | Collection
 
@@ -49,6 +51,8 @@ class Keyspace:
         expiring: False while a file is loaded or a master's command runs: nothing expires then.
         hides_expired: True for a replica: keys past their time are not seen, and stay until the master says DEL.
         touching: False while a client under CLIENT NO-TOUCH runs a command: lookups leave ``accessed`` alone.
+        by_modification: the policy is LRM: ``accessed`` has the last modification, and ``touching`` is always False.
+        usage: how frequencies grow and decay while the policy is LFU, else None.
         idempotent: what streams remember of producers, to be looked through for what is too old.
         idempotency_defaults: duration (seconds) and maxsize that new streams have.
         limits: up to which sizes collections have compact forms.
@@ -66,6 +70,7 @@ class Keyspace:
 
     __slots__ = (
         "behind",
+        "by_modification",
         "cold",
         "databases",
         "dirty",
@@ -89,6 +94,7 @@ class Keyspace:
         "on_modified",
         "ready",
         "touching",
+        "usage",
     )
 
     def __init__(self, databases: int = 16) -> None:
@@ -101,6 +107,8 @@ class Keyspace:
         self.expiring = True
         self.hides_expired = False
         self.touching = True
+        self.by_modification = False
+        self.usage: frequency.Settings | None = None
         self.notify_mask = 0
         self.ready: dict[tuple[Database, bytes], None] = {}
         self.idempotent: WeakSet[Idempotency] = WeakSet()
@@ -196,6 +204,13 @@ class Keyspace:
         first.field_due, second.field_due = second.field_due, first.field_due
         first.raw, second.raw = second.raw, first.raw
         first.scan_order, second.scan_order = second.scan_order, first.scan_order
+        first.frequencies, second.frequencies = second.frequencies, first.frequencies
+        if first.meter is not None and second.meter is not None:
+            first.meter, second.meter = second.meter, first.meter
+        else:  # one of them was loaded apart
+            for meter in (first.meter, second.meter):
+                if meter is not None:
+                    meter.clear()
 
     def clear(self) -> None:
         """Forget all keys and all function libraries."""
@@ -230,6 +245,8 @@ class Database:
         field_due: when a field of the hash at a key expires, or earlier; may name keys that hold no such hash.
         raw: keys of strings that were made piece by piece: whatever their length, Redis keeps them in one form.
         scan_order: the order of keys for SCAN; None until somebody asks for it.
+        frequencies: key to how often it is used (``frequency.stored``), while the policy is LFU.
+        meter: the sizes of the keys, kept by ``MeteredDatabase``; None while no limit asks for them.
     """
 
     __slots__ = (
@@ -239,8 +256,10 @@ class Database:
         "entries",
         "expires",
         "field_due",
+        "frequencies",
         "index",
         "keyspace",
+        "meter",
         "raw",
         "scan_order",
         "watched",
@@ -258,6 +277,8 @@ class Database:
         self.field_due = Deadlines()
         self.raw: set[bytes] = set()
         self.scan_order: ScanOrder | None = None
+        self.frequencies: dict[bytes, int] = {}
+        self.meter: Meter | None = None
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -308,6 +329,19 @@ class Database:
         if self.expires and key in self.expires and self.expire_if_due(key):
             return None
         return self.entries.get(key)
+
+    def touch(self, key: bytes) -> None:
+        """TOUCH: an access to a key that exists, even of a client under CLIENT NO-TOUCH."""
+        self.accessed[key] = self.keyspace.now
+
+    def frequency(self, key: bytes) -> int:
+        """How often a key is used, from 0 to 255; a key that was never counted is taken for a new one."""
+        keyspace = self.keyspace
+        assert keyspace.usage is not None
+        known = self.frequencies.get(key)
+        if known is None:
+            known = frequency.stored(frequency.NEW, self.accessed.get(key, keyspace.now))
+        return frequency.decayed(known, keyspace.now, keyspace.usage.decay_minutes)
 
     def is_due(self, key: bytes) -> bool:
         """Whether the key is past its time and would be dropped at the next look."""

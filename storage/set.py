@@ -188,4 +188,4 @@ class Set(Collection):
         size = len(self.members)
         some = list(islice(self.members, _SAMPLE))
         members = sum([len(member) + 33 for member in some]) * size // max(len(some), 1)
-        return members + size * (100 if self._order is None else 108)
+        return members + size * (56 if self._order is None else 64)

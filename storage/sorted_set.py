@@ -231,7 +231,7 @@ class SortedSet(Collection):
         size = len(self.scores)
         sample = [member for member, _ in zip(self.scores, range(_SAMPLE), strict=False)]
         members = sum([len(member) + 33 for member in sample]) * size // max(len(sample), 1)
-        return members + size * (24 + 56 + 8 + 100)
+        return members + size * (24 + 56 + 8 + 56)
 
 
 def _longest(members: Iterable[bytes]) -> int:

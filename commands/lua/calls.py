@@ -24,6 +24,7 @@ _NOT_ALLOWED: Final = b"ERR This Redis command is not allowed from script"
 _READ_ONLY: Final = b"ERR Write commands are not allowed from read-only scripts."
 # Not writing, but told to replicas all the same.
 _REPLICATED: Final = frozenset(("publish", "spublish", "pfcount"))
+OOM: Final = b"OOM command not allowed when used memory > 'maxmemory'."
 _STALE: Final = b"ERR Can not execute the command on a stale replica"
 
 
@@ -120,6 +121,8 @@ def _allowed(run: Run, argv: list[bytes]) -> Entry:
         refusal = dispatcher.check(run.client, entry, argv)
         if refusal is not None:
             raise _refused(run, entry, refusal)
+    if not (run.wrote or run.allow_oom or run.client.trusted) and server.eviction.refuses_in_script(entry):
+        raise _refused(run, entry, OOM)
     if entry.write:
         run.wrote = True
     return entry

@@ -13,7 +13,7 @@ from .calls import ScriptClient, call, words_of
 from .functions import Functions
 from .interpreter import FailedScriptError, Interpreter, ScriptError
 from .scripts import Scripts
-from .shebang import ALLOW_STALE, NO_WRITES
+from .shebang import ALLOW_OOM, ALLOW_STALE, NO_WRITES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,6 +56,7 @@ class Run:
         command: how it was called.
         told: whether the AOF and the replicas are told of its effects (redis.set_repl).
         wrote: a command of it may have changed data.
+        allow_oom: it said that it needs little memory, and may write when there is none left.
         end_with: the text that it is to end with at the next look.
     """
 
@@ -69,6 +70,7 @@ class Run:
     started: int  # nanoseconds of perf_counter
     told: tuple[bool, bool] = (True, True)
     wrote: bool = False
+    allow_oom: bool = False
     noted_slow: bool = False
     end_with: bytes | None = None
 
@@ -145,6 +147,7 @@ class Scripting:
             lambda: self.interpreter.run(script.function, client.resp, keys, args[3:]),
             is_function=False,
             read_only=read_only,
+            flags=script.flags or frozenset(),
         )
 
     def call_function(
@@ -159,6 +162,7 @@ class Scripting:
             lambda: self.functions.interpreter.call(function.callback, client.resp, keys, args[3:]),
             is_function=True,
             read_only=read_only or NO_WRITES in function.flags,
+            flags=function.flags,
         )
 
     def _within(
@@ -170,6 +174,7 @@ class Scripting:
         *,
         is_function: bool,
         read_only: bool,
+        flags: frozenset[str],
     ) -> bytes:
         assistant = self._client
         if assistant is None:
@@ -178,6 +183,7 @@ class Scripting:
         self.run = run = Run(
             self.server, client, assistant, name, args, is_function, read_only, perf_counter_ns()
         )
+        run.allow_oom = ALLOW_OOM in flags
         try:
             return work()
         except FailedScriptError as error:

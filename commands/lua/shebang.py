@@ -7,8 +7,9 @@ from typing import Final
 from ...protocol.errors import ReplyError, shown
 
 NO_WRITES: Final = "no-writes"
+ALLOW_OOM: Final = "allow-oom"
 ALLOW_STALE: Final = "allow-stale"
-FLAGS: Final = ("no-writes", "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys")
+FLAGS: Final = (NO_WRITES, ALLOW_OOM, ALLOW_STALE, "no-cluster", "allow-cross-slot-keys")
 
 
 def read_script_shebang(script: bytes) -> tuple[frozenset[str] | None, bytes]:

@@ -2,6 +2,7 @@ import pytest
 from support.fake_server import FakeServer, make_client, reply, run
 
 from rillet.commands import object as object_commands  # noqa: F401 - it declares commands
+from rillet.storage.frequency import Settings
 from rillet.storage.stream import Stream
 
 NOW = 1_700_000_000_000
@@ -71,7 +72,7 @@ def test_the_frequency_needs_an_lfu_policy_and_the_idle_time_any_other(client):
     assert run(client, "OBJECT", "FREQ", "k") == (
         b"-ERR An LFU maxmemory policy is not selected, access frequency not tracked." + tail
     )
-    client.server.config.maxmemory_policy = "allkeys-lfu"
+    client.server.keyspace.usage = Settings()
     assert reply(client, "OBJECT", "FREQ", "k") == 5
     assert run(client, "OBJECT", "IDLETIME", "k") == (
         b"-ERR An LFU maxmemory policy is selected, idle time not tracked." + tail

@@ -1,0 +1,39 @@
+"""Keys by chance, in constant time: candidates for eviction."""
+
+from __future__ import annotations
+
+import heapq
+from random import choice
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from .keyspace import Database
+
+_TRIES: Final = 64  # of pairs in the heap of expiries, before those that are outdated go
+
+
+def any_key(db: Database) -> bytes | None:
+    """One of all keys, None if there is none."""
+    return db.order().random() if db.entries else None
+
+
+def expiring_key(db: Database) -> bytes | None:
+    """One of the keys that expire, None if there is none."""
+    expires = db.expires
+    if not expires:
+        return None
+    for _ in range(_TRIES):
+        when, key = choice(db.due)  # noqa: S311 - nothing depends on it being unpredictable
+        if expires.get(key) == when:
+            return key
+    db.due = [(when, key) for key, when in expires.items()]
+    heapq.heapify(db.due)
+    return choice(db.due)[1]  # noqa: S311 - as above
+
+
+def next_to_expire(db: Database) -> tuple[int, bytes] | None:
+    """The key that expires first, and when (milliseconds since the epoch); None if no key expires."""
+    due, expires = db.due, db.expires
+    while due and expires.get(due[0][1]) != due[0][0]:
+        heapq.heappop(due)
+    return due[0] if due else None
