@@ -253,6 +253,7 @@ def copy_of(keyspace: Keyspace) -> Keyspace:
     """A keyspace that stays as it is, for a writer: keys, values and expiries, no clients' business."""
     twin = Keyspace(len(keyspace.databases))
     twin.now = keyspace.now
+    twin.track_usage_as(keyspace)
     twin.idempotency_defaults = keyspace.idempotency_defaults
     twin.libraries.take_over(keyspace.libraries)
     for mine, theirs in zip(twin.databases, keyspace.databases, strict=True):
@@ -261,6 +262,7 @@ def copy_of(keyspace: Keyspace) -> Keyspace:
         }
         mine.expires = theirs.expires.copy()
         mine.accessed = theirs.accessed.copy()
+        mine.frequencies = theirs.frequencies.copy()
     return twin
 
 

@@ -64,6 +64,7 @@ class Eviction:
         self._pool.clear()
         lfu = policy.endswith("lfu")
         keyspace.usage = Settings(config.lfu_log_factor, config.lfu_decay_time) if lfu else None
+        keyspace.keeps_idle = policy.endswith("lru")
         keyspace.by_modification = policy.endswith("lrm")
         keyspace.touching = not keyspace.by_modification
         if config.maxmemory or lfu or keyspace.by_modification:

@@ -52,6 +52,7 @@ class Keyspace:
         hides_expired: True for a replica: keys past their time are not seen, and stay until the master says DEL.
         touching: False while a client under CLIENT NO-TOUCH runs a command: lookups leave ``accessed`` alone.
         by_modification: the policy is LRM: ``accessed`` has the last modification, and ``touching`` is always False.
+        keeps_idle: the policy is LRU: files have the idle time of each key.
         usage: how frequencies grow and decay while the policy is LFU, else None.
         idempotent: what streams remember of producers, to be looked through for what is too old.
         idempotency_defaults: duration (seconds) and maxsize that new streams have.
@@ -82,6 +83,7 @@ class Keyspace:
         "hits",
         "idempotency_defaults",
         "idempotent",
+        "keeps_idle",
         "libraries",
         "limits",
         "misses",
@@ -108,6 +110,7 @@ class Keyspace:
         self.hides_expired = False
         self.touching = True
         self.by_modification = False
+        self.keeps_idle = False
         self.usage: frequency.Settings | None = None
         self.notify_mask = 0
         self.ready: dict[tuple[Database, bytes], None] = {}
@@ -211,6 +214,11 @@ class Keyspace:
             for meter in (first.meter, second.meter):
                 if meter is not None:
                     meter.clear()
+
+    def track_usage_as(self, other: Keyspace) -> None:
+        """Know of the use of keys what another keyspace knows of it, whose data come from or go to here."""
+        self.keeps_idle = other.keeps_idle
+        self.usage = other.usage
 
     def clear(self) -> None:
         """Forget all keys and all function libraries."""

@@ -126,10 +126,13 @@ class MeteredDatabase(Database):
     meter: Meter
 
     def read(self, key: bytes) -> Value | None:
-        """As ``Database.read``; an access."""
+        """As ``Database.read``; an access. A stream may grow even so: a group reads it, or packed chunks are opened."""
         value = super().read(key)
-        if value is not None and self.keyspace.touching:
-            self._count(key)
+        if value is not None:
+            if type(value) is Stream:
+                self._note(key)
+            if self.keyspace.touching:
+                self._count(key)
         return value
 
     def write(self, key: bytes) -> Value | None:

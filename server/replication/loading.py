@@ -31,6 +31,7 @@ async def load_snapshot(server: Server, file: BinaryIO) -> int:
     config = server.config
     log = server.log
     fresh = Keyspace(len(server.keyspace.databases))
+    fresh.track_usage_as(server.keyspace)
     fresh.graveyard = server.keyspace.graveyard
     fresh.cold = server.keyspace.cold
     fresh.now = server.keyspace.now

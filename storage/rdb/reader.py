@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ..collection import Collection
 from ..field_expiry import let_expire
 from ..files import Log, silent
+from ..frequency import stored
 from ..hash import Hash
 from ..libraries import LibraryError, library_head
 from ..stream import Stream
@@ -158,6 +159,8 @@ class _Loader:
     now: int
     database: int = 0
     expiry: int | None = None
+    idle: int = 0  # seconds
+    frequency: int | None = None
     stream: Stream | None = None  # the last key, if it is a stream
     hash: tuple[bytes, Hash] | None = None  # the last key, if it is a hash
     valkey: bool = False
@@ -203,9 +206,9 @@ class _Loader:
         elif opcode == opcodes.EXPIRE:
             self.expiry = int.from_bytes(source.take(4), "little", signed=True) * 1000
         elif opcode == opcodes.IDLE:
-            read_length(source)
+            self.idle = read_length(source)
         elif opcode == opcodes.FREQUENCY:
-            source.byte()
+            self.frequency = source.byte()
         elif opcode == opcodes.SELECT:
             self._select(read_length(source))
         elif opcode == opcodes.RESIZE:
@@ -268,6 +271,8 @@ class _Loader:
         source = self.source
         key = read_string(source)
         expiry, self.expiry = self.expiry, None
+        idle, self.idle = self.idle, 0
+        frequency, self.frequency = self.frequency, None
         self.stream = self.hash = None
         if not _is_known(value_type):
             self._skip(key, value_type)
@@ -296,6 +301,10 @@ class _Loader:
                 raise RdbError(f"RDB has duplicated key '{_shown(key)}' in DB {database.index}")
             database.remove(key)
         database.add(key, value)
+        if keyspace.usage is None:
+            database.accessed[key] -= idle * 1000
+        elif frequency is not None:
+            database.frequencies[key] = stored(frequency, keyspace.now)
         if expiry is not None:
             database.set_expiry(key, expiry)
         if isinstance(value, Collection):

@@ -12,7 +12,7 @@ from .crc64 import crc64
 from .encoding import encode_length, encode_string
 from .extras import FIELD, encode_extras
 from .hash_objects import FIRST_WITH_TIMES, TIMES_FIELD, encode_times
-from .opcodes import AUX, END, EXPIRE_MS, FUNCTION, RESIZE, SELECT
+from .opcodes import AUX, END, EXPIRE_MS, FREQUENCY, FUNCTION, IDLE, RESIZE, SELECT
 from .stream_objects import encode_stream
 
 if TYPE_CHECKING:
@@ -147,6 +147,11 @@ def _pieces(
             due = expires.get(key) if expires else None
             if due is not None:
                 yield bytes((EXPIRE_MS,)) + due.to_bytes(8, "little", signed=True)
+            if keyspace.usage is not None:
+                yield bytes((FREQUENCY, database.frequency(key)))
+            elif keyspace.keeps_idle:
+                idle = max(keyspace.now - database.accessed[key], 0) // 1000
+                yield bytes((IDLE,)) + encode_length(idle)
             yield from encode_value(
                 value,
                 stream_type,
