@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from ..commands.lua.calls import OOM
 from ..commands.lua.shebang import ALLOW_OOM, NO_WRITES, read_script_shebang
 from ..commands.memory import SERVER_BYTES, buffer_bytes
+from ..commands.table import keys_of
 from ..protocol.errors import ReplyError
 from ..storage import events, metering
 from ..storage.frequency import HIGHEST, Settings
@@ -36,6 +37,8 @@ _NO_LIMIT: Final = 100
 # What a transaction of 7.0 could still be ended with.
 _ENDINGS: Final = frozenset(("exec", "discard", "quit", "reset"))
 _SCRIPTS: Final = frozenset(("eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro"))
+# They change a stream, but not in the sense of WATCH; a stream that is worked on counts as modified under LRM.
+_OF_GROUPS: Final = frozenset(("xreadgroup", "xack", "xackdel", "xclaim", "xautoclaim", "xnack"))
 
 
 class Eviction:
@@ -109,6 +112,9 @@ class Eviction:
     def refusal(self, client: Client, entry: Entry, argv: list[bytes]) -> bytes | None:
         """Make room for a command; why it may not run if there is none, else None."""
         self.out_of_memory = not self.make_room()
+        if entry.name in _OF_GROUPS and self.server.keyspace.by_modification:
+            for reference in keys_of(entry.command, argv):
+                metering.note_modified(client.db, argv[reference.index])
         if self.out_of_memory and not client.trusted and self._may_grow(client, entry, argv):
             return OOM
         return None

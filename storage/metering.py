@@ -245,3 +245,9 @@ def measure_streams(keyspace: Keyspace) -> None:
     for db in keyspace.databases:
         if db.meter is not None and db.meter.streams:
             db.meter.measure_streams(db.entries)
+
+
+def note_modified(db: Database, key: bytes) -> None:
+    """Under LRM: the key is being changed by a command that does not say so to WATCH."""
+    if key in db.accessed:
+        db.accessed[key] = db.keyspace.now
