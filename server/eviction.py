@@ -250,6 +250,8 @@ class Eviction:
         client, server.current_client = server.current_client, None  # its NOLOOP is no reason to hide this
         try:
             db.remove(key)
+            # Whatever happens to those who listen, the record follows the removal.
+            server.propagation.add(db.index, [b"UNLINK" if lazy else b"DEL", key])
             db.modified(key)
             server.keyspace.notify(events.EVICTED, b"evicted", key, db)
         finally:
@@ -258,7 +260,6 @@ class Eviction:
         while not lazy and graveyard.pending and perf_counter() < until and graveyard.step():
             pass
         server.stats.evicted_keys += 1
-        server.propagation.add(db.index, [b"UNLINK" if lazy else b"DEL", key])
         if server.propagation.effects:
             server.propagation.flush()
         self._note_latency("eviction-del", started)

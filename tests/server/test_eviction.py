@@ -320,7 +320,7 @@ def test_a_script_is_not_stopped_midway_and_keys_go_after_it(wire):
 
 
 def test_a_transaction_is_not_stopped_midway(wire):
-    limit(wire, "allkeys-random", 1 << 20)
+    limit(wire, "allkeys-random", 3 << 20)  # for what is queued, which counts, but not for the data as well
     wire.call("MULTI")
     for number in range(100):
         wire.call("SET", f"k{number}", SMALL)

@@ -196,4 +196,4 @@ def test_parts_tell_members_and_scores_in_order():
 @pytest.mark.parametrize("size", [0, 1, 100])
 def test_size_grows_with_members(size):
     value = SortedSet({b"%d" % number: 1.0 for number in range(size)})
-    assert size * 188 <= value.payload_bytes <= size * 260
+    assert size * 144 <= value.payload_bytes <= size * 260
