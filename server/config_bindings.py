@@ -25,6 +25,7 @@ def bind(server: Server) -> None:
     config.on_change("compat-version", bindings.update_compat)
     for name in ("stream-idmp-duration", "stream-idmp-maxsize"):
         config.on_change(name, bindings.update_idempotency)
+    config.on_change("lua-memory-limit", bindings.renew_scripting)
     for setting in fields(Limits):
         config.on_change(setting.name.replace("_", "-"), bindings.update_limits)
     config.on_change("stream-compress-depth", bindings.update_compress_depth)
@@ -61,6 +62,9 @@ class _Bindings:
             slowlog * 1000 if slowlog >= 0 else NEVER,
             latency * 1_000_000 if latency else NEVER,
         )
+
+    def renew_scripting(self) -> None:
+        self.server.scripting.renew()
 
     def update_notifications(self) -> None:
         self.server.keyspace.notify_mask = self.config.notify_mask

@@ -13,7 +13,7 @@ from .interpreter import ScriptError
 if TYPE_CHECKING:
     from ...server.app import Server
     from ...server.entry import Entry
-    from .conversions import MakeTable
+    from .interpreter import Interpreter
     from .scripting import Run
 
 _NO_WORDS: Final = b"ERR Please specify at least one argument for this redis lib call"
@@ -25,6 +25,7 @@ _READ_ONLY: Final = b"ERR Write commands are not allowed from read-only scripts.
 # Not writing, but told to replicas all the same.
 _REPLICATED: Final = frozenset(("publish", "spublish", "pfcount"))
 OOM: Final = b"OOM command not allowed when used memory > 'maxmemory'."
+_SMALL: Final = 4096  # bytes of a reply that fits always
 _STALE: Final = b"ERR Can not execute the command on a stale replica"
 
 
@@ -65,7 +66,7 @@ def words_of(values: tuple[object, ...]) -> list[bytes]:
         raise ScriptError(_NOT_WORDS) from error
 
 
-def call(run: Run, table: MakeTable, values: tuple[object, ...]) -> Any:
+def call(run: Run, interpreter: Interpreter, values: tuple[object, ...]) -> Any:
     """Run one command for a script and return its reply as a value of Lua.
 
     Raises:
@@ -85,7 +86,9 @@ def call(run: Run, table: MakeTable, values: tuple[object, ...]) -> Any:
     assert reply is not None, f"{entry.name} did not answer a script"
     if reply[0] == 45:  # a minus: an error
         raise ScriptError(reply[1:-2], counted=True)
-    return to_lua(reply, table)
+    if len(reply) > _SMALL:
+        interpreter.expect_room_for(reply)
+    return to_lua(reply, interpreter.table)
 
 
 def _allowed(run: Run, argv: list[bytes]) -> Entry:

@@ -1,13 +1,15 @@
 -- The library ``cjson``: JSON, as lua-cjson 2.1.0 with what Redis added. Its settings live as long as the interpreter.
-local fail, bad_argument = ...
+local fail, bad_argument, _, protect = ...
 local type, tonumber, tostring, next, select, floor = type, tonumber, tostring, next, select, math.floor
 local format, byte, char, sub, find, match, gsub = string.format, string.byte, string.char, string.sub, string.find,
   string.match, string.gsub
+local huge = math.huge
 local concat, getmetatable, setmetatable, newproxy = table.concat, getmetatable, setmetatable, newproxy
 
 local null = newproxy(true)
 getmetatable(null).__tostring = function() return 'userdata: (nil)' end
 local ARRAY_META = {__is_cjson_array = true}
+protect(ARRAY_META) -- all scripts share it
 
 local ESCAPES = {['"'] = '\\"', ['\\'] = '\\\\', ['/'] = '\\/', ['\b'] = '\\b', ['\t'] = '\\t', ['\n'] = '\\n',
   ['\f'] = '\\f', ['\r'] = '\\r'}
@@ -37,7 +39,7 @@ local function new()
   end
 
   local function number(n)
-    if n ~= n or n == math.huge or n == -math.huge then
+    if n ~= n or n == huge or n == -huge then
       local mode = settings.encode_invalid
       if mode == 'null' then return 'null' end
       if not mode then refuse(n, 'must not be NaN or Inf') end
@@ -181,7 +183,7 @@ local function new()
       position = at + #odd
       local sign = byte(odd) == 45 and -1 or 1
       local bare = gsub(odd, '^[-+]', ''):lower()
-      if sub(bare, 1, 1) == 'i' then return sign * math.huge end
+      if sub(bare, 1, 1) == 'i' then return sign * huge end
       if sub(bare, 1, 1) == 'n' then return -(0 / 0) end
       return sign * tonumber(bare)
     end

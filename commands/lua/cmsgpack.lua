@@ -1,8 +1,10 @@
 -- The library ``cmsgpack``: MessagePack, as lua-cmsgpack 0.4.0.
 local fail, bad_argument, host = ...
-local type, floor, char, byte, concat, select, unpack, next = type, math.floor, string.char, string.byte, table.concat,
-  select, unpack, next
+local type, char, byte, concat, select, unpack, next = type, string.char, string.byte, table.concat, select, unpack, next
+local error, tonumber, tostring = error, tonumber, tostring
 local DEEPEST = 16
+local DEEPEST_READ = 2600 -- about where Redis finds its own Lua stack full
+local MOST_RESULTS = 7900
 
 -- Big-endian bytes of an integer.
 local function bytes_of(value, size)
@@ -110,18 +112,20 @@ end
 
 local unpack_value
 
-local function take_array(data, position, length)
+local function take_array(data, position, length, depth)
+  if depth > DEEPEST_READ then fail('stack overflow (in function mp_decode_to_lua_array)') end
   local t = {}
-  for i = 1, length do t[i], position = unpack_value(data, position) end
+  for i = 1, length do t[i], position = unpack_value(data, position, depth + 1) end
   return t, position
 end
 
-local function take_map(data, position, length)
+local function take_map(data, position, length, depth)
+  if depth > DEEPEST_READ then fail('stack overflow (in function mp_decode_to_lua_hash)') end
   local t = {}
   for _ = 1, length do
     local key, value
-    key, position = unpack_value(data, position)
-    value, position = unpack_value(data, position)
+    key, position = unpack_value(data, position, depth + 1)
+    value, position = unpack_value(data, position, depth + 1)
     if key == nil then error('table index is nil', 0) end
     if key ~= key then error('table index is NaN', 0) end
     t[key] = value
@@ -130,14 +134,14 @@ local function take_map(data, position, length)
 end
 
 -- The value at a position, and the position behind it.
-function unpack_value(data, position)
+function unpack_value(data, position, depth)
   local code = byte(data, position)
   if not code then fail(MISSING) end
   position = position + 1
   if code <= 0x7f then return code, position end
   if code >= 0xe0 then return code - 256, position end
-  if code <= 0x8f then return take_map(data, position, code - 0x80) end
-  if code <= 0x9f then return take_array(data, position, code - 0x90) end
+  if code <= 0x8f then return take_map(data, position, code - 0x80, depth) end
+  if code <= 0x9f then return take_array(data, position, code - 0x90, depth) end
   if code <= 0xbf then return take_text(data, position, code - 0xa0) end
   if code == 0xc0 then return nil, position end
   if code == 0xc2 then return false, position end
@@ -156,11 +160,11 @@ function unpack_value(data, position)
   end
   if code == 0xdc or code == 0xdd then
     length, position = take(data, position, code == 0xdc and 2 or 4)
-    return take_array(data, position, length)
+    return take_array(data, position, length, depth)
   end
   if code == 0xde or code == 0xdf then
     length, position = take(data, position, code == 0xde and 2 or 4)
-    return take_map(data, position, length)
+    return take_map(data, position, length, depth)
   end
   fail(BAD)
 end
@@ -179,7 +183,10 @@ local function unpack_many(data, limit, offset, full)
   local values, n, position = {}, 0, offset + 1
   while position <= #data and (full or n < limit) do
     n = n + 1
-    values[n], position = unpack_value(data, position)
+    if n > MOST_RESULTS then
+      fail('stack overflow (too many return values at once; use unpack_one or unpack_limit instead.)')
+    end
+    values[n], position = unpack_value(data, position, 1)
   end
   if full then return unpack(values, 1, n) end
   return position > #data and -1 or position - 1, unpack(values, 1, n)

@@ -90,6 +90,12 @@ class Functions:
             except ReplyError as error:
                 self._log(f"Can't use function library {name!r}: {error.text.decode(errors='replace')}")
 
+    def renew(self) -> None:
+        """Make the Lua state again, and compile all libraries in it, when they are needed next."""
+        self.made = None
+        self._libraries = {}
+        self._seen = -1
+
     def count(self) -> int:
         """How many functions there are."""
         return sum(len(library.functions) for library in self.libraries.values())
@@ -136,6 +142,10 @@ class Functions:
             raise ReplyError(b"ERR Error registering functions: " + error.text) from error
         finally:
             self._loading = self.loading_since = None
+            if interpreter.exhausted:
+                self.renew()
+        if self.made is not interpreter:
+            raise ReplyError(b"ERR Error registering functions: not enough memory")
         if not library.functions:
             raise ReplyError(b"ERR No functions registered")
         return library

@@ -14,9 +14,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 UNAVAILABLE: Final = b"ERR scripting is not available in this server: the Python package lupa is not installed (pip install lupa)"
+NOT_ENOUGH_MEMORY: Final = b"ERR not enough memory"
 # Lua's C stack holds about 8000 values; what is more travels in tables.
 _MOST_WORDS: Final = 1000
-_LIBRARIES: Final = ("cjson", "cmsgpack", "struct", "bit")
+_LIBRARIES: Final = ("natives", "cjson", "cmsgpack", "struct", "bit")
+# Beyond the limit of scripts: for what the server itself puts into the state, where Lua can not raise an error. It
+# holds a call with 8000 tables as arguments, and replies that are not worth a look at the memory.
+_RESERVE: Final = 1 << 20
+_BULK: Final = ord("$")
+_OUT_OF_MEMORY: Final = b"not enough memory"
+# A table in another one with its node, on a 64-bit machine, at the moment when the outer one grows.
+_BYTES_PER_VALUE: Final = 200
 # drand48(3).
 _MULTIPLIER: Final = 0x5DEECE66D
 _INCREMENT: Final = 0xB
@@ -73,6 +81,10 @@ class Interpreter:
         interrupt: called now and then while a script runs; the text it returns ends the script.
         resp: the protocol that redis.setresp chose.
         register: takes a function of a library; with it this is the state of functions.
+        most_memory: bytes that scripts may take, 0 for no limit.
+
+    Attributes:
+        exhausted: the state is of no more use, for what it keeps leaves too little memory, or it failed.
 
     Raises:
         ReplyError: lupa is not installed.
@@ -86,6 +98,7 @@ class Interpreter:
         resp: Callable[[], int],
         *,
         register: Callable[..., None] | None = None,
+        most_memory: int = 0,
     ) -> None:
         try:
             from lupa import lua51
@@ -93,11 +106,19 @@ class Interpreter:
             raise ReplyError(UNAVAILABLE) from error
         self._lua_error: type[Exception] = lua51.LuaError
         self._lua = lua = lua51.LuaRuntime(
-            encoding=None, unpack_returned_tuples=True, register_eval=False, register_builtins=False
+            encoding=None,
+            unpack_returned_tuples=True,
+            register_eval=False,
+            register_builtins=False,
+            attribute_filter=_deny,
+            max_memory=0,
         )
+        self._most_memory = most_memory
+        self._interrupt = interrupt
         self._random = _FIRST_STATE
-        self._signal = ScriptError(b"")
-        self._error: ScriptError | None = None
+        self._end: bytes | None = None  # what the script that runs is to end with
+        self._failure: BaseException | None = None  # a host function failed: the script is to end
+        self.exhausted = False
         self.table: Callable[..., Any] = lua.table_from
         loadstring = lua.eval(b"loadstring")
         folder = Path(__file__).parent
@@ -106,23 +127,23 @@ class Interpreter:
             return loadstring((folder / f"{name}.lua").read_bytes(), b"=rillet")
 
         host: dict[bytes, object] = {
-            b"redis": self.table({name: self._raising(function) for name, function in functions.items()}),
+            b"redis": self.table({name: self._hosted(function) for name, function in functions.items()}),
             b"constants": self.table(dict(constants)),
-            b"interrupt": interrupt,
-            b"resp": resp,
-            b"describe": self._describe,
-            b"double": format_number,
-            b"random": self._next_random,
-            b"seed": self.seed,
-            b"pack_float": _pack_float,
-            b"unpack_float": _unpack_float,
+            b"interrupt": self._look,
+            b"resp": self._hosted(resp),
+            b"double": self._hosted(format_number),
+            b"random": self._hosted(self._next_random),
+            b"seed": self._hosted(self.seed),
+            b"pack_float": self._hosted(_pack_float),
+            b"unpack_float": self._hosted(_unpack_float),
         }
         if register is not None:
-            host[b"register"] = self._raising(register)
+            host[b"register"] = self._hosted(register)
         driver = chunk("sandbox")(
             self.table(host),
             self.table({name.encode(): chunk(name) for name in _LIBRARIES}),
             chunk("replies")(),
+            most_memory / 1024 if most_memory else math.inf,
         )
         self._compile = driver[b"compile"]
         self._run = driver[b"run"]
@@ -130,31 +151,62 @@ class Interpreter:
         self._call = driver[b"call"]
         self._load = driver[b"load"]
         self._memory = driver[b"memory"]
+        if most_memory:
+            lua.set_max_memory(most_memory + _RESERVE, total=True)
 
-    # Errors on their way through Lua
+    # What Lua calls: no exception leaves these, for it would be a value there
 
-    def _raising(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function for Lua whose errors are one and the same object there.
+    def _hosted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function for Lua that returns True and a value, or False with a text and whether it is counted.
 
-        lupa never forgets an object that it has shown to Lua; whoever catches the error asks at once what it is.
+        It returns None after an exception that is no ``ScriptError``. The script ends then, and who ran it gets the
+        exception.
         """
 
         def call(*values: object) -> Any:
             try:
-                return function(*values)
+                return True, function(*values)
             except ScriptError as error:
-                self._error = error
-            raise self._signal.with_traceback(None)
+                return False, error.text, error.counted
+            except BaseException as error:  # noqa: BLE001 - kept, and raised again behind Lua
+                self._failure = error
+                return None
 
         return call
 
-    def _describe(self, error: object) -> tuple[bytes, bool] | None:
-        """The text of an exception that went through Lua, and whether it is counted; None for anything else."""
-        if error is self._signal and self._error is not None:
-            return self._error.text, self._error.counted
-        if isinstance(error, Exception):
-            return b"ERR internal error: " + repr(error).encode(), False
-        return None
+    def _look(self) -> bool:
+        """Whether the script is to end now."""
+        try:
+            self._end = self._interrupt()
+        except BaseException as error:  # noqa: BLE001 - kept, and raised again behind Lua
+            self._failure = error
+            return True
+        return self._end is not None
+
+    # Memory
+
+    def _has_room(self, size: int) -> bool:
+        if not self._most_memory or self._lua.get_memory_used(total=True) + size <= self._most_memory:
+            return True
+        self._lua.gccollect()
+        return bool(self._lua.get_memory_used(total=True) + size <= self._most_memory)
+
+    def expect_room_for(self, reply: bytes) -> None:
+        """Refuse a reply that does not fit beside what the script has already.
+
+        Raises:
+            ScriptError: it does not.
+        """
+        if self._most_memory:
+            size = len(reply)
+            if reply[0] != _BULK:
+                size += _BYTES_PER_VALUE * reply.count(b"\r\n")
+            if not self._has_room(size):
+                raise ScriptError(NOT_ENOUGH_MEMORY)
+
+    def _expect_room_for_words(self, words: Sequence[bytes]) -> None:
+        if not self._has_room(sum(map(len, words)) + _BYTES_PER_VALUE * len(words)):
+            raise FailedScriptError(NOT_ENOUGH_MEMORY, None, None, counted=False)
 
     # Running
 
@@ -164,7 +216,13 @@ class Interpreter:
         Raises:
             SyntaxError: with Lua's message as bytes.
         """
-        compiled = self._compile(code, name)
+        if not self._has_room(len(code)):
+            raise SyntaxError(_OUT_OF_MEMORY)
+        try:
+            compiled = self._compile(code, name)
+        except self._lua_error as error:
+            self.exhausted = True
+            raise SyntaxError(_OUT_OF_MEMORY) from error
         if type(compiled) is tuple:
             raise SyntaxError(compiled[1])
         return compiled
@@ -175,17 +233,30 @@ class Interpreter:
         Raises:
             FailedScriptError: it ended with an error.
         """
-        if len(words) <= _MOST_WORDS:
-            return self._ended(self._run(function, resp, keys, *words))
-        table = self.table
-        return self._ended(
-            self._run_tables(function, resp, table(list(words[:keys])), table(list(words[keys:])))
-        )
+        if words:
+            self._expect_room_for_words(words)
+        try:
+            if len(words) <= _MOST_WORDS:
+                result = self._run(function, resp, keys, *words)
+            else:
+                result = self._run_tables(
+                    function, resp, self.table(list(words[:keys])), self.table(list(words[keys:]))
+                )
+        except self._lua_error as error:
+            result = self._broken(error)
+        if type(result) is bytes and self._end is None and self._failure is None:
+            return result
+        return self._ended(result)
 
     def call(self, function: Any, resp: int, keys: int, words: Sequence[bytes]) -> bytes:
         """Call a function of a library: as ``run``, with the keys and the other words as its two parameters."""
+        self._expect_room_for_words(words)
         table = self.table
-        return self._ended(self._call(function, resp, table(list(words[:keys])), table(list(words[keys:]))))
+        try:
+            result = self._call(function, resp, table(list(words[:keys])), table(list(words[keys:])))
+        except self._lua_error as error:
+            result = self._broken(error)
+        return self._ended(result)
 
     def load(self, function: Any) -> None:
         """Run the code of a library.
@@ -193,13 +264,38 @@ class Interpreter:
         Raises:
             FailedScriptError: it ended with an error.
         """
-        self._ended(self._load(function))
+        try:
+            result = self._load(function)
+        except self._lua_error as error:
+            result = self._broken(error)
+        self._ended(result)
 
-    @staticmethod
-    def _ended(result: Any) -> bytes:
+    def _broken(self, error: Exception) -> tuple[object, ...]:
+        """What to answer when not the script failed, but what runs it."""
+        self.exhausted = True
+        if not isinstance(error, MemoryError):
+            self._failure = error
+        return False, NOT_ENOUGH_MEMORY, None, None, None, True
+
+    def _ended(self, result: Any) -> bytes:
+        """The reply in what the driver returned.
+
+        Raises:
+            FailedScriptError: the script failed, or was ended.
+        """
+        end, self._end = self._end, None
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+        if type(result) is tuple and not result[0]:
+            _, text, source, line, counted, full = result
+            self.exhausted = self.exhausted or full
+            raise FailedScriptError(end or text, source, line, counted=bool(counted))
+        if end is not None:
+            raise FailedScriptError(end, None, None, counted=False)
         if type(result) is tuple:
-            _, text, source, line, counted = result
-            raise FailedScriptError(text, source, line, counted=bool(counted))
+            self.exhausted = True
+            result = result[1]
         reply: bytes = result
         return reply
 
@@ -218,6 +314,12 @@ class Interpreter:
     def _next_random(self) -> float:
         self._random = (self._random * _MULTIPLIER + _INCREMENT) & _MASK_48
         return (self._random >> 17) % _RANGE_31 / _RANGE_31
+
+
+def _deny(target: object, name: object, setting: bool) -> str:
+    """The attribute filter of lupa: no attribute of any object may be read or set."""
+    del target, setting
+    raise AttributeError(name)
 
 
 def _pack_float(value: float, size: int, little: bool) -> bytes:

@@ -1,16 +1,24 @@
 -- What a script sees of Lua, and how it is run. Gets the server's functions, the chunks of the libraries beside Lua's
--- own and the encoder of replies; gives back the functions that the interpreter drives it with.
-local host, chunks, encode_reply = ...
+-- own, the encoder of replies and the memory that scripts may take (kilobytes); gives back the functions that the
+-- interpreter drives it with.
+--
+-- No object of Python is ever a value here: host functions are closures in C that return true and a value, false and
+-- the text of an error, or nil when the server itself failed.
+local host, chunks, encode_reply, most_memory = ...
 
-local error, type, tostring, select, unpack = error, type, tostring, select, unpack
+local error, type, tostring, tonumber, select = error, type, tostring, tonumber, select
 local getinfo, sethook, getmetatable, setmetatable = debug.getinfo, debug.sethook, getmetatable, setmetatable
 local pcall, xpcall, next, pairs, rawget, rawset = pcall, xpcall, next, pairs, rawget, rawset
-local loadstring, load, setfenv, byte, format = loadstring, load, setfenv, string.byte, string.format
-local create, wrap, resume = coroutine.create, coroutine.wrap, coroutine.resume
-local as_function = python.as_function
+local loadstring, load, setfenv, unpack = loadstring, load, setfenv, unpack
+local byte, find, format, match, sub = string.byte, string.find, string.format, string.match, string.sub
+local create, resume, concat = coroutine.create, coroutine.resume, table.concat
+local collectgarbage, gcinfo, as_function = collectgarbage, gcinfo, python.as_function
 
 local OURS = '=rillet'
+local OUR_PLACE = '^rillet:%d+: '
 local INSTRUCTIONS_PER_LOOK = 100000
+local MOST_SOURCE = 2 ^ 26 -- bytes: counts in Lua's lexer and parser are ints
+local OUT_OF_MEMORY = 'not enough memory'
 local READONLY = 'Attempt to modify a readonly table'
 
 -- Errors
@@ -70,18 +78,32 @@ local function expect_table(value, name)
   if type(value) ~= 'table' then bad_argument(1, name, 'table expected, got ' .. (value == nil and 'nil' or type(value))) end
 end
 
--- What the server raises arrives as an object of Python: scripts are shown a table.
-local function as_table(e)
-  if type(e) == 'userdata' then
-    local message, ignore = host.describe(e)
-    if message then return {err = message, ignore_error_stats_update = ignore or nil} end
+-- An error of Lua's C functions names the line of ours that called them: the user's place stands there instead.
+local function placed(e)
+  if type(e) ~= 'string' then return e end
+  local _, stop = find(e, OUR_PLACE)
+  if not stop then return e end
+  local message = sub(e, stop + 1)
+  local level = users_level()
+  if level then
+    local info = getinfo(level, 'Sl')
+    return info.short_src .. ':' .. info.currentline .. ': ' .. message
+  elseif is_lost() then
+    local info, line = last_place()
+    return info.short_src .. ':' .. line .. ': ' .. message
   end
-  return e
+  return message
 end
 
+local behind, fronts = {}, {} -- see `protect`
+
 local function on_error(e)
-  e = as_table(e)
-  if type(e) ~= 'table' then e = {err = 'ERR ' .. tostring(e)} end
+  e = placed(e)
+  if type(e) ~= 'table' then
+    local text = tostring(e)
+    e = {err = 'ERR ' .. (type(text) == 'string' and text or type(e))}
+  end
+  if behind[e] then return e end
   local level = users_level()
   if level then
     local info = getinfo(level, 'Sl')
@@ -93,29 +115,56 @@ local function on_error(e)
   return e
 end
 
--- Looking up now and then: the server may have to serve others, or want the script to end
+-- Host functions
 
 local ending = false -- the script is to end
+local hook
 
-local function hook()
-  local message = host.interrupt()
-  if message then
-    ending = true
-    -- At every line from here on, so that no pcall keeps the script alive.
-    sethook(hook, 'l')
-    error({err = message}, 0)
+-- Ends the script: at every line from here on, so that no pcall keeps it alive. What pcall, xpcall and resume catch
+-- while it ends, they raise again.
+local function stop()
+  ending = true
+  sethook(hook, 'l')
+  error({err = 'ERR the script ends'}, 0)
+end
+
+-- The host turns what it gets and gives into values of Lua outside of any pcall, where Lua can not fail: so much
+-- memory is kept for it that it does not.
+local function make_room()
+  collectgarbage()
+  if gcinfo() > most_memory then error(OUT_OF_MEMORY, 0) end
+end
+
+local function failed(ok, text, counted)
+  if ok == nil then stop() end
+  error({err = text, ignore_error_stats_update = counted or nil})
+end
+
+local function hosted(f)
+  f = as_function(f)
+  return function(...)
+    if gcinfo() > most_memory then make_room() end
+    local ok, value, counted = f(...)
+    if ok then return value end
+    return failed(ok, value, counted)
   end
 end
 
--- Tables that scripts can only read: what they hold of one is an empty table in front of it
+-- Looking up now and then: the server may have to serve others, or want the script to end
 
-local behind = {}
+local interrupt = as_function(host.interrupt)
+
+function hook()
+  if ending or interrupt() then stop() end
+end
+
+-- Tables that scripts can only read: what they hold of one is an empty table in front of it
 
 local function refuse() fail(READONLY) end
 
 local function protect(original)
   local front = setmetatable({}, {__index = original, __newindex = refuse})
-  behind[front] = original
+  behind[front], fronts[original] = original, front
   return front
 end
 
@@ -125,7 +174,8 @@ local base = {}
 
 function base.pairs(t)
   expect_table(t, 'pairs')
-  return next, behind[t] or t, nil
+  if behind[t] then return base.next, t, nil end
+  return next, t, nil
 end
 
 function base.next(t, k)
@@ -152,31 +202,50 @@ function base.setmetatable(t, meta)
 end
 
 local string_meta = getmetatable('')
-local guarded_meta = {}
+local global_meta -- the front of that of the globals
 
 function base.getmetatable(value)
-  if behind[value] then return guarded_meta[value] end
+  if behind[value] then return value == base._G and global_meta or nil end
   if type(value) == 'userdata' then return nil end
-  return getmetatable(value)
+  local meta = getmetatable(value)
+  return fronts[meta] or meta
 end
 
 local function settle(ok, ...)
   if ok then return true, ... end
-  local e = as_table((...))
+  if ending then stop() end
+  local e = ...
   -- An error reply is caught as its text.
   if type(e) == 'table' and type(e.err) == 'string' then e = e.err end
   return false, e
 end
 
-function base.pcall(f, ...)
-  return settle(pcall(f, ...))
+local function results(...) return ... end
+
+function base.pcall(...)
+  local count = select('#', ...)
+  if count == 0 then bad_argument(1, 'pcall', 'value expected') end
+  local f, word = ...
+  if type(f) ~= 'function' then return settle(pcall(...)) end
+  if count == 1 then return settle(xpcall(f, placed)) end
+  if count == 2 then return settle(xpcall(function() return results(f(word)) end, placed)) end
+  local words = {select(2, ...)}
+  return settle(xpcall(function() return results(f(unpack(words, 1, count - 1))) end, placed))
 end
 
-function base.xpcall(f, handler)
-  return xpcall(f, function(e)
-    -- The handler of an error that a hook raised is watched by no hook.
-    return ending and e or handler(as_table(e))
-  end)
+local function resettle(ok, ...)
+  if not ok and ending then stop() end
+  return ok, ...
+end
+
+function base.xpcall(...)
+  if select('#', ...) < 2 then bad_argument(2, 'xpcall', 'value expected') end
+  local f, handler = ...
+  return resettle(xpcall(f, function(e)
+    -- No hook watches the handler of an error that a hook raised.
+    if ending then return e end
+    return handler(placed(e))
+  end))
 end
 
 -- Bytecode can do anything to the interpreter: behind a space it is but a source text with an error.
@@ -184,30 +253,60 @@ local function as_source(text)
   return byte(text) == 27 and ' ' .. text or text
 end
 
-local function with_globals(f, message)
-  if f then setfenv(f, base._G) end
-  return f, as_table(message)
+-- The parser makes a string of a chunk's name and does not keep it alive. Lua holds equal strings once, and this one
+-- is an argument of the call: the collector finds it there. It ends at a zero, as for C.
+local function chunk_name(name)
+  return (match(name, '^%Z*'))
+end
+
+local function compiled(f, message)
+  if f then return setfenv(f, base._G) end
+  return nil, placed(message)
+end
+
+local function no_string(value, number, name)
+  local kind = type(value)
+  if kind ~= 'string' and kind ~= 'number' then
+    bad_argument(number, name, 'string expected, got ' .. (value == nil and 'no value' or kind))
+  end
 end
 
 function base.loadstring(text, name)
-  if type(text) ~= 'string' and type(text) ~= 'number' then
-    bad_argument(1, 'loadstring', 'string expected, got ' .. (text == nil and 'no value' or type(text)))
-  end
+  no_string(text, 1, 'loadstring')
   text = tostring(text)
-  return with_globals(loadstring(as_source(text), name or text))
+  if name == nil then name = text else no_string(name, 2, 'loadstring') end
+  if #text > MOST_SOURCE then return nil, 'chunk is too long' end
+  name = chunk_name(name)
+  return compiled(loadstring(as_source(text), name))
 end
 
 function base.load(reader, name)
-  if type(reader) ~= 'function' then bad_argument(1, 'load', 'function expected, got ' .. type(reader)) end
-  local first = true
-  return with_globals(load(function()
+  if type(reader) ~= 'function' then
+    bad_argument(1, 'load', 'function expected, got ' .. (reader == nil and 'no value' or type(reader)))
+  end
+  if name == nil then name = '=(load)' else no_string(name, 2, 'load') end
+  name = chunk_name(name)
+  local size = 0
+  local f, message = load(function()
     local piece = reader()
-    if first and type(piece) == 'string' and #piece > 0 then
-      first = false
-      return as_source(piece)
+    if type(piece) == 'string' then
+      if size == 0 and #piece > 0 then piece = as_source(piece) end
+      size = size + #piece
+      if size > MOST_SOURCE then error('chunk is too long', 0) end
     end
     return piece
-  end, name))
+  end, name)
+  if not f and ending then stop() end
+  return compiled(f, message)
+end
+
+-- What a script sets of the garbage collector ends with it.
+local collector_changed = false
+
+function base.collectgarbage(...)
+  local option = ...
+  if option ~= nil and option ~= 'count' and option ~= 'collect' then collector_changed = true end
+  return collectgarbage(...)
 end
 
 -- A coroutine has a hook of its own.
@@ -218,9 +317,34 @@ local function watched(f)
   end
 end
 
-local function resumed(ok, ...)
+-- As `placed`, for an error that ended a coroutine: its stack is still there.
+local function placed_within(thread, e)
+  if type(e) ~= 'string' then return e end
+  local _, stop_at = find(e, OUR_PLACE)
+  if not stop_at then return e end
+  local message, level = sub(e, stop_at + 1), 0
+  while true do
+    local info = getinfo(thread, level, 'Sl')
+    if not info then return message end
+    if info.source ~= OURS and info.what ~= 'C' and info.what ~= 'tail' then
+      return info.short_src .. ':' .. info.currentline .. ': ' .. message
+    end
+    level = level + 1
+  end
+end
+
+local function resumed(thread, ok, ...)
   if ok then return true, ... end
-  return false, as_table((...))
+  if ending then stop() end
+  return false, placed_within(thread, (...))
+end
+
+local function unwrapped(thread, ok, ...)
+  if ok then return ... end
+  if ending then stop() end
+  local e = placed_within(thread, (...))
+  if type(e) == 'string' then fail(e) end
+  error(e, 0)
 end
 
 local function expect_function(f, name)
@@ -229,8 +353,15 @@ end
 
 -- Libraries
 
+local api = {}
+for _, name in next, {'resp', 'double', 'random', 'seed', 'pack_float', 'unpack_float'} do
+  api[name] = hosted(host[name])
+end
+
 local libraries = {}
-for name, chunk in pairs(chunks) do libraries[name] = chunk(fail, bad_argument, host) end
+local natives = chunks.natives(fail, bad_argument, behind, READONLY, api.random, api.seed)
+chunks.natives = nil
+for name, chunk in pairs(chunks) do libraries[name] = chunk(fail, bad_argument, api, protect) end
 
 libraries.coroutine = {
   create = function(f)
@@ -239,28 +370,15 @@ libraries.coroutine = {
   end,
   wrap = function(f)
     expect_function(f, 'wrap')
-    return wrap(watched(f))
+    local thread = create(watched(f))
+    return function(...) return unwrapped(thread, resume(thread, ...)) end
   end,
   resume = function(thread, ...)
     if type(thread) ~= 'thread' then bad_argument(1, 'resume', 'coroutine expected') end
-    return resumed(resume(thread, ...))
+    return resumed(thread, resume(thread, ...))
   end,
   running = coroutine.running, status = coroutine.status, yield = coroutine.yield,
 }
-
--- The generator of drand48(3): the same numbers after each start of the server, as in Redis.
-local function random(...)
-  local r, n = host.random(), select('#', ...)
-  if n == 0 then return r end
-  local low, high = ...
-  if n == 1 then low, high = 1, low end
-  if type(low) ~= 'number' then low = tonumber(low) end
-  if type(high) ~= 'number' then high = tonumber(high) end
-  if n > 2 then fail('wrong number of arguments') end
-  if not low or not high then bad_argument(low and n or 1, 'random', 'number expected, got ' .. type((select(low and n or 1, ...)))) end
-  if low > high then bad_argument(n, 'random', 'interval is empty') end
-  return math.floor(r * (high - low + 1)) + low
-end
 
 -- The globals
 
@@ -272,39 +390,45 @@ end
 
 libraries.math = picked(math, [[abs acos asin atan atan2 ceil cos cosh deg exp floor fmod frexp huge ldexp log log10
   max min mod modf pi pow rad sin sinh sqrt tan tanh]])
-libraries.math.random = random
-libraries.math.randomseed = function(seed)
-  seed = tonumber(seed)
-  if not seed then bad_argument(1, 'randomseed', 'number expected, got no value') end
-  host.seed(seed)
-end
-libraries.string = string
+libraries.string = picked(string, 'byte char dump format len lower reverse sub upper')
+libraries.table = picked(table, 'concat foreachi getn maxn remove setn sort')
 libraries.os = {clock = os.clock}
-
-libraries.table = picked(table, 'concat foreach foreachi getn insert maxn remove setn sort')
-
-local insert = table.insert
-
-function libraries.table.insert(...)
-  local t, position, value = ...
-  local count = select('#', ...)
-  expect_table(t, 'insert')
-  if behind[t] then error(READONLY, 0) end
-  if count == 2 then insert(t, position) return end
-  if count ~= 3 then fail("wrong number of arguments to 'insert'") end
-  if not tonumber(position) then bad_argument(2, 'insert', 'number expected, got ' .. type(position)) end
-  insert(t, position, value)
-end
-
-function libraries.table.foreach(t, f)
-  expect_table(t, 'foreach')
-  return table.foreach(behind[t] or t, f)
+for name, library in next, {math = natives.math, string = natives.string, table = natives.table} do
+  for key, f in next, library do libraries[name][key] = f end
 end
 
 local redis = {}
 for name, value in pairs(host.constants) do redis[name] = value end
-for name, f in pairs(host.redis) do redis[name] = as_function(f) end
+for name, f in pairs(host.redis) do redis[name] = hosted(f) end
 libraries.redis = redis
+
+local call = host.redis.call and as_function(host.redis.call)
+
+function redis.pcall(...)
+  if gcinfo() > most_memory then make_room() end
+  local ok, value, counted = call(...)
+  if ok then return value end
+  if ok == nil then stop() end
+  return {err = value, ignore_error_stats_update = counted or nil}
+end
+
+local log = redis.log
+
+function redis.log(...)
+  local count = select('#', ...)
+  if count < 2 then error({err = 'ERR redis.log() requires two arguments or more.'}) end
+  local level = tonumber((...))
+  if not level then error({err = 'ERR First argument must be a number (log level).'}) end
+  local parts, words = {}, {...}
+  for i = 2, count do
+    local kind = type(words[i])
+    if kind == 'string' or kind == 'number' then
+      -- As in Redis, the space belongs to the place, not to the word.
+      parts[#parts + 1] = i > 2 and ' ' .. words[i] or words[i]
+    end
+  end
+  log(level, concat(parts))
+end
 
 function redis.status_reply(...)
   if select('#', ...) ~= 1 or type((...)) ~= 'string' then return {err = 'ERR wrong number or type of arguments'} end
@@ -324,24 +448,26 @@ if not host.register then
   redis.debug = function() end
 end
 
-local globals = picked(_G, [[assert collectgarbage error gcinfo ipairs rawequal select tonumber tostring type unpack
-  _VERSION]])
+local globals = picked(_G, 'assert error gcinfo ipairs rawequal select tonumber tostring type _VERSION')
+globals.unpack = natives.unpack
 for name, f in pairs(base) do globals[name] = f end
 for name, library in pairs(libraries) do globals[name] = protect(library) end
 if not host.register then globals.__redis__err__handler = on_error end
 local function nonexistent(_, name)
-  fail(format("Script attempted to access nonexistent global variable '%s'", tostring(name)))
+  local text = tostring(name)
+  fail("Script attempted to access nonexistent global variable '" .. (type(text) == 'string' and text or '?') .. "'")
 end
 setmetatable(globals, {__index = nonexistent})
 base._G = protect(globals)
 globals._G = base._G
-guarded_meta[base._G] = protect(getmetatable(globals))
+global_meta = protect(getmetatable(globals))
 string_meta.__index = globals.string
 string_meta.__metatable = protect(string_meta)
--- lupa asks for a traceback of every error as long as there is this.
-debug = nil
 
 -- While the code of a library runs it sees little more than redis.register_function
+
+local MOST_FLAGS = 1000
+local register = host.register and hosted(host.register)
 
 local function reject(message) error({err = 'ERR ' .. message}, 0) end
 
@@ -383,8 +509,13 @@ local function register_function(...)
     reject('second argument to redis.register_function must be a function')
   end
   local words = {}
-  for i = 1, flags and #flags or 0 do words[i] = tostring(flags[i]) end
-  host.register(tostring(name), callback, description, unpack(words))
+  local flag_count = flags and #flags or 0
+  if flag_count > MOST_FLAGS then reject('unknown flag given') end
+  for i = 1, flag_count do
+    local flag = tostring(flags[i])
+    words[i] = type(flag) == 'string' and flag or '?'
+  end
+  register(tostring(name), callback, description, unpack(words))
 end
 
 local while_loading
@@ -399,24 +530,71 @@ end
 
 local lib = {}
 
+-- After each run: the collector is as it was, and there is room for what the next one brings. If what the state keeps
+-- does not leave it, the state is full.
+local function tidy()
+  if collector_changed then
+    collectgarbage('restart') collectgarbage('setpause', 200) collectgarbage('setstepmul', 200)
+    collector_changed = false
+  end
+  if gcinfo() > most_memory / 2 then collectgarbage() end
+  return gcinfo() > most_memory * 0.75
+end
+
 function lib.compile(code, name)
+  if #code > MOST_SOURCE then return nil, 'chunk is too long' end
+  name = chunk_name(name)
   local f, message = loadstring(as_source(code), name)
+  if gcinfo() > most_memory / 2 then
+    collectgarbage()
+    if gcinfo() > most_memory then return nil, OUT_OF_MEMORY end
+  end
   if f then return setfenv(f, base._G) end
   return nil, message
 end
 
-local function finished(ok, value, resp)
-  if ok then return encode_reply(value, resp, host.resp, host) end
-  local err = value.err
-  return false, type(err) == 'string' and err or 'ERR unknown error', value.source, value.line,
-    value.ignore_error_stats_update
+-- What is known of an error: its text, the place, and whether it is counted. Fields may run code of the script.
+local function details(e)
+  local err, source, line, counted = e.err, e.source, e.line, e.ignore_error_stats_update
+  if type(err) == 'number' then err = tostring(err) end
+  return type(err) == 'string' and err or 'ERR unknown error', type(source) == 'string' and source or nil,
+    type(line) == 'number' and line > 0 and line < 2 ^ 31 and line or nil, counted and true or nil
 end
 
-local function guarded(f, script)
+-- One line: no line hook of a script that is being ended goes off between them.
+local function guarded(f, ...)
+  local ok, a, b, c, d = pcall(f, ...) sethook(hook, '', INSTRUCTIONS_PER_LOOK) ending = false
+  return ok, a, b, c, d
+end
+
+local function run(f, script)
   running = script or f
-  -- One line: no line hook of a script that is being ended goes off between them.
   local ok, value = xpcall(f, on_error) sethook(hook, '', INSTRUCTIONS_PER_LOOK) ending = false
   return ok, value
+end
+
+local function told(e)
+  local text, source, line, counted = 'ERR unknown error', nil, nil, nil
+  if type(e) == 'table' then
+    local ok, a, b, c, d = guarded(details, e)
+    if ok then text, source, line, counted = a, b, c, d end
+  elseif e == OUT_OF_MEMORY then text = 'ERR not enough memory'
+  elseif type(e) == 'string' then text = 'ERR ' .. e
+  end
+  return false, text, source, line, counted, tidy()
+end
+
+local function finished(ok, value, resp)
+  if not ok then return told(value) end
+  local reply
+  if type(value) == 'table' then
+    ok, reply = guarded(encode_reply, value, resp, api.resp, api)
+    if not ok then return told(reply) end
+  else
+    reply = encode_reply(value, resp, api.resp, api)
+  end
+  if (collector_changed or gcinfo() > most_memory / 2) and tidy() then return true, reply end
+  return reply
 end
 
 -- A script of EVAL: its keys and arguments are globals.
@@ -429,19 +607,19 @@ function lib.run(f, resp, keys, ...)
   else
     globals.KEYS, globals.ARGV = {unpack(words, 1, keys)}, {unpack(words, keys + 1)}
   end
-  local ok, value = guarded(f)
+  local ok, value = run(f)
   return finished(ok, value, resp)
 end
 
 -- The same for more words than Lua's stack holds, and for functions: they get them as parameters.
 function lib.run_tables(f, resp, keys, words)
   globals.KEYS, globals.ARGV = keys, words
-  local ok, value = guarded(f)
+  local ok, value = run(f)
   return finished(ok, value, resp)
 end
 
 function lib.call(f, resp, keys, words)
-  local ok, value = guarded(function() return (f(keys, words)) end, f)
+  local ok, value = run(function() return (f(keys, words)) end, f)
   return finished(ok, value, resp)
 end
 
@@ -449,13 +627,24 @@ end
 function lib.load(f)
   local meta = getmetatable(base._G)
   meta.__index = while_loading
-  local ok, value = guarded(f)
+  local ok, value = run(f)
   meta.__index = globals
-  if ok then return true end
-  return finished(false, value)
+  if not ok then return told(value) end
+  if tidy() then return true, true end
+  return true
 end
 
 function lib.memory() return collectgarbage('count') * 1024 end
+
+-- Nothing that lupa or Lua has put anywhere is left but what stands in locals here; its own metatable for objects of
+-- Python, none of which is a value any more, keeps what frees them.
+local object_meta = debug.getmetatable(host.interrupt)
+for name in pairs(object_meta) do
+  if name ~= '__gc' then object_meta[name] = nil end
+end
+local everything = _G
+for name in pairs(package.loaded) do package.loaded[name] = nil end
+for name in pairs(everything) do everything[name] = nil end
 
 sethook(hook, '', INSTRUCTIONS_PER_LOOK)
 return lib

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
@@ -102,12 +103,23 @@ class Scripting:
         if self._interpreter is None:
             functions = self._api()
             functions[b"replicate_commands"] = lambda *_: True
-            self._interpreter = Interpreter(functions, self._constants(), self._interrupt, self._resp)
+            self._interpreter = Interpreter(
+                functions,
+                self._constants(),
+                self._interrupt,
+                self._resp,
+                most_memory=self.server.config.lua_memory_limit,
+            )
         return self._interpreter
 
     def _new_function_interpreter(self) -> Interpreter:
         return Interpreter(
-            self._api(), self._constants(), self._interrupt, self._resp, register=self.functions.register
+            self._api(),
+            self._constants(),
+            self._interrupt,
+            self._resp,
+            register=self.functions.register,
+            most_memory=self.server.config.lua_memory_limit,
         )
 
     def memory(self) -> tuple[int, int]:
@@ -122,6 +134,28 @@ class Scripting:
         """SCRIPT FLUSH: forget the scripts, and the Lua state with them."""
         self.scripts.clear()
         self._interpreter = None
+
+    def renew(self) -> None:
+        """Make both Lua states again, from the sources: lua-memory-limit has changed."""
+        self._renew_interpreter()
+        self.functions.renew()
+
+    def _renew_interpreter(self) -> None:
+        self._interpreter = None
+        self.scripts.forget_compiled()
+
+    def _drop_exhausted(self) -> None:
+        if self._interpreter is not None and self._interpreter.exhausted:
+            self.server.log.warning(
+                "The Lua state of scripts is made again: what it held exceeded its memory."
+            )
+            self._renew_interpreter()
+        made = self.functions.made
+        if made is not None and made.exhausted:
+            self.server.log.warning(
+                "The Lua state of functions is made again: what it held exceeded its memory."
+            )
+            self.functions.renew()
 
     # Running
 
@@ -140,11 +174,14 @@ class Scripting:
         if script.flags is not None:
             self._check_flags(client, script.flags, read_only=read_only)
             read_only = read_only or NO_WRITES in script.flags
+        function = script.function
+        if function is None:
+            function = self.scripts.compile_again(script, self.interpreter)
         return self._within(
             client,
             script.sha,
             args,
-            lambda: self.interpreter.run(script.function, client.resp, keys, args[3:]),
+            lambda: self.interpreter.run(function, client.resp, keys, args[3:]),
             is_function=False,
             read_only=read_only,
             flags=script.flags or frozenset(),
@@ -193,6 +230,9 @@ class Scripting:
             raise ReplyError(text) from error
         finally:
             self.run = None
+            interpreter = self.functions.made if is_function else self._interpreter
+            if interpreter is not None and interpreter.exhausted:
+                self._drop_exhausted()
             if run.end_with is _STOPPED:
                 # Nobody hears of a unit that was cut off.
                 self.server.propagation.forget()
@@ -280,7 +320,6 @@ class Scripting:
     def _api(self) -> dict[bytes, Callable[..., Any]]:
         return {
             b"call": self._redis_call,
-            b"pcall": self._redis_pcall,
             b"sha1hex": _sha1hex,
             b"log": self._redis_log,
             b"setresp": self._redis_setresp,
@@ -288,38 +327,16 @@ class Scripting:
             b"acl_check_cmd": self._redis_acl_check,
         }
 
-    def _table(self) -> Callable[..., Any]:
-        assert self.run is not None
-        return self.functions.interpreter.table if self.run.is_function else self.interpreter.table
-
     def _redis_call(self, *words: object) -> Any:
         run = self.run
         assert run is not None
-        return call(run, self._table(), words)
+        return call(run, self.functions.interpreter if run.is_function else self.interpreter, words)
 
-    def _redis_pcall(self, *words: object) -> Any:
-        run = self.run
-        assert run is not None
-        table = self._table()
-        try:
-            return call(run, table, words)
-        except ScriptError as error:
-            fields: dict[bytes, object] = {b"err": error.text}
-            if error.counted:
-                fields[b"ignore_error_stats_update"] = True
-            return table(fields)
-
-    def _redis_log(self, *values: object) -> None:
-        if len(values) < 2:
-            raise ScriptError(b"ERR redis.log() requires two arguments or more.")
-        level, *texts = values
-        if not isinstance(level, (int, float)):
-            raise ScriptError(b"ERR First argument must be a number (log level).")
+    def _redis_log(self, level: float, text: bytes) -> None:
         if not 0 <= level < len(_LOG_LEVELS):
             raise ScriptError(b"ERR Invalid debug level.")
-        shown = [text if isinstance(text, bytes) else str(text).encode() for text in texts]
         write = getattr(self.server.log, _LOG_LEVELS[int(level)])
-        write(b" ".join(shown).decode(errors="backslashreplace"))
+        write(text.decode(errors="backslashreplace"))
 
     def _resp(self) -> int:
         return self.run.client.resp if self.run is not None else 2
@@ -335,13 +352,13 @@ class Scripting:
     def _redis_set_repl(self, *values: object) -> None:
         if len(values) != 1:
             raise ScriptError(b"ERR redis.set_repl() requires two arguments.")
-        flags = int(values[0]) if isinstance(values[0], (int, float)) else 0
-        if flags & ~_ALL:
+        flags = values[0] if isinstance(values[0], (int, float)) else 0
+        if not math.isfinite(flags) or int(flags) & ~_ALL:
             raise ScriptError(
                 b"ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE."
             )
         assert self.run is not None
-        self.run.told = bool(flags & _TO_AOF), bool(flags & _TO_REPLICAS)
+        self.run.told = bool(int(flags) & _TO_AOF), bool(int(flags) & _TO_REPLICAS)
 
     def _redis_acl_check(self, *values: object) -> bool:
         argv = words_of(values)

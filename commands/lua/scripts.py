@@ -24,7 +24,7 @@ class Script:
     Attributes:
         sha: SHA1 of the source, in hex.
         body: the source.
-        function: what it was compiled to.
+        function: what it was compiled to, None if that was in a Lua state that is gone.
         flags: those of its first line, None without such a line.
         from_eval: it came by EVAL alone, and may be forgotten.
     """
@@ -94,6 +94,25 @@ class Scripts:
                 self.evicted += 1
             self._from_eval[sha] = script
         return script
+
+    def forget_compiled(self) -> None:
+        """Keep the sources alone: the Lua state that the scripts were compiled in goes."""
+        for script in self._by_sha.values():
+            script.function = None
+
+    @staticmethod
+    def compile_again(script: Script, interpreter: Interpreter) -> Any:
+        """Compile a script that a former Lua state had compiled.
+
+        Raises:
+            ReplyError: there is too little memory.
+        """
+        _, code = read_script_shebang(script.body)
+        try:
+            script.function = interpreter.compile(code, _CHUNK)
+        except SyntaxError as error:
+            raise ReplyError(b"ERR Error compiling script (new function): %b" % error.args[0]) from error
+        return script.function
 
     def clear(self) -> None:
         """SCRIPT FLUSH."""

@@ -2,11 +2,13 @@
 local fail, bad_argument, host = ...
 local floor, char, byte, format, concat, type, tonumber = math.floor, string.char, string.byte, string.format,
   table.concat, type, tonumber
+local log, unpack, tostring = math.log, unpack, tostring
 
 local SIZES = {b = 1, B = 1, h = 2, H = 2, l = 8, L = 8, T = 8, f = 4, d = 8, x = 1}
 local MOST = 32 -- bytes of an integer
 local NATIVE_ALIGNMENT = 8
 local LARGEST = 2 ^ 31 - 1
+local MOST_RESULTS = 7900
 
 local function lowest_first(value, size)
   local bytes = {}
@@ -37,7 +39,7 @@ local function options(text)
       elseif option == '>' then little = false
       elseif option == '!' then
         local n = number(NATIVE_ALIGNMENT)
-        if n == 0 or n ~= 2 ^ floor(math.log(n) / math.log(2) + 0.5) then
+        if n == 0 or n ~= 2 ^ floor(log(n) / log(2) + 0.5) then
           fail(format('alignment %d is not a power of 2', n))
         end
         alignment = n
@@ -118,10 +120,14 @@ end
 
 function struct.unpack(...)
   local text, data, start = ...
+  if type(text) == 'number' then text = tostring(text) end
   if type(text) ~= 'string' then bad_argument(1, 'unpack', 'string expected, got ' .. (text == nil and 'no value' or type(text))) end
   if type(data) == 'number' then data = tostring(data) end
   if type(data) ~= 'string' then bad_argument(2, 'unpack', 'string expected, got ' .. (data == nil and 'no value' or type(data))) end
-  local position = (start == nil and 1 or tonumber(start)) - 1
+  local position = start == nil and 1 or tonumber(start)
+  if not position then bad_argument(3, 'unpack', 'number expected, got ' .. type(start)) end
+  if position ~= position then bad_argument(2, 'unpack', 'data string too short') end
+  position = position - 1
   if position == -1 then bad_argument(3, 'unpack', 'offset must be 1 or greater') end
   local values, n = {}, 0
   local function need(size)
@@ -131,6 +137,7 @@ function struct.unpack(...)
   while true do
     local option, size, padding, little = read(position)
     if not option then break end
+    if n > MOST_RESULTS then fail('stack overflow (too many results)') end
     if not size then bad_argument(1, 'unpack', format("invalid format option '%s'", option)) end
     need(0)
     position = position + padding
