@@ -1,0 +1,32 @@
+"""A real start of a server, in a thread of this process, on files that may be damaged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from support.live import LiveServer
+
+import rillet.testing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def start(folder: Path, **directives: object) -> tuple[bytes | None, str]:
+    """Start on the files of a folder; gives the DEBUG DIGEST (None where it refuses to start) and the log.
+
+    Raises:
+        AssertionError: the log shows a bug instead of a refusal.
+    """
+    digest = None
+    try:
+        with LiveServer(dir=folder, **directives) as server:
+            lines = server.inside.log.listener.__self__
+            digest = server._command(b"DEBUG", b"DIGEST")
+    except rillet.testing.StartError as error:
+        lines = [str(error)]
+    log = "".join(lines)
+    assert log.strip(), "not a word"
+    assert "Traceback" not in log, log
+    assert "nternal error" not in log, log
+    return digest, log

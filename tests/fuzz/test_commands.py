@@ -1,0 +1,106 @@
+"""Command lines over the whole table: no bug in the replies or the log, and the files hold what the memory holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from fuzz.engine import Fuzzer, parse_lines, show_line
+from fuzz.grammar import PREPARE, Maker
+from fuzz.victim import Victim
+
+from rillet.commands.table import REGISTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from random import Random
+
+fuzzer = Fuzzer("commands", by_line=True)
+
+# What ends or silences the server or the test's other connections, or waits for other servers.
+_NOT = {
+    *(
+        "shutdown",
+        "debug",
+        "monitor",
+        "psync",
+        "sync",
+        "replconf",
+        "replicaof",
+        "slaveof",
+        "failover",
+        "migrate",
+    ),
+    *(
+        "client|kill",
+        "client|pause",
+        "client|reply",
+        "config|set",
+        "config|rewrite",
+        "acl|setuser",
+        "acl|deluser",
+    ),
+    *(
+        "acl|load",
+        "acl|save",
+        "subscribe",
+        "psubscribe",
+        "ssubscribe",
+        "bgsave",
+        "module|load",
+        "module|loadex",
+    ),
+    *("cluster|reset", "auth", "quit"),
+}
+COMMANDS = [name for name, command in REGISTRY.items() if command.handler is not None and name not in _NOT]
+# Most of what has handlers of its own is data.
+_DATA = [
+    name
+    for name in COMMANDS
+    if {"write", "readonly"} & REGISTRY[name].flags and name not in {"flushall", "flushdb"}
+]
+
+
+@pytest.fixture(scope="module")
+def victim() -> Iterator[Victim]:
+    with Victim("--appendonly", "yes", "--appendfsync", "no", "--rdb-version", 14) as victim:
+        yield victim
+
+
+def check(victim: Victim, text: bytes) -> None:
+    commands = parse_lines(text)
+    with victim.ready() as wire:
+        # Time stands still: what expires meanwhile would make the digests differ.
+        for words in ("DEBUG CLOCK FREEZE", "FLUSHALL", "FUNCTION FLUSH", "SCRIPT FLUSH", "CONFIG RESETSTAT"):
+            wire.call(*words.split())
+        for reply in victim.session(commands):
+            assert b"internal error" not in reply.encode(), reply
+        victim.assert_well()
+        before = wire.call("DEBUG", "DIGEST")
+        assert wire.call("DEBUG", "LOADAOF").value == b"OK"
+        assert wire.call("DEBUG", "DIGEST") == before, "the AOF holds something else"
+        assert wire.call("DEBUG", "RELOAD").value == b"OK"
+        assert wire.call("DEBUG", "DIGEST") == before, "the dump file holds something else"
+    victim.assert_well()
+
+
+def generate(chance: Random, corpus: Sequence[bytes]) -> bytes:
+    """Write a session: values of all types, then what comes to it; now and then a transaction."""
+    data = Maker(chance, _DATA, oddness=chance.choice((0.0, 0.03, 0.1)))
+    other = Maker(chance, COMMANDS, oddness=chance.choice((0.0, 0.05, 0.2)))
+    lines = []
+    for _ in range(chance.choice((15, 40, 80))):
+        lines.append((data if chance.random() < 0.8 else other).line())
+        if chance.random() < 0.02:
+            lines += [[b"MULTI"], *(data.line() for _ in range(chance.randint(1, 4))), [b"EXEC"]]
+    text = PREPARE.lstrip() + b"".join(show_line(words) + b"\n" for words in lines)
+    return text + (chance.choice(corpus) if corpus and chance.random() < 0.05 else b"")
+
+
+@fuzzer.seeds
+def test_a_known_session_shows_no_bug(victim, seed):
+    fuzzer.check_once(lambda text: check(victim, text), seed)
+
+
+def test_generated_sessions_show_no_bug(victim):
+    fuzzer.run(lambda text: check(victim, text), generate)

@@ -1,0 +1,133 @@
+"""Manifests that are damaged: a clear error, or the files that they name and no others."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuzz.engine import Fuzzer, mutate
+from fuzz.starts import start
+from support.wire import encode_command
+
+from rillet.storage.aof_check import check_aof
+from rillet.storage.aof_loader import AofLoader
+from rillet.storage.manifest import AofError, Manifest
+from rillet.storage.rdb.crc64 import crc64
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from random import Random
+
+fuzzer = Fuzzer("manifest")
+
+NAME = "appendonly.aof"
+_STARTS = 60
+FILES = {
+    f"{NAME}.1.base.aof": encode_command("SET", "base", 1),
+    f"{NAME}.1.incr.aof": encode_command("SET", "first", 1),
+    f"{NAME}.2.incr.aof": encode_command("SET", "second", 1),
+    "a name.aof": encode_command("SET", "named", 1),
+    "empty.aof": b"",
+}
+SECRET = "outside.aof"
+PIECES = (
+    *(
+        b"file",
+        b"seq",
+        b"type",
+        b"startoffset",
+        b"endoffset",
+        b"b",
+        b"i",
+        b"h",
+        b"1",
+        b"2",
+        b"0",
+        b"-1",
+        b"9223372036854775808",
+    ),
+    *(name.encode() for name in FILES),
+    *(
+        b'"a name.aof"',
+        b'"\\x00"',
+        b'"',
+        b"'",
+        b"..",
+        b".",
+        b'""',
+        b"../outside.aof",
+        b"/etc/passwd",
+        b"\\",
+        b"#",
+        b"\n",
+        b"\xff",
+    ),
+    *(b"nosuch.aof", b"appendonly.aof.manifest", b"x" * 300, b"file " * 250),
+)
+
+
+def check(data: bytes, *, always: bool = False) -> None:
+    root = Path(tempfile.mkdtemp(prefix="rillet-manifest-"))
+    try:
+        directory = root / "appendonlydir"
+        directory.mkdir()
+        (root / SECRET).write_bytes(encode_command("SET", "outside", 1))
+        for name, text in FILES.items():
+            (directory / name).write_bytes(text)
+        (directory / f"{NAME}.manifest").write_bytes(data)
+        said: list[str] = []
+        check_aof(directory / f"{NAME}.manifest", said.append)
+        assert said
+        try:
+            manifest = Manifest.parse(data)
+            again = Manifest.parse(manifest.encode())
+            assert again == manifest, "a manifest that is written again means something else"
+            loader = AofLoader(root, "appendonlydir", NAME)
+            keys = [command[1] for batch in loader.batches() for command in batch if command[0] == b"SET"]
+            assert b"outside" not in keys
+        except AofError as error:
+            assert str(error)  # noqa: PT017 - one of two good outcomes
+        if always or crc64(data) % _STARTS == 0:
+            start(root, appendonly=True)
+    finally:
+        shutil.rmtree(root)
+
+
+def generate(chance: Random, corpus: Sequence[bytes]) -> bytes:
+    """Write lines that are nearly right, or damage a whole manifest."""
+    if chance.random() < 0.4:
+        return mutate(chance, chance.choice(corpus), corpus)
+    lines = []
+    for number in range(chance.randint(1, 4)):
+        name, kind = chance.choice(list(FILES)), chance.choice(("b", "h", "i"))
+        words = [b"file", show(name), b"seq", b"%d" % (number + 1), b"type", kind.encode()]
+        for _ in range(chance.choice((0, 0, 1, 2))):
+            words[chance.randrange(len(words))] = chance.choice(PIECES)
+        if chance.random() < 0.2:
+            words += [chance.choice(PIECES) for _ in range(chance.randint(1, 3))]
+        lines.append(
+            chance.choice((b" ", b" ", b"\t", b"  ")).join(words)
+            + chance.choice((b"\n", b"\n", b"\r\n", b""))
+        )
+    return b"".join(lines)
+
+
+def show(name: str) -> bytes:
+    return f'"{name}"'.encode() if " " in name else name.encode()
+
+
+@fuzzer.seeds
+def test_a_known_manifest_is_refused_or_names_its_files(seed):
+    fuzzer.check_once(lambda data: check(data, always=True), seed)
+
+
+@fuzzer.seeds
+def test_a_manifest_cut_anywhere_is_refused_or_names_its_files(seed):
+    for at in range(len(seed)):
+        check(seed[:at])
+
+
+def test_a_mutated_manifest_is_refused_or_names_its_files():
+    fuzzer.run(check, generate)

@@ -1,0 +1,94 @@
+"""Dump files with right checksums: refused with a clear error, or loaded with values that can be used."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuzz.engine import Fuzzer, mutate
+from fuzz.starts import start
+
+from rillet.commands.digest import keyspace_digest, value_digest
+from rillet.storage.keyspace import Keyspace
+from rillet.storage.rdb import ByteSource, RdbError, dump_value, load_rdb, rdb_chunks, restore_value
+from rillet.storage.rdb.check import check_rdb
+from rillet.storage.rdb.crc64 import crc64
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from random import Random
+
+fuzzer = Fuzzer("rdb")
+
+# One input in so many is also the dump file of a real start.
+_STARTS = 150
+
+
+def signed(data: bytes) -> bytes:
+    """The same with a right checksum."""
+    return data[:-8] + crc64(data[:-8]).to_bytes(8, "little")
+
+
+def load(data: bytes) -> Keyspace:
+    keyspace = Keyspace()
+    for _ in load_rdb(ByteSource.of(data), keyspace):
+        pass
+    return keyspace
+
+
+def check(data: bytes) -> None:
+    data = signed(data)
+    with tempfile.TemporaryDirectory(prefix="rillet-rdb-") as folder:
+        path = Path(folder) / "dump.rdb"
+        path.write_bytes(data)
+        said: list[str] = []
+        sound = check_rdb(path, said.append, now=0)
+        assert said
+        try:
+            keyspace = load(data)
+        except RdbError as error:
+            assert str(error)  # noqa: PT017 - one of two good outcomes
+            keyspace = None
+        if keyspace is not None:
+            assert sound, said
+            check_values(keyspace)
+        if crc64(data) % _STARTS == 0:
+            start(Path(folder))
+
+
+def check_values(keyspace: Keyspace) -> None:
+    """What was loaded can be written and read again, value by value and as a whole."""
+    for database in keyspace.databases:
+        for name in list(database.visible_keys()):
+            fresh = Keyspace().databases[0]
+            fresh.add(name, restore_value(dump_value(database.entries[name], version=14)))
+            assert value_digest(fresh, name) == value_digest(database, name), name
+    again = load(b"".join(rdb_chunks(keyspace, version=14)))
+    assert keyspace_digest(again) == keyspace_digest(keyspace)
+
+
+def generate(chance: Random, corpus: Sequence[bytes]) -> bytes:
+    data = chance.choice(corpus)
+    # Not the magic and the version, which would hide the rest.
+    return data[:9] + mutate(chance, data[9:-8], corpus, most=6) + data[-8:]
+
+
+@fuzzer.seeds
+def test_a_known_file_is_refused_or_loaded(seed):
+    fuzzer.check_once(check, seed)
+
+
+@fuzzer.seeds
+def test_a_file_cut_anywhere_is_refused(seed):
+    for at in range(0, len(seed), 1 if len(seed) < 3000 else 7):
+        try:
+            load(seed[:at])
+        except RdbError as error:
+            assert str(error)  # noqa: PT017 - one of two good outcomes
+        else:
+            raise AssertionError(at)
+
+
+def test_a_mutated_file_is_refused_or_loaded():
+    fuzzer.run(check, generate)

@@ -1,0 +1,111 @@
+"""A server in a process of its own for inputs that may end it: watched for its life, its log and its memory."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from support.servers import ServerProcess
+from support.wire import ConnectionClosedError, Node, Wire, encode_command, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_TROUBLE = ("internal error", "traceback (most recent")
+_MOST_MEMORY = 700 << 20
+_ANSWERS_WITHIN = 60.0
+_END = b"the fuzzer's last word"
+
+
+class Victim:
+    """A Rillet for one fuzzer; it is started again where an input ended it.
+
+    Args:
+        flags: those of the server, beside what DEBUG needs.
+    """
+
+    def __init__(self, *flags: str | int) -> None:
+        self.server = ServerProcess("rillet", "--enable-debug-command", "local", *flags)
+        self._read = 0  # how much of the log was looked at
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.discard()
+
+    def wire(self, protocol: int = 2) -> Wire:
+        return Wire(self.server.port, protocol, timeout=_ANSWERS_WITHIN)
+
+    def ready(self) -> Wire:
+        """Connect to the server, which is started again if the last input ended it."""
+        try:
+            wire = self.wire()
+            wire.call("PING")
+        except (OSError, ConnectionClosedError):
+            self.server.stop()
+            for file in self.server.dir.rglob("*"):
+                if file.is_file() and file.name != "server.log":
+                    file.unlink()
+            self.server.start()
+            wire = self.wire()
+        self._look_at_log()
+        return wire
+
+    def session(self, commands: Sequence[Sequence[bytes]]) -> list[Node]:
+        """Send commands in one go on a new connection and read all that comes until the last of them is done.
+
+        A command may make the server close the connection or silence it; what came until then is the result.
+        """
+        with Wire(self.server.port, timeout=_ANSWERS_WITHIN) as wire:
+            try:
+                wire.send_raw(b"".join(encode_command(*words) for words in (*commands, (b"ECHO", _END))))
+            except ConnectionError:
+                return []
+            return read_until(wire, _END)
+
+    def assert_well(self, what: str = "") -> None:
+        """Assert that it lives and answers, that its log shows no bug, and that its memory is bounded."""
+        trouble = [line for line in self._look_at_log() if any(word in line.lower() for word in _TROUBLE)]
+        try:
+            with self.wire() as wire:
+                assert wire.call("PING").value == b"PONG", what
+        except (OSError, ConnectionClosedError) as error:
+            status = self.server._process.poll() if self.server._process else None
+            raise AssertionError(f"the server is gone (status {status}): {error} {what}") from error
+        assert not trouble, f"{trouble} in the log:\n{self.server.log[-3000:]} {what}"
+        assert self.memory() < _MOST_MEMORY, f"{self.memory()} bytes of memory {what}"
+
+    def memory(self) -> int:
+        """The resident bytes of the process; 0 where the system does not say."""
+        if sys.platform != "linux":
+            return 0
+        return int(Path(f"/proc/{self.server.pid}/statm").read_text().split()[1]) * 4096
+
+    def _look_at_log(self) -> list[str]:
+        text = self.server.log
+        news, self._read = text[self._read :], len(text)
+        return news.splitlines()
+
+
+def read_until(wire: Wire, end: bytes) -> list[Node]:
+    """Read replies until one says `end`, the connection is closed, or the server falls silent."""
+    data = b""
+    found: list[Node] = []
+    while True:
+        try:
+            wire._socket.settimeout(0.5 if found or data else 5.0)
+            more = wire._socket.recv(1 << 16)
+        except (TimeoutError, ConnectionError):
+            return found
+        if not more:
+            return found
+        data += more
+        at = 0
+        while (each := parse(data, at)) is not None:
+            found.append(each[0])
+            at = each[1]
+            if each[0].value == end and each[0].kind == "$":
+                return found
+        data = data[at:]
