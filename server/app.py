@@ -169,6 +169,7 @@ class Server:
         self.loop.set_exception_handler(self._on_bug)
         if not await self.startup():
             self.exit_status = 1
+            self.replication.stop()  # an append-only file may hold REPLICAOF
             await self._leave()
             return
         if on_ready is not None and not self.stopping:
