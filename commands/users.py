@@ -125,6 +125,8 @@ class Selector:
         self.rules = [b"+@all" if allowed else b"-@all"]
 
     def _key_pattern(self, rule: bytes) -> None:
+        if self.all_keys:
+            raise RuleError(_BEHIND_ALL_KEYS)
         readable = writable = True
         letters, _, pattern = rule.partition(b"~")
         if letters:
@@ -132,8 +134,6 @@ class Selector:
             if not letters or letters.strip(b"RW"):
                 raise RuleError(SYNTAX)
             readable, writable = b"R" in letters, b"W" in letters
-        if self.all_keys:
-            raise RuleError(_BEHIND_ALL_KEYS)
         if _SPACE.search(pattern):
             raise RuleError(SYNTAX)
         before = self.patterns.get(pattern, (False, False))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -42,8 +44,8 @@ class Victim:
         """Connect to the server, which is started again if the last input ended it."""
         try:
             wire = self.wire()
-            wire.call("PING")
-        except (OSError, ConnectionClosedError):
+            assert wire.call("PING").value == b"PONG"
+        except (OSError, ConnectionClosedError, AssertionError):  # gone, or busy with a script
             self.server.stop()
             for file in self.server.dir.rglob("*"):
                 if file.is_file() and file.name != "server.log":
@@ -72,10 +74,16 @@ class Victim:
             with self.wire() as wire:
                 assert wire.call("PING").value == b"PONG", what
         except (OSError, ConnectionClosedError) as error:
-            status = self.server._process.poll() if self.server._process else None
-            raise AssertionError(f"the server is gone (status {status}): {error} {what}") from error
+            raise AssertionError(f"the server is gone (status {self._status()}): {error} {what}") from error
         assert not trouble, f"{trouble} in the log:\n{self.server.log[-3000:]} {what}"
         assert self.memory() < _MOST_MEMORY, f"{self.memory()} bytes of memory {what}"
+
+    def _status(self) -> int | None:
+        """The exit status, for which a process that crashes needs a moment; None while it lives."""
+        assert self.server._process is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.server._process.wait(5)
+        return self.server._process.returncode
 
     def memory(self) -> int:
         """The resident bytes of the process; 0 where the system does not say."""
