@@ -9,7 +9,7 @@ BIN    := $(VENV)/bin
 # Modules are compiled once, not at each of the hundreds of starts: a machine may have that switched off for all.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install run test test-frameworks test-spark coverage crash lint format bench bench-scaling bench-latency bench-fair bench-aof bench-spark clean
+.PHONY: help install run test test-frameworks test-spark coverage crash lint format bench bench-scaling bench-latency bench-fair bench-aof bench-spark fuzz clean
 
 help:
 	@echo "make run [PORT=6379] [ARGS='--appendonly yes']   start the server"
@@ -17,6 +17,7 @@ help:
 	@echo "make test-frameworks                             all frameworks, heavy ones too, installed into .frameworks"
 	@echo "make test-spark                                  a cluster, Connect, Declarative Pipelines (installs pandas, gRPC)"
 	@echo "make crash [KILLS=1000] [SPARK_KILLS=100]        kill -9 under load, again and again"
+	@echo "make fuzz [MINUTES=60] [SEED=7] [ARGS='-k acl']    every fuzzer of tests/fuzz for long; make test runs 20 s"
 	@echo "make bench [QUICK=1] [ARGS='xadd xclaim']        beside redis-server and valkey-server"
 	@echo "make bench-scaling | bench-latency [QUICK=1]     what grows with the data; what holds clients up"
 	@echo "make bench-fair [QUICK=1] [ARGS='xadd']          what one client waits while another sends without pause"
@@ -63,6 +64,14 @@ SPARK_KILLS ?= 100
 
 crash: $(VENV)/.installed-dev
 	RILLET_KILLS=$(KILLS) RILLET_SPARK_KILLS=$(SPARK_KILLS) $(BIN)/python -m pytest -n 2 --dist loadgroup tests/crash $(ARGS)
+
+MINUTES ?= 60
+SEED ?= $(shell date +%s)
+
+# Two workers share the fuzzers, so all together get twice the minutes.
+fuzz: $(VENV)/.installed-dev
+	RILLET_FUZZ_SECONDS=$$(($(MINUTES) * 120)) RILLET_FUZZ_SEED=$(SEED) \
+		$(BIN)/python -m pytest -n 2 -rP tests/fuzz $(ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
