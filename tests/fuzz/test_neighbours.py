@@ -7,10 +7,9 @@ counts how many commands of the flood ran in that turn: as long as a turn takes,
 from __future__ import annotations
 
 import itertools
-import ssl
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import pytest
 from support.live import LiveServer, eventually
@@ -19,6 +18,7 @@ from support.wire import Wire, encode_command
 
 if TYPE_CHECKING:
     import socket
+    import ssl
     from collections.abc import Iterator
     from pathlib import Path
 
@@ -90,7 +90,7 @@ class Turns:
         self._before = 0
         self._stopped = False
 
-    def __enter__(self) -> Turns:
+    def __enter__(self) -> Self:
         self._before = self.server.inside.stats.commands_processed
         self.server.inside.loop.call_soon_threadsafe(self._turn)
         return self
