@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 HIDDEN: Final = b"(redacted)"
-_SECRETS: Final = frozenset((b"requirepass", b"masterauth", b"masteruser", b"tls-key-file-pass"))
+_SECRETS: Final = frozenset(
+    (b"requirepass", b"masterauth", b"masteruser", b"tls-key-file-pass", b"tls-client-key-file-pass")
+)
 
 
 def redacted(argv: list[bytes]) -> list[bytes]:

@@ -97,3 +97,12 @@ def test_exec_is_not_remembered_but_what_it_runs_is(servers):
     ours, theirs = (remembered(server, ("MULTI",), ("SET", "k", "v"), ("EXEC",)) for server in servers)
     assert [b"SET", b"k", b"v"] in ours
     assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    "directive",
+    ["requirepass", "masterauth", "masteruser", "tls-key-file-pass", "TLS-client-key-file-pass"],
+)
+def test_every_secret_directive_is_hidden(directive):
+    words = [b"config", b"SET", b"maxmemory", b"0", directive.encode(), b"secret"]
+    assert redacted(words) == [*words[:-1], b"(redacted)"]
