@@ -63,7 +63,9 @@ _DATA = [
 
 @pytest.fixture(scope="module")
 def victim() -> Iterator[Victim]:
-    with Victim("--appendonly", "yes", "--appendfsync", "no", "--rdb-version", 14) as victim:
+    # The limit keeps a SETBIT at the last bit of 512 MB from filling all the time.
+    flags = ("--appendonly", "yes", "--appendfsync", "no", "--rdb-version", 14, "--proto-max-bulk-len", "1mb")
+    with Victim(*flags) as victim:
         yield victim
 
 
