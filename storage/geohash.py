@@ -8,7 +8,7 @@ its last digits show.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import asin, cos, pi, sin, sqrt
+from math import asin, cos, isfinite, nan, pi, sin, sqrt
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
@@ -172,8 +172,11 @@ class Area:
         longitude, latitude = self.center
         width, height = (self.width, self.width) if self.height is None else (self.width / 2, self.height / 2)
         across = height / _EARTH_RADIUS / _DEGREE
-        top = width / _EARTH_RADIUS / cos((latitude + across) * _DEGREE) / _DEGREE
-        bottom = width / _EARTH_RADIUS / cos((latitude - across) * _DEGREE) / _DEGREE
+        if isfinite(across):
+            top = width / _EARTH_RADIUS / cos((latitude + across) * _DEGREE) / _DEGREE
+            bottom = width / _EARTH_RADIUS / cos((latitude - across) * _DEGREE) / _DEGREE
+        else:
+            top = bottom = nan  # as C's cosine of infinity
         along = bottom if latitude < 0 else top
         return longitude - along, latitude - across, longitude + along, latitude + across
 
