@@ -65,6 +65,7 @@ def bgsave(client: Client, args: list[bytes]) -> bytes:
             )
         snapshots.scheduled = True
         return replies.simple(b"Background saving scheduled")
+    snapshots.check_folder()
     if not snapshots.start():
         raise ReplyError(b"ERR")
     return replies.simple(b"Background saving started")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..storage.aof import TEMPORARY_BASE, AppendOnlyFile, install_base_alone
 from ..storage.aof_rewrite import rewrite_commands
+from ..storage.folder_lock import FolderInUseError
 from ..storage.manifest import AofError, make_folder
 from ..storage.rdb import rdb_chunks
 from .background_writer import BackgroundWriter, ForkedWriter, ThreadedWriter
@@ -125,13 +126,14 @@ class AofRewrite:
         config, log = self.server.config, self.server.log
         self._rdb = config.aof_use_rdb_preamble
         try:
+            self.server.folder.take()
             path = self._temporary()
             if self._aof is not None:
                 self._aof.start_new_incr()
                 self.persistence.select_again()
             writer = self._new_writer(path)
             writer.start(self.server.loop, self.server.keyspace, self._pieces, self._written)
-        except (OSError, AofError) as error:
+        except (OSError, AofError, FolderInUseError) as error:
             log.warning(f"Can't rewrite append only file in background: {error}")
             self._failed()
             return False

@@ -25,6 +25,7 @@ from ..commands.pubsub import PubSub
 from ..commands.slowlog import Slowlog
 from ..commands.tracking import TrackingTable
 from ..commands.users import Users
+from ..storage.folder_lock import FolderInUseError
 from ..storage.keyspace import Keyspace
 from ..storage.manifest import AofError
 from ..storage.rdb import RdbError
@@ -36,6 +37,7 @@ from .clock import Clock
 from .config_bindings import bind
 from .dispatcher import Dispatcher
 from .eviction import Eviction
+from .folder import Folder
 from .listening import Listeners
 from .log import Log
 from .pause import Pause
@@ -136,6 +138,7 @@ class Server:
         self.latency = Latency(self)
         self.scripting = Scripting(self)
         self.scripting.on_slow = Busy(self).serve
+        self.folder = Folder(self)
         self.persistence = Persistence(self)
         self.snapshots = Snapshots(self)
         self.replication = Replication(self)
@@ -197,7 +200,7 @@ class Server:
         self.log.warning("Server initialized")
         try:
             await self.persistence.start()
-        except AofError as error:
+        except (AofError, FolderInUseError) as error:
             self.log.warning(str(error))
             return False
         except RdbError as error:
@@ -269,6 +272,7 @@ class Server:
             client.close(after_reply=False)
         await asyncio.sleep(0)
         self.listeners.remove_files()
+        self.folder.release()
 
     def die(self) -> None:
         """End at once, without the replies that wait: what they would confirm is not on the disk."""

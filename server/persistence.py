@@ -74,6 +74,7 @@ class Persistence:
 
     async def start(self) -> None:
         """Load what is there: the AOF if appendonly is on, which is opened then, else the dump file."""
+        self.server.folder.take_if_kept()
         self.server.snapshots.remove_orphans()
         if not self.server.config.appendonly:
             await self.server.snapshots.load()

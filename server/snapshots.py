@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..protocol.errors import ReplyError
+from ..storage.folder_lock import FolderInUseError
 from ..storage.rdb import ByteSource, RdbError, RdbInfo, is_rdb, load_rdb, rdb_chunks
 from .background_writer import BackgroundWriter, ForkedWriter, ThreadedWriter
 from .orphans import remove_orphans
@@ -191,6 +192,7 @@ class Snapshots:
             ReplyError: it could not be written; the log says why.
         """
         server = self.server
+        self.check_folder()
         writer = ForegroundWriter(
             self._temporary,
             server.persistence.files,
@@ -209,6 +211,12 @@ class Snapshots:
     def start(self) -> bool:
         """BGSAVE: begin to write the file; False where that is impossible (the log says why)."""
         server = self.server
+        try:
+            self.check_folder()
+        except ReplyError:
+            self._last_try = server.clock.tick()
+            self._note_end(ok=False)
+            return False
         may_fork = server.handles_signals and sys.platform != "win32"
         kind = ForkedWriter if may_fork else ThreadedWriter
         self._last_try = self._started = server.clock.tick()
@@ -231,6 +239,18 @@ class Snapshots:
         self.fork_microseconds = writer.fork_microseconds
         server.log.notice(f"Background saving started by pid {writer.pid}")
         return True
+
+    def check_folder(self) -> None:
+        """Make sure that the dump file is this server's to write.
+
+        Raises:
+            ReplyError: another server has the folder; the log says so, too.
+        """
+        try:
+            self.server.folder.take()
+        except FolderInUseError as error:
+            self.server.log.warning(f"Error saving DB on disk: {error}")
+            raise ReplyError(b"ERR " + os.fsencode(str(error))) from None
 
     def cancel(self) -> None:
         """Give the background save under way up."""
