@@ -16,6 +16,12 @@ _NOT_ZERO: Final = re.compile(rb"[^eE]*[1-9]")
 _SMALL: Final = {b"%d" % n: n for n in range(1025)}
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
+_NOT_IN_HOSTS: Final = re.compile(rb"[\0-\x20\x7f]")
+
+
+def is_host(word: bytes) -> bool:
+    """Whether a word can name a host in a line of the configuration and of the log: it has no spaces or controls."""
+    return _NOT_IN_HOSTS.search(word) is None
 
 
 def parse_integer(word: bytes, error: bytes = NOT_AN_INTEGER) -> int:

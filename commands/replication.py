@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError
-from .arguments import INT64_MAX, Arguments, parse_integer
+from .arguments import INT64_MAX, Arguments, is_host, parse_integer
 from .syntax import keys as keys_syntax
 from .syntax import server as syntax
 from .table import command
@@ -140,6 +140,8 @@ def replicaof(client: Client, args: list[bytes]) -> bytes:
     port = parse_integer(args[2], b"ERR Invalid master port")
     if not 0 <= port <= 65535:
         raise ReplyError(b"ERR Invalid master port")
+    if not is_host(args[1]):
+        raise ReplyError(b"ERR Invalid master host")
     host = args[1].decode("utf-8", "surrogateescape")
     link = replication.link
     if link is not None and link.host.lower() == host.lower() and link.port == port:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -42,7 +43,7 @@ class RuleError(Exception):
     """A rule can not be applied; ``text`` is what Redis says of it."""
 
     def __init__(self, text: bytes) -> None:
-        super().__init__(text.decode())
+        super().__init__(os.fsdecode(text))
         self.text = text
 
 
@@ -150,6 +151,8 @@ class Selector:
 
     def _command(self, word: bytes) -> None:
         allowed = word[:1] == b"+"
+        if _SPACE.search(word):
+            raise RuleError(SYNTAX)  # as text it would be several words, or a line of its own
         name = word[1:].decode("latin-1")
         if name in REGISTRY:
             self._set(name, allowed=allowed)

@@ -226,7 +226,7 @@ class Server:
             try:
                 self._cron()
             except Exception:  # noqa: BLE001 - a bug of ours must not end the service
-                self.log.warning(f"Internal error in the cron:\n{traceback.format_exc()}")
+                self.log.warning("Internal error in the cron:", details=traceback.format_exc())
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), _CRON_SECONDS)
 
@@ -238,7 +238,7 @@ class Server:
             self.log.verbose(f"Error accepting a client connection: {error}")
             return
         trace = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else ""
-        self.log.warning(f"Internal error: {context.get('message')}\n{trace}")
+        self.log.warning(f"Internal error: {context.get('message')}", details=trace)
 
     async def shutdown(self) -> None:
         """Stop accepting, release blocked clients, flush and fsync the AOF, close every connection."""

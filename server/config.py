@@ -364,8 +364,6 @@ class Config:
     def set(self, pairs: Sequence[tuple[bytes, bytes]], *, local: bool = True) -> None:
         """CONFIG SET: all the pairs or none, then the listeners of what changed.
 
-        A directive can always be set to its present value, even one that cannot be changed.
-
         Args:
             pairs: names and values as the client sent them.
             local: whether the client is on this machine (for ``enable-protected-configs local``).
@@ -380,11 +378,10 @@ class Config:
                 raise ReplyError(
                     b"ERR Unknown option or number of arguments for CONFIG SET - '%b'" % shown(name)
                 )
-            if not self._is_present(directive, value):
-                if not directive.mutable:
-                    raise _failed(name, "can't set immutable config")
-                if directive.protected and not self.allows(self.enable_protected_configs, local=local):
-                    raise _failed(name, "can't set protected config")
+            if not directive.mutable:
+                raise _failed(name, "can't set immutable config")
+            if directive.protected and not self.allows(self.enable_protected_configs, local=local):
+                raise _failed(name, "can't set protected config")
             if directive.name in chosen:
                 raise _failed(name, "duplicate parameter")
             chosen[directive.name] = (directive, value)
@@ -462,14 +459,6 @@ class Config:
             return entry.default
         assert entry.default_factory is not MISSING
         return entry.default_factory()
-
-    def _is_present(self, directive: Directive, value: bytes) -> bool:
-        present = getattr(self, directive.attribute)
-        if value == directive.kind.format(present):
-            return True
-        with contextlib.suppress(ValueError):
-            return bool(directive.kind.parse(directive.words(value), present) == present)
-        return False
 
     def _apply(self, after: dict[str, Any], changed_by: dict[str, Directive]) -> None:
         before = {attribute: getattr(self, attribute) for attribute in after}

@@ -12,7 +12,7 @@ from .. import __version__
 from ..protocol.inline import split_inline
 from ..storage.files import replace_file
 from .config import DIRECTIVES, Config
-from .quoting import quote
+from .quoting import quote, word_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -223,7 +223,7 @@ def _rewritten(config: Config, old: bytes) -> bytes:
         for index in free:
             lines[index] = None
 
-    declared = [b" ".join([b"user", *words]) for words in config.users]
+    declared = [b" ".join([b"user", *map(word_of, words)]) for words in config.users]
     for index in [number for number, line in enumerate(lines) if line is not None and _is_user(line)]:
         lines[index] = declared.pop(0) if declared else None
     added.extend(declared)

@@ -12,7 +12,8 @@ import stat
 from abc import ABC, abstractmethod
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from .quoting import quote
+from ..commands.arguments import is_host
+from .quoting import quote, word_of
 
 Value = TypeVar("Value")
 
@@ -249,6 +250,8 @@ class Text(Kind[str]):
     """A text or path; undecodable bytes are kept (surrogateescape). Empty stands for none."""
 
     def parse(self, words: list[bytes], present: str) -> str:
+        if b"\0" in words[0]:
+            raise ValueError("can't contain null characters")
         return os.fsdecode(words[0])
 
     def format(self, value: str) -> bytes:
@@ -350,7 +353,7 @@ class Bind(Kind[tuple[str, ...]]):
         return os.fsencode(" ".join(value))
 
     def file_text(self, value: tuple[str, ...]) -> bytes:
-        return self.format(value) or b'""'
+        return b" ".join(word_of(os.fsencode(address)) for address in value) or b'""'
 
 
 class Save(Kind[tuple[tuple[int, int], ...]]):
@@ -527,13 +530,17 @@ class Master(Kind[tuple[str, int] | None]):
         port = _integer(words[1])
         if port is None or not 0 <= port <= 65535:
             raise ValueError("Invalid master port")
+        if not is_host(words[0]):
+            raise ValueError("Invalid master host")
         return os.fsdecode(words[0]), port
 
     def format(self, value: tuple[str, int] | None) -> bytes:
         return b"" if value is None else b"%b %d" % (os.fsencode(value[0]), value[1])
 
     def lines(self, name: bytes, value: Any, default: Any) -> list[tuple[bytes, bool]]:
-        return [] if value is None else super().lines(name, value, default)
+        return (
+            [] if value is None else [(b"%b %b %d" % (name, word_of(os.fsencode(value[0])), value[1]), True)]
+        )
 
 
 def _integer(word: bytes) -> int | None:

@@ -459,7 +459,7 @@ class Dispatcher:
         server.stats.count_error(b"ERR")
         server.stats.unexpected_errors += 1
         trace = "".join(traceback.format_exception(error))
-        server.log.warning(f"Internal error in '{entry.name}':\n{trace}")
+        server.log.warning(f"Internal error in '{entry.name}':", details=trace)
         return INTERNAL_ERROR
 
     def _finish(

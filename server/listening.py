@@ -55,7 +55,8 @@ class Listeners:
             try:
                 self._tls = server_context(config)
             except TlsError as error:
-                self._server.log.warning(f"{error}\nFailed to configure TLS. Check logs for more info.")
+                self._server.log.warning(str(error))
+                self._server.log.warning("Failed to configure TLS. Check logs for more info.")
                 return False
             if not await self._open_tcp(config.tls_port, self._tls):
                 return False

@@ -16,12 +16,16 @@ if TYPE_CHECKING:
 
 _LEVELS: Final = {"debug": 0, "verbose": 1, "notice": 2, "warning": 3, "nothing": 4}
 _MARKS: Final = ".-*#"
+_CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+_CONTROL.update({9: "\\t", 10: "\\n", 13: "\\r", 0x2028: "\\u2028", 0x2029: "\\u2029"})
+_DETAILS: Final = {code: text for code, text in _CONTROL.items() if code != 10}
 
 
 class Log:
     """Writes lines unbuffered to standard output, or to a file.
 
-    The file is opened for each line, as Redis does, so that it can be rotated.
+    The file is opened for each line, as Redis does, so that it can be rotated. Control characters are escaped: names
+    and errors that others send can neither begin a line of their own nor steer a terminal.
 
     Args:
         clock: where the time of a line comes from.
@@ -50,16 +54,18 @@ class Log:
         """What an operator wants to see."""
         self._write(2, text)
 
-    def warning(self, text: str) -> None:
-        """What an operator must see."""
-        self._write(3, text)
+    def warning(self, text: str, details: str = "") -> None:
+        """Write what an operator must see; ``details`` (a traceback) may have several lines, which follow it."""
+        self._write(3, text, details)
 
-    def _write(self, level: int, text: str) -> None:
+    def _write(self, level: int, text: str, details: str = "") -> None:
         if level < _LEVELS[self.level] or (self.quiet and self.listener is None):
             return
         when = datetime.fromtimestamp(self._clock.unix_seconds()).astimezone()
         stamp = f"{when:%d %b %Y %H:%M:%S}.{when.microsecond // 1000:03d}"
-        line = f"{os.getpid()}:{self.role} {stamp} {_MARKS[level]} {text}\n"
+        line = f"{os.getpid()}:{self.role} {stamp} {_MARKS[level]} {text.translate(_CONTROL)}\n"
+        if details:
+            line += details.rstrip("\n").translate(_DETAILS) + "\n"
         if self.listener is not None:
             self.listener(line)
         if self.quiet:

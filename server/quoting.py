@@ -17,6 +17,14 @@ _SHORT: Final = {
 }
 
 
+_PLAIN: Final = re.compile(rb"[!#-&(-\[\]-~]+")
+
+
+def word_of(word: bytes) -> bytes:
+    """Write a word of a configuration line: as it is where that is read back unchanged, else in quotes."""
+    return word if _PLAIN.fullmatch(word) else quote(word)
+
+
 def quote(word: bytes) -> bytes:
     r"""``word`` in double quotes, in ASCII: what has no short escape becomes ``\xHH``."""
     return b'"%b"' % _TO_ESCAPE.sub(lambda found: _SHORT.get(found[0]) or b"\\x%02x" % ord(found[0]), word)

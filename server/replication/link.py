@@ -140,7 +140,7 @@ class MasterLink:
                 else:
                     log.warning(f"MASTER <-> REPLICA sync: {error or type(error).__name__}")
             except Exception:  # noqa: BLE001 - a bug of ours must not end the link for good
-                log.warning(f"Internal error in the link to the master:\n{traceback.format_exc()}")
+                log.warning("Internal error in the link to the master:", details=traceback.format_exc())
                 self._can_continue = False
             finally:
                 self._end_session()

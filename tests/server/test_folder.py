@@ -56,9 +56,9 @@ def test_servers_on_folders_of_their_own_and_servers_that_keep_nothing_live_toge
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     kept = server(tmp_path / "a", **KEPT), server(tmp_path / "b", **KEPT)
-    with kept[0], kept[1]:
-        with server(tmp_path / "a", **FLEETING) as third, server(tmp_path / "a", **FLEETING):
-            assert third.client().ping()
+    fleeting = server(tmp_path / "a", **FLEETING), server(tmp_path / "a", **FLEETING)
+    with kept[0], kept[1], fleeting[0], fleeting[1]:
+        assert all(each.client().ping() for each in (*kept, *fleeting))
 
 
 def test_a_server_that_keeps_nothing_writes_no_file_in_the_folder_of_another(tmp_path):
