@@ -104,6 +104,8 @@ def role(client: Client, args: list[bytes]) -> bytes:
 )
 def shutdown(client: Client, args: list[bytes]) -> bytes | None:
     """No reply: the connection closes, after a last snapshot if SAVE or the save points want one."""
+    if client.trusted:  # a file that is loaded, or the master of a replica
+        raise ReplyError(b"ERR SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client")
     options = [word.upper() for word in args[1:]]
     if not {b"NOSAVE", b"SAVE", b"NOW", b"FORCE", b"ABORT"}.issuperset(options):
         raise ReplyError(SYNTAX)

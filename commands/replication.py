@@ -187,6 +187,7 @@ def slaveof(client: Client, args: list[bytes]) -> bytes | None:
 )
 def replconf(client: Client, args: list[bytes]) -> bytes | None:
     """OK for what a replica tells of itself; nothing for ACK and GETACK."""
+    _check_connection(client, args)
     if len(args) % 2 == 0:
         raise ReplyError(SYNTAX)
     replication = client.server.replication
@@ -254,6 +255,7 @@ def _newest_rdb(version: bytes) -> int:
 )
 def psync(client: Client, args: list[bytes]) -> bytes | None:
     """CONTINUE and what is missing, or nothing until a snapshot is taken: then FULLRESYNC and the snapshot."""
+    _check_connection(client, args)
     if len(args) > 3:
         raise ReplyError(b"ERR FAILOVER is not supported by this version of Rillet")
     offset = parse_integer(args[2])
@@ -261,6 +263,12 @@ def psync(client: Client, args: list[bytes]) -> bytes | None:
     if client.is_replica:
         return None
     return client.server.replication.master.synchronize(client, args[1], offset) or None
+
+
+def _check_connection(client: Client, args: list[bytes]) -> None:
+    """A file that is loaded has no connection, and the master of a replica can not be its replica."""
+    if client.trusted:
+        raise ReplyError(b"ERR %b isn't allowed for DENY BLOCKING client" % args[0].upper())
 
 
 def _check_link(client: Client) -> None:
@@ -282,7 +290,7 @@ def _check_link(client: Client) -> None:
 )
 def sync(client: Client, args: list[bytes]) -> bytes | None:
     """Nothing until the snapshot comes."""
-    del args
+    _check_connection(client, args)
     _check_link(client)
     if client.is_replica:
         return None

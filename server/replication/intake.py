@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
 
 _CHUNK: Final = 1 << 18
 _MARK: Final = 40
+_LENGTH: Final = re.compile(rb"\$[0-9]{1,18}")
 
 
 class Intake:
@@ -36,7 +38,7 @@ class Intake:
             self.total = -1
             if len(self._mark) != _MARK:
                 raise EOFError(f"Bad protocol from MASTER: a mark of {len(self._mark)} bytes")
-        elif header.startswith(b"$") and header[1:].isdigit():
+        elif _LENGTH.fullmatch(header):
             self.total = int(header[1:])
         else:
             raise EOFError(f"Bad protocol from MASTER, the first byte is not '$': {header[:80]!r}")

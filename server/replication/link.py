@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import socket
 import tempfile
 import traceback
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from ...commands.client import Client
 from ...protocol import replies
-from ...protocol.errors import ReplyError
+from ...protocol.errors import ReplyError, wrong_arity
 from ..tls import TlsError, client_context
 from .intake import Intake
 from .loading import load_snapshot
@@ -39,6 +40,9 @@ CONNECTED: Final = "connected"
 _READ: Final = 1 << 18
 _LONGEST_PAUSE: Final = 1.0  # seconds between two attempts
 _FIRST_PAUSE: Final = 0.05
+_ID: Final = 40  # characters of a replication ID
+_OFFSET: Final = re.compile(rb"0|[1-9][0-9]{0,17}")
+_SHOWN: Final = 80  # bytes of an answer that the log shows
 
 
 class LinkError(Exception):
@@ -192,7 +196,7 @@ class MasterLink:
         config = self.server.config
         answer = await self._ask(reader, b"PING")
         if not answer.startswith((b"+", b"-NOAUTH", b"-NOPERM", b"-ERR operation not permitted")):
-            raise LinkError(f"Error reply to PING from master: {_text(answer)}")
+            raise LinkError(f"Error reply to PING from master: {_text(answer[:_SHOWN])}")
         if config.masterauth:
             user = [config.masteruser] if config.masteruser else []
             answer = await self._ask(reader, b"AUTH", *user, config.masterauth)
@@ -221,7 +225,10 @@ class MasterLink:
     async def _line(self, reader: asyncio.StreamReader) -> bytes:
         """The next line that is not empty: while it prepares a snapshot a master sends empty ones."""
         while True:
-            line = await reader.readline()
+            try:
+                line = await reader.readline()
+            except ValueError:  # the reader keeps no more than _READ bytes
+                raise LinkError("Bad protocol from MASTER: a line without an end") from None
             if not line.endswith(b"\n"):
                 raise LinkError("the master closed the connection")
             self.last_io = self.server.loop.time()
@@ -252,13 +259,18 @@ class MasterLink:
         answer = await self._ask(reader, b"PSYNC", known, b"%d" % offset)
         words = answer.split()
         if words[0] == b"+CONTINUE":
-            self._continue(words[1].decode("latin-1") if len(words) > 1 else replication.id)
-        elif words[0] == b"+FULLRESYNC" and len(words) == 3:
+            if not self._can_continue:
+                raise LinkError("Bad protocol from MASTER: it continues a stream that was not asked for")
+            told = len(words) > 1 and len(words[1]) == _ID
+            self._continue(words[1].decode("latin-1") if told else replication.id)
+        elif words[0] == b"+FULLRESYNC":
+            if len(words) != 3 or len(words[1]) != _ID or not _OFFSET.fullmatch(words[2]):
+                raise LinkError(f"Master replied with wrong +FULLRESYNC syntax: {_text(answer[:_SHOWN])}")
             self.state = SYNC
             log.notice(f"Full resync from master: {_text(words[1])}:{_text(words[2])}")
             await self._take_snapshot(reader, words[1].decode("latin-1"), int(words[2]))
         else:
-            raise LinkError(f"Master replied to PSYNC: {_text(answer)}")
+            raise LinkError(f"Master replied to PSYNC: {_text(answer[:_SHOWN])}")
 
     def _continue(self, history: str) -> None:
         replication = self.replication
@@ -359,6 +371,8 @@ class MasterLink:
             client.total_commands += 1
             try:
                 entry = dispatcher.table.get(argv[0]) or dispatcher.find(argv)
+                if not entry.minimum <= len(argv) <= entry.maximum:
+                    raise wrong_arity(entry.name)
             except ReplyError as error:
                 self._complain(argv, error.encoded)
                 continue

@@ -48,12 +48,12 @@ class Units:
         while True:
             try:
                 argv: Any = self._reader.gets()
-            except HiredisError as error:
+            except (HiredisError, MemoryError) as error:  # a length that no memory has
                 raise StreamError(f"protocol error in the master's stream: {error}") from None
             if argv is _MORE:
                 return
             if not isinstance(argv, list) or not argv or not all(type(word) is bytes for word in argv):
-                raise StreamError(f"the master's stream holds {argv!r}, which is no command")
+                raise StreamError(f"the master's stream holds {repr(argv)[:80]}, which is no command")
             encoded: bytes = pack_command(tuple(argv))
             self._encoded.append(encoded)
             self._size += len(encoded)

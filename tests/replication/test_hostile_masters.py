@@ -1,0 +1,137 @@
+"""Masters that send nonsense: a clear line in the log, no traceback, bounded memory, and the link tries again."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from support.replication import FakeMaster, call
+from support.until import until
+from support.wire import encode_command
+
+HISTORY = "a" * 40
+FULL = f"+FULLRESYNC {HISTORY} 100\r\n".encode()
+EMPTY = bytes.fromhex("524544495330303131ff") + bytes(8)  # REDIS0011, no checksum
+IN_SYNC = FULL + b"$%d\r\n%b" % (len(EMPTY), EMPTY)
+MEGABYTES = 64
+
+
+@pytest.fixture
+def master():
+    with FakeMaster() as master:
+        yield master
+
+
+def memory(server) -> int:
+    with Path(f"/proc/{server.pid}/status").open() as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmRSS")) >> 10
+
+
+ANSWERS_TO_PSYNC = {
+    "an offset that is no number": (f"+FULLRESYNC {HISTORY} x\r\n", "wrong +FULLRESYNC syntax"),
+    "a negative offset": (f"+FULLRESYNC {HISTORY} -5\r\n", "wrong +FULLRESYNC syntax"),
+    "an offset beyond 64 bits": (f"+FULLRESYNC {HISTORY} {'9' * 30}\r\n", "wrong +FULLRESYNC syntax"),
+    "an offset of 5000 digits": (f"+FULLRESYNC {HISTORY} {'9' * 5000}\r\n", "wrong +FULLRESYNC syntax"),
+    "no offset": (f"+FULLRESYNC {HISTORY}\r\n", "wrong +FULLRESYNC syntax"),
+    "a short id": ("+FULLRESYNC abc 1\r\n", "wrong +FULLRESYNC syntax"),
+    "too many words": (f"+FULLRESYNC {HISTORY} 1 2\r\n", "wrong +FULLRESYNC syntax"),
+    "a stream that was not asked for": (f"+CONTINUE {HISTORY}\r\n", "not asked for"),
+    "an error": ("-ERR no\x1b[31m\r\n", "Master replied to PSYNC: -ERR no\\x1b[31m"),
+    "control characters": ("+\x00\x01\x02 y\r\n", "Master replied to PSYNC: +\\x00\\x01\\x02 y"),
+    "another protocol": ("HTTP/1.1 400 Bad Request\r\n\r\n", "Master replied to PSYNC: HTTP/1.1"),
+    "a line without an end": ("+" + "x" * (3 << 20), "a line without an end"),
+    "a snapshot of no length": (FULL.decode() + "$\r\n", "Bad protocol from MASTER"),
+    "a snapshot of 5000 digits": (FULL.decode() + f"${'9' * 5000}\r\n", "Bad protocol from MASTER"),
+    "a snapshot of negative length": (FULL.decode() + "$-5\r\n", "Bad protocol from MASTER"),
+    "a short mark": (FULL.decode() + "$EOF:abc\r\n", "Bad protocol from MASTER"),
+    "no snapshot": (FULL.decode() + "$0\r\n", "Failed trying to load the MASTER synchronization DB"),
+    "a snapshot of something else": (FULL.decode() + "$9\r\nREDISXXXX", "Failed trying to load the MASTER"),
+    "a broken snapshot": (FULL.decode() + "$12\r\nREDIS0011\x00\x05a", "Failed trying to load the MASTER"),
+}
+
+
+def hostile(started, master, answer: bytes, words: str, *, keep_open: bool = False) -> None:
+    replica = started("rillet")
+    call(replica, "SET", "mine", "1")
+    before = memory(replica)
+    assert call(replica, "REPLICAOF", "127.0.0.1", master.port) == b"OK"
+    peer, _ = master.accept()
+    with contextlib.suppress(OSError):  # it need not take all of it
+        peer.send_raw(answer)
+    until(lambda: words in replica.log)
+    again, _ = master.accept()  # the link is made again
+    log = replica.log
+    assert "Traceback" not in log, log
+    assert "Internal error" not in log, log
+    assert memory(replica) - before < MEGABYTES
+    assert call(replica, "PING") == b"PONG"
+    again.close()
+    peer.close()
+
+
+@pytest.mark.parametrize("case", ANSWERS_TO_PSYNC)
+def test_a_wrong_answer_to_psync_ends_the_attempt(started, master, case):
+    answer, words = ANSWERS_TO_PSYNC[case]
+    hostile(started, master, answer.encode("latin-1"), words)
+
+
+STREAMS = {
+    "an array of 2^63 - 1 words": (b"*9223372036854775807\r\n", "protocol error in the master's stream"),
+    "a length that is no number": (b"*x\r\n", "protocol error in the master's stream"),
+    "an empty array": (b"*0\r\n", "which is no command"),
+    "a null": (b"*-1\r\n", "which is no command"),
+    "a string": (b"+OK\r\n", "which is no command"),
+    "integers": (b"*1\r\n:1\r\n", "which is no command"),
+    "bytes of chance": (bytes(range(1, 256)), "protocol error in the master's stream"),
+    "a long word": (b"+" + b"x" * (1 << 20) + b"\r\n", "which is no command"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", STREAMS)
+def test_a_stream_of_something_else_ends_the_link(started, master, case):
+    stream, words = STREAMS[case]
+    hostile(started, master, IN_SYNC + stream, words)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "SHUTDOWN", "SHUTDOWN NOSAVE", "SHUTDOWN NOW", "PSYNC ? -1", "SYNC", "REPLCONF listening-port 1",
+        "REPLCONF ACK 1", "MONITOR", "SUBSCRIBE a", "PSUBSCRIBE a", "SSUBSCRIBE a", "QUIT", "RESET", "HELLO 3", "AUTH x",
+        "BLPOP nothing 0", "XREAD BLOCK 0 STREAMS s $", "WAIT 1 0", "WAITAOF 0 1 0", "CLIENT REPLY OFF",
+        "CLIENT TRACKING ON", "CLIENT NO-TOUCH ON", "CLIENT INFO", "CLIENT LIST", "CLIENT SETNAME a", "WATCH a", "DISCARD",
+        "UNWATCH", "NOSUCH", "SET", "SELECT 99", "SELECT x", "EVAL x 0", "FCALL f 0", "DEBUG JMAP", "CLIENT PAUSE 1",
+        "CLIENT UNPAUSE", "SCRIPT KILL", "FAILOVER", "CLUSTER RESET",
+    ],
+)  # fmt: skip
+def test_a_command_that_no_master_sends_harms_nothing(started, master, command):
+    replica = started("rillet")
+    assert call(replica, "REPLICAOF", "127.0.0.1", master.port) == b"OK"
+    peer, _ = master.accept()
+    peer.send_raw(IN_SYNC)
+    peer.send_raw(
+        encode_command(*command.split()) + encode_command("SELECT", "0") + encode_command("SET", "k", "v")
+    )
+    until(lambda: call(replica, "GET", "k") == b"v")
+    log = replica.log
+    assert "Traceback" not in log, log
+    assert "Internal error" not in log, log
+    assert call(replica, "PING") == b"PONG"
+    peer.close()
+
+
+@pytest.mark.parametrize("stream", [b"*1\r\n$9223372036854775807\r\n", b"*1\r\n" * 100])
+def test_a_command_without_an_end_is_waited_for_until_the_link_ends(started, master, stream):
+    replica = started("rillet")
+    before = memory(replica)
+    assert call(replica, "REPLICAOF", "127.0.0.1", master.port) == b"OK"
+    peer, _ = master.accept()
+    peer.send_raw(IN_SYNC + stream + b"x" * (1 << 20))
+    until(lambda: "Finished with success" in replica.log)
+    assert call(replica, "PING") == b"PONG"
+    peer.close()
+    again, _ = master.accept()
+    assert "Traceback" not in replica.log
+    assert memory(replica) - before < MEGABYTES
+    again.close()
