@@ -7,7 +7,8 @@
 
 One process sends, over a connection of its own, as fast as the server takes it. Another one sends a PING every millisecond
 over plain TCP (`latency.py`). *Turn* is the processor time of the longest turn of Rillet's loop (`loop_time.py`), and
-behind it stands how many commands ran in it: unlike the waits, it does not depend on what else the machine does.
+behind it stand how many commands ran in it, and the longest piece of work in it: unlike the waits, that does not depend
+on what else the machine does.
 `BENCH_REDIS_SERVER` names another redis-server, for one that is newer.
 """
 
@@ -178,8 +179,8 @@ def measure(
         lasted = time.monotonic() - begun
         turn = ""
         if watched:
-            longest, commands, *_ = server.control.call("LOOPTIME")  # type: ignore[misc]
-            turn = f"{longest / 1000:.1f} ({commands:,} commands)"
+            lasted_longest, commands, piece, name = server.control.call("LOOPTIME")  # type: ignore[misc]
+            turn = f"{lasted_longest / 1000:.1f} ({commands:,} commands; {name.decode()} {piece / 1000:.1f})"
         rate = (_processed(server) - before) / lasted
         return Found(probe.stop(), rate, server.resident_bytes() / (1 << 20), turn)
 
