@@ -6,7 +6,8 @@
     .venv/bin/python benchmarks/fair.py --plain         without TLS, for servers that are built without it
 
 One process sends, over a connection of its own, as fast as the server takes it. Another one sends a PING every millisecond
-over plain TCP (`latency.py`). *Turn* is the processor time of the longest turn of Rillet's loop (`loop_time.py`), and
+over plain TCP (`latency.py`). *Work* is the most processor time that the server used while one PING waited: a long wait
+with little work is the machine's doing. *Turn* is the processor time of the longest turn of Rillet's loop (`loop_time.py`), and
 behind it stand how many commands ran in it, and the longest piece of work in it: unlike the waits, that does not depend
 on what else the machine does.
 `BENCH_REDIS_SERVER` names another redis-server, for one that is newer.
@@ -209,7 +210,7 @@ def main() -> int:
     columns = [
         f"{LABELS[name]} {what}"
         for name in asked.programs
-        for what in ("longest", "p99.9", "commands/s", "MB")
+        for what in ("longest", "p99.9", "work", "commands/s", "MB")
     ]
     print("| load | " + " | ".join(columns) + " | turn |")
     print("| --- |" + " ---: |" * len(columns) + " --- |")
@@ -230,6 +231,7 @@ def main() -> int:
                     cells += [
                         f"{waits.longest:.1f}",
                         f"{waits.p999:.1f}",
+                        f"{waits.work:.1f}",
                         f"{found.rate:,.0f}",
                         f"{found.resident:.0f}",
                     ]

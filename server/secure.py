@@ -87,7 +87,6 @@ class SecureChannel(asyncio.Protocol):
         server = self._server
         if server.is_full():
             # Redis, too, closes without a word: it would have to be encrypted.
-            server.stats.connections_received += 1
             server.stats.connections_rejected += 1
             self.transport.close()
         else:
