@@ -142,8 +142,6 @@ class Functions:
             raise ReplyError(b"ERR Error registering functions: " + error.text) from error
         finally:
             self._loading = self.loading_since = None
-            if interpreter.exhausted:
-                self.renew()
         if self.made is not interpreter:
             raise ReplyError(b"ERR Error registering functions: not enough memory")
         if not library.functions:

@@ -22,6 +22,7 @@ _LIBRARIES: Final = ("natives", "cjson", "cmsgpack", "struct", "bit")
 # holds a call with 8000 tables as arguments, and replies that are not worth a look at the memory.
 _RESERVE: Final = 1 << 20
 _BULK: Final = ord("$")
+_FEW_BYTES: Final = 1 << 16
 _OUT_OF_MEMORY: Final = b"not enough memory"
 # A table in another one with its node, on a 64-bit machine, at the moment when the outer one grows.
 _BYTES_PER_VALUE: Final = 200
@@ -85,6 +86,7 @@ class Interpreter:
 
     Attributes:
         exhausted: the state is of no more use, for what it keeps leaves too little memory, or it failed.
+        on_exhausted: called when it becomes so.
 
     Raises:
         ReplyError: lupa is not installed.
@@ -116,9 +118,10 @@ class Interpreter:
         self._most_memory = most_memory
         self._interrupt = interrupt
         self._random = _FIRST_STATE
-        self._end: bytes | None = None  # what the script that runs is to end with
-        self._failure: BaseException | None = None  # a host function failed: the script is to end
+        # Why the script that runs is to end: a text, or an exception of a host function.
+        self._stopped: bytes | BaseException | None = None
         self.exhausted = False
+        self.on_exhausted: Callable[[], None] | None = None
         self.table: Callable[..., Any] = lua.table_from
         loadstring = lua.eval(b"loadstring")
         folder = Path(__file__).parent
@@ -157,31 +160,30 @@ class Interpreter:
     # What Lua calls: no exception leaves these, for it would be a value there
 
     def _hosted(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function for Lua that returns True and a value, or False with a text and whether it is counted.
+        """A function for Lua that returns a value, or nil, a text and whether that error is counted.
 
-        It returns None after an exception that is no ``ScriptError``. The script ends then, and who ran it gets the
-        exception.
+        It returns nil and False after an exception that is no ``ScriptError``. The script ends then, and who ran it
+        gets the exception.
         """
 
         def call(*values: object) -> Any:
             try:
-                return True, function(*values)
+                return function(*values)
             except ScriptError as error:
-                return False, error.text, error.counted
+                return None, error.text, error.counted
             except BaseException as error:  # noqa: BLE001 - kept, and raised again behind Lua
-                self._failure = error
-                return None
+                self._stopped = error
+                return None, False
 
         return call
 
     def _look(self) -> bool:
         """Whether the script is to end now."""
         try:
-            self._end = self._interrupt()
+            self._stopped = self._interrupt()
         except BaseException as error:  # noqa: BLE001 - kept, and raised again behind Lua
-            self._failure = error
-            return True
-        return self._end is not None
+            self._stopped = error
+        return self._stopped is not None
 
     # Memory
 
@@ -205,7 +207,11 @@ class Interpreter:
                 raise ScriptError(NOT_ENOUGH_MEMORY)
 
     def _expect_room_for_words(self, words: Sequence[bytes]) -> None:
-        if not self._has_room(sum(map(len, words)) + _BYTES_PER_VALUE * len(words)):
+        size = len(words[0]) if len(words) == 1 else sum(map(len, words))
+        # After each script there is room for little ones.
+        if (size > _FEW_BYTES or len(words) > _MOST_WORDS) and not self._has_room(
+            size + _BYTES_PER_VALUE * len(words)
+        ):
             raise FailedScriptError(NOT_ENOUGH_MEMORY, None, None, counted=False)
 
     # Running
@@ -221,7 +227,7 @@ class Interpreter:
         try:
             compiled = self._compile(code, name)
         except self._lua_error as error:
-            self.exhausted = True
+            self._give_up()
             raise SyntaxError(_OUT_OF_MEMORY) from error
         if type(compiled) is tuple:
             raise SyntaxError(compiled[1])
@@ -244,7 +250,7 @@ class Interpreter:
                 )
         except self._lua_error as error:
             result = self._broken(error)
-        if type(result) is bytes and self._end is None and self._failure is None:
+        if type(result) is bytes and self._stopped is None:
             return result
         return self._ended(result)
 
@@ -270,11 +276,15 @@ class Interpreter:
             result = self._broken(error)
         self._ended(result)
 
+    def _give_up(self) -> None:
+        self.exhausted = True
+        if self.on_exhausted is not None:
+            self.on_exhausted()
+
     def _broken(self, error: Exception) -> tuple[object, ...]:
         """What to answer when not the script failed, but what runs it."""
-        self.exhausted = True
         if not isinstance(error, MemoryError):
-            self._failure = error
+            self._stopped = error
         return False, NOT_ENOUGH_MEMORY, None, None, None, True
 
     def _ended(self, result: Any) -> bytes:
@@ -283,18 +293,18 @@ class Interpreter:
         Raises:
             FailedScriptError: the script failed, or was ended.
         """
-        end, self._end = self._end, None
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
+        stopped, self._stopped = self._stopped, None
+        if isinstance(stopped, BaseException):
+            raise stopped
         if type(result) is tuple and not result[0]:
             _, text, source, line, counted, full = result
-            self.exhausted = self.exhausted or full
-            raise FailedScriptError(end or text, source, line, counted=bool(counted))
-        if end is not None:
-            raise FailedScriptError(end, None, None, counted=False)
+            if full:
+                self._give_up()
+            raise FailedScriptError(stopped or text, source, line, counted=bool(counted))
+        if stopped is not None:
+            raise FailedScriptError(stopped, None, None, counted=False)
         if type(result) is tuple:
-            self.exhausted = True
+            self._give_up()
             result = result[1]
         reply: bytes = result
         return reply

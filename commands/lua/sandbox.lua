@@ -2,8 +2,8 @@
 -- own, the encoder of replies and the memory that scripts may take (kilobytes); gives back the functions that the
 -- interpreter drives it with.
 --
--- No object of Python is ever a value here: host functions are closures in C that return true and a value, false and
--- the text of an error, or nil when the server itself failed.
+-- No object of Python is ever a value here: host functions are closures in C that return a value, nil and the text of
+-- an error, or nil and false when the server itself failed.
 local host, chunks, encode_reply, most_memory = ...
 
 local error, type, tostring, tonumber, select = error, type, tostring, tonumber, select
@@ -135,8 +135,8 @@ local function make_room()
   if gcinfo() > most_memory then error(OUT_OF_MEMORY, 0) end
 end
 
-local function failed(ok, text, counted)
-  if ok == nil then stop() end
+local function failed(text, counted)
+  if text == false then stop() end
   error({err = text, ignore_error_stats_update = counted or nil})
 end
 
@@ -144,9 +144,9 @@ local function hosted(f)
   f = as_function(f)
   return function(...)
     if gcinfo() > most_memory then make_room() end
-    local ok, value, counted = f(...)
-    if ok then return value end
-    return failed(ok, value, counted)
+    local value, text, counted = f(...)
+    if text == nil then return value end
+    return failed(text, counted)
   end
 end
 
@@ -224,9 +224,8 @@ local function results(...) return ... end
 
 function base.pcall(...)
   local count = select('#', ...)
-  if count == 0 then bad_argument(1, 'pcall', 'value expected') end
   local f, word = ...
-  if type(f) ~= 'function' then return settle(pcall(...)) end
+  if type(f) ~= 'function' then return settle(pcall(f, select(2, ...))) end
   if count == 1 then return settle(xpcall(f, placed)) end
   if count == 2 then return settle(xpcall(function() return results(f(word)) end, placed)) end
   local words = {select(2, ...)}
@@ -239,7 +238,6 @@ local function resettle(ok, ...)
 end
 
 function base.xpcall(...)
-  if select('#', ...) < 2 then bad_argument(2, 'xpcall', 'value expected') end
   local f, handler = ...
   return resettle(xpcall(f, function(e)
     -- No hook watches the handler of an error that a hook raised.
@@ -406,10 +404,10 @@ local call = host.redis.call and as_function(host.redis.call)
 
 function redis.pcall(...)
   if gcinfo() > most_memory then make_room() end
-  local ok, value, counted = call(...)
-  if ok then return value end
-  if ok == nil then stop() end
-  return {err = value, ignore_error_stats_update = counted or nil}
+  local value, text, counted = call(...)
+  if text == nil then return value end
+  if text == false then stop() end
+  return {err = text, ignore_error_stats_update = counted or nil}
 end
 
 local log = redis.log

@@ -110,10 +110,11 @@ class Scripting:
                 self._resp,
                 most_memory=self.server.config.lua_memory_limit,
             )
+            self._interpreter.on_exhausted = self._drop_exhausted
         return self._interpreter
 
     def _new_function_interpreter(self) -> Interpreter:
-        return Interpreter(
+        interpreter = Interpreter(
             self._api(),
             self._constants(),
             self._interrupt,
@@ -121,6 +122,8 @@ class Scripting:
             register=self.functions.register,
             most_memory=self.server.config.lua_memory_limit,
         )
+        interpreter.on_exhausted = self._drop_exhausted
+        return interpreter
 
     def memory(self) -> tuple[int, int]:
         """Bytes of the state of scripts and of that of functions."""
@@ -230,9 +233,6 @@ class Scripting:
             raise ReplyError(text) from error
         finally:
             self.run = None
-            interpreter = self.functions.made if is_function else self._interpreter
-            if interpreter is not None and interpreter.exhausted:
-                self._drop_exhausted()
             if run.end_with is _STOPPED:
                 # Nobody hears of a unit that was cut off.
                 self.server.propagation.forget()
@@ -330,7 +330,9 @@ class Scripting:
     def _redis_call(self, *words: object) -> Any:
         run = self.run
         assert run is not None
-        return call(run, self.functions.interpreter if run.is_function else self.interpreter, words)
+        interpreter = self.functions.made if run.is_function else self._interpreter
+        assert interpreter is not None
+        return call(run, interpreter, words)
 
     def _redis_log(self, level: float, text: bytes) -> None:
         if not 0 <= level < len(_LOG_LEVELS):
