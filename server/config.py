@@ -161,7 +161,7 @@ class Config:
     shutdown_on_sigterm: str = _directive("default", SIGNALS)
     busy_reply_threshold: int = _directive(5000, LONG, alias="lua-time-limit")  # milliseconds
     # Bytes that the scripts of EVAL may take in Lua, and as many the functions; 0: no limit; Rillet only
-    lua_memory_limit: int = _directive(512 * _MB, kinds.MemoryOrNone(minimum=4 * _MB))
+    lua_memory_limit: int = _directive(512 * _MB, kinds.Memory())
     propagation_error_behavior: str = _directive("ignore", kinds.Enum("ignore", "panic", "panic-on-replicas"))
 
     # Rillet's own

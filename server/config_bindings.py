@@ -14,6 +14,8 @@ from .turns import LONG_COMMAND, NEVER
 if TYPE_CHECKING:
     from .app import Server
 
+_LEAST_LUA_MEMORY: Final = 4 << 20  # bytes; what Lua and the libraries take is a part of it
+
 
 def bind(server: Server) -> None:
     """Apply the directives that the server holds in another form, now and at each CONFIG SET."""
@@ -64,6 +66,8 @@ class _Bindings:
         )
 
     def renew_scripting(self) -> None:
+        if 0 < self.config.lua_memory_limit < _LEAST_LUA_MEMORY:
+            raise ValueError(f"argument must be 0 or at least {_LEAST_LUA_MEMORY}")
         self.server.scripting.renew()
 
     def update_notifications(self) -> None:

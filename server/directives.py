@@ -158,13 +158,6 @@ class Memory(Integer):
         return b"%d" % value
 
 
-class MemoryOrNone(Memory):
-    """Bytes between the bounds, or 0 for no limit."""
-
-    def _bounded(self, value: int) -> int:
-        return value if value == 0 else super()._bounded(value)
-
-
 MEMORY: Final = Memory()
 
 
