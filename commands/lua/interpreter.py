@@ -22,6 +22,7 @@ _LIBRARIES: Final = ("natives", "cjson", "cmsgpack", "struct", "bit")
 # holds a call with 8000 tables as arguments, and replies that are not worth a look at the memory.
 _RESERVE: Final = 1 << 20
 _BULK: Final = ord("$")
+_LEAST_MEMORY: Final = 4 << 20
 _FEW_BYTES: Final = 1 << 16
 _OUT_OF_MEMORY: Final = b"not enough memory"
 # A table in another one with its node, on a 64-bit machine, at the moment when the outer one grows.
@@ -115,7 +116,8 @@ class Interpreter:
             attribute_filter=_deny,
             max_memory=0,
         )
-        self._most_memory = most_memory
+        # Less would not hold the libraries; a file of configuration may say so, CONFIG SET refuses it.
+        self._most_memory = most_memory = max(most_memory, _LEAST_MEMORY) if most_memory else 0
         self._interrupt = interrupt
         self._random = _FIRST_STATE
         # Why the script that runs is to end: a text, or an exception of a host function.

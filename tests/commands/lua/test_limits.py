@@ -223,7 +223,9 @@ def test_garbage_does_not_stay_when_a_script_stops_the_collector():
 
 def test_the_limit_is_a_directive(wire):
     assert wire.call("CONFIG", "GET", "lua-memory-limit").plain() == [b"lua-memory-limit", b"16777216"]
-    assert "argument must be 0 or at least 4194304" in str(wire.call("CONFIG", "SET", "lua-memory-limit", "1mb"))
+    assert "argument must be 0 or at least 4194304" in str(
+        wire.call("CONFIG", "SET", "lua-memory-limit", "1mb")
+    )
     sha = wire.call("SCRIPT", "LOAD", "return #string.rep('x', 3000000)").plain()
     assert wire.call("EVALSHA", sha, 0).plain() == 3_000_000
     assert str(wire.call("CONFIG", "SET", "lua-memory-limit", "4mb")) == "+OK"
