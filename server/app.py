@@ -40,6 +40,7 @@ from .eviction import Eviction
 from .folder import Folder
 from .listening import Listeners
 from .log import Log
+from .open_files import fit_clients
 from .pause import Pause
 from .persistence import Persistence
 from .propagation import Propagation
@@ -189,6 +190,8 @@ class Server:
         self.log.notice(
             f"Rillet version={__version__}, Redis version={self.version}, bits=64, pid={os.getpid()}"
         )
+        if self.handles_signals and not fit_clients(config, self.log):  # the process is ours
+            return False
         try:
             self._start_users()
         except acl_file.AclFileError as error:

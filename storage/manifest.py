@@ -290,7 +290,7 @@ def _parse_line(line: bytes) -> FileInfo:
     for key, value in zip(words[::2], words[1::2], strict=True):
         match key.lower():
             case b"file":
-                if b"/" in value or b"\\" in value:
+                if b"/" in value or b"\\" in value or b"\0" in value:
                     raise ValueError("File can't be a path, just a filename")
                 name = value
             case b"seq":

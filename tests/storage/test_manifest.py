@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 BASE = b"file appendonly.aof.1.base.aof seq 1 type b\n"
 INCR = b"file appendonly.aof.1.incr.aof seq 1 type i\n"
 
-name_bytes = st.binary(min_size=1, max_size=20).filter(lambda name: not set(b"/\\") & set(name))
+name_bytes = st.binary(min_size=1, max_size=20).filter(lambda name: not set(b"/\\\0") & set(name))
 offsets = st.none() | st.integers(0, 2**62)
 
 
