@@ -531,9 +531,7 @@ class Master(Kind[tuple[str, int] | None]):
         return b"" if value is None else b"%b %d" % (os.fsencode(value[0]), value[1])
 
     def lines(self, name: bytes, value: Any, default: Any) -> list[tuple[bytes, bool]]:
-        return (
-            [] if value is None else [(b"%b %b %d" % (name, word_of(os.fsencode(value[0])), value[1]), True)]
-        )
+        return [(b"%b %b %d" % (name, word_of(os.fsencode(value[0])), value[1]), True)] if value else []
 
 
 def _integer(word: bytes) -> int | None:
