@@ -309,7 +309,7 @@ def _restore(functions: Functions, codes: list[bytes], policy: bytes) -> None:
     try:
         for code in codes:
             _add(functions, functions.compile(code), replace=policy == b"REPLACE")
-    except ReplyError:
+    except Exception:
         functions.clear()
         for name, code in before.items():
             functions.sources.put(name, code)

@@ -81,14 +81,17 @@ class Functions:
 
     def _follow(self) -> None:
         """The sources came from a file or a master: compile them."""
-        self._libraries = {}
+        version = self.sources.version
+        libraries: dict[bytes, Library] = {}
         self.made = None
-        self._seen = self.sources.version
         for name, code in self.sources.codes.items():
             try:
-                self._libraries[name] = self.compile(code)
+                libraries[name] = self._compile(code)
             except ReplyError as error:
                 self._log(f"Can't use function library {name!r}: {error.text.decode(errors='replace')}")
+        # Last: where this fails it is done again.
+        self._libraries = libraries
+        self._seen = version
 
     def renew(self) -> None:
         """Make the Lua state again, and compile all libraries in it, when they are needed next."""
@@ -125,6 +128,11 @@ class Functions:
         Raises:
             ReplyError: it is no library, or its code fails.
         """
+        if self._seen != self.sources.version:
+            self._follow()  # which makes another Lua state: the library must live in the same
+        return self._compile(code)
+
+    def _compile(self, code: bytes) -> Library:
         try:
             name, body = library_head(code)
         except LibraryError as error:
