@@ -140,15 +140,24 @@ class Chunk:
             gap = end if 2 * end > len(data) else 0
             begin = 0
         if gap:
-            self.data = data[:begin] + data[end:]
-            self.offsets = offsets[:start] + array("I", [offset - gap for offset in offsets[stop:]])
+            data = data[:begin] + data[end:]
+            offsets = offsets[:start] + array("I", [offset - gap for offset in offsets[stop:]])
         else:
-            self.offsets = offsets[stop:]
-        self.ms = self.ms[:start] + self.ms[stop:]
-        self.seq = self.seq[:start] + self.seq[stop:]
-        self.heads = self.heads[:start] + self.heads[stop:]
+            offsets = offsets[stop:]
+        ms = self.ms[:start] + self.ms[stop:]
+        seq = self.seq[:start] + self.seq[stop:]
+        heads = self.heads[:start] + self.heads[stop:]
+        # All of them or, where there is no memory for one, none.
+        self.data, self.offsets, self.ms, self.seq, self.heads = data, offsets, ms, seq, heads
         if self.packed:
             self.packed = None
+
+    def even_out(self) -> None:
+        """Drop an entry of which only some columns were told, where adding it was broken off."""
+        number = min(len(self.ms), len(self.seq), len(self.heads), len(self.offsets) - 1)
+        self.ms, self.seq, self.heads = self.ms[:number], self.seq[:number], self.heads[:number]
+        self.offsets = self.offsets[: number + 1]
+        self.data = bytes(self.data[: self.offsets[number]])
 
     def pack(self) -> bool:
         """Keep a closed chunk in its packed form only, if that is much smaller; it is a ``ColdChunk`` then."""

@@ -365,13 +365,28 @@ class Database:
         return True
 
     def _expire(self, key: bytes) -> None:
-        self.remove(key)
         keyspace = self.keyspace
-        keyspace.expired += 1
         if keyspace.on_expired is not None:
+            # First, and so not without it: a key past its time that stays is not seen, and goes at the next look.
             keyspace.on_expired(self, key)
+        self.remove(key)
+        keyspace.expired += 1
         keyspace.notify(events.EXPIRED, b"expired", key, self)
         self.modified(key)
+
+    def tidy(self, key: bytes) -> None:
+        """Let all that is kept of a key fit whether it exists, after a change of it was broken off."""
+        if key not in self.entries:
+            self.expires.pop(key, None)
+            self.accessed.pop(key, None)
+        else:
+            self.accessed.setdefault(key, self.keyspace.now)
+            if key in self.expires:
+                self.set_expiry(key, self.expires[key])
+        if type(self.entries.get(key)) is not bytes:
+            self.raw.discard(key)
+        if self.scan_order is not None and len(self.scan_order) != len(self.entries):
+            self.scan_order = None  # SCAN makes another one
 
     def visible_keys(self) -> Iterator[bytes]:
         """The keys a client can see, those past their time left out (and left in place)."""
@@ -453,20 +468,25 @@ class Database:
 
         Who goes on using the value keeps it; else it is freed.
         """
-        value = self.entries.pop(key, None)
+        value = self.entries.get(key)
         if value is None:
             return None
         if type(value) is not bytes:
             self.keyspace.graveyard.bury(value)
-        if self.expires:
-            self.expires.pop(key, None)
-        self.accessed.pop(key, None)
         if self.raw:
             self.raw.discard(key)
-        if self.scan_order is not None:
-            self.scan_order.remove(key)
         if self.awaited:
             self.signal_ready(key)
+        # No call comes between these, and so no exception.
+        del self.entries[key]
+        if key in self.expires:
+            del self.expires[key]
+        if key in self.accessed:
+            del self.accessed[key]
+        if self.scan_order is not None:
+            order, self.scan_order = self.scan_order, None  # where this fails SCAN makes another one
+            order.remove(key)
+            self.scan_order = order
         return value
 
     def clear(self) -> int:
@@ -479,18 +499,17 @@ class Database:
             if key in gone:
                 self.signal_ready(key)
         bury = self.keyspace.graveyard.bury
-        bury(gone, len(gone))
+        number = len(gone)
+        bury(gone, number)
         for other in (self.expires, self.due, self.field_due, self.accessed, self.raw, self.scan_order):
             if other:
                 bury(other, 0)
-        self.entries = {}
-        self.expires = {}
-        self.due = []
-        self.field_due = Deadlines()
-        self.accessed = {}
-        self.raw = set()
-        self.scan_order = None
-        return len(gone)
+        field_due = Deadlines()
+        raw: set[bytes] = set()
+        # No call comes between these, and so no exception.
+        self.entries, self.expires, self.accessed, self.due = {}, {}, {}, []
+        self.field_due, self.raw, self.scan_order = field_due, raw, None
+        return number
 
     def note_exchange(self, other: Database) -> None:
         """Signal those who watch or wait for a key here, before the keys of another database take its place."""

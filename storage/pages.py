@@ -75,10 +75,9 @@ class Page:
         """Forget what is not pending."""
         ms, seq, blocks = self.ms, self.seq, self.blocks
         kept = [at for at, block in enumerate(blocks) if block is not None]
-        self.ms = array("Q", [ms[at] for at in kept])
-        self.seq = array("Q", [seq[at] for at in kept])
-        self.blocks = [blocks[at] for at in kept]
-        self.private = True
+        fewer = array("Q", [ms[at] for at in kept]), array("Q", [seq[at] for at in kept])
+        # All or, where there is no memory for one of them, none.
+        self.blocks, (self.ms, self.seq), self.private = [blocks[at] for at in kept], fewer, True
 
     def take_over(self, other: Page) -> None:
         """Add all that another page has, which follows; this one has columns of its own, and so has the other."""

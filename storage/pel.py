@@ -231,6 +231,13 @@ class Pel:
                 if other is block:
                     yield page, at
 
+    def listed(self) -> Iterator[tuple[int, Block]]:
+        """What is pending, in any order and maybe twice, even where a change was broken off in its middle."""
+        for page in self._pages:
+            for at, block in enumerate(page.blocks[: min(len(page.ms), len(page.seq))]):
+                if block is not None:
+                    yield page.number(at), block
+
     def first(self) -> Place | None:
         """The smallest ID that is pending."""
         for page in self._pages:
@@ -371,9 +378,9 @@ class Pel:
         page = pages[index]
         at = page.position(number)
         page.become_private()
-        page.ms.insert(at, number >> 64)
-        page.seq.insert(at, number & MAX_U64)
-        page.blocks.insert(at, block)
+        ms, seq = array("Q", (number >> 64,)), array("Q", (number & MAX_U64,))
+        # No call comes between these: a page whose columns do not stand beside each other cannot be mended.
+        page.ms[at:at], page.seq[at:at], page.blocks[at:at] = ms, seq, [block]
         page.live += 1
         self._size += 1
         if len(page.blocks) > 2 * PAGE:
@@ -383,10 +390,11 @@ class Pel:
         page = self._pages[index]
         rest = page.blocks[PAGE:]
         more = Page(page.ms[PAGE:], page.seq[PAGE:], rest, len(rest) - rest.count(None), private=True)
-        del page.ms[PAGE:], page.seq[PAGE:], page.blocks[PAGE:]
-        page.live -= more.live
+        # First listed twice: where this is broken off nothing is lost (see `healing`).
         self._pages.insert(index + 1, more)
         self._firsts.insert(index + 1, more.number(0))
+        del page.blocks[PAGE:], page.ms[PAGE:], page.seq[PAGE:]
+        page.live -= more.live
         for half in (page, more):
             if half.live * _SPARSE < len(half.blocks):
                 self._tidy(half)
