@@ -114,18 +114,28 @@ class Blocking:
             on_timeout,
             goes_on,
         )
+        try:
+            self._enlist(waiter)
+            if deadline is not None:
+                self._remind(deadline, waiter, None)
+            if look_at is not None:
+                for key, when in look_at.items():
+                    self._remind(when + 1, waiter, key)
+        except BaseException:
+            self._release(waiter)
+            raise
+
+    def _enlist(self, waiter: Waiter) -> None:
+        client, db = waiter.client, waiter.db
         self.waiters[client] = waiter
         client.blocked = waiter
         client.update_plain()
-        awaited = client.db.awaited
+        awaited = db.awaited
         for key in waiter.keys:
-            self.waiting.setdefault((client.db, key), {})[client] = waiter
-            awaited[key] = awaited.get(key, 0) + 1
-        if deadline is not None:
-            self._remind(deadline, waiter, None)
-        if look_at is not None:
-            for key, when in look_at.items():
-                self._remind(when + 1, waiter, key)
+            number = awaited.get(key, 0)
+            there = self.waiting.setdefault((db, key), {})
+            there[client] = waiter
+            awaited[key] = number + 1
 
     def _remind(self, when: int, waiter: Waiter, key: bytes | None) -> None:
         if len(self._deadlines) >= self._tidy_at:
@@ -138,20 +148,26 @@ class Blocking:
             self._arm()
 
     def _release(self, waiter: Waiter) -> None:
+        """Take a waiter out of all queues it stands in; it may be only half in, or half out."""
         client = waiter.client
-        del self.waiters[client]
-        client.blocked = None
-        client.update_plain()
         awaited = waiter.db.awaited
         for key in waiter.keys:
-            there = self.waiting[waiter.db, key]
-            del there[client]
+            place = waiter.db, key
+            if place not in self.waiting:
+                continue
+            there = self.waiting[place]
+            if client in there:
+                del there[client]
+                if awaited[key] == 1:
+                    del awaited[key]
+                else:
+                    awaited[key] -= 1
             if not there:
-                del self.waiting[waiter.db, key]
-            if awaited[key] == 1:
-                del awaited[key]
-            else:
-                awaited[key] -= 1
+                del self.waiting[place]
+        if client in self.waiters:
+            del self.waiters[client]
+        client.blocked = None
+        client.update_plain()
 
     # Serve
 
@@ -161,15 +177,29 @@ class Blocking:
         while keyspace.ready:
             ready = keyspace.ready
             keyspace.ready = {}
-            for db, key in ready:
-                for waiter in list(self.waiting.get((db, key), {}).values()):
-                    if self.waiters.get(waiter.client) is waiter and self._concerns(waiter, db, key):
-                        if not self.server.compat.runs_again:
-                            self._serve_from(waiter, key)
-                        elif waiter.goes_on is not None and waiter.goes_on():
-                            self._to_the_tail(waiter)
-                        elif not self._is_denied(waiter):
-                            self._run_again(waiter)
+            try:
+                for db, key in ready:
+                    for waiter in list(self.waiting.get((db, key), {}).values()):
+                        self._serve_one(waiter, db, key)
+            except BaseException:
+                keyspace.ready = {**ready, **keyspace.ready}
+                raise
+
+    def _serve_one(self, waiter: Waiter, db: Database, key: bytes) -> None:
+        """Let a waiter whose key was signalled have what it waits for."""
+        try:
+            if self.waiters.get(waiter.client) is waiter and self._concerns(waiter, db, key):
+                if not self.server.compat.runs_again:
+                    self._serve_from(waiter, key)
+                elif waiter.goes_on is not None and waiter.goes_on():
+                    self._to_the_tail(waiter)
+                elif not self._is_denied(waiter):
+                    self._run_again(waiter)
+        except BaseException:
+            # Its command may have run: it is not answered twice, and not left without an answer.
+            self._release(waiter)
+            waiter.client.close(after_reply=False)
+            raise
 
     @staticmethod
     def _concerns(waiter: Waiter, db: Database, key: bytes) -> bool:
@@ -178,10 +208,11 @@ class Blocking:
 
     def _to_the_tail(self, waiter: Waiter) -> None:
         """As blocking again would: behind everybody who waits for the same keys."""
+        client = waiter.client
         for key in waiter.keys:
             there = self.waiting[waiter.db, key]
-            del there[waiter.client]
-            there[waiter.client] = waiter
+            del there[client]
+            there[client] = waiter
 
     def _serve_from(self, waiter: Waiter, key: bytes) -> None:
         """Answer a reader from the one key that was signalled, as 7.0 does; it may go on waiting where it stands."""

@@ -29,10 +29,20 @@ class Propagation:
         effects: of the current execution unit: (database index, encoded command).
         sinks: each is called with the bytes of a whole unit; the value is the database its stream has selected.
         replicas: the sink that leads to the replicas, None while there is none.
+        on_divergence: called when only some of the sinks have taken a unit.
         understood: the version of Redis whose commands all replicas know; what is newer is told them in older forms.
     """
 
-    __slots__ = ("_fleeting", "_older", "active", "effects", "replicas", "sinks", "understood")
+    __slots__ = (
+        "_fleeting",
+        "_older",
+        "active",
+        "effects",
+        "on_divergence",
+        "replicas",
+        "sinks",
+        "understood",
+    )
 
     def __init__(self) -> None:
         self.active = False
@@ -40,6 +50,7 @@ class Propagation:
         self.sinks: dict[Callable[[bytes], None], int] = {}
         self.replicas: Callable[[bytes], None] | None = None
         self.understood = ALL_VERSIONS
+        self.on_divergence: Callable[[], None] | None = None
         self._fleeting: set[int] = set()  # places in `effects` of what no file keeps
         self._older: dict[int, list[bytes]] = {}  # by places in `effects`: what replicas are told instead
 
@@ -56,8 +67,9 @@ class Propagation:
     def add_for_replicas(self, db: int, argv: Sequence[bytes]) -> None:
         """Record an effect that is not on the data (PUBLISH): the replicas are told, the AOF is not."""
         if self.active and self.replicas is not None:
+            record = replies.command(argv)
             self._fleeting.add(len(self.effects))
-            self.effects.append((db, replies.command(argv)))
+            self.effects.append((db, record))
 
     def needs_older(self, since: tuple[int, int]) -> bool:
         """Whether some replica may not know what came with a version."""
@@ -66,15 +78,14 @@ class Propagation:
     def add_with_older(self, db: int, argv: Sequence[bytes], older: Iterable[Sequence[bytes]]) -> None:
         """Record one effect that the replicas are told in other words, which may be none."""
         if self.active:
+            record = replies.command(argv)
             self._older[len(self.effects)] = [replies.command(words) for words in older]
-            self.effects.append((db, replies.command(argv)))
+            self.effects.append((db, record))
 
     def limit(self, since: int, *, aof: bool, replicas: bool) -> None:
         """Tell only some of the effects that were recorded from a place in ``effects`` on (redis.set_repl)."""
         if not (aof or replicas):
-            del self.effects[since:]
-            self._fleeting = {place for place in self._fleeting if place < since}
-            self._older = {place: words for place, words in self._older.items() if place < since}
+            self.drop_from(since)
             return
         for place in range(since, len(self.effects)):
             if not aof:
@@ -107,6 +118,12 @@ class Propagation:
         self._fleeting.clear()
         self._older.clear()
 
+    def drop_from(self, since: int) -> None:
+        """Forget the effects from a place in ``effects`` on, and what was said of places where there is none."""
+        del self.effects[since:]
+        self._fleeting = {place for place in self._fleeting if place < since}
+        self._older = {place: words for place, words in self._older.items() if place < since}
+
     def set_aside(self) -> tuple[list[tuple[int, bytes]], set[int], dict[int, list[bytes]]]:
         """Begin another unit in the middle of one, which ``take_back`` goes on with."""
         aside = self.effects, self._fleeting, self._older
@@ -118,7 +135,10 @@ class Propagation:
         self.effects, self._fleeting, self._older = aside
 
     def flush(self) -> None:
-        """End the execution unit: hand its effects on."""
+        """End the execution unit: hand its effects on.
+
+        What it raises comes before any sink has taken the unit: the effects are kept, and the next call hands them on.
+        """
         effects = self.effects
         sinks = self.sinks
         if self._fleeting or self._older:
@@ -126,27 +146,53 @@ class Propagation:
         elif len(effects) == 1:
             # As below, of which this is the usual case.
             db, record = effects[0]
-            for sink, selected in sinks.items():
-                if selected == db:
-                    sink(record)
-                else:
+            taken = False
+            try:
+                for sink, selected in sinks.items():
+                    data = record if selected == db else _select(db) + record
+                    try:
+                        sink(data)
+                    except Exception:  # noqa: BLE001 - once more
+                        sink(data)
+                    taken = True
                     sinks[sink] = db
-                    sink(_select(db) + record)
+            except Exception:
+                self._failed(taken)
+                raise
         else:
-            made: tuple[int, bytes, int] | None = None
-            for sink, selected in sinks.items():
-                if made is None or made[0] != selected:
-                    made = (selected, *_unit(effects, selected))
-                sinks[sink] = made[2]
-                sink(made[1])
-        effects.clear()
+            units = {selected: _unit(effects, selected) for selected in sinks.values()}
+            self._hand_on([(sink, *units[selected]) for sink, selected in sinks.items()])
+        del effects[:]  # no call, which might fail
+
+    def _hand_on(self, units: list[tuple[Callable[[bytes], None], bytes, int]]) -> None:
+        """Give each sink its bytes, after which it stands at a database."""
+        taken = False
+        try:
+            for sink, data, selected in units:
+                try:
+                    sink(data)
+                except Exception:  # noqa: BLE001 - once more
+                    sink(data)
+                taken = True
+                self.sinks[sink] = selected
+        except Exception:
+            self._failed(taken)
+            raise
+
+    def _failed(self, taken: bool) -> None:
+        """A sink failed twice: if others have taken the unit they will never agree again."""
+        if taken and self.on_divergence is not None:
+            self.on_divergence()
 
     def flush_units(self, db: int, records: list[bytes]) -> None:
         """Hand on several execution units of one effect each, already in request form."""
         data = b"".join(records)
-        for sink, selected in self.sinks.items():
-            self.sinks[sink] = db
-            sink(data if selected == db else _select(db) + data)
+        self._hand_on(
+            [
+                (sink, data if selected == db else _select(db) + data, db)
+                for sink, selected in self.sinks.items()
+            ]
+        )
 
     def _flush_apart(self) -> None:
         """A unit that is not the same for the replicas and for everybody else."""
@@ -156,13 +202,14 @@ class Propagation:
             for place, (db, record) in enumerate(self.effects)
             for words in self._older.get(place, (record,))
         ]
-        self._fleeting.clear()
-        self._older.clear()
-        for sink, selected in self.sinks.items():
-            effects = told if sink == self.replicas else lasting
-            if effects:
-                data, self.sinks[sink] = _unit(effects, selected)
-                sink(data)
+        units = [
+            (sink, *_unit(effects, selected))
+            for sink, selected in self.sinks.items()
+            if (effects := told if sink == self.replicas else lasting)
+        ]
+        fleeting: set[int] = set()
+        self._hand_on(units)
+        self._fleeting, self._older = fleeting, {}
 
 
 def _unit(effects: list[tuple[int, bytes]], selected: int) -> tuple[bytes, int]:

@@ -108,10 +108,21 @@ class Replication:
 
     def feed(self, data: bytes) -> None:
         """Continue the stream: the backlog and everybody who follows get it."""
-        self.offset += len(data)
         assert self.backlog is not None
-        self.backlog.append(data)
-        self.master.feed(data)
+        self.offset += len(data)
+        try:
+            self.backlog.append(data)
+            self.master.feed(data)
+        except Exception:  # noqa: BLE001 - no memory: what is missing cannot be sent later
+            self._begin_again()
+
+    def _begin_again(self) -> None:
+        """The stream has a gap: whoever follows needs a snapshot, and the history is another one."""
+        self.server.log.warning("Can't continue the replication stream: replicas have to synchronize again.")
+        self.master.disconnect_all()
+        self.id = secrets.token_hex(20)
+        self.forget_second()
+        self.backlog = Backlog(self.server.config.repl_backlog_size, self.offset)
 
     def open_backlog(self) -> None:
         """Begin to keep the stream, because somebody follows."""
