@@ -128,9 +128,16 @@ def swapdb(client: Client, args: list[bytes]) -> bytes:
     first = _parse_index(args[1], b"ERR invalid first DB index")
     second = _parse_index(args[2], b"ERR invalid second DB index")
     keyspace = client.server.keyspace
-    keyspace.swap(_database(client, first), _database(client, second))
+    one, other = _database(client, first), _database(client, second)
     keyspace.dirty += 1
-    client.propagate(args)
+    entries = one.entries
+    try:
+        keyspace.swap(one, other)
+        client.propagate(args)
+    except Exception:
+        if one.entries is not entries:  # all keys changed their places: it is told even so
+            client.propagate(args)
+        raise
     return replies.OK
 
 

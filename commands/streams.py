@@ -105,10 +105,10 @@ def xadd(client: Client, args: list[bytes]) -> bytes:
     if options is not None and options.strategy is not None:
         options.settle(client, stream)
 
-    if created:
-        db.add(name, stream)
     config = client.server.config
     reply = stream.append(stream_id, fields, config.stream_node_max_bytes, config.stream_node_max_entries)
+    if created:
+        db.add(name, stream)
     if db.watched or keyspace.on_modified is not None:
         db.modified(name)
     if keyspace.notify_mask:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..protocol import replies
-from ..protocol.errors import SYNTAX, WRONG_TYPE, ReplyError, wrong_arity
+from ..protocol.errors import NO_MEMORY, SYNTAX, WRONG_TYPE, ReplyError, wrong_arity
 from ..storage import events
 from .expiry import TIME_UNITS, checked_time, checked_time_in, delete_expired, make_persistent, set_expiry
 from .keys import delete
@@ -137,21 +137,26 @@ def set_(client: Client, args: list[bytes]) -> bytes:
     name, value = args[1], args[2]
     db = client.db
     keyspace = db.keyspace
+    propagation = client.server.propagation
+    record = b""
+    if propagation.active:
+        try:
+            record = b"*3\r\n$3\r\n%b\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (
+                args[0],
+                len(name),
+                name,
+                len(value),
+                value,
+            )
+        except MemoryError as error:
+            raise ReplyError(NO_MEMORY) from error  # nothing was changed yet
     if keyspace.notify_mask:
         overwrite(client, name, value)
     else:
         db.put(name, value)
         db.modified(name)
         keyspace.dirty += 1
-    propagation = client.server.propagation
-    if propagation.active:
-        record = b"*3\r\n$3\r\n%b\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (
-            args[0],
-            len(name),
-            name,
-            len(value),
-            value,
-        )
+    if record:
         propagation.add_encoded(db.index, record)
     return replies.OK
 

@@ -37,6 +37,10 @@ class ReplyError(Exception):
         return b"-%b\r\n" % self.text.translate(_LINE_BREAKS)
 
 
+# Of a command that had not changed anything yet when the system gave no more memory. Rillet's own.
+NO_MEMORY = b"OOM not enough memory for the command"
+
+
 def shown(word: bytes) -> bytes:
     """A client's word inside an error text: Redis prints it as a C string, up to the first NUL."""
     return word.partition(b"\0")[0]
