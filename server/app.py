@@ -40,6 +40,7 @@ from .eviction import Eviction
 from .folder import Folder
 from .listening import Listeners
 from .log import Log
+from .mending import Mending
 from .open_files import fit_clients
 from .pause import Pause
 from .persistence import Persistence
@@ -129,8 +130,10 @@ class Server:
         self.turns = Turns(self)
         self._client_ids = 0
         self.propagation = Propagation()
+        self.propagation.on_divergence = self._on_divergence
         self.dispatcher = Dispatcher(self)
         self.stats = Stats(list(self.dispatcher.all.values()))
+        self.mending = Mending(self)
         self.blocking = Blocking(self)
         self.pubsub = PubSub(self)
         self.tracking = TrackingTable(self)
@@ -287,6 +290,11 @@ class Server:
         for client in list(self.clients.values()):
             client.close(after_reply=False)
         self.stop()
+
+    def _on_divergence(self) -> None:
+        """The append-only file has what the replicas lack, or they have what it lacks."""
+        self.log.warning("Can't propagate a change to all who must know of it. Exiting...")
+        self.die()
 
     def stop(self) -> None:
         """Ask for the end; safe to call from a command or (through call_soon_threadsafe) from another thread."""

@@ -7,8 +7,7 @@ order of checks. Both end in ``call``.
 
 from __future__ import annotations
 
-import traceback
-from itertools import chain, islice, repeat
+from itertools import chain, islice, repeat, takewhile
 from operator import itemgetter
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
@@ -150,7 +149,7 @@ class Dispatcher:
                 try:
                     reply = entry.handler(client, argv)
                 except Exception as error:  # noqa: BLE001 - whatever it is, it ends here
-                    reply = self._failed(client, entry, error)
+                    reply = self._failed(client, entry, argv, error)
                 ended = perf_counter_ns()
                 # As `_finish`, of which this is the usual case.
                 if reply is None or server.observed or ended - started >= server.slow_nanoseconds:
@@ -214,7 +213,7 @@ class Dispatcher:
         try:
             reply = entry.handler(client, argv)
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends here
-            reply = self._failed(client, entry, error)
+            reply = self._failed(client, entry, argv, error)
         nanoseconds = perf_counter_ns() - started
         if reply is None or nanoseconds >= server.slow_nanoseconds:
             reply = self._finish(client, entry, argv, reply, nanoseconds)
@@ -268,7 +267,10 @@ class Dispatcher:
         try:
             answers = entry.together(client, batch, at)
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends here
-            return [self._failed(client, entry, error) or b""]
+            # Each of them may have been run, or not: all are told so, and none runs again.
+            failed = takewhile(batch[at][:2].__eq__, (argv[:2] for argv in islice(batch, at, None)))
+            reply = self._failed(client, entry, batch[at], error) or b""
+            return [reply for _ in failed]
         if answers is None:
             return None
         number = len(answers)
@@ -309,8 +311,10 @@ class Dispatcher:
                 return None
         elif client.no_touch:
             touching, server.keyspace.touching = server.keyspace.touching, False
-            reply = self.call(client, entry, argv)
-            server.keyspace.touching = touching
+            try:
+                reply = self.call(client, entry, argv)
+            finally:
+                server.keyspace.touching = touching
         else:
             reply = self.call(client, entry, argv)
         return None if client.postponed else self._mind_reply_mode(client, reply)
@@ -407,7 +411,7 @@ class Dispatcher:
         try:
             reply = entry.handler(client, argv)
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends here
-            reply = self._failed(client, entry, error)
+            reply = self._failed(client, entry, argv, error)
         self.current = outer
         return self._finish(client, entry, argv, reply, perf_counter_ns() - started)
 
@@ -438,14 +442,14 @@ class Dispatcher:
             try:
                 reply = entry.handler(client, argv)
             except Exception as error:  # noqa: BLE001 - whatever it is, it ends here
-                reply = self._failed(client, entry, error)
+                reply = self._failed(client, entry, argv, error)
             ended = perf_counter_ns()
             answers.append(self._finish(client, entry, argv, reply, ended - started) or b"")
             started = ended
         self.current = outer
         return answers
 
-    def _failed(self, client: Client, entry: Entry, error: Exception) -> bytes | None:
+    def _failed(self, client: Client, entry: Entry, argv: list[bytes], error: Exception) -> bytes | None:
         """The reply to a command whose handler raised something; None if it is only put off."""
         server = self.server
         if isinstance(error, PutOff):
@@ -455,11 +459,10 @@ class Dispatcher:
         if isinstance(error, ReplyError):
             server.stats.count_error(error.text)
             return error.encoded
-        # A bug of ours: the client is told, the log has the traceback, every connection lives on.
+        # A bug of ours, or no memory: the client is told, the log has the traceback, every connection lives on.
         server.stats.count_error(b"ERR")
         server.stats.unexpected_errors += 1
-        trace = "".join(traceback.format_exception(error))
-        server.log.warning(f"Internal error in '{entry.name}':", details=trace)
+        server.mending.mend(client, entry, argv, error)
         return INTERNAL_ERROR
 
     def _finish(
