@@ -155,10 +155,13 @@ class Propagation:
                     except Exception:  # noqa: BLE001 - once more
                         sink(data)
                     taken = True
-                    sinks[sink] = db
+                    if selected != db:
+                        sinks[sink] = db
             except Exception:
                 self._failed(taken)
                 raise
+            del effects[0]  # no call, which might fail
+            return
         else:
             units = {selected: _unit(effects, selected) for selected in sinks.values()}
             self._hand_on([(sink, *units[selected]) for sink, selected in sinks.items()])
