@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ..protocol import replies
 from ..protocol.errors import ReplyError, shown, wrong_arity, wrong_subcommand_arguments
 from . import acl_file
+from .acl_log import AclLog
 from .arguments import parse_integer
 from .compat import known_commands
 from .denials import Reason
@@ -17,8 +18,8 @@ from .usage import help_lines
 from .users import RuleError, User, is_username, joined
 
 if TYPE_CHECKING:
-    from ..server.app import Server
     from .client import Client
+    from .context import ServerContext
 
 _ADMIN: Final = "admin noscript loading stale"
 _ANYONE: Final = "noscript loading stale"
@@ -229,7 +230,7 @@ def acl_load(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-def load_users(server: Server) -> None:
+def load_users(server: ServerContext) -> None:
     """Replace the users by those of the ACL file; clients of those who are gone are closed.
 
     Raises:
@@ -264,7 +265,7 @@ def acl_log(client: Client, args: list[bytes]) -> bytes:
     """Maps, ten unless told otherwise; OK for RESET."""
     if len(args) > 3:
         raise wrong_subcommand_arguments(args)
-    log = client.server.acl_log
+    log = client.server.part(AclLog)
     count = _ENTRIES_SHOWN
     if len(args) == 3:
         if args[2].upper() == b"RESET":
@@ -344,11 +345,11 @@ def acl_setuser(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-def _all_channels(server: Server) -> bool:
+def _all_channels(server: ServerContext) -> bool:
     return server.config.acl_pubsub_default == "allchannels"
 
 
-def _changed(server: Server) -> None:
+def _changed(server: ServerContext) -> None:
     """Let the connections of users feel what was changed, and CONFIG REWRITE know of it."""
     if not server.config.aclfile:
         declared = acl_file.declaration(server.users, server.config.requirepass)

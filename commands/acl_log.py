@@ -9,8 +9,8 @@ from ..protocol import replies
 from .client_list import client_line
 
 if TYPE_CHECKING:
-    from ..server.app import Server
     from .client import Client
+    from .context import ServerContext
     from .denials import Denial
 
 _TOGETHER: Final = 60_000  # milliseconds
@@ -56,7 +56,7 @@ class Entry:
 class AclLog:
     """The latest denials of one server, the newest first."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ServerContext) -> None:
         self.server = server
         self.entries: list[Entry] = []
         self._next = 0

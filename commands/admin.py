@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError
 from .arguments import parse_integer
+from .lua.scripting import Scripting
 from .syntax import server as syntax
 from .table import command
 
@@ -121,7 +122,7 @@ def shutdown(client: Client, args: list[bytes]) -> bytes | None:
     if busy is not None:
         if save is not False:
             raise ReplyError(busy)
-        client.server.scripting.stop()
+        client.server.part(Scripting).stop()
     if not client.server.end(save=save, force=b"FORCE" in options):
         raise ReplyError(b"ERR Errors trying to SHUTDOWN. Check logs.")
     client.close()

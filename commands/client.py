@@ -11,9 +11,9 @@ from ..storage.stream import Stream
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ..server.app import Server
-    from ..server.replication.follower import Follower
     from ..storage.keyspace import Database, Value
+    from .context import ServerContext
+    from .peers import Replica
     from .table import Command
     from .tracking import Tracking
     from .users import User
@@ -106,7 +106,7 @@ class Client:
         "write_offset",
     )
 
-    def __init__(self, server: Server, client_id: int = 0) -> None:
+    def __init__(self, server: ServerContext, client_id: int = 0) -> None:
         self.server = server
         self.id = client_id
         self.db: Database = server.keyspace.databases[0]
@@ -142,7 +142,7 @@ class Client:
         self.in_exec = False
         self.close_asap = False
         self.postponed = False  # by CLIENT PAUSE, or until work is done in slices
-        self.replica: Follower | None = None
+        self.replica: Replica | None = None
         self.write_offset = 0
         self.deferred: list[bytes] = []  # push messages to follow the reply of the command it runs just now
         self.plain = self.queueing = False

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
 from ..protocol.errors import INDEX_OUT_OF_RANGE, SYNTAX, ReplyError, shown, wrong_arity
+from .acl_log import AclLog
 from .arguments import Arguments, parse_integer
 from .names import NAME_ERROR, is_printable_word
+from .pubsub import PubSub
 from .syntax import connection as syntax
 from .table import command
+from .tracking import TrackingTable
 from .transactions import discard_transaction
 
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ def log_in(client: Client, user: bytes, password: bytes, command: bytes) -> None
     server = client.server
     found = server.users.get(user)
     if found is None or not found.accepts(password):
-        server.acl_log.note_login(client, user, command)
+        server.part(AclLog).note_login(client, user, command)
         raise ReplyError(WRONGPASS)
     client.user = found
     client.authenticated = True
@@ -227,8 +230,8 @@ def reset(client: Client, args: list[bytes]) -> bytes:
     server = client.server
     client.monitor = False
     server.monitors.discard(client)
-    server.tracking.stop(client)
-    server.pubsub.remove(client)
+    server.part(TrackingTable).stop(client)
+    server.part(PubSub).remove(client)
     discard_transaction(client)
     client.db = server.keyspace.databases[0]
     client.resp = 2

@@ -10,7 +10,7 @@ from ..protocol.errors import ReplyError, shown, wrong_subcommand_arguments
 from ..protocol.globs import matches
 from ..storage.rdb import PayloadRefusedError, RdbError, dump_libraries, restore_libraries
 from .lua.interpreter import UNAVAILABLE
-from .lua.scripting import key_count
+from .lua.scripting import Scripting, key_count
 from .lua.shebang import FLAGS
 from .scripting import ANY_SCRIPT, UNKNOWN_READS, UNKNOWN_WRITES, script_keys
 from .syntax import scripting as syntax
@@ -29,7 +29,7 @@ _POLICIES: Final = frozenset((b"FLUSH", b"APPEND", b"REPLACE"))
 
 def _call_function(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
     client.server.dispatcher.feed_monitors(client, args)
-    scripting = client.server.scripting
+    scripting = client.server.part(Scripting)
     function = scripting.functions.find(args[1])
     if function is None:
         raise ReplyError(_NO_FUNCTION)
@@ -98,7 +98,7 @@ _ON_ALL_SHARDS: Final = ("request_policy:all_shards", "response_policy:all_succe
 )
 def function_delete(client: Client, args: list[bytes]) -> bytes:
     """OK; an error if there is no such library."""
-    if not client.server.scripting.functions.remove(args[2]):
+    if not client.server.part(Scripting).functions.remove(args[2]):
         raise ReplyError(b"ERR Library not found")
     _changed(client, args)
     return replies.OK
@@ -142,7 +142,7 @@ def function_flush(client: Client, args: list[bytes]) -> bytes:
         raise wrong_subcommand_arguments(args)
     if len(args) == 3 and args[2].upper() not in {b"ASYNC", b"SYNC"}:
         raise ReplyError(b"ERR FUNCTION FLUSH only supports SYNC|ASYNC option")
-    client.server.scripting.functions.clear()
+    client.server.part(Scripting).functions.clear()
     _changed(client, args)
     return replies.OK
 
@@ -163,7 +163,7 @@ def function_flush(client: Client, args: list[bytes]) -> bytes:
 def function_kill(client: Client, args: list[bytes]) -> bytes:
     """Let it end at its next step; refused once it has written."""
     del args
-    client.server.scripting.kill(function=True)
+    client.server.part(Scripting).kill(function=True)
     return replies.OK
 
 
@@ -199,7 +199,7 @@ def function_list(client: Client, args: list[bytes]) -> bytes:
         position += 1
     found = [
         _library(library, client.resp, with_code=with_code)
-        for library in client.server.scripting.functions.libraries.values()
+        for library in client.server.part(Scripting).functions.libraries.values()
         if pattern is None or matches(pattern.lower(), library.name.lower())
     ]
     return replies.array(found)
@@ -254,7 +254,7 @@ def function_load(client: Client, args: list[bytes]) -> bytes:
         if option.upper() != b"REPLACE":
             raise ReplyError(b"ERR Unknown option given: %b" % shown(option))
         replace = True
-    functions = client.server.scripting.functions
+    functions = client.server.part(Scripting).functions
     try:
         library = functions.compile(words[-1])
     except ReplyError as error:
@@ -295,7 +295,7 @@ def function_restore(client: Client, args: list[bytes]) -> bytes:
         raise ReplyError(_REFUSED) from error
     except RdbError as error:
         raise ReplyError(b"ERR %b" % str(error).encode()) from error
-    functions = client.server.scripting.functions
+    functions = client.server.part(Scripting).functions
     _restore(functions, codes, policy)
     _changed(client, args)
     return replies.OK
@@ -339,7 +339,7 @@ def function_stats(client: Client, args: list[bytes]) -> bytes:
     """What runs (null for nothing), and the figures of the one engine."""
     del args
     resp = client.resp
-    scripting = client.server.scripting
+    scripting = client.server.part(Scripting)
     run = scripting.run
     running = replies.null(resp)
     if run is not None and run.is_function:

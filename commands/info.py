@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
 from ..storage.field_expiry import expiring_hashes
+from .lua.scripting import Scripting
 from .memory import (
     SERVER_BYTES,
     aof_buffer_bytes,
@@ -20,18 +21,20 @@ from .memory import (
     resident_bytes,
     system_bytes,
 )
+from .pubsub import PubSub
 from .syntax import server as syntax
 from .table import command
+from .tracking import TrackingTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..server.app import Server
-    from ..server.replication.link import MasterLink
     from .client import Client
+    from .context import ServerContext
+    from .peers import MasterLink
 
 
-def _server(server: Server) -> Iterator[tuple[str, object]]:
+def _server(server: ServerContext) -> Iterator[tuple[str, object]]:
     uptime = (server.clock.now - server.started) // 1000
     config = server.config
     yield "redis_version", server.version
@@ -69,7 +72,7 @@ def _server(server: Server) -> Iterator[tuple[str, object]]:
     yield "rillet_version", server.rillet_version
 
 
-def _clients(server: Server) -> Iterator[tuple[str, object]]:
+def _clients(server: ServerContext) -> Iterator[tuple[str, object]]:
     clients = server.clients.values()
     yield "connected_clients", sum(not client.is_replica for client in clients)
     yield "cluster_connections", 0
@@ -86,7 +89,7 @@ def _clients(server: Server) -> Iterator[tuple[str, object]]:
     yield "total_blocking_keys_on_nokey", server.blocking.keys_on_missing()
 
 
-def _memory(server: Server) -> Iterator[tuple[str, object]]:
+def _memory(server: ServerContext) -> Iterator[tuple[str, object]]:
     data, overhead, resident = dataset_bytes(server), overhead_bytes(server), resident_bytes()
     used = overhead + data
     peak = server.stats.note_memory(used)
@@ -126,8 +129,8 @@ def _memory(server: Server) -> Iterator[tuple[str, object]]:
     yield "lazyfreed_objects", server.keyspace.graveyard.freed
 
 
-def _scripting_memory(server: Server) -> Iterator[tuple[str, object]]:
-    scripting = server.scripting
+def _scripting_memory(server: ServerContext) -> Iterator[tuple[str, object]]:
+    scripting = server.part(Scripting)
     functions = scripting.functions
     evaluating, calling = scripting.memory()
     scripts, libraries = scripting.scripts.size, sum(map(len, functions.sources.codes.values()))
@@ -146,7 +149,7 @@ def _scripting_memory(server: Server) -> Iterator[tuple[str, object]]:
     yield "used_memory_scripts_human", human_bytes(scripts + libraries)
 
 
-def _persistence(server: Server) -> Iterator[tuple[str, object]]:
+def _persistence(server: ServerContext) -> Iterator[tuple[str, object]]:
     snapshots = server.snapshots
     persistence = server.persistence
     aof, rewrite = persistence.aof, persistence.rewrite
@@ -198,7 +201,7 @@ def _persistence(server: Server) -> Iterator[tuple[str, object]]:
         yield "loading_eta_seconds", int(elapsed * (total - loaded) / max(loaded, 1))
 
 
-def _stats(server: Server) -> Iterator[tuple[str, object]]:
+def _stats(server: ServerContext) -> Iterator[tuple[str, object]]:
     stats, keyspace = server.stats, server.keyspace
     operations, net_in, net_out = stats.per_second()
     yield "total_connections_received", stats.connections_received
@@ -224,15 +227,15 @@ def _stats(server: Server) -> Iterator[tuple[str, object]]:
     yield "expire_cycle_cpu_milliseconds", 0
     yield "evicted_keys", stats.evicted_keys
     yield "evicted_clients", stats.evicted_clients
-    yield "evicted_scripts", server.scripting.scripts.evicted
+    yield "evicted_scripts", server.part(Scripting).scripts.evicted
     exceeded, current = server.eviction.exceeded_milliseconds()
     yield "total_eviction_exceeded_time", exceeded
     yield "current_eviction_exceeded_time", current
     yield "keyspace_hits", keyspace.hits
     yield "keyspace_misses", keyspace.misses
-    yield "pubsub_channels", len(server.pubsub.channels)
-    yield "pubsub_patterns", len(server.pubsub.patterns)
-    yield "pubsubshard_channels", len(server.pubsub.shard_channels)
+    yield "pubsub_channels", len(server.part(PubSub).channels)
+    yield "pubsub_patterns", len(server.part(PubSub).patterns)
+    yield "pubsubshard_channels", len(server.part(PubSub).shard_channels)
     yield (
         "latest_fork_usec",
         server.snapshots.fork_microseconds or server.persistence.rewrite.fork_microseconds,
@@ -246,9 +249,9 @@ def _stats(server: Server) -> Iterator[tuple[str, object]]:
     yield "active_defrag_key_misses", 0
     yield "total_active_defrag_time", 0
     yield "current_active_defrag_time", 0
-    yield "tracking_total_keys", server.tracking.total_keys
-    yield "tracking_total_items", server.tracking.total_items
-    yield "tracking_total_prefixes", server.tracking.total_prefixes
+    yield "tracking_total_keys", server.part(TrackingTable).total_keys
+    yield "tracking_total_items", server.part(TrackingTable).total_items
+    yield "tracking_total_prefixes", server.part(TrackingTable).total_prefixes
     yield "unexpected_error_replies", stats.unexpected_errors
     yield "total_error_replies", stats.total_errors
     yield "dump_payload_sanitizations", 0
@@ -267,7 +270,7 @@ def _stats(server: Server) -> Iterator[tuple[str, object]]:
     yield "acl_access_denied_channel", stats.denied[b"channel"]
 
 
-def _replication(server: Server) -> Iterator[tuple[str, object]]:
+def _replication(server: ServerContext) -> Iterator[tuple[str, object]]:
     replication = server.replication
     master, backlog, config = replication.master, replication.backlog, server.config
     yield "role", server.role
@@ -292,7 +295,7 @@ def _replication(server: Server) -> Iterator[tuple[str, object]]:
     yield "repl_backlog_histlen", 0 if backlog is None else len(backlog)
 
 
-def _link(server: Server, link: MasterLink) -> Iterator[tuple[str, object]]:
+def _link(server: ServerContext, link: MasterLink) -> Iterator[tuple[str, object]]:
     now, config, offset = server.loop.time(), server.config, server.replication.offset
     connected = link.state == "connected"
     yield "master_host", link.host
@@ -317,7 +320,7 @@ def _link(server: Server, link: MasterLink) -> Iterator[tuple[str, object]]:
     yield "replica_announced", int(config.replica_announced)
 
 
-def _cpu(server: Server) -> Iterator[tuple[str, object]]:
+def _cpu(server: ServerContext) -> Iterator[tuple[str, object]]:
     del server
     times = os.times()
     yield "used_cpu_sys", f"{times.system:.6f}"
@@ -326,12 +329,12 @@ def _cpu(server: Server) -> Iterator[tuple[str, object]]:
     yield "used_cpu_user_children", f"{times.children_user:.6f}"
 
 
-def _modules(server: Server) -> Iterator[tuple[str, object]]:
+def _modules(server: ServerContext) -> Iterator[tuple[str, object]]:
     del server
     yield from ()
 
 
-def _commandstats(server: Server) -> Iterator[tuple[str, object]]:
+def _commandstats(server: ServerContext) -> Iterator[tuple[str, object]]:
     for name, entry in server.dispatcher.entries.items():
         if entry.calls or entry.rejected or entry.failed:
             microseconds = entry.nanoseconds // 1000
@@ -340,24 +343,24 @@ def _commandstats(server: Server) -> Iterator[tuple[str, object]]:
             yield f"cmdstat_{name}", f"{figures},rejected_calls={entry.rejected},failed_calls={entry.failed}"
 
 
-def _errorstats(server: Server) -> Iterator[tuple[str, object]]:
+def _errorstats(server: ServerContext) -> Iterator[tuple[str, object]]:
     for code, count in sorted(server.stats.errors.items()):
         yield f"errorstat_{code.decode('latin-1')}", f"count={count}"
 
 
-def _latencystats(server: Server) -> Iterator[tuple[str, object]]:
+def _latencystats(server: ServerContext) -> Iterator[tuple[str, object]]:
     for name, entry in server.dispatcher.entries.items():
         if entry.calls:
             figures = ",".join(f"p{each:g}={entry.percentile(each):.3f}" for each in (50, 99, 99.9))
             yield f"latency_percentiles_usec_{name}", figures
 
 
-def _cluster(server: Server) -> Iterator[tuple[str, object]]:
+def _cluster(server: ServerContext) -> Iterator[tuple[str, object]]:
     del server
     yield "cluster_enabled", 0
 
 
-def _keyspace(server: Server) -> Iterator[tuple[str, object]]:
+def _keyspace(server: ServerContext) -> Iterator[tuple[str, object]]:
     for db in server.keyspace.databases:
         if db.entries:
             left = [when - server.keyspace.now for when in db.expires.values()]
@@ -366,7 +369,7 @@ def _keyspace(server: Server) -> Iterator[tuple[str, object]]:
             yield f"db{db.index}", f"{figures},subexpiry={expiring_hashes(db)}"
 
 
-_SECTIONS: Final[dict[str, tuple[str, Callable[[Server], Iterator[tuple[str, object]]]]]] = {
+_SECTIONS: Final[dict[str, tuple[str, Callable[[ServerContext], Iterator[tuple[str, object]]]]]] = {
     "server": ("Server", _server),
     "clients": ("Clients", _clients),
     "memory": ("Memory", _memory),
@@ -396,7 +399,7 @@ def _wanted(names: list[str]) -> list[str]:
     return [section for section in _SECTIONS if section in chosen]
 
 
-def info_text(server: Server, names: list[str]) -> bytes:
+def info_text(server: ServerContext, names: list[str]) -> bytes:
     """The text of some sections (lower-case names; ``default``, ``all``, ``everything``); empty for unknown ones."""
     blocks = []
     for section in _wanted(names):

@@ -12,8 +12,8 @@ from .table import command, container
 from .usage import help_lines
 
 if TYPE_CHECKING:
-    from ..server.app import Server
     from .client import Client
+    from .context import ServerContext
 
 _SAMPLES: Final = 160
 _TIPS: Final = ("nondeterministic_output", "request_policy:all_nodes", "response_policy:special")
@@ -23,7 +23,7 @@ _FLAGS: Final = "admin noscript loading stale"
 class Latency:
     """Spikes by event: at most 160 samples each of (unix seconds, milliseconds), one a second."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ServerContext) -> None:
         self._server = server
         self.events: dict[str, deque[tuple[int, int]]] = {}
         self.worst: dict[str, int] = {}
@@ -65,7 +65,7 @@ container("LATENCY", since="2.8.13", group="server", summary="A container for la
 def latency_latest(client: Client, args: list[bytes]) -> bytes:
     """``[event, unix seconds, last milliseconds, worst milliseconds]`` per event."""
     del args
-    latency = client.server.latency
+    latency = client.server.part(Latency)
     return replies.array(
         [
             replies.array(
@@ -95,7 +95,7 @@ def latency_latest(client: Client, args: list[bytes]) -> bytes:
 )
 def latency_history(client: Client, args: list[bytes]) -> bytes:
     """``[unix seconds, milliseconds]`` per sample."""
-    samples = client.server.latency.events.get(args[2].decode("latin-1"), ())
+    samples = client.server.part(Latency).events.get(args[2].decode("latin-1"), ())
     return replies.array(
         [replies.array([replies.integer(when), replies.integer(ms)]) for when, ms in samples]
     )
@@ -115,7 +115,7 @@ def latency_history(client: Client, args: list[bytes]) -> bytes:
 )
 def latency_reset(client: Client, args: list[bytes]) -> bytes:
     """How many events were forgotten."""
-    return replies.integer(client.server.latency.reset([word.decode("latin-1") for word in args[2:]]))
+    return replies.integer(client.server.part(Latency).reset([word.decode("latin-1") for word in args[2:]]))
 
 
 # LATENCY GRAPH event
@@ -133,13 +133,13 @@ def latency_reset(client: Client, args: list[bytes]) -> bytes:
 def latency_graph(client: Client, args: list[bytes]) -> bytes:
     """One bar a sample."""
     name = args[2].decode("latin-1")
-    samples = client.server.latency.events.get(name)
+    samples = client.server.part(Latency).events.get(name)
     if not samples:
         raise ReplyError(b"ERR No samples available for event '%b'" % shown(args[2]))
     worst = max(ms for _, ms in samples) or 1
     lowest = min(ms for _, ms in samples)
     lines = [
-        f"{name} - high {worst} ms, low {lowest} ms (all time high {client.server.latency.worst[name]} ms)"
+        f"{name} - high {worst} ms, low {lowest} ms (all time high {client.server.part(Latency).worst[name]} ms)"
     ]
     lines += [f"{when} {'#' * max(1, ms * 40 // worst)} {ms} ms" for when, ms in samples]
     return replies.verbatim("\n".join(lines).encode() + b"\n", client.resp)
@@ -160,7 +160,7 @@ def latency_graph(client: Client, args: list[bytes]) -> bytes:
 def latency_doctor(client: Client, args: list[bytes]) -> bytes:
     """A short report."""
     del args
-    latency = client.server.latency
+    latency = client.server.part(Latency)
     if not client.server.config.latency_monitor_threshold:
         text = "Latency monitoring is off: set latency-monitor-threshold to a number of milliseconds.\n"
     elif not latency.events:

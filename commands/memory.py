@@ -13,6 +13,7 @@ from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError
 from ..storage.weights import EXPIRY_ENTRY, KEY_ENTRY, SAMPLES, estimated_bytes, key_bytes
 from .arguments import parse_integer
+from .lua.scripting import Scripting
 from .syntax import server as syntax
 from .table import command, container, key
 from .usage import help_lines
@@ -20,8 +21,8 @@ from .usage import help_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..server.app import Server
     from .client import Client
+    from .context import ServerContext
 
 # What a server of this process takes before any data, as tracemalloc tells: its tables of commands, users, directives.
 SERVER_BYTES: Final = 430_000
@@ -64,7 +65,7 @@ def give_back() -> None:
             trim(0)
 
 
-def used_bytes(server: Server) -> int:
+def used_bytes(server: ServerContext) -> int:
     """INFO used_memory, in bytes: the server's tables, the data, and all buffers and caches.
 
     The interpreter and the program are not in it: several servers of one process share them, and no eviction could
@@ -73,38 +74,38 @@ def used_bytes(server: Server) -> int:
     return overhead_bytes(server) + dataset_bytes(server)
 
 
-def overhead_bytes(server: Server) -> int:
+def overhead_bytes(server: ServerContext) -> int:
     """The part of ``used_bytes`` that is not data."""
     return SERVER_BYTES + buffer_bytes(server) + server.keyspace.graveyard.weight + not_counted_bytes(server)
 
 
-def buffer_bytes(server: Server) -> int:
+def buffer_bytes(server: ServerContext) -> int:
     """Clients, scripts and the replication backlog: what counts for ``maxmemory`` besides the data."""
     backlog = server.replication.backlog
     return (
         client_bytes(server, replicas=False)
-        + sum(server.scripting.memory())
-        + server.scripting.scripts.size
+        + sum(server.part(Scripting).memory())
+        + server.part(Scripting).scripts.size
         + (0 if backlog is None else len(backlog))
     )
 
 
-def not_counted_bytes(server: Server) -> int:
+def not_counted_bytes(server: ServerContext) -> int:
     """What does not count for ``maxmemory``, for eviction would make more of it: what waits for AOF and replicas."""
     return aof_buffer_bytes(server) + client_bytes(server, replicas=True)
 
 
-def client_bytes(server: Server, *, replicas: bool) -> int:
+def client_bytes(server: ServerContext, *, replicas: bool) -> int:
     """What the replicas or all other clients take."""
     return sum([client.memory for client in server.clients.values() if client.is_replica is replicas])
 
 
-def counted_bytes(server: Server) -> int:
+def counted_bytes(server: ServerContext) -> int:
     """What is compared with ``maxmemory``: all that is used but ``not_counted_bytes`` and what is being freed."""
     return SERVER_BYTES + buffer_bytes(server) + dataset_bytes(server)
 
 
-def aof_buffer_bytes(server: Server) -> int:
+def aof_buffer_bytes(server: ServerContext) -> int:
     """What waits to be written into the AOF."""
     aof = server.persistence.aof
     return 0 if aof is None else aof.pending
@@ -117,7 +118,7 @@ def system_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def dataset_bytes(server: Server) -> int:
+def dataset_bytes(server: ServerContext) -> int:
     """About the bytes that all keys of all databases take; without a meter, large databases are estimated."""
     return sum(
         [
@@ -187,7 +188,7 @@ def memory_stats(client: Client, args: list[bytes]) -> bytes:
     return replies.map_of(list(_stats(client.server, client.resp)), client.resp)
 
 
-def _stats(server: Server, resp: int) -> Iterator[tuple[bytes, bytes]]:
+def _stats(server: ServerContext, resp: int) -> Iterator[tuple[bytes, bytes]]:
     data, overhead, resident = dataset_bytes(server), overhead_bytes(server), resident_bytes()
     used = overhead + data
     peak = server.stats.note_memory(used)
@@ -201,9 +202,9 @@ def _stats(server: Server, resp: int) -> Iterator[tuple[bytes, bytes]]:
         ("clients.normal", client_bytes(server, replicas=False)),
         ("cluster.links", 0),
         ("aof.buffer", aof_buffer_bytes(server)),
-        ("lua.caches", server.scripting.scripts.size),
+        ("lua.caches", server.part(Scripting).scripts.size),
         ("functions.caches", sum(map(len, server.keyspace.libraries.codes.values()))),
-        ("script.VMs", sum(server.scripting.memory())),
+        ("script.VMs", sum(server.part(Scripting).memory())),
     ]
     for name, number in integers:
         yield name.encode(), replies.integer(number)

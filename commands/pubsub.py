@@ -19,8 +19,8 @@ from .usage import help_lines
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..server.app import Server
     from .client import Client
+    from .context import ServerContext
 
     # Dicts serve as sets that keep their order: clients are served in the order they subscribed.
     Subscribers: TypeAlias = dict[bytes, dict[Client, None]]
@@ -39,7 +39,7 @@ class PubSub:
         channels, patterns, shard_channels: name to subscribers; a name without subscribers is not kept.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ServerContext) -> None:
         self.server = server
         self.channels: Subscribers = {}
         self.patterns: Subscribers = {}
@@ -190,7 +190,7 @@ def subscribe(client: Client, args: list[bytes]) -> bytes | None:
         client,
         b"subscribe",
         args,
-        client.server.pubsub.channels,
+        client.server.part(PubSub).channels,
         client.channels,
         lambda: client.subscriptions,
     )
@@ -213,7 +213,7 @@ def unsubscribe(client: Client, args: list[bytes]) -> bytes | None:
         client,
         b"unsubscribe",
         args,
-        client.server.pubsub.channels,
+        client.server.part(PubSub).channels,
         client.channels,
         lambda: client.subscriptions,
     )
@@ -236,7 +236,7 @@ def psubscribe(client: Client, args: list[bytes]) -> bytes | None:
         client,
         b"psubscribe",
         args,
-        client.server.pubsub.patterns,
+        client.server.part(PubSub).patterns,
         client.patterns,
         lambda: client.subscriptions,
     )
@@ -260,7 +260,7 @@ def punsubscribe(client: Client, args: list[bytes]) -> bytes | None:
         client,
         b"punsubscribe",
         args,
-        client.server.pubsub.patterns,
+        client.server.part(PubSub).patterns,
         client.patterns,
         lambda: client.subscriptions,
     )
@@ -283,7 +283,9 @@ def ssubscribe(client: Client, args: list[bytes]) -> bytes | None:
     if client.in_exec:
         raise ReplyError(b"ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client")
     own = client.shard_channels
-    return _subscribe(client, b"ssubscribe", args, client.server.pubsub.shard_channels, own, own.__len__)
+    return _subscribe(
+        client, b"ssubscribe", args, client.server.part(PubSub).shard_channels, own, own.__len__
+    )
 
 
 # SUNSUBSCRIBE [shardchannel [shardchannel ...]]
@@ -301,7 +303,9 @@ def ssubscribe(client: Client, args: list[bytes]) -> bytes | None:
 def sunsubscribe(client: Client, args: list[bytes]) -> bytes | None:
     """Answer ``[sunsubscribe, channel, count]`` per channel; with a null channel if there was none."""
     own = client.shard_channels
-    return _unsubscribe(client, b"sunsubscribe", args, client.server.pubsub.shard_channels, own, own.__len__)
+    return _unsubscribe(
+        client, b"sunsubscribe", args, client.server.part(PubSub).shard_channels, own, own.__len__
+    )
 
 
 # PUBLISH channel message
@@ -319,7 +323,7 @@ def sunsubscribe(client: Client, args: list[bytes]) -> bytes | None:
 def publish(client: Client, args: list[bytes]) -> bytes:
     """Answer how many times the message was received; a client counts once per channel and pattern."""
     client.server.propagation.add_for_replicas(client.db.index, args)
-    return replies.integer(client.server.pubsub.publish(args[1], args[2]))
+    return replies.integer(client.server.part(PubSub).publish(args[1], args[2]))
 
 
 # SPUBLISH shardchannel message
@@ -337,7 +341,7 @@ def publish(client: Client, args: list[bytes]) -> bytes:
 def spublish(client: Client, args: list[bytes]) -> bytes:
     """Answer how many clients received the message."""
     client.server.propagation.add_for_replicas(client.db.index, args)
-    return replies.integer(client.server.pubsub.publish_sharded(args[1], args[2]))
+    return replies.integer(client.server.part(PubSub).publish_sharded(args[1], args[2]))
 
 
 container("PUBSUB", since="2.8.0", group="pubsub", summary="Tells about channels and their subscribers.")
@@ -370,7 +374,7 @@ def _counts(registry: Subscribers, names: list[bytes]) -> bytes:
 )
 def pubsub_channels(client: Client, args: list[bytes]) -> bytes:
     """Answer the names, oldest subscription first."""
-    return _active(client.server.pubsub.channels, args)
+    return _active(client.server.part(PubSub).channels, args)
 
 
 # PUBSUB NUMPAT
@@ -387,7 +391,7 @@ def pubsub_channels(client: Client, args: list[bytes]) -> bytes:
 def pubsub_numpat(client: Client, args: list[bytes]) -> bytes:
     """Answer the number of patterns."""
     del args
-    return replies.integer(len(client.server.pubsub.patterns))
+    return replies.integer(len(client.server.part(PubSub).patterns))
 
 
 # PUBSUB NUMSUB [channel [channel ...]]
@@ -403,7 +407,7 @@ def pubsub_numpat(client: Client, args: list[bytes]) -> bytes:
 )
 def pubsub_numsub(client: Client, args: list[bytes]) -> bytes:
     """Answer a flat array (in both protocols) of name and count; pattern subscribers do not count."""
-    return _counts(client.server.pubsub.channels, args[2:])
+    return _counts(client.server.part(PubSub).channels, args[2:])
 
 
 # PUBSUB SHARDCHANNELS [pattern]
@@ -420,7 +424,7 @@ def pubsub_numsub(client: Client, args: list[bytes]) -> bytes:
 )
 def pubsub_shardchannels(client: Client, args: list[bytes]) -> bytes:
     """Answer the names, oldest subscription first."""
-    return _active(client.server.pubsub.shard_channels, args)
+    return _active(client.server.part(PubSub).shard_channels, args)
 
 
 # PUBSUB SHARDNUMSUB [shardchannel [shardchannel ...]]
@@ -436,7 +440,7 @@ def pubsub_shardchannels(client: Client, args: list[bytes]) -> bytes:
 )
 def pubsub_shardnumsub(client: Client, args: list[bytes]) -> bytes:
     """Answer a flat array of name and count."""
-    return _counts(client.server.pubsub.shard_channels, args[2:])
+    return _counts(client.server.part(PubSub).shard_channels, args[2:])
 
 
 # PUBSUB HELP

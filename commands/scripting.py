@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
 from ..protocol.errors import ReplyError
-from .lua.scripting import key_count
+from .lua.scripting import Scripting, key_count
 from .syntax import scripting as syntax
 from .table import KeySpec, command, container
 from .usage import help_lines
@@ -32,7 +32,7 @@ UNKNOWN_READS: Final = "We cannot tell how the keys will be used so we assume th
 def _evaluate(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
     client.server.dispatcher.feed_monitors(client, args)
     keys = key_count(args)
-    scripting = client.server.scripting
+    scripting = client.server.part(Scripting)
     script = scripting.scripts.of_body(args[1])
     if script is None:
         script = scripting.scripts.add(args[1], scripting.interpreter, from_eval=True)
@@ -44,7 +44,7 @@ def _evaluate_sha(client: Client, args: list[bytes], *, read_only: bool) -> byte
     if len(args[1]) != _SHA_LENGTH:
         raise ReplyError(_NOSCRIPT)
     keys = key_count(args)
-    scripting = client.server.scripting
+    scripting = client.server.part(Scripting)
     script = scripting.scripts.find(args[1])
     if script is None:
         raise ReplyError(_NOSCRIPT)
@@ -166,7 +166,7 @@ def script_debug(client: Client, args: list[bytes]) -> bytes:
 )
 def script_exists(client: Client, args: list[bytes]) -> bytes:
     """1 or 0 for each."""
-    find = client.server.scripting.scripts.find
+    find = client.server.part(Scripting).scripts.find
     return replies.array([replies.ONE if find(sha) is not None else replies.ZERO for sha in args[2:]])
 
 
@@ -188,7 +188,7 @@ def script_flush(client: Client, args: list[bytes]) -> bytes:
     """Forget them, and with them all that scripts have set in the libraries (cjson.encode_max_depth …)."""
     if len(args) > 3 or (len(args) == 3 and args[2].upper() not in {b"ASYNC", b"SYNC"}):
         raise ReplyError(b"ERR SCRIPT FLUSH only support SYNC|ASYNC option")
-    client.server.scripting.flush_scripts()
+    client.server.part(Scripting).flush_scripts()
     return replies.OK
 
 
@@ -208,7 +208,7 @@ def script_flush(client: Client, args: list[bytes]) -> bytes:
 def script_kill(client: Client, args: list[bytes]) -> bytes:
     """Let it end at its next step; refused once it has written."""
     del args
-    client.server.scripting.kill(function=False)
+    client.server.part(Scripting).kill(function=False)
     return replies.OK
 
 
@@ -227,7 +227,7 @@ def script_kill(client: Client, args: list[bytes]) -> bytes:
 )
 def script_load(client: Client, args: list[bytes]) -> bytes:
     """Its SHA1 in hex."""
-    scripting = client.server.scripting
+    scripting = client.server.part(Scripting)
     return replies.bulk(scripting.scripts.add(args[2], scripting.interpreter, from_eval=False).sha)
 
 

@@ -15,8 +15,8 @@ from .table import command, container
 from .usage import help_lines
 
 if TYPE_CHECKING:
-    from ..server.app import Server
     from .client import Client
+    from .context import ServerContext
 
 _MAX_WORDS: Final = 32
 _MAX_BYTES: Final = 128
@@ -37,7 +37,7 @@ class SlowCommand:
 class Slowlog:
     """The remembered commands, newest first."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ServerContext) -> None:
         self._server = server
         self._next_id = 0
         self.entries: deque[SlowCommand] = deque()
@@ -95,7 +95,7 @@ def slowlog_get(client: Client, args: list[bytes]) -> bytes:
     """Entries as ``[id, unix seconds, microseconds, [words], client address, client name]``, newest first."""
     if len(args) > 3:
         raise ReplyError(b"ERR unknown subcommand or wrong number of arguments for 'GET'. Try SLOWLOG HELP.")
-    entries = client.server.slowlog.entries
+    entries = client.server.part(Slowlog).entries
     count = 10
     if len(args) == 3:
         count = parse_integer(args[2], b"ERR count should be greater than or equal to -1")
@@ -136,7 +136,7 @@ def slowlog_get(client: Client, args: list[bytes]) -> bytes:
 def slowlog_len(client: Client, args: list[bytes]) -> bytes:
     """The number of entries."""
     del args
-    return replies.integer(len(client.server.slowlog.entries))
+    return replies.integer(len(client.server.part(Slowlog).entries))
 
 
 # SLOWLOG RESET
@@ -154,7 +154,7 @@ def slowlog_len(client: Client, args: list[bytes]) -> bytes:
 def slowlog_reset(client: Client, args: list[bytes]) -> bytes:
     """Forget all entries; ids go on counting."""
     del args
-    client.server.slowlog.entries.clear()
+    client.server.part(Slowlog).entries.clear()
     return replies.OK
 
 

@@ -19,9 +19,9 @@ from .table import REGISTRY, command
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..server.app import Server
     from ..storage.keyspace import Database
     from .client import Client
+    from .context import ServerContext
 
 CHANNEL: Final = b"__redis__:invalidate"
 _FLAGS: Final = "noscript loading stale"
@@ -68,7 +68,7 @@ class TrackingTable:
             changed it. Empty when there is nothing to send.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ServerContext) -> None:
         self.server = server
         self.clients: set[Client] = set()
         self.broadcasts: dict[bytes, dict[bytes, Client | None]] = {}
@@ -320,7 +320,7 @@ def client_tracking(client: Client, args: list[bytes]) -> bytes:
     """Switch tracking; options are parsed, but not checked, for OFF, too."""
     new = _parse_options(client, Arguments(args, 3))
     mode = args[2].upper()
-    registry = client.server.tracking
+    registry = client.server.part(TrackingTable)
     if mode == b"ON":
         _check_options(client.tracking, new)
         if (

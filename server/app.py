@@ -11,7 +11,7 @@ import signal
 import ssl
 import sys
 import traceback
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 from .. import __version__
 from ..commands import acl_file, load_all
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..commands.client import Client
+    from ..commands.context import Part
     from .config import Config
     from .connection import Connection
     from .directives import OutputLimit
@@ -141,6 +142,8 @@ class Server:
         self.acl_log = AclLog(self)
         self.latency = Latency(self)
         self.scripting = Scripting(self)
+        own = (self.pubsub, self.tracking, self.slowlog, self.acl_log, self.latency, self.scripting)
+        self._parts: dict[type, object] = {type(part): part for part in own}
         self.scripting.on_slow = Busy(self).serve
         self.folder = Folder(self)
         self.persistence = Persistence(self)
@@ -450,6 +453,10 @@ class Server:
                 client.close(after_reply=False)
 
     # What connections and commands ask of the server
+
+    def part(self, kind: type[Part], /) -> Part:
+        """Return the server's one object of a class that a family of commands defines (PubSub, Slowlog …)."""
+        return cast("Part", self._parts[kind])
 
     def next_client_id(self) -> int:
         """Client IDs count from 1 and are never used again."""

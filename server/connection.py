@@ -14,6 +14,7 @@ from ..protocol.requests import RequestParser
 
 if TYPE_CHECKING:
     from .app import Server
+    from .replication.follower import Follower
 
 MAX_CLIENTS: Final = b"-ERR max number of clients reached\r\n"
 # How many commands are run between two looks at the clock.
@@ -60,6 +61,8 @@ class Connection(Client, asyncio.Protocol):
         "unparsed",
         "unparsed_bytes",
     )
+    server: Server
+    replica: Follower | None
 
     def __init__(self, server: Server, *, unix_socket: bool = False) -> None:
         super().__init__(server, server.next_client_id())

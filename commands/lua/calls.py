@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ...protocol.errors import ReplyError
+from ..acl_log import AclLog
 from ..client import Client
 from ..denials import refusal_in_script
 from .conversions import NotAWordError, to_lua, to_words
 from .interpreter import ScriptError
 
 if TYPE_CHECKING:
-    from ...server.app import Server
-    from ...server.entry import Entry
+    from ..context import CommandEntry, ServerContext
     from .interpreter import Interpreter
     from .scripting import Run
 
@@ -35,7 +35,7 @@ class ScriptClient(Client):
     is_script: ClassVar[bool] = True
     __slots__ = ()
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ServerContext) -> None:
         super().__init__(server)
         self.address = b"lua"
         self.in_exec = True  # nothing blocks in a script
@@ -91,7 +91,7 @@ def call(run: Run, interpreter: Interpreter, values: tuple[object, ...]) -> Any:
     return to_lua(reply, interpreter.table)
 
 
-def _allowed(run: Run, argv: list[bytes]) -> Entry:
+def _allowed(run: Run, argv: list[bytes]) -> CommandEntry:
     """The entry of a command that this script may run now."""
     server = run.server
     dispatcher = server.dispatcher
@@ -111,7 +111,7 @@ def _allowed(run: Run, argv: list[bytes]) -> Entry:
     if not user.is_unlimited and not run.client.trusted:
         denial = user.check(entry.command, argv)
         if denial is not None:
-            server.acl_log.note_denial(run.caller, denial, b"lua")
+            server.part(AclLog).note_denial(run.caller, denial, b"lua")
             raise _refused(run, entry, refusal_in_script(denial, user, server.compat))
     if entry.write:
         if run.read_only:
@@ -131,7 +131,7 @@ def _allowed(run: Run, argv: list[bytes]) -> Entry:
     return entry
 
 
-def _refused(run: Run, entry: Entry | None, text: bytes) -> ScriptError:
+def _refused(run: Run, entry: CommandEntry | None, text: bytes) -> ScriptError:
     if entry is not None:
         entry.rejected += 1
     run.server.stats.count_error(text)

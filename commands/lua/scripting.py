@@ -19,8 +19,8 @@ from .shebang import ALLOW_OOM, ALLOW_STALE, NO_WRITES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...server.app import Server
     from ..client import Client
+    from ..context import ServerContext
     from .functions import Function
     from .scripts import Script
 
@@ -61,7 +61,7 @@ class Run:
         end_with: the text that it is to end with at the next look.
     """
 
-    server: Server
+    server: ServerContext
     caller: Client
     client: ScriptClient
     name: bytes
@@ -84,7 +84,7 @@ class Scripting:
         on_slow: called now and then while a script runs for longer than busy-reply-threshold; serves others.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ServerContext) -> None:
         self.server = server
         self.run: Run | None = None
         self.on_slow: Callable[[Run], None] | None = None

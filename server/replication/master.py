@@ -152,9 +152,9 @@ class Master:
         return missing
 
     def _follower_of(self, client: Client) -> Follower:
-        if client.replica is None:
-            client.replica = Follower(client)  # type: ignore[arg-type]
-        follower: Follower = client.replica
+        follower = client.replica
+        if not isinstance(follower, Follower):
+            client.replica = follower = Follower(client)  # type: ignore[arg-type]
         return follower
 
     def introduce(self, client: Client) -> Follower:
@@ -229,8 +229,8 @@ class Master:
 
     def acknowledge(self, client: Client, offset: int, on_disk: int | None) -> None:
         """REPLCONF ACK: a replica says how far it is. From anybody else it means nothing."""
-        follower: Follower | None = client.replica
-        if follower is None or not follower.is_replica:
+        follower = client.replica
+        if not isinstance(follower, Follower) or not follower.is_replica:
             return
         follower.acknowledged = max(follower.acknowledged, offset)
         if on_disk is not None:

@@ -41,18 +41,18 @@ class FakePropagation:
         self.effects: list[list[bytes]] = []
         self.databases: list[int] = []
 
-    def add(self, db_index: int, argv: Sequence[bytes]) -> None:
+    def add(self, db: int, argv: Sequence[bytes]) -> None:
         self.effects.append(list(argv))
-        self.databases.append(db_index)
+        self.databases.append(db)
 
-    def add_encoded(self, db_index: int, record: bytes) -> None:
+    def add_encoded(self, db: int, record: bytes) -> None:
         reader = hiredis.Reader()
         reader.feed(record)
         argv = reader.gets()
         assert reader.gets() is False, f"more than one command in {record!r}"
-        self.add(db_index, argv)
+        self.add(db, argv)
 
-    def add_for_replicas(self, db_index: int, argv: Sequence[bytes]) -> None:
+    def add_for_replicas(self, db: int, argv: Sequence[bytes]) -> None:
         """What the data does not show is not kept."""
 
     def needs_older(self, since: tuple[int, int]) -> bool:
@@ -119,7 +119,6 @@ class FakeServer:
             stream_node_max_bytes=4096,
             stream_node_max_entries=100,
             proto_max_bulk_len=512 << 20,
-            databases=16,
             maxmemory=0,
             maxmemory_policy="noeviction",
             lazyfree_lazy_expire=False,
@@ -136,6 +135,10 @@ class FakeServer:
         self.acl_log = AclLog(self)
         self.snapshots = SimpleNamespace(after_flushall=lambda: None)
         self.monitors: set[Client] = set()
+
+    def part(self, kind: type[Any]) -> Any:
+        """What a family of commands keeps for this server."""
+        return next(value for value in vars(self).values() if type(value) is kind)
 
     def advance(self, milliseconds: int) -> int:
         """Let the time go on; returns the new time in ms."""

@@ -1,0 +1,193 @@
+"""What commands may use of the server's replicas and of its master, as protocols: see ``context``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .client import Client
+
+
+class Replica(Protocol):
+    """A client that is our replica, or is about to become one.
+
+    Attributes:
+        acknowledged: the offset that it has applied; -1 before its first ACK.
+        held_bytes: what waits until its snapshot is sent.
+        host: as it introduced itself; empty: the address of its connection.
+        needs_nothing: it asked for a snapshot without data.
+        newest_rdb: the newest version of RDB that it reads.
+        only_snapshot: it leaves once it has the snapshot.
+        port: on which it serves clients.
+        reads_eof: it takes a snapshot whose length is not known at the start.
+        reads_new_id: it follows when the history of its master gets another ID.
+        version: of its server, as it introduced itself.
+    """
+
+    acknowledged: int
+    held_bytes: int
+    host: bytes
+    needs_nothing: bool
+    newest_rdb: int
+    only_snapshot: bool
+    port: int
+    reads_eof: bool
+    reads_new_id: bool
+    state: str
+    version: bytes
+
+    @property
+    def is_replica(self) -> bool:
+        """Whether it asked for the replication stream."""
+
+    @property
+    def address(self) -> bytes:
+        """Where it is reached."""
+
+    def pause(self) -> None:
+        """Stop sending: its connection is full."""
+
+    def resume(self) -> None:
+        """Send again."""
+
+
+class Replicas(Protocol):
+    """All replicas of this server.
+
+    Attributes:
+        good: how many are online and lag no longer than min-replicas-max-lag.
+    """
+
+    full_syncs: int
+    good: int
+    partial_syncs: int
+    refused_partial_syncs: int
+
+    @property
+    def followers(self) -> Mapping[Any, Replica]:
+        """All of them, by connection."""
+
+    @property
+    def online(self) -> Sequence[Replica]:
+        """Those that have their snapshot."""
+
+    def introduce(self, client: Client) -> Replica:
+        """Return the record of a client that sends REPLCONF."""
+
+    def synchronize(self, client: Client, replication_id: bytes, offset: int, *, old: bool = False) -> bytes:
+        """Make a client a replica; returns what it is sent at once, empty while a snapshot is written."""
+
+    def acknowledge(self, client: Client, offset: int, on_disk: int | None) -> None:
+        """Take note of how far a replica is."""
+
+    def lag(self, follower: Any) -> int:
+        """Return how many seconds ago a replica was heard of."""
+
+
+class IncomingSnapshot(Protocol):
+    """The snapshot that our master sends.
+
+    Attributes:
+        received: bytes so far.
+        total: all bytes; -1 if that is not known.
+    """
+
+    received: int
+    total: int
+
+
+class MasterLink(Protocol):
+    """The connection to our master.
+
+    Attributes:
+        down_since: on the clock of the event loop, in seconds.
+        last_io: the same, of the last bytes that came.
+        state: ``connect``, ``connecting``, ``handshake``, ``sync`` or ``connected``.
+    """
+
+    down_since: float
+    host: str
+    last_io: float
+    port: int
+    state: str
+
+    @property
+    def intake(self) -> IncomingSnapshot | None:
+        """The snapshot, while it comes."""
+
+    def acknowledge(self) -> None:
+        """Send the master how far we are."""
+
+
+class Waits(Protocol):
+    """The clients in WAIT and WAITAOF."""
+
+    def add(self, client: Client, argv: list[bytes], timeout: int, replicas: int, local: int | None) -> None:
+        """Let a client wait, at most ``timeout`` milliseconds (0: for ever)."""
+
+    def count(self, offset: int, *, on_disk: bool) -> int:
+        """Return how many replicas have applied an offset, or have it on their disk."""
+
+
+class Replication(Protocol):
+    """The server's place in replication.
+
+    Attributes:
+        id: of the history of the data.
+        id2: the history before that, which replicas may still continue up to ``second_offset``.
+        offset: how many bytes the replication stream has so far.
+    """
+
+    id: str
+    id2: str
+    offset: int
+    second_offset: int
+
+    @property
+    def backlog(self) -> Backlog | None:
+        """The newest part of the replication stream, if it is kept."""
+
+    @property
+    def link(self) -> MasterLink | None:
+        """The connection to our master; None on a master."""
+
+    @property
+    def master(self) -> Replicas:
+        """Our replicas."""
+
+    @property
+    def waits(self) -> Waits:
+        """The clients in WAIT and WAITAOF."""
+
+    @property
+    def is_readonly(self) -> bool:
+        """Whether clients may not write here."""
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the data is old and clients may not read it."""
+
+    @property
+    def lacks_replicas(self) -> bool:
+        """Whether fewer replicas are good than min-replicas-to-write demands."""
+
+    def follow(self, host: str, port: int) -> None:
+        """Become a replica."""
+
+    def lead(self) -> None:
+        """Become a master."""
+
+    def forget_second(self) -> None:
+        """Drop ``id2``."""
+
+
+class Backlog(Protocol):
+    """The newest part of the replication stream."""
+
+    @property
+    def first_promised(self) -> int:
+        """The offset of its first byte."""
+
+    def __len__(self) -> int: ...
