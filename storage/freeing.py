@@ -15,13 +15,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sortedcontainers import SortedList
 
-from .blocks import Block, Delivery
+from .blocks import Block, Consumer, Delivery, TimeOrder
 from .chunk import Chunk, ColdChunk
-from .cold import Cold
 from .collection import Collection
+from .deadlines import Deadlines
 from .group import BusyGroup, Group
-from .nodes import Node
+from .id_order import IdOrder
+from .idempotency import Idempotency
+from .nodes import Node, Nodes
 from .pages import Page
+from .pel import Pel
+from .scan import ScanOrder
 from .stream import Stream
 
 if TYPE_CHECKING:
@@ -33,7 +37,21 @@ _CONTAINERS: Final = frozenset((list, dict, set, deque))
 _LEAVES: Final = frozenset(
     (bytes, bytearray, int, float, tuple, array, type(None), Chunk, ColdChunk, Node, Page, Block, Delivery)
 )
-_OURS: Final = __name__.rpartition(".")[0]
+# What values are made of besides containers; Cold, Removed and the graveyard itself are shared or short-lived.
+_HOLDERS: Final = (
+    Collection,
+    Consumer,
+    Deadlines,
+    Group,
+    IdOrder,
+    Idempotency,
+    Nodes,
+    Pel,
+    ScanOrder,
+    SortedList,
+    Stream,
+    TimeOrder,
+)
 _ALONE: Final = 2  # as getrefcount counts what only a local variable refers to
 
 
@@ -158,9 +176,7 @@ def _goes_at_once(value: object) -> bool:
 
 def _has_parts(value: object) -> bool:
     """Whether it is one of the objects that values are made of."""
-    if type(value).__module__.startswith(_OURS):
-        return not isinstance(value, (Cold, Graveyard))  # they are everybody's
-    return isinstance(value, SortedList)
+    return isinstance(value, _HOLDERS)
 
 
 def _attributes(holder: object) -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import itertools
 
 import pytest
 from support.pending import pieces_of
 
+from rillet.storage import freeing
 from rillet.storage.chunk import MAX_ENTRIES
 from rillet.storage.freeing import PIECE, Graveyard
 from rillet.storage.group import BusyGroup, Group
@@ -259,3 +261,17 @@ def test_the_weight_of_a_group_that_is_still_letting_go_counts_all_and_finishes_
     assert type(group) is BusyGroup
     assert len(group.pel) < entries
     assert group.weight == (number - 1, len(group.pel))
+
+
+def test_every_class_that_values_are_made_of_is_a_leaf_or_is_taken_apart():
+    known = (*freeing._HOLDERS, *freeing._LEAVES)
+    modules = {inspect.getmodule(kind) for kind in known if kind.__module__.startswith("rillet.")}
+    made = [
+        kind
+        for module in modules
+        for _, kind in inspect.getmembers(module, inspect.isclass)
+        if kind.__module__ == module.__name__ and not issubclass(kind, Exception)
+    ]
+    assert {kind.__name__ for kind in made if not issubclass(kind, known)} == {
+        "_Sizes"
+    }  # shared by all streams
