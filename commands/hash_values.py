@@ -21,17 +21,6 @@ def make_hash(client: Client, key: bytes) -> Hash:
     return value
 
 
-def find_field(client: Client, key: bytes, value: Hash, field: bytes) -> bytes | None:
-    """The value of a field; one that is past its time goes, with all that follows from it."""
-    content = value.fields.get(field)
-    if content is None or value.times is None:
-        return content
-    looks = Looks(client, key, value)
-    content = looks.find(field)
-    looks.finish()
-    return content
-
-
 class Looks:
     """Several fields of one hash are looked at; those past their time go, which is told once, at the end.
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 from ..protocol import replies
 from ..protocol.errors import NOT_A_FLOAT, WRONG_TYPE, ReplyError, wrong_arity
 from ..storage import events
-from ..storage.field_expiry import due_fields
+from ..storage.field_expiry import due_fields, find_field
 from ..storage.hash import Hash
 from . import long_double
 from .arguments import INT64_MAX, INT64_MIN, parse_integer
-from .hash_values import Looks, changed, find_field, make_hash
+from .hash_values import Looks, changed, make_hash
 from .older_replicas import needs_older
 from .syntax import hashes as syntax
 from .table import command, key
@@ -112,7 +112,7 @@ def hsetnx(client: Client, args: list[bytes]) -> bytes:
     """1 if it was set, else 0."""
     name = args[1]
     value = client.write_value(name, Hash)
-    if value is not None and find_field(client, name, value, args[2]) is not None:
+    if value is not None and find_field(client.db, name, value, args[2]) is not None:
         return replies.ZERO
     _present(client, name, value).set(args[2], args[3], client.db.keyspace.limits)
     changed(client, name, b"hset", [args[2]])
@@ -146,7 +146,7 @@ def hget(client: Client, args: list[bytes]) -> bytes:
     if type(value) is not Hash:
         raise ReplyError(WRONG_TYPE)
     content = (
-        value.fields.get(args[2]) if value.times is None else find_field(client, args[1], value, args[2])
+        value.fields.get(args[2]) if value.times is None else find_field(client.db, args[1], value, args[2])
     )
     return replies.null(client.resp) if content is None else b"$%d\r\n%b\r\n" % (len(content), content)
 
@@ -285,7 +285,7 @@ def hlen(client: Client, args: list[bytes]) -> bytes:
 def hexists(client: Client, args: list[bytes]) -> bytes:
     """1 or 0."""
     value = client.read_value(args[1], Hash)
-    if value is None or find_field(client, args[1], value, args[2]) is None:
+    if value is None or find_field(client.db, args[1], value, args[2]) is None:
         return replies.ZERO
     return replies.ONE
 
@@ -306,7 +306,7 @@ def hexists(client: Client, args: list[bytes]) -> bytes:
 def hstrlen(client: Client, args: list[bytes]) -> bytes:
     """Bytes; 0 for a missing field."""
     value = client.read_value(args[1], Hash)
-    content = None if value is None else find_field(client, args[1], value, args[2])
+    content = None if value is None else find_field(client.db, args[1], value, args[2])
     return replies.integer(len(content or b""))
 
 
@@ -359,7 +359,7 @@ def hincrby(client: Client, args: list[bytes]) -> bytes:
     name, field = args[1], args[2]
     amount = parse_integer(args[3])
     value = client.write_value(name, Hash)
-    content = None if value is None else find_field(client, name, value, field)
+    content = None if value is None else find_field(client.db, name, value, field)
     number = 0 if content is None else parse_integer(content, b"ERR hash value is not an integer")
     number += amount
     if not INT64_MIN <= number <= INT64_MAX:
@@ -397,7 +397,7 @@ def hincrbyfloat(client: Client, args: list[bytes]) -> bytes:
     except long_double.NotFiniteError as error:
         raise ReplyError(b"ERR value is NaN or Infinity") from error
     value = client.write_value(name, Hash)
-    content = None if value is None else find_field(client, name, value, field)
+    content = None if value is None else find_field(client.db, name, value, field)
     try:
         present = long_double.parse(b"0" if content is None else content)
     except ValueError as error:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 from ..protocol import replies
 from ..protocol.errors import SYNTAX, WRONG_TYPE, ReplyError
 from ..storage import events
+from ..storage.field_expiry import find_field
 from ..storage.hash import Hash
 from ..storage.list import List
 from ..storage.set import Set
 from ..storage.sorted_set import SortedSet
 from .arguments import Arguments
-from .hash_values import find_field
 from .keys import delete
 from .syntax import sorting as syntax
 from .table import KeyReference, KeySpec, command, key
@@ -142,7 +142,7 @@ def _find(client: Client, pattern: bytes, element: bytes) -> bytes | None:
     value = client.db.read(name)
     if not field_name:
         return value if type(value) is bytes else None
-    return find_field(client, name, value, field_name) if type(value) is Hash else None
+    return find_field(client.db, name, value, field_name) if type(value) is Hash else None
 
 
 def _number(text: bytes) -> float:

@@ -57,6 +57,17 @@ def after_drops(db: Database, key: bytes, value: Hash, fields: list[bytes]) -> N
     db.modified(key)
 
 
+def find_field(db: Database, key: bytes, value: Hash, field: bytes) -> bytes | None:
+    """Return the value of a field of the hash at a key; None if there is none, or its time is over: then it goes."""
+    content = value.fields.get(field)
+    if content is None or value.times is None or not is_due(value, field, db.keyspace):
+        return content
+    if not db.keyspace.hides_expired:
+        drop(db, key, value, field)
+        after_drops(db, key, value, [field])
+    return None
+
+
 def drop_all_due(db: Database, key: bytes, value: Hash, limit: int | None = None) -> int:
     """Take away the fields of one hash that are past their time, the earliest first; returns how many."""
     keyspace = db.keyspace
