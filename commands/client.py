@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from .context import ServerContext
     from .peers import Replica
     from .table import Command
-    from .tracking import Tracking
     from .users import User
 
 Kind = TypeVar("Kind", bound="Value")
@@ -40,6 +39,32 @@ class WatchedKey:
     key: bytes
     version: int
     was_due: bool
+
+
+@dataclass(slots=True)
+class Tracking:
+    """How one client tracks.
+
+    Attributes:
+        redirect: ID of the client that gets the messages, 0 for itself.
+        broken_redirect: that client was gone when there was a message for it.
+        caching: CLIENT CACHING was given: the next command (or transaction) is the exception to OPTIN or OPTOUT.
+        prefixes: of broadcasting mode; the empty one stands for every key.
+    """
+
+    redirect: int = 0
+    bcast: bool = False
+    optin: bool = False
+    optout: bool = False
+    noloop: bool = False
+    broken_redirect: bool = False
+    caching: bool = False
+    prefixes: list[bytes] = field(default_factory=list)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the keys read by the command of the moment are to be noted."""
+        return not self.bcast and (not self.optin or self.caching) and not (self.optout and self.caching)
 
 
 class Client:

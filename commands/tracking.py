@@ -7,12 +7,12 @@ collected and sent once a batch. The keyspace hooks are set only while somebody 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ..protocol import replies
 from ..protocol.errors import SYNTAX, ReplyError, shown
 from .arguments import Arguments
+from .client import Tracking
 from .syntax import connection as syntax
 from .table import REGISTRY, command
 
@@ -29,32 +29,6 @@ _MODE_SWITCH: Final = b"ERR You can't switch %b before disabling tracking for th
 _OVERLAP: Final = (
     b"ERR Prefix '%b' overlaps with %b prefix '%b'. Prefixes for a single client must not overlap."
 )
-
-
-@dataclass(slots=True)
-class Tracking:
-    """How one client tracks.
-
-    Attributes:
-        redirect: ID of the client that gets the messages, 0 for itself.
-        broken_redirect: that client was gone when there was a message for it.
-        caching: CLIENT CACHING was given: the next command (or transaction) is the exception to OPTIN or OPTOUT.
-        prefixes: of broadcasting mode; the empty one stands for every key.
-    """
-
-    redirect: int = 0
-    bcast: bool = False
-    optin: bool = False
-    optout: bool = False
-    noloop: bool = False
-    broken_redirect: bool = False
-    caching: bool = False
-    prefixes: list[bytes] = field(default_factory=list)
-
-    @property
-    def remembers(self) -> bool:
-        """Whether the keys read by the command of the moment are to be noted."""
-        return not self.bcast and (not self.optin or self.caching) and not (self.optout and self.caching)
 
 
 class TrackingTable:
