@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ..protocol.errors import shown
 
 if TYPE_CHECKING:
     from .compat import Compat
-    from .users import User
 
 
 class Reason(enum.IntEnum):
@@ -52,7 +51,13 @@ _NO_LONGER: Final = {
 }
 
 
-def refusal(denial: Denial, user: User, compat: Compat) -> bytes:
+class Named(Protocol):
+    """A user, as far as an error says who it is."""
+
+    name: bytes
+
+
+def refusal(denial: Denial, user: Named, compat: Compat) -> bytes:
     """The error that a denied command is answered."""
     if not compat.tells_denials:
         text = _ANONYMOUS[denial.reason]
@@ -65,7 +70,7 @@ def refusal(denial: Denial, user: User, compat: Compat) -> bytes:
     return b"NOPERM No permissions to access a " + denial.reason.word
 
 
-def refusal_in_script(denial: Denial, user: User, compat: Compat) -> bytes:
+def refusal_in_script(denial: Denial, user: Named, compat: Compat) -> bytes:
     """The same for a command of a script."""
     if compat.tells_denials:
         return b"ERR ACL failure in script: " + refusal(denial, user, compat).removeprefix(b"NOPERM ")
