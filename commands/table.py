@@ -15,14 +15,13 @@ COMMAND, ACL categories, HELP and the README matrix.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .client import Client
-
-    Handler: TypeAlias = Callable[[Client, list[bytes]], bytes | None]
+    # Of a client and the words of the command; a client is Any here, for a declaration knows no server.
+    Handler: TypeAlias = Callable[[Any, list[bytes]], bytes | None]
     # A finder may tell what becomes of each key; else the flags of the first spec hold for all of them.
     KeyFinder: TypeAlias = Callable[[list[bytes]], "list[int] | list[KeyReference]"]
 
