@@ -14,7 +14,6 @@ from ..protocol.requests import RequestParser
 
 if TYPE_CHECKING:
     from .app import Server
-    from .replication.follower import Follower
 
 MAX_CLIENTS: Final = b"-ERR max number of clients reached\r\n"
 # How many commands are run between two looks at the clock.
@@ -62,7 +61,6 @@ class Connection(Client, asyncio.Protocol):
         "unparsed_bytes",
     )
     server: Server
-    replica: Follower | None
 
     def __init__(self, server: Server, *, unix_socket: bool = False) -> None:
         super().__init__(server, server.next_client_id())
