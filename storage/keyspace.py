@@ -411,7 +411,7 @@ class Database:
         if self.scan_order is not None:
             self.scan_order.add(key)
         if type(value) is Stream:
-            value.join(keyspace.behind, keyspace.graveyard, keyspace.cold)
+            value.join(keyspace.behind, keyspace.graveyard.bury, keyspace.cold)
         elif type(value) is Hash and value.times is not None and (first := value.times.first()) is not None:
             self.field_due.bring_forward(key, first[0])
         if self.awaited:

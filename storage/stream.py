@@ -20,12 +20,11 @@ from .trimming import Removed, Trimming
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from weakref import WeakSet
 
     from .chunk import Piece
     from .cold import Cold
-    from .freeing import Graveyard
     from .group import Group
     from .idempotency import Idempotency
 
@@ -58,8 +57,8 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
         "_behind",
         "_chunks",
         "_cursor",
+        "_discard",
         "_firsts",
-        "_graveyard",
         "_nodes",
         "_prefix",
         "_prefix_base",
@@ -92,7 +91,7 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
         self._tail: Chunk | None = None
         self._nodes = Nodes(NODE_MAX_BYTES, NODE_MAX_ENTRIES)
         self._behind: WeakSet[Stream] | None = None
-        self._graveyard: Graveyard | None = None
+        self._discard: Callable[[object, int], None] | None = None
         # Where the last take_after ended: (ID, chunk index, position of the next entry).
         self._cursor = (-1, 0, 0)
         # "*2\r\n$15\r\n1700000000000-", right for this ms and sequences of one length: start <= seq < end.
@@ -102,16 +101,16 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
         self._prefix_start = 0
         self._prefix_end = 0
 
-    def join(self, behind: WeakSet[Stream], graveyard: Graveyard, cold: Cold) -> None:
+    def join(self, behind: WeakSet[Stream], discard: Callable[[object, int], None], cold: Cold) -> None:
         """Let somebody else do what would take long.
 
         Args:
             behind: takes the stream when many entries wait to be accounted for: ``settle_some`` is to be called.
-            graveyard: takes what trimming cuts off.
+            discard: takes what trimming cuts off, and as how many objects it counts (``Graveyard.bury``).
             cold: packs old chunks.
         """
         self._behind = behind
-        self._graveyard = graveyard
+        self._discard = discard
         self.chill(cold)
         if self.is_behind:
             behind.add(self)
@@ -477,8 +476,8 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
     def _drop_chunks(self, start: int, stop: int) -> None:
         if stop == len(self._chunks):
             self._tail = None
-        if self._graveyard is not None and stop - start > FAR:
-            self._graveyard.bury(self._chunks[start:stop], 0)
+        if self._discard is not None and stop - start > FAR:
+            self._discard(self._chunks[start:stop], 0)
         del self._chunks[start:stop]
         del self._firsts[start:stop]
         if not self._chunks:
