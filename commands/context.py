@@ -213,6 +213,7 @@ class Settings(Protocol):
     lazyfree_lazy_expire: bool
     lazyfree_lazy_server_del: bool
     lazyfree_lazy_user_del: bool
+    lua_memory_limit: int  # bytes
     maxclients: int
     maxmemory: int  # bytes
     maxmemory_policy: str
@@ -257,6 +258,8 @@ class Stats(Protocol):
     connections_rejected: int
     denied: dict[bytes, int]
     errors: dict[bytes, int]
+    evicted_clients: int
+    evicted_keys: int
     net_input: int
     net_output: int
     reads_processed: int
@@ -275,6 +278,16 @@ class Stats(Protocol):
 
     def per_second(self) -> tuple[int, float, float]:
         """Return commands, input bytes and output bytes a second, just now."""
+
+
+class Eviction(Protocol):
+    """What holds ``maxmemory``."""
+
+    def refuses_in_script(self, entry: Any) -> bool:
+        """Whether a script may not run a command because memory is short; ``entry`` comes from ``find``."""
+
+    def exceeded_milliseconds(self) -> tuple[int, int]:
+        """Return for how long the limit was exceeded in all, and for how long it is now."""
 
 
 class Pause(Protocol):
@@ -376,6 +389,10 @@ class ServerContext(Protocol):
     @property
     def dispatcher(self) -> CommandRunner:
         """The commands."""
+
+    @property
+    def eviction(self) -> Eviction:
+        """What holds ``maxmemory``."""
 
     @property
     def pause(self) -> Pause:

@@ -94,6 +94,13 @@ class Snapshots(Protocol):
     def percent(self) -> float:
         """How much of it is done."""
 
+    def check_folder(self) -> None:
+        """Make sure that the dump file is this server's to write.
+
+        Raises:
+            ReplyError: another server has the folder.
+        """
+
     def start(self) -> bool:
         """Begin one in the background; False if that failed."""
 
