@@ -8,17 +8,23 @@ from __future__ import annotations
 
 from collections import deque
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from .app import Server
-    from .connection import Connection
 
 NEVER: Final = 1 << 62
 SLICE: Final = 2_000_000
 LONG_COMMAND: Final = 40_000
 """Nanoseconds. Only after a command that took as long does the dispatcher ask whether the slice is over: between two such
 questions there are at most 128 shorter ones."""
+
+
+class TakesTurns(Protocol):
+    """A connection that has something to run."""
+
+    def take_turn(self) -> None:
+        """Run a slice of it."""
 
 
 class Turns:
@@ -31,11 +37,11 @@ class Turns:
 
     def __init__(self, server: Server) -> None:
         self.slice = SLICE
-        self.waiting: deque[Connection] = deque()
+        self.waiting: deque[TakesTurns] = deque()
         self._server = server
         self._is_scheduled = False
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: TakesTurns) -> None:
         """Give a connection a turn after those that wait already; it must not be among them."""
         self.waiting.append(connection)
         self._schedule()
