@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = (
-    "__init__.py", "__main__.py", "testing.py", "pytest_plugin.py", "py.typed", "pyproject.toml", "README.md", "LICENSE",
+    "__init__.py", "__main__.py", "testing.py", "pytest_plugin.py", "py.typed", "pyproject.toml", "setup.py", "README.md", "LICENSE",
     "commands", "pipeline", "protocol", "server", "storage",
 )  # fmt: skip
 
