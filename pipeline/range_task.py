@@ -12,8 +12,9 @@ from pyspark.sql.datasource import InputPartition
 
 from . import ids
 from .columns import Columns
+from .losses import DataLossError
 from .names import key_of
-from .snapshot import DataLossError, Snapshot, read, take
+from .snapshot import Snapshot, read, take
 from .wire import Wire
 
 if TYPE_CHECKING:

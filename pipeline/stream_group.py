@@ -30,11 +30,11 @@ from .group_batch import Batch, Gatherer, Limits
 from .group_member import Member
 from .group_options import GroupOptions
 from .group_plan import GroupOffset, Piece, Run, shares
+from .losses import DataLossError
 from .names import key_of
 from .offsets import OffsetError
 from .options import Options
 from .prompt import Prompt
-from .snapshot import DataLossError
 from .wire import ConnectionLost, ServerError, Wire
 
 if TYPE_CHECKING:

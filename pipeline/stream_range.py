@@ -21,13 +21,13 @@ from pyspark.sql.streaming.datasource import (
 
 from . import ids, offsets, snapshot
 from .batch_read import resolve
+from .losses import RecreatedError, entries_gone
 from .names import key_of
 from .offsets import Position
 from .plan import share_rows
 from .prompt import Prompt
 from .range_plan import range_partitions, rows_between
 from .range_task import LOG, RangePartition, read_range, report_loss
-from .snapshot import RecreatedError, Snapshot, entries_gone
 from .wire import Wire
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
+    from .snapshot import Snapshot
     from .source_options import SourceOptions
 
 Steps = list[tuple[int, int]]

@@ -9,7 +9,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from support.group_scene import Scene
 from support.servers import KINDS
 
-from rillet.pipeline.snapshot import DataLossError
+from rillet.pipeline.losses import DataLossError
 from rillet.pipeline.wire import ServerError
 
 EVERYTHING = ReadAllAvailable()

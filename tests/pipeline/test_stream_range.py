@@ -15,8 +15,8 @@ from support.spark_engine import Engine
 
 from rillet.pipeline import ids, offsets, snapshot
 from rillet.pipeline.columns import default_schema
+from rillet.pipeline.losses import DataLossError
 from rillet.pipeline.options import Endpoint, OptionError, Options
-from rillet.pipeline.snapshot import DataLossError
 from rillet.pipeline.source_options import SourceOptions
 from rillet.pipeline.stream_range import RangeStreamReader
 from rillet.pipeline.wire import ServerError, Wire
