@@ -1,7 +1,6 @@
 """From records to rows: which events one command of an append-only file tells, by that command alone.
 
-Rows in the making are tuples in the order of ``Row``, with words as they stand in the file; ``columns`` makes Arrow
-of them. What each event means is told in ``schema``.
+``columns`` makes Arrow of the rows. What each event means is told in ``schema``.
 """
 
 from __future__ import annotations
@@ -17,11 +16,8 @@ from .text import name_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    # db, stream, group, entry id, consumer, event, at, retry count, last id, clock, detail
-    Row = tuple[
-        int | None, bytes | None, bytes | None, bytes | None, bytes | None, int,
-        bytes | None, bytes | None, bytes | None, int | None, bytes | None,
-    ]  # fmt: skip
+    from .schema import Row
+
     Handler = Callable[[list[bytes]], None]
 
 _POLICIES: Final = frozenset({b"KEEPREF", b"DELREF", b"ACKED"})

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...storage.rdb import ByteSource
-    from .events import Row
+    from .schema import Row
 
 _DATABASES: Final = 1 << 14  # as many as anybody configures
 # The detail of an entry that was found pending; and of one whose message is not there.

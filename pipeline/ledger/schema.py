@@ -84,6 +84,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    # A row in the making, its words as they stand in the file:
+    # db, stream, group, entry id, consumer, event, at, retry count, last id, clock, detail
+    Row = tuple[
+        int | None, bytes | None, bytes | None, bytes | None, bytes | None, int,
+        bytes | None, bytes | None, bytes | None, int | None, bytes | None,
+    ]  # fmt: skip
+
 # Their order is the code by which rows in the making name them.
 EVENTS: Final = (
     "added",
