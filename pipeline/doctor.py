@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
-from .cli import add_endpoint_arguments, endpoint_options
+from .endpoint_arguments import add_endpoint_arguments, endpoint_options
 from .java import NoJavaError, find_java, java_home
 from .options import Endpoint, OptionError
 from .wire import Wire, WireError

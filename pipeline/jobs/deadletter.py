@@ -33,7 +33,7 @@ class Letter(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words of the verb."""
-    from ..cli import add_endpoint_arguments
+    from ..endpoint_arguments import add_endpoint_arguments
 
     parser.add_argument(
         "action", choices=("list", "show", "requeue"), help="count by reason, show, or give another chance"
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do it; 1 if it could not, 2 if the words do not say what to requeue."""
-    from ..cli import endpoint_options
+    from ..endpoint_arguments import endpoint_options
     from ..options import Endpoint, OptionError, Options
 
     is_chosen = bool(arguments.ids or arguments.stream or arguments.group or arguments.reason)

@@ -19,7 +19,7 @@ _MOST_ROWS = "100000"  # of a batch, unless asked otherwise: a lake's batch goes
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words of the verb."""
-    from ..cli import add_endpoint_arguments
+    from ..endpoint_arguments import add_endpoint_arguments
 
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--streams", metavar="NAMES", help="names, with commas between them")
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _options(arguments: argparse.Namespace) -> dict[str, str]:
     """Those of the source."""
-    from ..cli import endpoint_options
+    from ..endpoint_arguments import endpoint_options
 
     options = {"startingOffsets": "earliest", "maxRowsPerTrigger": _MOST_ROWS}
     options |= endpoint_options(arguments) | running.given_options(arguments)

@@ -36,7 +36,7 @@ _LONGEST_CHUNK_SECONDS: Final = 0.1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words of the verb."""
-    from ..cli import add_endpoint_arguments
+    from ..endpoint_arguments import add_endpoint_arguments
 
     parser.add_argument("source", metavar="SOURCE", help="the --out of an ingest job, or an appendonlydir")
     parser.add_argument("--stream", required=True, help="whose entries")
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Replay; 1 if it could not."""
-    from ..cli import endpoint_options
+    from ..endpoint_arguments import endpoint_options
     from ..options import Endpoint, Options
 
     try:
