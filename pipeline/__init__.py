@@ -12,18 +12,26 @@ Importing it does not import PySpark; ``pip install 'rillet[spark]'`` brings all
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from .acknowledger import Acknowledger
+    from .listener import LagListener
     from .sessions import register, session
 
-__all__ = ["register", "session"]
+__all__ = ["Acknowledger", "LagListener", "register", "session"]
+_PLACES: Final = {
+    "Acknowledger": ".acknowledger",
+    "LagListener": ".listener",
+    "register": ".sessions",
+    "session": ".sessions",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """The two functions, imported when they are first asked for."""
-    if name not in __all__:
+    """Import what this package exports at its first use."""
+    if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(".sessions", __name__), name)
+    return getattr(import_module(_PLACES[name], __name__), name)

@@ -1,0 +1,16 @@
+"""What `rillet.pipeline` exports stays importable, wherever the modules are."""
+
+from __future__ import annotations
+
+import pytest
+
+import rillet.pipeline
+
+
+def test_every_exported_name_is_importable():
+    assert all(getattr(rillet.pipeline, name).__name__ == name for name in rillet.pipeline.__all__)
+
+
+def test_a_name_that_is_not_exported_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+        _ = rillet.pipeline.Nothing
