@@ -34,7 +34,7 @@ def main() -> int:
     if sys.argv[1:2] == ["check-rdb"]:
         return _check_rdb(sys.argv[2:])
     if sys.argv[1:2] == ["pipeline"]:
-        from .pipeline.cli import main as pipeline
+        from .pipeline.cli.main import main as pipeline
 
         return pipeline(sys.argv[2:])
     asked = asks_for(sys.argv[1:])

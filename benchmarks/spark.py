@@ -20,8 +20,8 @@ import redis
 from servers import Server, encode
 
 import rillet.pipeline
-from rillet.pipeline.options import Endpoint
-from rillet.pipeline.wire import Wire
+from rillet.pipeline.redis.connection import Wire
+from rillet.pipeline.redis.options import Endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

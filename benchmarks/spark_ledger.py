@@ -18,7 +18,7 @@ from typing import Final
 
 import hiredis
 
-from rillet.pipeline.ledger.parse import Piece, read_piece
+from rillet.pipeline.ledger.files.piece import Piece, read_piece
 
 ENTRIES: Final = 250_000
 

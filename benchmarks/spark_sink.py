@@ -14,9 +14,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from servers import Server
 
-from rillet.pipeline.columns import default_schema
-from rillet.pipeline.sink import BatchWriter
-from rillet.pipeline.stream_group import GroupStreamReader, group_columns
+from rillet.pipeline.group.stream_reader import GroupStreamReader, group_columns
+from rillet.pipeline.sink.writers import BatchWriter
+from rillet.pipeline.source.entry_batches import default_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

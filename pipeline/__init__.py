@@ -15,14 +15,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from .acknowledger import Acknowledger
-    from .listener import LagListener
+    from .group.acknowledger import Acknowledger
+    from .monitoring.listener import LagListener
     from .sessions import register, session
 
 __all__ = ["Acknowledger", "LagListener", "register", "session"]
 _PLACES: Final = {
-    "Acknowledger": ".acknowledger",
-    "LagListener": ".listener",
+    "Acknowledger": ".group.acknowledger",
+    "LagListener": ".monitoring.listener",
     "register": ".sessions",
     "session": ".sessions",
 }

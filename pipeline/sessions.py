@@ -80,8 +80,8 @@ def session(app_name: str = "rillet", **conf: object) -> SparkSession:
 def register(spark: SparkSession) -> None:
     """Make our formats known to a session: ``spark.read.format("redis-streams")`` and ``"redis-aof"``."""
     need_spark()
-    from .ledger.source import LedgerDataSource
-    from .source import RedisStreams
+    from .formats import RedisStreams
+    from .ledger.format import LedgerDataSource
 
     _show_the_way(spark)
     spark.dataSource.register(RedisStreams)

@@ -79,7 +79,7 @@ def test_a_file_holds_one_idea(path):
 
 def test_the_pipeline_is_imported_without_spark_or_a_server():
     program = (
-        "import sys, rillet.pipeline, rillet.pipeline.cli, rillet.pipeline.wire\n"
+        "import sys, rillet.pipeline, rillet.pipeline.cli.main, rillet.pipeline.redis.connection\n"
         "print(*[name for name in sys.modules if name.startswith(('pyspark', 'pyarrow', 'rillet.server', 'asyncio'))])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

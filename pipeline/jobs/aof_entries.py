@@ -14,20 +14,20 @@ from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from .. import ids
 from ..ledger import schema as on
-from ..ledger.events import Recorder
-from ..ledger.folder import read_folder
-from ..ledger.parse import open_path
-from ..ledger.scan import START, Walk
-from ..ledger.text import name_text
-from ..names import key_of
+from ..ledger.files.folder import read_folder
+from ..ledger.files.piece import open_path
+from ..ledger.records.recorder import Recorder
+from ..ledger.records.scan import START, Walk
+from ..ledger.spelling import name_text
+from ..redis import ids
+from ..redis.key_names import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ...storage.stream import Stream
-    from ..ledger.folder import Part
+    from ..ledger.files.folder import Part
 
     Place = tuple[int, str]  # database and name, as the ledger writes it
 

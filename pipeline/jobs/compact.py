@@ -13,7 +13,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Final
 
-from .batches import JobError, committed, local_folder
+from .parquet_batches import JobError, committed, local_folder
 
 if TYPE_CHECKING:
     import argparse

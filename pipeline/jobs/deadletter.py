@@ -11,11 +11,11 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from .. import ids
-from ..dead_letters import DeadLetter
-from ..moments import show_moment
-from ..names import key_of, shown
-from ..wire import Wire, WireError, checked
+from ..cli.times import show_moment
+from ..group.dead_letters import DeadLetter
+from ..redis import ids
+from ..redis.connection import Wire, WireError, checked
+from ..redis.key_names import key_of, shown
 
 if TYPE_CHECKING:
     import argparse
@@ -33,7 +33,7 @@ class Letter(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words of the verb."""
-    from ..endpoint_arguments import add_endpoint_arguments
+    from ..cli.endpoint_arguments import add_endpoint_arguments
 
     parser.add_argument(
         "action", choices=("list", "show", "requeue"), help="count by reason, show, or give another chance"
@@ -54,8 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do it; 1 if it could not, 2 if the words do not say what to requeue."""
-    from ..endpoint_arguments import endpoint_options
-    from ..options import Endpoint, OptionError, Options
+    from ..cli.endpoint_arguments import endpoint_options
+    from ..redis.options import Endpoint, OptionError, Options
 
     is_chosen = bool(arguments.ids or arguments.stream or arguments.group or arguments.reason)
     if arguments.action == "requeue" and not (is_chosen or arguments.all):

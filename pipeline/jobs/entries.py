@@ -5,10 +5,10 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, Any, Final
 
-from .. import ids
-from ..names import shown
+from ..redis import ids
+from ..redis.key_names import shown
 from .aof_entries import Entry, aof_entries
-from .batches import JobError
+from .parquet_batches import JobError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

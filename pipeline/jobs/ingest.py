@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import running
+from . import runner as running
 
 if TYPE_CHECKING:
     import argparse
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from ..acknowledger import Acknowledger
+    from ..group.acknowledger import Acknowledger
 
 _MOST_ROWS = "100000"  # of a batch, unless asked otherwise: a lake's batch goes through the driver
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words of the verb."""
-    from ..endpoint_arguments import add_endpoint_arguments
+    from ..cli.endpoint_arguments import add_endpoint_arguments
 
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--streams", metavar="NAMES", help="names, with commas between them")
@@ -45,8 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
         return frame, day
 
     def follow(query: StreamingQuery) -> Acknowledger | None:
-        from ..acknowledger import Acknowledger
-        from ..options import Options
+        from ..group.acknowledger import Acknowledger
+        from ..redis.options import Options
 
         options = _options(arguments)
         is_group = Options(options).text("mode") == "group"
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _options(arguments: argparse.Namespace) -> dict[str, str]:
     """Those of the source."""
-    from ..endpoint_arguments import endpoint_options
+    from ..cli.endpoint_arguments import endpoint_options
 
     options = {"startingOffsets": "earliest", "maxRowsPerTrigger": _MOST_ROWS}
     options |= endpoint_options(arguments) | running.given_options(arguments)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import running
+from . import runner as running
 
 if TYPE_CHECKING:
     import argparse

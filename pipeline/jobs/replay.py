@@ -15,13 +15,13 @@ from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from .. import ids
+from ..cli.times import read_moment
 from ..ledger.errors import LedgerError
-from ..moments import read_moment
-from ..names import key_of, shown
-from ..wire import Wire, WireError, checked
-from .batches import JobError, local_folder
+from ..redis import ids
+from ..redis.connection import Wire, WireError, checked
+from ..redis.key_names import key_of, shown
 from .entries import read_entries
+from .parquet_batches import JobError, local_folder
 
 if TYPE_CHECKING:
     import argparse
@@ -36,7 +36,7 @@ _LONGEST_CHUNK_SECONDS: Final = 0.1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words of the verb."""
-    from ..endpoint_arguments import add_endpoint_arguments
+    from ..cli.endpoint_arguments import add_endpoint_arguments
 
     parser.add_argument("source", metavar="SOURCE", help="the --out of an ingest job, or an appendonlydir")
     parser.add_argument("--stream", required=True, help="whose entries")
@@ -61,8 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Replay; 1 if it could not."""
-    from ..endpoint_arguments import endpoint_options
-    from ..options import Endpoint, Options
+    from ..cli.endpoint_arguments import endpoint_options
+    from ..redis.options import Endpoint, Options
 
     try:
         first = _bound(arguments.first, 0)

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ..cli.progress import Progress
+from ..cli.times import read_length, read_moment
 from ..ledger.errors import LedgerError
-from ..ledger.folder import read_folder
-from ..moments import read_length, read_moment
-from ..progress import Progress
+from ..ledger.files.folder import read_folder
 
 if TYPE_CHECKING:
     import argparse
@@ -108,7 +108,7 @@ def make(
     Raises:
         ValueError: the ledger says nothing about streams.
     """
-    from ..ledger import views
+    from ..ledger.spans import views
     from . import page, tables
 
     folder = (out / "tables").resolve()

@@ -11,7 +11,7 @@ import matplotlib as mpl
 from matplotlib import dates, ticker
 from matplotlib.figure import Figure
 
-from ..moments import show_length
+from ..cli.times import show_length
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

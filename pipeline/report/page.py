@@ -7,7 +7,7 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
-from ..moments import show_length, show_moment
+from ..cli.times import show_length, show_moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

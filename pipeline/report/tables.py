@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ..ledger import views
+from ..ledger.spans import views
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -27,8 +27,8 @@ from support import spark_driver
 from support.servers import start_server
 from support.spark_cluster import spark_home
 
-from rillet.pipeline.options import Endpoint
-from rillet.pipeline.wire import Wire
+from rillet.pipeline.redis.connection import Wire
+from rillet.pipeline.redis.options import Endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rillet.pipeline.options import Endpoint
-from rillet.pipeline.wire import Wire
+from rillet.pipeline.redis.connection import Wire
+from rillet.pipeline.redis.options import Endpoint
 
 names = itertools.count()
 JOBS = {"test_following_job.py", "test_jobs.py", "test_report.py", "test_tutorial.py"}

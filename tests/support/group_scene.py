@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import Any, Self
 
-from rillet.pipeline.columns import default_schema
-from rillet.pipeline.stream_group import GroupStreamReader, group_columns
+from rillet.pipeline.group.stream_reader import GroupStreamReader, group_columns
+from rillet.pipeline.source.entry_batches import default_schema
 
 from .micro_batches import Engine
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from rillet.pipeline.wire import ConnectionLost, Wire
+from rillet.pipeline.redis.connection import ConnectionLost, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from typing import Any, Self
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from rillet.pipeline.sink import BatchWriter
+from rillet.pipeline.sink.writers import BatchWriter
 
 numbers = itertools.count()
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.servers import start_server
 
-from rillet.pipeline import ids
 from rillet.pipeline.jobs.entries import read_entries
+from rillet.pipeline.redis import ids
 
 NAMES = ("a", "b", "c")
 

@@ -10,10 +10,10 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from rillet.pipeline.cli import main
+from rillet.pipeline.cli.main import main
 from rillet.pipeline.jobs import compact as module
-from rillet.pipeline.jobs.batches import JobError
 from rillet.pipeline.jobs.compact import compact, finish
+from rillet.pipeline.jobs.parquet_batches import JobError
 
 
 @pytest.fixture

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from rillet.pipeline import ids
-from rillet.pipeline.cli import main
-from rillet.pipeline.dead_letters import DeadLetter
+from rillet.pipeline.cli.main import main
+from rillet.pipeline.group.dead_letters import DeadLetter
 from rillet.pipeline.jobs import deadletter
-from rillet.pipeline.options import Endpoint
-from rillet.pipeline.wire import Wire
+from rillet.pipeline.redis import ids
+from rillet.pipeline.redis.connection import Wire
+from rillet.pipeline.redis.options import Endpoint
 
 
 @pytest.fixture(params=["rillet", "redis7"])

@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 from support.servers import start_server
 
-from rillet.pipeline import ids
-from rillet.pipeline.cli import main
+from rillet.pipeline.cli.main import main
 from rillet.pipeline.jobs import replay
 from rillet.pipeline.jobs.aof_entries import Entry
-from rillet.pipeline.jobs.batches import JobError
 from rillet.pipeline.jobs.entries import read_entries
-from rillet.pipeline.options import Endpoint
-from rillet.pipeline.wire import ServerError, Wire
+from rillet.pipeline.jobs.parquet_batches import JobError
+from rillet.pipeline.redis import ids
+from rillet.pipeline.redis.connection import ServerError, Wire
+from rillet.pipeline.redis.options import Endpoint
 
 PAIR = pa.struct([("name", pa.string()), ("value", pa.binary())])
 KIND = pa.schema([("stream", pa.string()), ("id_key", pa.binary()), ("fields", pa.list_(PAIR))])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from support.ledger_workload import MARKS, Workload
 
-from rillet.pipeline.ledger import shapes
-from rillet.pipeline.ledger.fast_path import FastPath
-from rillet.pipeline.ledger.plan import read_ledger
-from rillet.pipeline.ledger.replay import Replay, Span
-from rillet.pipeline.ledger.text import name_text
+from rillet.pipeline.ledger.files.plan import read_ledger
+from rillet.pipeline.ledger.records import shapes
+from rillet.pipeline.ledger.records.fast_path import FastPath
+from rillet.pipeline.ledger.spans.spans import Replay, Span
+from rillet.pipeline.ledger.spelling import name_text
 
 Row = list[object]
 

@@ -1,4 +1,4 @@
-"""pipeline/acknowledger.py under a real Spark: what is committed is acknowledged without another batch, and nothing else."""
+"""pipeline/group/acknowledger.py under a real Spark: what is committed is acknowledged without another batch, and nothing else."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from support.until import until
 
-from rillet.pipeline.acknowledger import Acknowledger
-from rillet.pipeline.jobs.batches import committed
+from rillet.pipeline.group.acknowledger import Acknowledger
+from rillet.pipeline.jobs.parquet_batches import committed
 
 pytestmark = pytest.mark.parametrize("redis", ["rillet"], indirect=True)
 

@@ -24,9 +24,9 @@ from support.servers import free_port
 from support.until import until
 
 import rillet.testing
-from rillet.pipeline.acknowledger import Acknowledger
-from rillet.pipeline.cli import main
-from rillet.pipeline.jobs.batches import begun, committed
+from rillet.pipeline.cli.main import main
+from rillet.pipeline.group.acknowledger import Acknowledger
+from rillet.pipeline.jobs.parquet_batches import begun, committed
 
 
 class Job:

@@ -9,11 +9,11 @@ import pyarrow.dataset as ds
 import pytest
 
 import rillet.testing
-from rillet.pipeline import ids
-from rillet.pipeline.cli import main
+from rillet.pipeline.cli.main import main
 from rillet.pipeline.jobs.compact import compact
-from rillet.pipeline.lake import DeltaTarget, IcebergTarget
-from rillet.pipeline.ledger.plan import read_ledger
+from rillet.pipeline.jobs.lake_tables import DeltaTarget, IcebergTarget
+from rillet.pipeline.ledger.files.plan import read_ledger
+from rillet.pipeline.redis import ids
 
 on_rillet = pytest.mark.parametrize("redis", ["rillet"], indirect=True)
 

@@ -9,10 +9,10 @@ import pytest
 from support.ledger_workload import MARKS, Workload
 from support.servers import start_server
 
-from rillet.pipeline.ledger import views
-from rillet.pipeline.ledger.plan import read_ledger
+from rillet.pipeline.ledger.files.plan import read_ledger
 from rillet.pipeline.ledger.schema import NAMES, arrow, struct
-from rillet.pipeline.ledger.text import name_text
+from rillet.pipeline.ledger.spans import views
+from rillet.pipeline.ledger.spelling import name_text
 
 pytestmark = pytest.mark.spark
 

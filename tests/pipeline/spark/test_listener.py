@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 from support.until import until
 
-from rillet.pipeline.listener import LagListener
+from rillet.pipeline.monitoring.listener import LagListener
 
 
 @pytest.mark.parametrize("redis", ["rillet"], indirect=True)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import rillet.testing
-from rillet.pipeline.progress import Progress
+from rillet.pipeline.cli.progress import Progress
 from rillet.pipeline.report import tables
 from rillet.pipeline.report.command import make
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
-from rillet.pipeline import ids
+from rillet.pipeline.redis import ids
 
 # Where the server makes no difference that the tests without a JVM do not see on each of them.
 on_rillet = pytest.mark.parametrize("redis", ["rillet"], indirect=True)

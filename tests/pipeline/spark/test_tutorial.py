@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.servers import start_server
 
-from rillet.pipeline.cli import main
+from rillet.pipeline.cli.main import main
 
 README = Path(__file__).parents[3] / "README.md"
 TOUR = re.compile(

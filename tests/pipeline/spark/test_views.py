@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rillet.pipeline.ledger import views
 from rillet.pipeline.ledger.schema import NAMES, SPAN_DDL, struct
+from rillet.pipeline.ledger.spans import views
 from rillet.pipeline.report import tables
 
 BASE = -(1 << 62)

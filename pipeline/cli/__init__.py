@@ -1,0 +1,1 @@
+"""``rillet pipeline``: its verbs, and the words, times and progress lines that they share."""

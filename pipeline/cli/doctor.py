@@ -1,0 +1,234 @@
+"""``rillet pipeline doctor``: what this machine has for the pipeline, and what is wrong, one line each.
+
+Spark tells little when it cannot start ("Java gateway process exited"); this tries its needs one by one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from importlib import metadata
+from typing import TYPE_CHECKING, Final
+
+from ..java import NoJavaError, find_java, java_home
+from ..redis.connection import Wire, WireError
+from ..redis.options import Endpoint, OptionError
+from .endpoint_arguments import add_endpoint_arguments, endpoint_options
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator, Mapping
+
+_CLOCK_LIMIT_MS: Final = 1000
+_NEEDED: Final = (("pyspark", (4, 2)), ("pyarrow", (18,)), ("hiredis", (3, 2)))
+_MARKS: Final = {"ok": "ok     ", "warning": "warning", "wrong": "WRONG  "}
+_RAISED: Final = re.compile(r"(?:: )?[A-Za-z_][\w.]*: ")
+_WORKER: Final = "import sys, rillet.pipeline.redis.connection; print('%d.%d' % sys.version_info[:2])"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line: ``state`` is ok, warning or wrong; ``advice`` says what to do about it."""
+
+    state: str
+    about: str
+    text: str
+    advice: str = ""
+
+    def __str__(self) -> str:
+        advice = f"\n          -> {self.advice}" if self.advice else ""
+        return f"{_MARKS[self.state]} {self.about}: {self.text}{advice}"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where Redis is, and whether to start Spark."""
+    parser.add_argument(
+        "--spark", action="store_true", help="also start a session and let a worker read Redis"
+    )
+    add_endpoint_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what was found; 1 if anything is wrong."""
+    given = endpoint_options(arguments) | {"retries": "0", "timeoutMs": "5000"}
+    try:
+        endpoint = Endpoint.of(given)
+    except OptionError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - a tool on the command line
+        return 2
+    checks: list[Callable[[], Iterator[Finding]]] = [
+        check_python, check_packages, check_java, check_shell, lambda: check_redis(endpoint)
+    ]  # fmt: skip
+    if arguments.spark:
+        checks.append(lambda: check_spark(given))
+    wrong = False
+    for check in checks:
+        for finding in check():
+            print(finding, flush=True)  # noqa: T201 - what was asked for
+            wrong |= finding.state == "wrong"
+    return int(wrong)
+
+
+def check_python() -> Iterator[Finding]:
+    """This Python, and the one Spark's workers will run."""
+    own = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    yield Finding("ok", "python", f"{own} at {sys.executable}")
+    worker = os.environ.get("PYSPARK_PYTHON", sys.executable)
+    about = "worker python"
+    try:
+        done = _run(worker, "-c", _WORKER)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        yield Finding(
+            "wrong",
+            about,
+            f"{worker} does not run: {error}",
+            "unset PYSPARK_PYTHON, or name a Python with Rillet",
+        )
+        return
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        yield Finding(
+            "wrong",
+            about,
+            f"{worker} cannot import rillet: {last}",
+            f"{worker} -m pip install 'rillet[spark]'",
+        )
+    elif done.stdout.strip() != own:
+        yield Finding(
+            "wrong",
+            about,
+            f"{worker} is {done.stdout.strip()}, this is {own}",
+            "Spark needs the same version in both",
+        )
+    else:
+        yield Finding("ok", about, worker)
+
+
+def check_packages() -> Iterator[Finding]:
+    """The packages from PyPI."""
+    for name, least in _NEEDED:
+        wanted = ".".join(map(str, least))
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            yield Finding("wrong", name, "not installed", "pip install 'rillet[spark]'")
+            continue
+        numbers = tuple(int(part) for part in version.split(".")[: len(least)] if part.isdigit())
+        if numbers < least:
+            yield Finding(
+                "wrong", name, f"{version} is older than {wanted}", f"pip install '{name}>={wanted}'"
+            )
+        else:
+            yield Finding("ok", name, version)
+
+
+def check_java() -> Iterator[Finding]:
+    """The Java a session would take."""
+    try:
+        java = find_java()
+    except NoJavaError as error:
+        yield Finding("wrong", "java", str(error))
+        return
+    home = java_home(java)
+    program = [str(home / "bin" / "java"), "--add-modules=jdk.incubator.vector", "-version"]
+    done = _run(*program)
+    if done.returncode:
+        yield Finding("wrong", "java", f"{java} does not start: {(done.stdout + done.stderr).strip()}")
+    elif java.flags:
+        yield Finding(
+            "warning",
+            "java",
+            f"{java} corrupts zstd data under G1; a session adds {java.flags}",
+            "use 25.0.3 or 21",
+        )
+    else:
+        yield Finding("ok", "java", f"{java}{'' if home == java.home else f', started by {home}'}")
+
+
+def check_shell() -> Iterator[Finding]:
+    """The programs that Spark's start script and its file system call."""
+    for name in ("bash", "chmod", "ps"):
+        if shutil.which(name):
+            continue
+        state = "warning" if name == "ps" else "wrong"
+        yield Finding(
+            state,
+            name,
+            "not on PATH",
+            "Spark calls it" if name != "ps" else "Spark uses it to tell whether it runs",
+        )
+
+
+def check_redis(endpoint: Endpoint) -> Iterator[Finding]:
+    """The server: reachable, new enough, and with our clock."""
+    try:
+        with Wire(endpoint) as wire:
+            told = _info(wire.call("INFO", "server"))
+            before = time.time()
+            seconds, microseconds = wire.call("TIME")
+            after = time.time()
+    except WireError as error:
+        yield Finding("wrong", "redis", str(error), "--host, --port, --password … say where it is")
+        return
+    name = "Valkey" if "valkey_version" in told else "Rillet" if "rillet_version" in told else "Redis"
+    version = told.get(f"{name.lower()}_version", told.get("redis_version", "?"))
+    text = f"{name} {version} at {endpoint}"
+    if int(told.get("redis_version", "0").partition(".")[0]) < 7:
+        yield Finding(
+            "warning",
+            "redis",
+            f"{text}: no entries-added",
+            "lost entries can be noticed but not counted before Redis 7",
+        )
+    else:
+        yield Finding("ok", "redis", text)
+    apart = round((int(seconds) + int(microseconds) / 1e6 - (before + after) / 2) * 1000)
+    if abs(apart) > _CLOCK_LIMIT_MS:
+        yield Finding(
+            "warning",
+            "clock",
+            f"Redis is {apart:+} ms from here",
+            "lag in seconds and time bounds are off by as much",
+        )
+    else:
+        yield Finding("ok", "clock", f"Redis is {apart:+} ms from here")
+
+
+def check_spark(given: Mapping[str, str]) -> Iterator[Finding]:
+    """A session, and a worker that reads a stream nobody has."""
+    from ..sessions import session
+
+    about = "spark"
+    began = time.monotonic()
+    try:
+        spark = session("rillet-doctor", **{"spark.master": "local[1]"})
+        yield Finding("ok", about, f"{spark.version} started in {time.monotonic() - began:.1f} s")
+        about = "worker"
+        began = time.monotonic()
+        reader = spark.read.format("redis-streams").options(**given, streamsPattern="rillet-doctor-*")
+        count = reader.load().count()
+        yield Finding("ok", about, f"read {count} entries in {time.monotonic() - began:.1f} s")
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is what this looks for
+        yield Finding("wrong", about, _reason(error))
+
+
+def _reason(error: Exception) -> str:
+    """One line of an error: where there is a traceback in it, of Python or Java, what was raised."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    raised = [line for line in lines if _RAISED.match(line)]
+    return (raised or lines[:1] or [type(error).__name__])[-1].removeprefix(": ")
+
+
+def _run(*words: str) -> subprocess.CompletedProcess[str]:
+    """The programs that Spark would run, tried."""
+    return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - see above
+
+
+def _info(text: bytes) -> dict[str, str]:
+    lines = text.decode(errors="replace").splitlines()
+    return {name: value for name, _, value in (line.partition(":") for line in lines) if value}

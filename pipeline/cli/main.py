@@ -1,0 +1,66 @@
+"""``rillet pipeline <verb>``: the pipeline's command line. Each verb is a module that describes and runs itself."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, Protocol, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# verb → module; its file is imported only when the verb is used, its help line is here so that `--help` is quick.
+VERBS: Final[dict[str, tuple[str, str]]] = {
+    "doctor": (".doctor", "say what this machine has for the pipeline, and what is wrong"),
+    "report": (
+        "..report.command",
+        "what was delivered, how often and how fast: tables and a page from an append-only file",
+    ),
+    "ingest": ("..jobs.ingest", "streams into Parquet, Delta or Iceberg, each entry once"),
+    "ledger": ("..jobs.ledger", "the delivery ledger of an append-only file into Parquet, Delta or Iceberg"),
+    "compact": ("..jobs.compact", "join the small files of ingest and ledger"),
+    "replay": ("..jobs.replay", "entries of the past, from Parquet or an append-only file, into a stream"),
+    "deadletter": ("..jobs.deadletter", "look at dead letters, and requeue them"),
+    "declarative": (
+        "..declarative.command",
+        "set up and run the Declarative Pipelines project: bronze, silver, gold",
+    ),
+}
+_NEEDED: Final = frozenset({"pyspark", "pyarrow", "py4j", "matplotlib"})
+_HOW: Final = "The pipeline needs {module}, which is not installed: pip install 'rillet[spark]'"
+
+
+class Verb(Protocol):
+    """What the module of a verb offers."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the verb's words and options."""
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Do it; the exit status."""
+
+
+def main(words: Sequence[str]) -> int:
+    """Run one verb; the exit status: 0, 1 where something is wrong, 2 where the words are."""
+    parser = argparse.ArgumentParser(
+        prog="rillet pipeline",
+        description="Redis Streams on Spark: source, sink, delivery ledger, reports, jobs.",
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="verb")
+    parsers = {name: verbs.add_parser(name, help=told, description=told) for name, (_, told) in VERBS.items()}
+    # The verb's own options are known once its module is there.
+    chosen = next((word for word in words if not word.startswith("-")), None)
+    try:
+        verb = cast("Verb", import_module(VERBS[chosen][0], __package__)) if chosen in VERBS else None
+        if verb is not None and chosen is not None:
+            verb.add_arguments(parsers[chosen])
+        arguments = parser.parse_args(words)
+        assert verb is not None  # argparse refused everything else
+        return verb.run(arguments)
+    except ImportError as error:
+        module = (error.name or "").partition(".")[0]
+        if module not in _NEEDED:
+            raise
+        print(_HOW.format(module=module), file=sys.stderr)  # noqa: T201 - a tool on the command line
+        return 1

@@ -1,0 +1,1 @@
+"""Group mode: a query that reads as one consumer of a consumer group."""

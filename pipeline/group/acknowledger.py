@@ -1,0 +1,126 @@
+"""Acknowledges a batch of group mode when Spark has committed it, rather than when Spark asks for the next one.
+
+A source hears of a commit only when the next batch is made: with a long trigger interval that is late, and for the last
+batch before ``query.stop()`` it is at the next start. Spark tells the listeners in the driver at once, though::
+
+    query = frame.writeStream.trigger(processingTime="10 minutes").start()
+    acknowledger = Acknowledger(query, options)  # those of the source
+    spark.streams.addListener(acknowledger)
+    ...
+    query.stop()
+    spark.streams.removeListener(acknowledger)
+    acknowledger.settle("/path/to/checkpoint")
+
+Not for queries with asyncProgressTrackingEnabled: those commit later than they tell.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from ..redis.connection import Wire, WireError
+from ..redis.options import Options
+from ..source.offsets import OffsetError
+from .member import Member
+from .offset import GroupOffset
+from .options import GroupOptions
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+    )
+    from pyspark.sql.streaming.query import StreamingQuery
+
+LOG: Final = logging.getLogger("rillet.pipeline")
+
+
+class Acknowledger(StreamingQueryListener):
+    """Listens to one query, over a connection of its own. To acknowledge what is acknowledged does nothing.
+
+    Args:
+        query: a query that reads in group mode.
+        options: of its source.
+
+    Raises:
+        OptionError: one is missing or malformed.
+    """
+
+    def __init__(self, query: StreamingQuery, options: Mapping[str, str]) -> None:
+        self._query = str(query.id)
+        found = GroupOptions.of(Options(options))
+        self._member = Member(Wire(found.endpoint), found.group, found.consumer)
+        self._lock = threading.Lock()
+
+    def settle(self, checkpoint: str | os.PathLike[str]) -> int:
+        """Acknowledge the last batch that a checkpoint has as committed, and close; its number, or -1.
+
+        Args:
+            checkpoint: a folder on this machine.
+
+        Raises:
+            WireError: the server cannot be reached, or refuses. The next start of the query acknowledges the batch.
+        """
+        try:
+            number = max(
+                (int(each.name) for each in (Path(checkpoint) / "commits").glob("*") if each.name.isdigit()),
+                default=-1,
+            )
+            if number >= 0:
+                # A version, what Spark needs, then the offset of each source.
+                lines = (Path(checkpoint) / "offsets" / str(number)).read_text(encoding="utf-8").splitlines()
+                self._acknowledge(lines[2:])
+            return number
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            self._member.wire.close()
+
+    def _acknowledge(self, offsets: list[Any]) -> None:
+        for text in offsets:
+            batch = self._own(text)
+            if batch is not None:
+                with self._lock:
+                    self._member.acknowledge(batch.pieces)
+
+    def _own(self, text: Any) -> GroupOffset | None:
+        """The offset of our group that this is; another source of the query may have others."""
+        try:
+            offset = GroupOffset.of_json(text) if isinstance(text, str) and text.startswith("{") else None
+        except OffsetError:
+            return None
+        return offset if offset is not None and offset.group == self._member.group else None
+
+    # What Spark calls
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
+        """Nothing is committed yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
+        """A batch is in the commit log."""
+        if str(event.progress.id) != self._query:
+            return
+        try:
+            self._acknowledge([source.endOffset for source in event.progress.sources])
+        except WireError as error:
+            # The source does it with the next batch.
+            LOG.warning("batch %d is not acknowledged yet: %s", event.progress.batchId, error)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
+        """Nothing was committed since."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
+        """What was committed was told before, or is told by ``settle``."""

@@ -1,0 +1,212 @@
+"""Puts the next batch of group mode together: what died with us, what others left idle, then what is new."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ..redis import ids
+from ..redis.connection import ServerError
+from ..redis.key_names import key_of
+from .dead_letters import bury
+from .offset import Piece, claims_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .member import Idle, Member
+    from .options import GroupOptions
+
+_LONGEST_BETWEEN_CLAIMS: Final = 2.0
+_MOST_AT_ONCE: Final = 10_000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a batch may hold; the bytes are those of fields and values, and one reply may go beyond."""
+
+    rows: int
+    size: int | None = None
+
+
+@dataclass
+class Batch:
+    """What was gathered, and what became of the rest: deleted before it was read, or moved to the dead letters."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    rows: int = 0
+    size: int = 0
+    gone: list[tuple[str, int]] = field(default_factory=list)
+    dead: int = 0
+
+    def room(self, limits: Limits) -> int:
+        """How many more rows it may take."""
+        if limits.size is None or not self.rows:
+            return limits.rows - self.rows
+        if self.size >= limits.size:
+            return 0
+        # Entries that follow are about as long as those before.
+        fitting = (limits.size - self.size) * self.rows // max(self.size, 1)
+        return min(limits.rows - self.rows, max(fitting, 1))
+
+
+class Gatherer:
+    """Gathers one batch after the other. A new one first looks for what its predecessor was given and did not tell.
+
+    Args:
+        member: who reads.
+        options: how.
+        clock: seconds; when to look for idle entries again.
+    """
+
+    def __init__(self, member: Member, options: GroupOptions, clock: Callable[[], float]) -> None:
+        self.member = member
+        self._options = options
+        self._clock = clock
+        self._recovered: set[str] = set()
+        self._look_again = 0.0
+        self._turn = 0
+
+    def streams(self) -> list[str]:
+        """The streams to be read now."""
+        return self._options.streams_of(self.member.wire)
+
+    def ends(self) -> dict[str, int]:
+        """The last id of each stream; 0-0 for one that does not exist."""
+        return {stream: self._last_id(stream) for stream in self.streams()}
+
+    def _last_id(self, stream: str) -> int:
+        try:
+            row = self.member.wire.call("XINFO", "STREAM", key_of(stream))
+        except ServerError as error:
+            if "no such key" in str(error):
+                return 0
+            raise
+        return ids.parse(dict(zip(row[::2], row[1::2], strict=True))[b"last-generated-id"])
+
+    def gather(self, limits: Limits, until: dict[str, int] | None) -> Batch:
+        """The next batch, empty when there is nothing to read.
+
+        Args:
+            limits: of this batch.
+            until: by stream, the id after which nothing is to be read; None: no bound.
+        """
+        batch = Batch()
+        streams = self.streams() if until is None else list(until)
+        for stream in streams:
+            if stream not in self._recovered:
+                self._recover(batch, stream, limits)
+        if self._options.claim_min_idle_ms is not None and (
+            until is not None or self._clock() >= self._look_again
+        ):
+            self._claim(batch, streams, limits, until)
+        self._read_new(batch, streams, limits, until)
+        return batch
+
+    def _recover(self, batch: Batch, stream: str, limits: Limits) -> None:
+        """Take what is pending with us and in no batch: a life of ours ended between delivery and Spark's log."""
+        self._ensure_group(stream)
+        # It was a batch once, and comes back as it was: its bytes only count for what is to follow.
+        room = min(limits.rows - batch.rows, _MOST_AT_ONCE)
+        if room <= 0:
+            return
+        found = self.member.own(stream, room)
+        self._take(batch, stream, found, 0, self._weigh(limits))
+        if len(found) < room:
+            self._recovered.add(stream)
+
+    def _ensure_group(self, stream: str) -> None:
+        """A stream that a pattern found later has its group made when it is first seen."""
+        if self._options.create_group and self._options.pattern is not None:
+            self.member.create_group(stream, "0")
+
+    def _claim(
+        self, batch: Batch, streams: Sequence[str], limits: Limits, until: dict[str, int] | None
+    ) -> None:
+        least = self._options.claim_min_idle_ms
+        assert least is not None
+        more = False
+        for stream in streams:
+            room = min(batch.room(limits), _MOST_AT_ONCE)
+            if room <= 0:
+                break
+            found = self.member.idle(stream, least, room)
+            more = more or len(found) == room
+            if until is not None:
+                found = [each for each in found if each.stream_id <= until[stream]]
+            weigh = self._weigh(limits)
+            while found and (room := batch.room(limits)) > 0:
+                page = found[: min(room, weigh or room)]
+                self._take(batch, stream, page, least, weigh)
+                found = found[len(page) :]
+        more = more or batch.room(limits) <= 0
+        wait = 0.0 if more else min(least / 2000, _LONGEST_BETWEEN_CLAIMS)
+        self._look_again = self._clock() + wait
+
+    def _weigh(self, limits: Limits) -> int | None:
+        """How many entries to have in a reply, if it matters how long they are."""
+        return None if limits.size is None else self._options.fetch_size
+
+    def _take(
+        self, batch: Batch, stream: str, found: Sequence[Idle], least_idle_ms: int, weigh: int | None
+    ) -> None:
+        most = self._options.max_deliveries
+        poison = [each for each in found if most is not None and each.deliveries >= most]
+        healthy = [each for each in found if most is None or each.deliveries < most]
+        taken = self.member.take(stream, healthy, least_idle_ms, weigh=weigh)
+        batch.gone += [(stream, each) for each in taken.gone]
+        claims = claims_of(
+            stream,
+            [(each.stream_id, each.owner, each.deliveries) for each in taken.ours],
+            self._options.fetch_size,
+        )
+        batch.pieces += claims
+        batch.rows += sum(claim.count for claim in claims)
+        batch.size += taken.size
+        if poison:
+            self._bury(batch, stream, poison, least_idle_ms)
+
+    def _bury(self, batch: Batch, stream: str, poison: Sequence[Idle], least_idle_ms: int) -> None:
+        target = self._options.dead_letter_stream
+        assert target is not None
+        taken = self.member.take(stream, poison, least_idle_ms, deliver=False)
+        reason = f"delivered too often and never acknowledged (maxDeliveries={self._options.max_deliveries})"
+        moved, gone = bury(self.member, stream, target, taken.ours, reason)
+        batch.dead += moved
+        batch.gone += [(stream, each) for each in (*taken.gone, *gone)]
+
+    def _read_new(
+        self, batch: Batch, streams: Sequence[str], limits: Limits, until: dict[str, int] | None
+    ) -> None:
+        """Read the streams in turn, a reply each, until all are dry or the batch is full."""
+        waiting = [streams[(self._turn + at) % len(streams)] for at in range(len(streams))]
+        self._turn += 1
+        while waiting:
+            for stream in list(waiting):
+                room = min(batch.room(limits), self._options.fetch_size)
+                if room <= 0:
+                    return
+                if until is not None:
+                    room = min(room, self._unread(stream, until[stream], room))
+                run, size = self.member.read_new(stream, room) if room else (None, 0)
+                if run is None:
+                    waiting.remove(stream)
+                    continue
+                batch.pieces.append(run)
+                batch.rows += run.count
+                batch.size += size
+                if run.count < room:
+                    waiting.remove(stream)
+
+    def _unread(self, stream: str, end: int, most: int) -> int:
+        """How many entries are new up to an id, as far as that matters; others may be quicker with some of them."""
+        delivered = self.member.last_delivered(stream)
+        if delivered >= end:
+            return 0
+        if self._last_id(stream) == end:
+            return most
+        # The stream has grown: count what was there.
+        entries = self.member.wire.call(
+            "XRANGE", key_of(stream), f"({ids.text(delivered)}", ids.text(end), "COUNT", most
+        )
+        return len(entries)

@@ -1,0 +1,149 @@
+"""Poison messages: entries delivered too often move to a dead-letter stream, together with their acknowledgement.
+
+A dead letter is the entry with its fields as they were, in their order, behind six of ours (``HEADER``)::
+
+    rillet.stream orders  rillet.id 1700000000000-0  rillet.group billing  rillet.consumer worker-3
+    rillet.deliveries 5   rillet.reason "delivered 5 times and never acknowledged (maxDeliveries=5)"   <the entry>
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ..redis import ids
+from ..redis.connection import ServerError, checked
+from ..redis.key_names import key_of, name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..redis.connection import Wire
+    from .member import Idle, Member
+
+HEADER: Final = tuple(
+    b"rillet." + word for word in (b"stream", b"id", b"group", b"consumer", b"deliveries", b"reason")
+)
+_AT_ONCE: Final = 100
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """One entry of a dead-letter stream: where it came from, why it is here, and its fields."""
+
+    stream: str
+    stream_id: int
+    group: str
+    consumer: str
+    deliveries: int
+    reason: str
+    fields: tuple[bytes, ...]
+
+    def words(self) -> list[bytes]:
+        """Its fields and values in the dead-letter stream."""
+        told = ids.text(self.stream_id), self.group, self.consumer, str(self.deliveries), self.reason
+        values = key_of(self.stream), *(text.encode() for text in told)
+        header = [word for pair in zip(HEADER, values, strict=True) for word in pair]
+        return [*header, *self.fields]
+
+    @classmethod
+    def of_words(cls, words: Sequence[bytes]) -> DeadLetter:
+        """Read the fields and values of an entry of a dead-letter stream.
+
+        Raises:
+            ValueError: the entry is no dead letter.
+        """
+        width = 2 * len(HEADER)
+        if tuple(words[:width:2]) != HEADER:
+            raise ValueError("not a dead letter: it does not begin with rillet.stream, rillet.id, ...")
+        key, *told = words[1:width:2]
+        stream_id, group, consumer, deliveries, reason = (word.decode(errors="replace") for word in told)
+        return cls(
+            name_of(key), ids.parse(stream_id), group, consumer, int(deliveries), reason, tuple(words[width:])
+        )
+
+
+def bury(
+    member: Member, stream: str, target: str, poison: Sequence[Idle], reason: str
+) -> tuple[int, list[int]]:
+    """Move entries that are pending with us to the dead-letter stream, each exactly once.
+
+    XADD and XACK are one transaction, which the dead-letter stream, being watched, lets through once: if its reply is
+    lost and it comes late after all, it fails.
+
+    Args:
+        member: who has them pending.
+        stream: where they are.
+        target: the dead-letter stream.
+        poison: the entries, made ours by ``Member.take``.
+        reason: why, for the reader.
+
+    Returns:
+        How many were moved, and the ids of those that had been deleted from the stream (just acknowledged).
+
+    Raises:
+        ServerError: the target is not a stream, or the server refuses to write.
+        ConnectionLost: begin again: what was moved is no longer pending.
+    """
+    moved = 0
+    gone: list[int] = []
+    for at in range(0, len(poison), _AT_ONCE):
+        page = list(poison[at : at + _AT_ONCE])
+        while (done := _bury_page(member, stream, target, page, reason)) is None:
+            pass  # somebody else wrote to the dead-letter stream
+        moved += done[0]
+        gone += done[1]
+    return moved, gone
+
+
+def _bury_page(
+    member: Member, stream: str, target: str, page: Sequence[Idle], reason: str
+) -> tuple[int, list[int]] | None:
+    wire, group, key = member.wire, member.group, key_of(stream)
+    words = [ids.text(each.stream_id) for each in page]
+    try:
+        _watch(wire, target)
+        pending = checked(
+            wire.pipeline([("XPENDING", key, group, word, word, 1, member.consumer) for word in words])
+        )
+        bodies = checked(wire.pipeline([("XRANGE", key, word, word) for word in words]))
+    except BaseException:
+        wire.close()  # with the connection goes its WATCH
+        raise
+    letters: list[tuple[Any, ...]] = []
+    acks: list[tuple[Any, ...]] = []
+    gone: list[int] = []
+    for each, mine, body in zip(page, pending, bodies, strict=True):
+        if not mine:
+            continue
+        ack = ("XACK", key, group, ids.text(each.stream_id))
+        if body:
+            letter = DeadLetter(
+                stream, each.stream_id, group, each.owner, each.deliveries, reason, tuple(body[0][1])
+            )
+            letters.append(("XADD", target, "*", *letter.words()))
+            acks.insert(len(letters) - 1, ack)
+        else:
+            gone.append(each.stream_id)
+            acks.append(ack)
+    # Of a command that the server refuses the first word is said, not EXEC's that something was refused.
+    replies = wire.pipeline([("MULTI",), *letters, *acks, ("EXEC",)])
+    results: list[Any] | None = checked(replies)[-1]
+    if results is None:
+        return None
+    checked(results)
+    # One that a consumer took from us and acknowledged in between was none of ours to bury.
+    count = len(letters)
+    not_ours = [
+        added for added, acked in zip(results[:count], results[count : 2 * count], strict=True) if not acked
+    ]
+    if not_ours:
+        wire.call("XDEL", target, *not_ours, repeatable=True)
+    return count - len(not_ours), gone
+
+
+def _watch(wire: Wire, target: str) -> None:
+    wire.call("WATCH", target)
+    kind = wire.call("TYPE", target)
+    if kind not in {b"none", b"stream"}:
+        raise ServerError(f"WRONGTYPE deadLetterStream {target!r} is a {kind.decode()}, not a stream")

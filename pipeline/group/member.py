@@ -1,0 +1,217 @@
+"""The driver as a member of a consumer group: takes entries over, gets new ones, acknowledges what Spark committed.
+
+Commands that deliver are sent once. When a reply is lost the entries are in our pending list all the same, which is
+why `own` looks there: whoever catches `ConnectionLost` starts again from it and misses nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from ..redis import ids
+from ..redis.connection import ServerError, checked
+from ..redis.key_names import key_of
+from .offset import Piece, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ..redis.connection import Wire
+
+_PAGE: Final = 1000
+_GREATEST_COUNT: Final = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Idle:
+    """A pending entry that may be taken over: who has it, and how often it was delivered."""
+
+    stream_id: int
+    owner: str
+    deliveries: int
+
+
+@dataclass
+class Taken:
+    """What came of taking entries over: ours now, left to others, or no longer in the stream.
+
+    ``size`` is how many bytes those of ours have, if somebody wanted to know.
+    """
+
+    ours: list[Idle] = field(default_factory=list)
+    gone: list[int] = field(default_factory=list)
+    size: int = 0
+
+
+class Member:
+    """One consumer of one group, over one connection."""
+
+    def __init__(self, wire: Wire, group: str, consumer: str) -> None:
+        self.wire = wire
+        self.group = group
+        self.consumer = consumer
+
+    def create_group(self, stream: str, start: str) -> None:
+        """Create the group, and an empty stream where there is none; a group that exists stays where it stands.
+
+        Args:
+            stream: the key.
+            start: the id after which it reads, or ``"$"``.
+        """
+        try:
+            self.wire.call("XGROUP", "CREATE", key_of(stream), self.group, start, "MKSTREAM", repeatable=True)
+        except ServerError as error:
+            if error.code != "BUSYGROUP":
+                raise
+
+    # Entries that were delivered before
+
+    def own(self, stream: str, most: int) -> list[Idle]:
+        """What is pending with us: while no batch is under way, entries that no batch ever named."""
+        found: list[Idle] = []
+        start = "-"
+        while len(found) < most:
+            count = min(_PAGE, most - len(found))
+            page = self._pending(stream, [start, "+", count, self.consumer])
+            found += page
+            if len(page) < count:
+                break
+            start = f"({ids.text(page[-1].stream_id)}"
+        return found
+
+    def idle(self, stream: str, least_idle_ms: int, most: int) -> list[Idle]:
+        """What others have had for at least so long, or gave back."""
+        page = self._pending(stream, ["IDLE", least_idle_ms, "-", "+", most])
+        return [each for each in page if each.owner != self.consumer]
+
+    def _pending(self, stream: str, words: list[str | int]) -> list[Idle]:
+        rows = self.wire.call("XPENDING", key_of(stream), self.group, *words)
+        return [Idle(ids.parse(row[0]), _name(row[1]), row[3]) for row in rows]
+
+    def take(
+        self,
+        stream: str,
+        wanted: Sequence[Idle],
+        least_idle_ms: int,
+        *,
+        deliver: bool = True,
+        weigh: int | None = None,
+    ) -> Taken:
+        """Make entries ours, unless another consumer was quicker.
+
+        Args:
+            stream: the key.
+            wanted: what ``own`` or ``idle`` found.
+            least_idle_ms: leave what was delivered since.
+            deliver: count it as a delivery; the result has the new counts.
+            weigh: have the entries themselves, so many in a reply, for their bytes; None: their ids do.
+        """
+        result = Taken()
+        alike: dict[int, list[Idle]] = {}
+        for each in wanted:
+            alike.setdefault(each.deliveries, []).append(each)
+        for deliveries, members in alike.items():
+            # XNACK FATAL leaves the greatest count there is.
+            now = min(deliveries + 1, _GREATEST_COUNT) if deliver else deliveries
+            for page in _pages(members, weigh or _PAGE):
+                words = [ids.text(each.stream_id) for each in page]
+                # With or without JUSTID the counter becomes what RETRYCOUNT says.
+                options: list[str | int] = [*words, "RETRYCOUNT", now, *([] if weigh else ["JUSTID"])]
+                reply = self.wire.call(
+                    *("XCLAIM", key_of(stream), self.group, self.consumer),
+                    least_idle_ms,
+                    *options,
+                    repeatable=least_idle_ms == 0,
+                )
+                if weigh:
+                    # Before Redis 7 there is a null for what is gone.
+                    entries = [entry for entry in reply if entry]
+                    result.size += _size(entries)
+                    reply = [word for word, _ in entries]
+                got = {ids.parse(word) for word in reply}
+                result.ours += [
+                    Idle(each.stream_id, each.owner, now) for each in page if each.stream_id in got
+                ]
+                result.gone += self._gone(stream, [each for each in page if each.stream_id not in got])
+        result.ours.sort(key=lambda each: each.stream_id)
+        return result
+
+    def _gone(self, stream: str, missed: Sequence[Idle]) -> list[int]:
+        """Those of them that the stream no longer has: XCLAIM dropped them; the others were quicker with the rest."""
+        words = [ids.text(each.stream_id) for each in missed]
+        replies = checked(self.wire.pipeline([("XRANGE", key_of(stream), word, word) for word in words]))
+        return [each.stream_id for each, entries in zip(missed, replies, strict=True) if not entries]
+
+    # New entries
+
+    def read_new(self, stream: str, most: int) -> tuple[Run | None, int]:
+        """Have up to ``most`` new entries delivered; None when there are none. Gives their bytes, too."""
+        reply = self.wire.call(
+            *("XREADGROUP", "GROUP", self.group, self.consumer),
+            *("COUNT", most, "STREAMS", key_of(stream), ">"),
+        )
+        if not reply or not reply[0][1]:
+            return None, 0
+        entries: list[Any] = reply[0][1]
+        return Run(stream, ids.parse(entries[0][0]), ids.parse(entries[-1][0]), len(entries)), _size(entries)
+
+    def last_delivered(self, stream: str) -> int:
+        """The id up to which the group has read.
+
+        Raises:
+            ServerError: ``NOGROUP``.
+        """
+        return ids.parse(self.facts(stream)[b"last-delivered-id"])
+
+    def facts(self, stream: str) -> dict[bytes, Any]:
+        """XINFO GROUPS of our group.
+
+        Raises:
+            ServerError: ``NOGROUP``, or the stream does not exist.
+        """
+        for row in self.wire.call("XINFO", "GROUPS", key_of(stream)):
+            facts = dict(zip(row[::2], row[1::2], strict=True))
+            if facts[b"name"] == self.group.encode():
+                return facts
+        raise ServerError(f"NOGROUP No such consumer group '{self.group}' for key name {stream!r}")
+
+    def newest(self, stream: str) -> str:
+        """The last id that a stream gave.
+
+        Raises:
+            ServerError: there is no such stream.
+        """
+        row = self.wire.call("XINFO", "STREAM", key_of(stream))
+        return str(dict(zip(row[::2], row[1::2], strict=True))[b"last-generated-id"].decode())
+
+    # The end of a batch
+
+    def acknowledge(self, pieces: Iterable[Piece]) -> None:
+        """Acknowledge all entries of a batch, whoever may have taken them over meanwhile; again is harmless."""
+        for piece in pieces:
+            key = key_of(piece.stream)
+            if isinstance(piece, Run):
+                # All entries of a run were delivered to us: no more than its count can be pending.
+                rows = self.wire.call(
+                    *("XPENDING", key, self.group),
+                    *(ids.text(piece.first), ids.text(piece.last), piece.count),
+                )
+                words = [row[0] for row in rows]
+            else:
+                words = [ids.text(stream_id).encode() for stream_id in piece.ids]
+            if words:
+                self.wire.call("XACK", key, self.group, *words, repeatable=True)
+
+
+def _name(word: bytes) -> str:
+    return word.decode(errors="backslashreplace")
+
+
+def _size(entries: Iterable[Sequence[Any]]) -> int:
+    return sum(len(word) for _, fields in entries for word in fields)
+
+
+def _pages(members: Sequence[Idle], size: int) -> Iterator[Sequence[Idle]]:
+    for at in range(0, len(members), size):
+        yield members[at : at + size]

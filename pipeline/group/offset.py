@@ -1,0 +1,182 @@
+"""What a batch of group mode consists of: the ids its driver got, as offset in Spark's log and as work for tasks.
+
+The offset names every id, so that a restart reads the very same batch again: new entries as runs (one XREADGROUP reply
+holds *all* entries between its first and its last), claimed ones one by one, each as its distance from the one before.
+Nothing here talks to a server or to Spark.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from ..redis import ids
+from ..source.offsets import VERSION, OffsetError, check_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+_MODE: Final = "group"
+
+
+@dataclass(frozen=True)
+class Run:
+    """``count`` entries of a stream: all there were from ``first`` to ``last`` when they were delivered as new."""
+
+    stream: str
+    first: int
+    last: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Entries taken over from ``owner`` (our own name: from a life of ours that died), all delivered equally often.
+
+    ``deliveries`` counts this delivery too; ``ids`` ascend.
+    """
+
+    stream: str
+    owner: str
+    deliveries: int
+    ids: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """How many entries these are."""
+        return len(self.ids)
+
+
+Piece = Run | Claim
+
+
+@dataclass(frozen=True)
+class GroupOffset:
+    """One batch, and with it the place of a query: ``batch`` rises by one with each, also when ids come back.
+
+    ``gone`` and ``dead`` count, since the query began, entries that had been deleted before they could be read and
+    those moved to the dead-letter stream.
+    """
+
+    group: str
+    consumer: str
+    batch: int = 0
+    pieces: tuple[Piece, ...] = ()
+    gone: int = 0
+    dead: int = 0
+
+    @property
+    def rows(self) -> int:
+        """How many entries the batch holds."""
+        return sum(piece.count for piece in self.pieces)
+
+    def following(self, pieces: Sequence[Piece], *, consumer: str, gone: int, dead: int) -> GroupOffset:
+        """The offset of the next batch."""
+        return replace(
+            self,
+            consumer=consumer,
+            batch=self.batch + 1,
+            pieces=tuple(pieces),
+            gone=self.gone + gone,
+            dead=self.dead + dead,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The form Spark keeps: a dict of plain values."""
+        streams: dict[str, dict[str, list[Any]]] = {}
+        for piece in self.pieces:
+            of_stream = streams.setdefault(piece.stream, {"runs": [], "claims": []})
+            if isinstance(piece, Run):
+                of_stream["runs"].append([ids.text(piece.first), ids.text(piece.last), piece.count])
+            else:
+                of_stream["claims"].append([piece.owner, piece.deliveries, _packed(piece.ids)])
+        return {
+            "v": VERSION,
+            "mode": _MODE,
+            "group": self.group,
+            "consumer": self.consumer,
+            "batch": self.batch,
+            "rows": self.rows,
+            "gone": self.gone,
+            "dead": self.dead,
+            "pieces": streams,
+        }
+
+    @classmethod
+    def of_json(cls, given: Mapping[str, Any] | str) -> GroupOffset:
+        """Read what ``as_json`` made, also as text.
+
+        Raises:
+            OffsetError: another version, or the offset of another mode.
+        """
+        fields: Mapping[str, Any] = json.loads(given) if isinstance(given, str) else given
+        check_version(dict(fields))
+        if fields.get("mode") != _MODE:
+            raise OffsetError(
+                "this checkpoint was written by another mode: the option 'mode' cannot change in a query"
+            )
+        pieces: list[Piece] = []
+        for stream, lists in fields["pieces"].items():
+            pieces += [
+                Claim(stream, owner, deliveries, _unpacked(packed))
+                for owner, deliveries, packed in lists["claims"]
+            ]
+            pieces += [
+                Run(stream, ids.parse(first), ids.parse(last), count) for first, last, count in lists["runs"]
+            ]
+        return cls(
+            group=fields["group"],
+            consumer=fields["consumer"],
+            batch=fields["batch"],
+            pieces=tuple(pieces),
+            gone=fields["gone"],
+            dead=fields["dead"],
+        )
+
+
+def claims_of(stream: str, taken: Iterable[tuple[int, str, int]], most: int) -> list[Claim]:
+    """Put (id, owner, deliveries) together to claims of at most ``most`` ids each."""
+    alike: dict[tuple[str, int], list[int]] = {}
+    for stream_id, owner, deliveries in taken:
+        alike.setdefault((owner, deliveries), []).append(stream_id)
+    return [
+        Claim(stream, owner, deliveries, tuple(members[at : at + most]))
+        for (owner, deliveries), members in alike.items()
+        for members in [sorted(members)]
+        for at in range(0, len(members), most)
+    ]
+
+
+def shares(pieces: Sequence[Piece], parts: int) -> list[list[Piece]]:
+    """Split the pieces, in their order, into at most ``parts`` lists of about equally many entries, none empty."""
+    total = sum(piece.count for piece in pieces)
+    result: list[list[Piece]] = [[] for _ in range(parts)]
+    before = 0
+    for piece in pieces:
+        middle = 2 * before + piece.count
+        result[middle * parts // (2 * total)].append(piece)
+        before += piece.count
+    return [share for share in result if share]
+
+
+def _packed(members: Sequence[int]) -> str:
+    """Each id as its distance from the one before: ``"1700000000000-0 3-0 0-1"``; with the time the sequence begins anew."""
+    words = []
+    for before, now in pairwise((0, *members)):
+        ms, seq = ids.split(now)
+        last_ms, last_seq = ids.split(before)
+        words.append(f"{ms - last_ms}-{seq if ms > last_ms else seq - last_seq}")
+    return " ".join(words)
+
+
+def _unpacked(packed: str) -> tuple[int, ...]:
+    members: list[int] = []
+    ms = seq = 0
+    for word in packed.split():
+        step_ms, step_seq = map(int, word.split("-"))
+        seq = step_seq if step_ms else seq + step_seq
+        ms += step_ms
+        members.append(ids.join(ms, seq))
+    return tuple(members)

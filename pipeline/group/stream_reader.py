@@ -1,0 +1,302 @@
+"""Group mode: a streaming query that is one consumer of a consumer group, beside others if there are others.
+
+The driver has entries delivered and puts their ids into the offset; tasks fetch the entries by XRANGE, as often as
+they must; when Spark has committed the batch, the driver acknowledges it. Whatever is delivered to us and in no offset
+(the driver died in between) is in our pending list, and goes into the next batch.
+
+Why in ``latestOffset``: Spark asks for the next offset only when the batch that ends at ``start`` is in its commit
+log, after a restart too. ``commit`` comes later, and never for the last batch of a query.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from ..quick_ack import Prompt
+from ..redis import ids
+from ..redis.connection import ConnectionLost, ServerError, Wire
+from ..redis.key_names import key_of
+from ..redis.options import Options
+from ..source.entry_batches import ColumnOptions, Columns
+from ..source.losses import DataLossError
+from ..source.offsets import OffsetError
+from .batch import Batch, Gatherer, Limits
+from .member import Member
+from .offset import GroupOffset, Piece, Run, shares
+from .options import GroupOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql.types import DataType, StructType
+
+__all__ = ["GROUP_COLUMNS", "GroupPartition", "GroupStreamReader", "group_columns"]
+
+_NO_GROUP: Final = {
+    False: "Create it (XGROUP CREATE), or let createGroup be true",
+    True: "It was there before: create it again after the last entry that was read, or begin with a new checkpoint",
+}
+GROUP_COLUMNS: Final = {"consumer": pa.string(), "delivery_count": pa.int64(), "claimed": pa.bool_()}
+
+
+def group_columns() -> dict[str, DataType]:
+    """The columns that group mode adds, for a schema.
+
+    ``consumer`` is whom the entry was taken over from, or for a new one our own name; ``delivery_count`` counts this
+    delivery, too; ``claimed`` says whether it was taken over from another consumer.
+    """
+    from pyspark.sql.types import BooleanType, LongType, StringType
+
+    return {"consumer": StringType(), "delivery_count": LongType(), "claimed": BooleanType()}
+
+
+@dataclass
+class GroupPartition(InputPartition):
+    """The entries that one task reads; everything it needs to know of its batch."""
+
+    consumer: str
+    pieces: tuple[Piece, ...]
+
+
+class GroupStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """``spark.readStream.format("redis-streams").option("mode", "group")``.
+
+    Args:
+        schema: of the rows.
+        options: as `GroupOptions` and `ColumnOptions` have them.
+
+    Raises:
+        OptionError: an option is missing or malformed.
+    """
+
+    def __init__(self, schema: StructType, options: Options | Mapping[str, str]) -> None:
+        given = options if isinstance(options, Options) else Options(options)
+        self._schema = schema
+        self._columns = ColumnOptions.of(given)
+        self._options = GroupOptions.of(given)
+        self._gatherer: Gatherer | None = None
+        self._acknowledged = -1
+        self._returned = -1
+        self._gone = 0
+        self._dead = 0
+        self._until: dict[str, int] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Tasks get a copy, which must not drag a socket along.
+        return self.__dict__ | {"_gatherer": None}
+
+    # In the driver
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Create the groups that are missing, and begin before the first batch."""
+        gatherer = self._gathering()
+        if self._options.create_group:
+            for stream in gatherer.streams():
+                gatherer.member.create_group(stream, self._options.start_of(stream))
+        return GroupOffset(self._options.group, self._options.consumer).as_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Note where the streams end now: entries added later are for another run."""
+        self._until = self._gathering().ends()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """The limits of the options; Spark shows them, we keep them ourselves."""
+        if self._options.max_bytes is not None:
+            return ReadMaxBytes(self._options.max_bytes)
+        return ReadMaxRows(self._options.max_rows)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Acknowledge the batch that Spark has committed, and have the next one delivered.
+
+        Raises:
+            OffsetError: the checkpoint belongs to another group.
+            DataLossError: pending entries were deleted, and ``failOnDataLoss`` is on.
+            ServerError: the group is gone, or the server refuses.
+            ConnectionLost: no answer, after all retries.
+        """
+        committed = self._own(GroupOffset.of_json(start))
+        if committed.batch != self._returned:
+            # We begin, or what we returned last never became a batch: look into our pending list.
+            self.stop()
+        batch = self._next(committed, self._limits(limit))
+        self._gone += len(batch.gone)
+        self._dead += batch.dead
+        if batch.gone and self._options.fail_on_data_loss:
+            self.stop()
+            raise DataLossError(_told_gone(batch.gone, self._options.group))
+        if not batch.pieces:
+            self._returned = committed.batch
+            return start
+        following = committed.following(
+            batch.pieces, consumer=self._options.consumer, gone=self._gone, dead=self._dead
+        )
+        self._gone = self._dead = 0
+        self._returned = following.batch
+        return following.as_json()
+
+    def _next(self, committed: GroupOffset, limits: Limits) -> Batch:
+        """Acknowledge one batch and gather the next, again from the start when the connection breaks."""
+        losses = 0
+        while True:
+            gatherer = self._gathering()
+            try:
+                if committed.batch != self._acknowledged:
+                    gatherer.member.acknowledge(committed.pieces)
+                    self._acknowledged = committed.batch
+                return gatherer.gather(limits, self._until)
+            except ConnectionLost:
+                # What was delivered and not told to us is pending with us, where a new gatherer looks first.
+                self.stop()
+                losses += 1
+                if losses > self._options.endpoint.retries:
+                    raise
+            except BaseException as error:
+                self.stop()
+                if isinstance(error, ServerError) and error.code == "NOGROUP":
+                    raise ServerError(f"{error}. {_NO_GROUP[bool(committed.batch)]}") from error
+                raise
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        """Where the group stands, by stream: how far it and the stream are, entries not delivered (null if unknown), pending."""
+        gatherer = self._gathering()
+        told = {}
+        for stream in gatherer.streams():
+            try:
+                facts = gatherer.member.facts(stream)
+                newest = gatherer.member.newest(stream)
+            except ServerError:
+                continue  # no such group, or no such stream, yet
+            told[stream] = {
+                "last_delivered": facts[b"last-delivered-id"].decode(),
+                "newest": newest,
+                "lag": facts.get(b"lag"),
+                "pending": facts[b"pending"],
+            }
+        return {"v": 1, "mode": "group", "group": self._options.group, "streams": told}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[GroupPartition]:
+        """Share the entries of a batch among tasks."""
+        if start == end:
+            return []
+        batch = self._own(GroupOffset.of_json(end))
+        rows = batch.rows
+        parts = max(self._options.min_partitions, -(-rows // self._options.max_rows_per_partition))
+        return [GroupPartition(batch.consumer, tuple(share)) for share in shares(batch.pieces, parts)]
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing: see above."""
+
+    def stop(self) -> None:
+        """Close the connection."""
+        if self._gatherer is not None:
+            self._gatherer.member.wire.close()
+            self._gatherer = None
+
+    def _gathering(self) -> Gatherer:
+        if self._gatherer is None:
+            member = Member(Wire(self._options.endpoint), self._options.group, self._options.consumer)
+            self._gatherer = Gatherer(member, self._options, time.monotonic)
+        return self._gatherer
+
+    def _limits(self, limit: ReadLimit) -> Limits:
+        rows, size = self._options.max_rows, self._options.max_bytes
+        if isinstance(limit, ReadMaxRows):
+            rows = min(rows, limit.max_rows)
+        elif isinstance(limit, ReadMaxBytes):
+            size = limit.max_bytes if size is None else min(size, limit.max_bytes)
+        elif not isinstance(limit, ReadAllAvailable):
+            raise TypeError(f"group mode has no limit {type(limit).__name__}")
+        return Limits(rows, size)
+
+    def _own(self, offset: GroupOffset) -> GroupOffset:
+        if offset.group != self._options.group:
+            raise OffsetError(
+                f"the checkpoint belongs to group {offset.group!r}, the query to {self._options.group!r}: "
+                "another group needs another checkpoint"
+            )
+        return offset
+
+    # In a task
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Fetch the entries of a partition; the same ones whenever it is asked.
+
+        Raises:
+            DataLossError: some were deleted since they were delivered, and ``failOnDataLoss`` is on.
+        """
+        assert isinstance(partition, GroupPartition)
+        columns = Columns(self._schema, self._columns, GROUP_COLUMNS)
+        with Wire(self._options.endpoint) as wire:
+            for piece in partition.pieces:
+                entries = _fetch(wire, piece, self._options.fetch_size)
+                if len(entries) != piece.count and self._options.fail_on_data_loss:
+                    raise DataLossError(_told(piece, len(entries)))
+                if isinstance(piece, Run):
+                    owner, deliveries = partition.consumer, 1
+                else:
+                    owner, deliveries = piece.owner, piece.deliveries
+                for at in range(0, len(entries), self._options.fetch_size):
+                    page = entries[at : at + self._options.fetch_size]
+                    claimed = not isinstance(piece, Run) and owner != partition.consumer
+                    extra: dict[str, list[Any]] = {
+                        "consumer": [owner] * len(page),
+                        "delivery_count": [deliveries] * len(page),
+                        "claimed": [claimed] * len(page),
+                    }
+                    yield columns.batch(piece.stream, page, extra)
+
+
+def _fetch(wire: Wire, piece: Piece, at_once: int) -> list[Any]:
+    """The entries of a piece that are still there."""
+    entries: list[Any] = []
+    key = key_of(piece.stream)
+    if isinstance(piece, Run):
+        start, end = ids.text(piece.first), ids.text(piece.last)
+        while page := wire.call("XRANGE", key, start, end, "COUNT", at_once):
+            entries += page
+            if len(page) < at_once:
+                break
+            start = f"({page[-1][0].decode()}"
+        return entries
+    words = [ids.text(each) for each in piece.ids]
+    for at in range(0, len(words), at_once):
+        for found in wire.pipeline([("XRANGE", key, word, word) for word in words[at : at + at_once]]):
+            if isinstance(found, ServerError):
+                raise found
+            entries += found
+    return entries
+
+
+def _told_gone(gone: Sequence[tuple[str, int]], group: str) -> str:
+    shown = ", ".join(f"{stream!r} {ids.text(each)}" for stream, each in gone[:3])
+    return (
+        f"{len(gone)} entries that were pending in group {group!r} had been deleted or trimmed "
+        f"({shown}{', ...' if len(gone) > 3 else ''}); they are pending no more, so that starting again goes on "
+        "without them, as failOnDataLoss=false does at once"
+    )
+
+
+def _told(piece: Piece, found: int) -> str:
+    first, last = (piece.first, piece.last) if isinstance(piece, Run) else (piece.ids[0], piece.ids[-1])
+    if found > piece.count:
+        return (
+            f"stream {piece.stream!r} has {found} entries from {ids.text(first)} to {ids.text(last)}, where {piece.count} "
+            "were delivered: it was deleted and made again"
+        )
+    return (
+        f"{piece.count - found} of {piece.count} entries of stream {piece.stream!r} from {ids.text(first)} to "
+        f"{ids.text(last)} were deleted or trimmed after they had been delivered and before they were read; "
+        "failOnDataLoss=false goes on without them"
+    )

@@ -1,0 +1,235 @@
+"""What ingest and ledger share: the words for where batches go, and running until there is no more."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from ..redis.connection import WireError
+from .parquet_batches import (
+    CHECKPOINT,
+    JobError,
+    ParquetTarget,
+    Target,
+    begun,
+    committed,
+    local_folder,
+    start,
+)
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from ..group.acknowledger import Acknowledger
+
+_LOOK: Final = 0.1  # seconds
+
+
+def add_target_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare where rows go, and how long the job runs."""
+    parser.add_argument(
+        "--out", required=True, metavar="DIR", help="where the data and its checkpoint are kept"
+    )
+    parser.add_argument("--format", choices=("parquet", "delta", "iceberg"), default="parquet")
+    parser.add_argument(
+        "--table", default="rillet.rows", help="the table's name, for iceberg (default rillet.rows)"
+    )
+    parser.add_argument(
+        "--follow",
+        metavar="INTERVAL",
+        help="go on until SIGTERM or Ctrl-C, looking every '10 seconds'; else take what is there",
+    )
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option of the source; repeatable",
+    )
+    parser.add_argument("--metrics-port", type=int, metavar="PORT", help="lag and progress for Prometheus")
+    parser.add_argument("--metrics-host", default="127.0.0.1", metavar="HOST", help="default 127.0.0.1")
+    parser.add_argument("--master", help="Spark's master (default: all cores of this machine)")
+
+
+def given_options(arguments: argparse.Namespace) -> dict[str, str]:
+    """What ``--option`` said.
+
+    Raises:
+        JobError: a word has no =.
+    """
+    pairs = [word.partition("=") for word in arguments.option]
+    for name, sign, value in pairs:
+        if not sign:
+            raise JobError(f"--option takes NAME=VALUE, not {name + value!r}")
+    return {name: value for name, _, value in pairs}
+
+
+def run(
+    arguments: argparse.Namespace,
+    name: str,
+    read: Callable[[SparkSession], tuple[DataFrame, Column | None]],
+    acknowledging: Callable[[StreamingQuery], Acknowledger | None] = lambda _: None,
+) -> int:
+    """Run a job to its end; 1 if it could not.
+
+    Args:
+        arguments: with the words of ``add_target_arguments``.
+        name: of the verb.
+        read: gives the rows, and what tells their day.
+        acknowledging: gives who acknowledges what the query has read, if it reads as a member of a group.
+    """
+    from pyspark.errors import StreamingQueryException
+    from pyspark.sql import SparkSession
+
+    from ..sessions import session
+
+    try:
+        folder = local_folder(arguments.out)
+    except JobError as error:
+        _say(f"rillet pipeline {name}: {error}")
+        return 1
+    is_ours = SparkSession.getActiveSession() is None
+    conf: dict[str, Any] = {} if arguments.master is None else {"spark.master": arguments.master}
+    spark = session(f"rillet {name}", **conf)
+    try:
+        if is_ours:
+            spark.sparkContext.setLogLevel("ERROR")
+        with ExitStack() as around:
+            if arguments.follow is not None or arguments.metrics_port is not None:
+                around.enter_context(_listening(spark, arguments))
+            frame, day = read(spark)
+            done: list[int] = []
+            target = _target(arguments, folder, day)
+            with Stopping() as stopping:
+                query = start(frame, folder, target, arguments.follow, partial(_told, done), name)
+                if (acknowledger := acknowledging(query)) is not None:
+                    around.enter_context(_acknowledging(spark, acknowledger, folder))
+                wait(query, folder, stopping)
+        state = "has all until it was stopped" if stopping.is_asked() else "is up to date"
+        _say(f"{folder} {state}: {len(done):,} new batch{'' if len(done) == 1 else 'es'}")
+    except (JobError, StreamingQueryException, OSError) as error:
+        _say(f"rillet pipeline {name}: {error}")
+        return 1
+    finally:
+        if is_ours:
+            spark.stop()
+    return 0
+
+
+@contextmanager
+def _listening(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[None]:
+    """Tell how far behind the job is: a line for each batch, and Prometheus if it was asked for."""
+    from ..monitoring.listener import LOG, LagListener
+
+    listener = LagListener()
+    lines = logging.StreamHandler(sys.stderr)
+    level = LOG.level
+    try:
+        if arguments.follow is not None:
+            LOG.addHandler(lines)
+            LOG.setLevel(logging.INFO)
+        spark.streams.addListener(listener)
+        if arguments.metrics_port is not None:
+            port = listener.serve(arguments.metrics_port, arguments.metrics_host)
+            _say(f"metrics at http://{arguments.metrics_host}:{port}/metrics")
+        yield
+    finally:
+        spark.streams.removeListener(listener)
+        listener.close()
+        LOG.removeHandler(lines)
+        LOG.setLevel(level)
+
+
+@contextmanager
+def _acknowledging(spark: SparkSession, acknowledger: Acknowledger, folder: Path) -> Iterator[None]:
+    """Acknowledge each batch when it is committed, and in the end, however it comes, the last one."""
+    spark.streams.addListener(acknowledger)
+    try:
+        yield
+    finally:
+        spark.streams.removeListener(acknowledger)
+        try:
+            acknowledger.settle(folder / CHECKPOINT)
+        except WireError as error:
+            _say(f"the last batch is there, but not acknowledged; the next run does it: {error}")
+
+
+class Stopping:
+    """SIGINT and SIGTERM as a wish to end after the batch under way; a second one does what it always does."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._ask)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._restore()
+
+    def is_asked(self) -> bool:
+        """Whether somebody wants an end."""
+        return self._asked.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for that; whether it came."""
+        return self._asked.wait(seconds)
+
+    def _ask(self, *_: object) -> None:
+        self._restore()
+        self._asked.set()
+
+    def _restore(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before.clear()
+
+
+def wait(query: StreamingQuery, folder: Path, stopping: Stopping) -> None:
+    """Wait until a query ends, or until somebody wants it to and the batch that had begun by then is committed.
+
+    Raises:
+        StreamingQueryException: the query failed.
+    """
+    while query.isActive:
+        if stopping.wait(_LOOK):
+            last = begun(folder)
+            while query.isActive and committed(folder) < last:
+                time.sleep(_LOOK)
+            if query.isActive:
+                # A batch that has begun since is done over by the next run.
+                query.stop()
+                return
+    query.awaitTermination()
+
+
+def _target(arguments: argparse.Namespace, folder: Path, day: Column | None) -> Target:
+    if arguments.format == "parquet":
+        return ParquetTarget(folder, day)
+    from .lake_tables import DeltaTarget, IcebergTarget
+
+    return DeltaTarget(folder) if arguments.format == "delta" else IcebergTarget(folder, arguments.table)
+
+
+def _told(done: list[int], number: int) -> None:
+    done.append(number)
+    _say(f"batch {number} is there")
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()

@@ -1,0 +1,1 @@
+"""Which files a ledger has, the pieces they are cut into, and following a server that writes."""

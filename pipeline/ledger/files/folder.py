@@ -1,0 +1,121 @@
+"""Which files of an append-only folder make up the ledger, and in which order they are read.
+
+The oldest base that is still there, then every incr file since, up to the one that is being written: files that
+rewrites have replaced and that are kept as history (``aof-history-retention``; ``aof-disable-auto-gc yes`` of Redis)
+reach further back than the live ones. Later bases say nothing new and are passed over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....storage.aof_history import Generation, generations
+from ....storage.manifest import AofError, FileInfo, Manifest
+from ..errors import LedgerError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MANIFEST = ".manifest"
+_GZIP = b"\x1f\x8b"
+_RDB = (b"REDIS", b"VALKE")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One file of the ledger.
+
+    Attributes:
+        path: where it is; with ``.gz`` behind its name if it was packed.
+        file_seq: of its rows.
+        is_base: whether it tells the state before the first incr file.
+        is_open: whether the server may still write to it.
+    """
+
+    path: str
+    file_seq: int
+    is_base: bool
+    is_open: bool
+
+    def exists(self) -> bool:
+        """Whether it is there now."""
+        return Path(self.path).exists()
+
+    def size(self) -> int:
+        """Bytes at present, packed if it is packed."""
+        return Path(self.path).stat().st_size
+
+    def is_whole(self) -> bool:
+        """Whether it can only be read from its start to its end: packed, or with an RDB head."""
+        with open(self.path, "rb") as file:  # noqa: PTH123
+            return is_whole_head(file.read(5))
+
+
+def is_whole_head(head: bytes) -> bool:
+    """Whether a file that begins so is packed, or RDB: there are no places in it to begin at."""
+    return head[:2] == _GZIP or head in _RDB
+
+
+def read_folder(path: str, *, history: bool = True) -> list[Part]:
+    """The files of a ledger, oldest first; the last one is the one being written.
+
+    Args:
+        path: the folder (appenddirname), its manifest file, or a single append-only file.
+        history: whether kept files are read, too.
+
+    Raises:
+        LedgerError: there is no append-only file, or its files do not fit together.
+    """
+    place = Path(path.removeprefix("file://").removeprefix("file:"))
+    if place.is_dir():
+        manifests = sorted(each for each in place.glob(f"*{_MANIFEST}") if not each.name.startswith("temp-"))
+        if len(manifests) != 1:
+            found = ", ".join(each.name for each in manifests) or "none"
+            raise LedgerError(f"{place} must hold one manifest of an append-only file; found: {found}")
+        place = manifests[0]
+    elif not place.exists():
+        raise LedgerError(f"{place} does not exist")
+    elif not place.name.endswith(_MANIFEST):
+        return [Part(str(place), 1, is_base=False, is_open=True)]
+    try:
+        manifest = Manifest.load(place.parent, place.name.removesuffix(_MANIFEST))
+    except AofError as error:
+        raise LedgerError(str(error)) from error
+    return _parts(place.parent, manifest, history=history)
+
+
+def _parts(folder: Path, manifest: Manifest, *, history: bool) -> list[Part]:
+    live = Generation(manifest.base, manifest.incr)
+    chain = _chain(folder, generations(manifest.history), live) if history else [live]
+    incr = [info for generation in chain for info in generation.incr]
+    base = chain[0].base
+    if base is None and not incr:
+        raise LedgerError(f"{folder} holds no append-only file yet")
+    first = incr[0].seq if incr else 1
+    parts = [] if base is None else [Part(_path(folder, base), first, is_base=True, is_open=False)]
+    return [
+        *parts,
+        *(Part(_path(folder, info), info.seq, is_base=False, is_open=info is incr[-1]) for info in incr),
+    ]
+
+
+def _chain(folder: Path, kept: Sequence[Generation], live: Generation) -> list[Generation]:
+    """The generations that follow each other without a gap up to the live one, beginning with a base."""
+    chain = [live]
+    for generation in reversed(kept):
+        seqs = [info.seq for info in [*generation.incr, *chain[0].incr[:1]]]
+        is_joined = generation.incr and seqs == list(range(seqs[0], seqs[0] + len(seqs)))
+        if not is_joined or not all(Path(_path(folder, info)).exists() for info in generation.files):
+            break
+        chain.insert(0, generation)
+    while len(chain) > 1 and chain[0].base is None and chain[0].incr[0].seq != 1:
+        del chain[0]
+    return chain
+
+
+def _path(folder: Path, info: FileInfo) -> str:
+    packed = folder / f"{info.name}.gz"
+    plain = folder / info.name
+    return str(packed if packed.exists() and not plain.exists() else plain)

@@ -1,0 +1,177 @@
+"""One piece of one file, as batches of rows; the piece proves that it begins and ends where it should.
+
+Pieces are what tasks get: they can be pickled, and hold all that a task needs.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Final
+
+from ....storage.rdb import ByteSource, is_rdb
+from .. import schema as on
+from ..errors import LedgerError, SplitError
+from ..records.arrow_batches import batches
+from ..records.fast_path import FastPath
+from ..records.ordinals import Numbering
+from ..records.rdb_rows import base_rows
+from ..records.recorder import Recorder
+from ..records.scan import START, Cursor, Walk
+from ..records.sorter import Sorter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+_GZIP: Final = b"\x1f\x8b"
+_BATCH: Final = 1 << 15  # rows
+_PORTION: Final = 1 << 23  # bytes read at once
+_TRIES: Final = 64  # places looked at before a portion is given up
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """From where to where in which file.
+
+    Attributes:
+        path: of the file.
+        file_seq: as in the rows.
+        is_base: whether the rows tell the state before the first incr file.
+        start: where it begins; what was assumed there is proved by the piece before.
+        end: where it must end, and in which state; None: where the file does, which must be whole.
+        data: the bytes from start to end, where the file may be gone.
+    """
+
+    path: str
+    file_seq: int
+    is_base: bool = False
+    start: Cursor = START
+    end: Cursor | None = None
+    data: bytes | None = None
+
+
+def read_piece(piece: Piece) -> Iterator[pa.RecordBatch]:
+    """The rows of a piece; in order only by their ordinals.
+
+    Raises:
+        SplitError: it does not begin, or does not end, as was assumed: its rows are wrong.
+        LedgerError: the file is damaged, or what it says can not be told.
+    """
+    start = piece.start
+    with open_file(piece) as file:
+        if piece.data is None:
+            if not start.position:
+                source = ByteSource(file.read)
+                if is_rdb(source):
+                    yield from _read_rdb(piece, source)
+                    return
+            file.seek(start.position)
+        yield from _Reading(piece, start).batches(file)
+
+
+def _read_rdb(piece: Piece, source: ByteSource) -> Iterator[pa.RecordBatch]:
+    """The rows of an RDB file, and of the commands that may follow it."""
+    sorter = Sorter(Recorder())
+    recorder = sorter.recorder
+    recorder.rows += base_rows(source)
+    number = len(recorder.rows)
+    first = _origin(piece) + source.position // on.BLOCK * on.BLOCK_ORDINAL
+    recorder.rows_at += range(first, first + number)
+    yield from batches(sorter, piece.file_seq)
+    if source.peek(1):
+        start = Cursor(source.position, index=number // on.RECORD + 1)
+        yield from _Reading(piece, start).batches(source)
+
+
+def _origin(piece: Piece) -> int:
+    return on.BASE_ORDINAL if piece.is_base else 0
+
+
+class _Reading:
+    """The commands of a piece, from some place on: in the fast way where that goes, else in the slow one."""
+
+    def __init__(self, piece: Piece, start: Cursor) -> None:
+        self._piece = piece
+        self._walk = Walk(start)
+        self._sorter = Sorter(Recorder(start.db, start.clock, in_transaction=start.in_transaction))
+        self._numbering = Numbering(_origin(piece), start)
+        self._fast_path = FastPath(self._sorter, self._numbering, piece.file_seq)
+
+    def batches(self, file: IO[bytes] | ByteSource) -> Iterator[pa.RecordBatch]:
+        """Rows, as soon as they are worth a batch."""
+        walk, sorter = self._walk, self._sorter
+        end = None if self._piece.end is None else self._piece.end.position
+        while end is None or walk.position < end:
+            data = file.read(_PORTION if end is None else min(_PORTION, end - walk.position))
+            if not data:
+                break
+            if self._fast_path.is_worth(data):
+                at = self._to_record(data)
+                taken = self._fast_path.take(data, at, walk.position, walk.clock)
+                yield from taken.batches
+                walk.skip(taken.size, taken.clock)
+                data = data[at + taken.size :]
+            self._slowly(data)
+            if sorter.rows >= _BATCH:
+                yield from batches(sorter, self._piece.file_seq)
+        self._prove()
+        yield from batches(sorter, self._piece.file_seq)
+
+    def _slowly(self, data: bytes) -> None:
+        for segment in self._walk.segments(io.BytesIO(data).read):
+            ordinals = self._numbering.of_block(segment.block, len(segment.commands))
+            self._sorter.take(segment.commands, ordinals, segment.clocks)
+
+    def _to_record(self, data: bytes) -> int:
+        """Read, in the slow way, up to where a record begins for sure; how many bytes these were."""
+        at = 0
+        for _ in range(_TRIES):
+            if data[at : at + 1] == b"*" and self._walk.is_before_record():
+                return at
+            begin = data.find(b"\r\n*", at) + 2
+            if begin < 2:
+                break
+            self._slowly(data[at:begin])
+            at = begin
+        self._slowly(data[at:])
+        return len(data)
+
+    def _prove(self) -> None:
+        """That the next piece begins where this one ends, and as it was told.
+
+        So all pieces are right if the first one is, which begins where the file does.
+        """
+        piece, end = self._piece, self._piece.end
+        walk, recorder = self._walk, self._sorter.recorder
+        is_whole = walk.ends_whole()
+        if end is None:
+            if recorder.in_transaction or not is_whole:
+                raise LedgerError(f"{piece.path} ends within a record or transaction")
+            return
+        reached = (walk.position, recorder.db, walk.clock, recorder.in_transaction)
+        if not is_whole or reached != (end.position, end.db, end.clock, end.in_transaction):
+            raise SplitError(
+                f"{piece.path} was split at byte {end.position}, which is within a record or in another state than when "
+                "it was split; has something else than a server written to it meanwhile?"
+            )
+
+
+def open_file(piece: Piece) -> IO[bytes]:
+    """The bytes of a piece's file; a gzipped one unpacked."""
+    if piece.data is not None:
+        return io.BytesIO(piece.data)
+    return open_path(piece.path)
+
+
+def open_path(path: str) -> IO[bytes]:
+    """A file, unpacked if it is gzipped."""
+    file = open(path, "rb")  # noqa: PTH123, SIM115 - a path as Spark gave it; the caller closes
+    head = file.read(len(_GZIP))
+    file.seek(0)
+    if head != _GZIP:
+        return file
+    file.close()
+    return gzip.open(path)  # type: ignore[return-value]

@@ -1,0 +1,65 @@
+"""Which pieces a ledger is read in, all at once."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from ..records.scan import START
+from .folder import Part, read_folder
+from .piece import Piece, read_piece
+from .split import end_where_whole, split_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+PIECE_SIZE: Final = 64 << 20
+
+
+def plan(parts: list[Part], piece_size: int = PIECE_SIZE) -> list[Piece]:
+    """Cut files into pieces of about so many bytes, in the order of their rows.
+
+    Args:
+        parts: of ``read_folder``.
+        piece_size: bytes; 0: no file is cut.
+
+    Raises:
+        LedgerError: a file can not be read as records.
+        OSError: a file can not be read.
+    """
+    pieces: list[Piece] = []
+    for part in parts:
+        if part.is_whole():
+            pieces.append(Piece(part.path, part.file_seq, part.is_base))
+            continue
+        size = part.size()
+        cuts = split_file(part.path, size, piece_size) if piece_size else [START]
+        ends = end_where_whole(part.path, size, cuts) if part.is_open else [*cuts, None]
+        pieces += [
+            Piece(part.path, part.file_seq, part.is_base, start, end)
+            for start, end in pairwise(ends)
+            if start is not None
+        ]
+    return pieces
+
+
+def read_ledger(path: str, *, piece_size: int = PIECE_SIZE, history: bool = True) -> Iterator[pa.RecordBatch]:
+    """The rows of a ledger in order, without Spark.
+
+    Args:
+        path: as of ``read_folder``.
+        piece_size: as of ``plan``.
+        history: as of ``read_folder``.
+
+    Raises:
+        SplitError: a file changed while it was read.
+        LedgerError: the files can not be read.
+    """
+    import pyarrow as pa
+
+    for piece in plan(read_folder(path, history=history), piece_size):
+        batches = list(read_piece(piece))
+        if batches:
+            yield from pa.Table.from_batches(batches).sort_by("ordinal").to_batches()

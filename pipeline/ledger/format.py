@@ -1,0 +1,161 @@
+"""The Spark format ``redis-aof``: the delivery ledger of an append-only folder, for batches and streams.
+
+Options: ``path`` (what ``load`` is given: the folder, its manifest or one file); ``splitBytes`` (64 MiB; 0: no file is
+split), ``history`` (true: begin with the files that rewrites have replaced and that are kept); for streams also
+``maxBytesPerTrigger`` (64 MiB), ``startingOffsets`` (earliest, or latest) and ``failOnDataLoss`` (true).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadMaxBytes, SupportsTriggerAvailableNow
+
+from ..quick_ack import Prompt
+from ..redis.options import Options
+from . import schema as columns
+from .files.folder import read_folder
+from .files.follower import Follower, Place
+from .files.piece import Piece, read_piece
+from .files.plan import PIECE_SIZE, plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql.streaming.datasource import ReadLimit
+    from pyspark.sql.types import StructType
+
+_BATCH_OPTIONS: Final = ("path", "splitBytes", "history")
+_STREAM_OPTIONS: Final = (*_BATCH_OPTIONS, "maxBytesPerTrigger", "startingOffsets", "failOnDataLoss")
+
+
+class LedgerDataSource(DataSource):
+    """Register it with ``rillet.pipeline.register(spark)``; then ``format("redis-aof")`` reads."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The word for ``format``."""
+        return "redis-aof"
+
+    def schema(self) -> StructType:
+        """One row an event: see ``ledger.schema``."""
+        return columns.struct()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For ``spark.read``."""
+        _refuse_other(schema)
+        options = Options(self.options)
+        options.refuse_unknown(_BATCH_OPTIONS)
+        return LedgerReader(options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """For ``spark.readStream``."""
+        _refuse_other(schema)
+        options = Options(self.options)
+        options.refuse_unknown(_STREAM_OPTIONS)
+        return LedgerStreamReader(options)
+
+
+@dataclass
+class LedgerPartition(InputPartition):
+    """What one task reads."""
+
+    piece: Piece
+
+
+class LedgerReader(Prompt, DataSourceReader):
+    """Reads a folder as it is now; what is appended later is not seen."""
+
+    def __init__(self, options: Options) -> None:
+        self._path = options.required("path")
+        self._piece_size = options.number("splitBytes", PIECE_SIZE) or 0
+        self._history = options.flag("history", default=True)
+
+    def partitions(self) -> list[LedgerPartition]:
+        """The pieces, in the order of their rows."""
+        parts = read_folder(self._path, history=self._history)
+        return [LedgerPartition(piece) for piece in plan(parts, self._piece_size)]
+
+    def read(self, partition: LedgerPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """The rows of a piece."""
+        return read_piece(partition.piece)
+
+
+class LedgerStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Follows a folder; one lives in the driver for a whole query, tasks get copies without files."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._most = options.number("maxBytesPerTrigger", PIECE_SIZE, least=1) or PIECE_SIZE
+        self._ahead: Place | None = None
+        self._starting = options.choice("startingOffsets", ("earliest", "latest"), "earliest")
+        self._follower = Follower(
+            options.required("path"),
+            piece_size=options.number("splitBytes", PIECE_SIZE) or (1 << 62),
+            history=options.flag("history", default=True),
+            tolerate_loss=not options.flag("failOnDataLoss", default=True),
+        )
+
+    def __reduce__(self) -> tuple[type, tuple[Options], dict[str, Any]]:
+        """Tasks get a reader of their own."""
+        return LedgerStreamReader, (self._options,), {}
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Where a new query begins."""
+        follower = self._follower
+        return (follower.first() if self._starting == "earliest" else follower.last()).encode()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """So many bytes a batch."""
+        return ReadMaxBytes(self._most)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Where the next batch ends; the start if nothing is new."""
+        most = limit.max_bytes if isinstance(limit, ReadMaxBytes) else 1 << 62
+        self._ahead = self._follower.ahead(Place.decode(start), most)
+        return self._ahead.encode()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """See nothing that comes from now on."""
+        self._follower.stop_here()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        """How far the server is, and how far behind it the batch ends that Spark was just told of."""
+        if self._ahead is None:
+            return None
+        backlog = self._follower.backlog(self._ahead)
+        return {
+            "v": 1,
+            "mode": "ledger",
+            "file": backlog.file_seq,
+            "position": backlog.position,
+            "bytes_behind": backlog.size,
+            "seconds_behind": backlog.seconds,
+        }
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[LedgerPartition]:
+        """What a batch reads."""
+        pieces = self._follower.pieces(Place.decode(start), Place.decode(end))
+        return [LedgerPartition(piece) for piece in pieces]
+
+    def read(self, partition: LedgerPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """The rows of a piece."""
+        return read_piece(partition.piece)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """A batch is done: its files need not be kept open."""
+        self._follower.forget(Place.decode(end))
+
+    def stop(self) -> None:
+        """Close all files."""
+        self._follower.close()
+
+
+def _refuse_other(schema: StructType) -> None:
+    if schema != columns.struct():
+        from ..redis.options import OptionError
+
+        raise OptionError("redis-aof has columns of its own: load it without .schema()")

@@ -1,0 +1,83 @@
+"""The streams of an RDB base, or of a RESTOREd payload, as the rows that would make them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ....storage.keyspace import Keyspace
+from ....storage.rdb import RdbError, load_rdb
+from ....storage.rdb.reader import restore_value
+from ....storage.rdb.stream_objects import STREAM_TYPES
+from ....storage.stream import Stream
+from ....storage.stream_id import encode
+from .. import schema as on
+from ..errors import LedgerError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ....storage.rdb import ByteSource
+    from ..schema import Row
+
+_DATABASES: Final = 1 << 14  # as many as anybody configures
+# The detail of an entry that was found pending; and of one whose message is not there.
+FOUND: Final = b"FOUND"
+GONE: Final = b"GONE"
+
+
+def base_rows(source: ByteSource) -> Iterator[Row]:
+    """The rows of all streams of an RDB file, which is taken off the source.
+
+    Raises:
+        LedgerError: the file is damaged.
+    """
+    keyspace = Keyspace(_DATABASES)
+    keyspace.expiring = False
+    try:
+        for _ in load_rdb(source, keyspace, skip_unknown=True):
+            pass
+    except RdbError as error:
+        raise LedgerError(f"the RDB base can not be read: {error}") from error
+    for database in keyspace.databases:
+        for key, value in database.entries.items():
+            if isinstance(value, Stream):
+                yield from stream_rows(database.index, key, None, value)
+
+
+def restored_stream(db: int, key: bytes, clock: int | None, payload: bytes) -> Iterator[Row]:
+    """The rows of a payload of RESTORE; none if it is no stream.
+
+    Raises:
+        LedgerError: the payload is damaged.
+    """
+    if payload[:1] and payload[0] not in STREAM_TYPES:
+        return
+    try:
+        value = restore_value(payload)
+    except RdbError as error:
+        raise LedgerError(f"the payload of a RESTORE can not be read: {error}") from error
+    assert isinstance(value, Stream)
+    yield from stream_rows(db, key, clock, value)
+
+
+def stream_rows(db: int, key: bytes, clock: int | None, stream: Stream) -> Iterator[Row]:
+    """The rows of one stream: its entries, its groups and what they have pending."""
+    for number in stream.ids_from(0):
+        ms = b"%d" % (number >> 64)
+        yield db, key, None, encode(number), None, on.ADDED, ms, None, None, clock, None
+    added = b"%d" % stream.entries_added
+    yield db, key, None, None, None, on.STREAM_SET, None, added, encode(stream.last_id), clock, None
+    for name, group in stream.groups.items():
+        read = b"%d" % (-1 if group.entries_read is None else group.entries_read)
+        yield db, key, name, None, None, on.GROUP_CREATED, None, read, encode(group.last_id), clock, None
+        for consumer in group.consumers:
+            yield db, key, name, None, consumer, on.CONSUMER_CREATED, None, None, None, clock, None
+        for number, owner, ms_, count_ in group:
+            detail = FOUND if stream.contains(number) else GONE
+            text, count = encode(number), b"%d" % count_
+            if owner is group.unowned:
+                detail = b"FAIL FORCE " + detail
+                yield db, key, name, text, None, on.NACKED, None, count, None, clock, detail
+            else:
+                event = on.DELIVERED if count_ == 1 else on.CLAIMED
+                yield db, key, name, text, owner.name, event, b"%d" % ms_, count, None, clock, detail

@@ -1,0 +1,371 @@
+"""From records to rows: which events one command of an append-only file tells, by that command alone.
+
+``columns`` makes Arrow of the rows. What each event means is told in ``schema``.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from ....storage.stream_id import InvalidID, parse
+from .. import schema as on
+from ..errors import LedgerError
+from ..spelling import name_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ..schema import Row
+
+    Handler = Callable[[list[bytes]], None]
+
+_POLICIES: Final = frozenset({b"KEEPREF", b"DELREF", b"ACKED"})
+
+# Commands that leave something else than a stream in the key at this place, whatever was there.
+_OVERWRITE: Final = {
+    b"SET": 1, b"SETEX": 1, b"PSETEX": 1, b"GETSET": 1,
+    b"SUNIONSTORE": 1, b"SINTERSTORE": 1, b"SDIFFSTORE": 1,
+    b"ZUNIONSTORE": 1, b"ZINTERSTORE": 1, b"ZDIFFSTORE": 1, b"ZRANGESTORE": 1, b"GEOSEARCHSTORE": 1,
+    b"BITOP": 2,
+}  # fmt: skip
+_STORE_OPTION: Final = (b"SORT", b"GEORADIUS", b"GEORADIUSBYMEMBER")
+
+
+class Recorder:
+    """Takes commands one by one, in the order of the file, and makes the rows that they tell.
+
+    This is what the ledger says of a command; the ways of ``sorting`` are only faster.
+
+    Attributes:
+        db: the selected database.
+        clock: Unix milliseconds of the last annotation, None before the first.
+        in_transaction: whether a MULTI is open.
+        rows, rows_at: the rows, with their ordinals.
+    """
+
+    def __init__(self, db: int = 0, clock: int | None = None, *, in_transaction: bool = False) -> None:
+        self.db = db
+        self.clock = clock
+        self.in_transaction = in_transaction
+        self._handlers = dict(self.handlers())
+        self.empty()
+
+    def empty(self) -> None:
+        """Begin anew, with the same state."""
+        self.rows: list[Row] = []
+        self.rows_at: list[int] = []
+        self._add = self.rows.append
+
+    def knows(self, name: bytes) -> bool:
+        """Whether a command of this name, in upper case, says anything about streams."""
+        return name in self._handlers
+
+    def take(self, command: list[bytes], ordinal: int) -> None:
+        """Take a command that says something about streams.
+
+        Raises:
+            LedgerError: it can not be understood; what the ledger said would be wrong.
+        """
+        before = len(self.rows)
+        try:
+            self._handlers[command[0].upper()](command)
+        except (AttributeError, IndexError, TypeError, ValueError, InvalidID) as error:
+            raise LedgerError(f"not a record that a server writes: {_shown(command)}") from error
+        made = len(self.rows) - before
+        if made > on.RECORD:
+            raise LedgerError(f"a record with more than {on.RECORD} rows: {_shown(command)}")
+        self.rows_at += range(ordinal, ordinal + made)
+
+    def _put(
+        self,
+        event: int,
+        stream: bytes | None,
+        group: bytes | None = None,
+        entry_id: bytes | None = None,
+        consumer: bytes | None = None,
+        *,
+        count: bytes | None = None,
+        last: bytes | None = None,
+        detail: bytes | None = None,
+    ) -> None:
+        self._add((self.db, stream, group, entry_id, consumer, event, None, count, last, self.clock, detail))
+
+    # XCLAIM key group consumer 0 id TIME ms RETRYCOUNT n FORCE JUSTID LASTID id
+    def _xclaim(self, words: list[bytes]) -> None:
+        _, key, group, consumer, _, entry_id = words[:6]
+        options: dict[bytes, bytes | None] = {b"TIME": None, b"RETRYCOUNT": None, b"LASTID": None}
+        place = 6
+        while place < len(words):
+            option = words[place].upper()
+            if option in options:
+                place += 1
+                options[option] = words[place]
+            elif option not in {b"FORCE", b"JUSTID"}:
+                raise ValueError(option)
+            place += 1
+        count, last = options[b"RETRYCOUNT"], options[b"LASTID"]
+        first = count == b"1" and (last is None or parse(entry_id) >= parse(last))
+        event = on.DELIVERED if first else on.CLAIMED
+        self._add(
+            (self.db, key, group, entry_id, consumer, event, options[b"TIME"], count, last, self.clock, None)
+        )
+
+    # XADD key [NOMKSTREAM] [policy] [IDMP pid iid | IDMPAUTO pid] [MAXLEN|MINID [=] threshold [LIMIT n]] id field value …
+    def _xadd(self, words: list[bytes]) -> None:
+        place, trim, is_repeated = self._limits(words, 2)
+        entry_id = words[place]
+        if b"*" in entry_id:
+            if is_repeated:
+                return  # what this producer had sent before
+            raise ValueError(entry_id)
+        key = words[1]
+        self._add(
+            (
+                self.db, key, None, entry_id, None, on.ADDED,
+                entry_id.partition(b"-")[0], None, None, self.clock, None,
+            )
+        )  # fmt: skip
+        self._trim(key, trim)
+
+    # XTRIM key MAXLEN|MINID [=] threshold [LIMIT n] [policy]
+    def _xtrim(self, words: list[bytes]) -> None:
+        _, trim, _ = self._limits(words, 2)
+        self._trim(words[1], trim)
+
+    def _trim(self, key: bytes, trim: dict[bytes, bytes]) -> None:
+        if trim:
+            self._put(
+                on.TRIMMED,
+                key,
+                count=trim.get(b"MAXLEN"),
+                last=trim.get(b"MINID"),
+                detail=trim.get(b"policy"),
+            )
+
+    @staticmethod
+    def _limits(words: list[bytes], place: int) -> tuple[int, dict[bytes, bytes], bool]:
+        """Read options up to the id (or the end): its place, the limit and policy, whether IDMP is among them."""
+        limit: dict[bytes, bytes] = {}
+        policy: bytes | None = None
+        is_idempotent = False
+        while place < len(words):
+            option = words[place].upper()
+            if option in {b"MAXLEN", b"MINID"}:
+                place += 1
+                # "~" is resolved by every server that writes such files.
+                if words[place] in {b"=", b"~"}:
+                    place += 1
+                limit[option] = words[place]
+            elif option == b"LIMIT":
+                place += 1
+            elif option in _POLICIES:
+                policy = option
+            elif option in {b"IDMP", b"IDMPAUTO"}:
+                is_idempotent = True
+                place += 2 if option == b"IDMP" else 1
+            elif option != b"NOMKSTREAM":
+                break
+            place += 1
+        if limit and policy:
+            limit[b"policy"] = policy
+        return place, limit, is_idempotent
+
+    # XACK key group id …
+    def _xack(self, words: list[bytes]) -> None:
+        for entry_id in words[3:]:
+            self._put(on.ACKED, words[1], words[2], entry_id)
+
+    # XACKDEL key group [policy] IDS n id …
+    def _xackdel(self, words: list[bytes]) -> None:
+        policy, ids = _policy_and_ids(words, 3)
+        for entry_id in ids:
+            self._put(on.ACKED, words[1], words[2], entry_id, detail=policy or b"KEEPREF")
+
+    # XDEL key id …
+    def _xdel(self, words: list[bytes]) -> None:
+        for entry_id in words[2:]:
+            self._put(on.DELETED, words[1], None, entry_id)
+
+    # XDELEX key [policy] IDS n id …
+    def _xdelex(self, words: list[bytes]) -> None:
+        policy, ids = _policy_and_ids(words, 2)
+        for entry_id in ids:
+            self._put(on.DELETED, words[1], None, entry_id, detail=policy or b"KEEPREF")
+
+    # XNACK key group SILENT|FAIL|FATAL IDS n id … [RETRYCOUNT n] [FORCE]
+    def _xnack(self, words: list[bytes]) -> None:
+        mode = words[3].upper()
+        ids: list[bytes] = []
+        count = None
+        place = 4
+        while place < len(words):
+            option = words[place].upper()
+            if option == b"IDS":
+                number = int(words[place + 1])
+                ids = words[place + 2 : place + 2 + number]
+                place += number + 1
+            elif option == b"RETRYCOUNT":
+                place += 1
+                count = words[place]
+            elif option == b"FORCE":
+                mode += b" FORCE"
+            else:
+                raise ValueError(option)
+            place += 1
+        for entry_id in ids:
+            self._put(on.NACKED, words[1], words[2], entry_id, count=count, detail=mode)
+
+    # XGROUP CREATE|SETID|DESTROY|CREATECONSUMER|DELCONSUMER key group …
+    def _xgroup(self, words: list[bytes]) -> None:
+        what, key, group = words[1].upper(), words[2], words[3]
+        if what in {b"CREATE", b"SETID"}:
+            count = None
+            for place in range(5, len(words) - 1):
+                if words[place].upper() == b"ENTRIESREAD":
+                    count = words[place + 1]
+            event = on.GROUP_CREATED if what == b"CREATE" else on.GROUP_SET
+            self._put(event, key, group, count=count, last=words[4])
+        elif what == b"DESTROY":
+            self._put(on.GROUP_DESTROYED, key, group)
+        elif what == b"CREATECONSUMER":
+            self._put(on.CONSUMER_CREATED, key, group, None, words[4])
+        elif what == b"DELCONSUMER":
+            self._put(on.CONSUMER_DELETED, key, group, None, words[4])
+
+    # XSETID key id [ENTRIESADDED n] [MAXDELETEDID id]
+    def _xsetid(self, words: list[bytes]) -> None:
+        options = {name.upper(): value for name, value in zip(words[3::2], words[4::2], strict=False)}
+        self._put(on.STREAM_SET, words[1], count=options.get(b"ENTRIESADDED"), last=words[2])
+
+    # DEL key …, UNLINK key …
+    def _del(self, words: list[bytes]) -> None:
+        for key in words[1:]:
+            self._put(on.KEY_DELETED, key)
+
+    # MSET key value …, MSETNX key value …
+    def _mset(self, words: list[bytes]) -> None:
+        for key in words[1::2]:
+            self._put(on.KEY_DELETED, key)
+
+    # MSETEX numkeys key value … [options]
+    def _msetex(self, words: list[bytes]) -> None:
+        for key in words[2 : 2 + 2 * int(words[1]) : 2]:
+            self._put(on.KEY_DELETED, key)
+
+    # SORT key … STORE destination, GEORADIUS key … STORE|STOREDIST destination
+    def _store(self, words: list[bytes]) -> None:
+        for option, value in pairwise(words[2:]):
+            if option.upper() in {b"STORE", b"STOREDIST"}:
+                self._put(on.KEY_DELETED, value)
+
+    def _flushdb(self, _words: list[bytes]) -> None:
+        self._put(on.KEY_DELETED, None)
+
+    def _flushall(self, _words: list[bytes]) -> None:
+        self._add((None, None, None, None, None, on.KEY_DELETED, None, None, None, self.clock, None))
+
+    # RENAME key newkey, RENAMENX key newkey
+    def _rename(self, words: list[bytes]) -> None:
+        _, source, target = words
+        if source != target:
+            self._put(on.KEY_COPIED, target, detail=_place(self.db, source))
+            self._put(on.KEY_DELETED, source)
+
+    # MOVE key db
+    def _move(self, words: list[bytes]) -> None:
+        _, key, target = words
+        here, self.db = self.db, int(target)
+        self._put(on.KEY_COPIED, key, detail=_place(here, key))
+        self.db = here
+        self._put(on.KEY_DELETED, key)
+
+    # COPY source destination [DB n] [REPLACE]
+    def _copy(self, words: list[bytes]) -> None:
+        here = there = self.db
+        for place in range(3, len(words) - 1):
+            if words[place].upper() == b"DB":
+                there = int(words[place + 1])
+        self.db = there
+        self._put(on.KEY_COPIED, words[2], detail=_place(here, words[1]))
+        self.db = here
+
+    # SWAPDB index index
+    def _swapdb(self, words: list[bytes]) -> None:
+        here, self.db = self.db, int(words[1])
+        self._put(on.DATABASES_SWAPPED, None, detail=b"%d" % int(words[2]))
+        self.db = here
+
+    # RESTORE key ttl payload [REPLACE] [ABSTTL] …
+    def _restore(self, words: list[bytes]) -> None:
+        from .rdb_rows import restored_stream
+
+        key = words[1]
+        self._put(on.KEY_DELETED, key)
+        for row in restored_stream(self.db, key, self.clock, words[3]):
+            self._add(row)
+
+    # SELECT index
+    def _select(self, words: list[bytes]) -> None:
+        self.db = int(words[1])
+
+    def _multi(self, _words: list[bytes]) -> None:
+        self.in_transaction = True
+
+    def _exec(self, _words: list[bytes]) -> None:
+        self.in_transaction = False
+
+    def overwritten(self, place: int) -> Handler:
+        """A handler of commands that store something in the key at a place."""
+
+        def handler(words: list[bytes]) -> None:
+            self._put(on.KEY_DELETED, words[place])
+
+        return handler
+
+    def handlers(self) -> Iterator[tuple[bytes, Handler]]:
+        """What is done about each command, by its name; all others say nothing about streams."""
+        for name in (
+            b"XCLAIM XADD XTRIM XACKDEL XDEL XDELEX XNACK XGROUP XSETID DEL MSET MSETEX FLUSHDB FLUSHALL RENAME "
+            b"MOVE COPY SWAPDB RESTORE SELECT MULTI EXEC"
+        ).split():
+            yield name, getattr(self, f"_{name.decode().lower()}")
+        yield b"XACK", self._xack
+        yield b"UNLINK", self._del
+        yield b"MSETNX", self._mset
+        yield b"RENAMENX", self._rename
+        yield b"RESTORE-ASKING", self._restore
+        for name in _STORE_OPTION:
+            yield name, self._store
+        for name, place in _OVERWRITE.items():
+            yield name, self.overwritten(place)
+
+
+def _policy_and_ids(words: list[bytes], place: int) -> tuple[bytes | None, list[bytes]]:
+    policy: bytes | None = None
+    ids: list[bytes] = []
+    while place < len(words):
+        word = words[place].upper()
+        if word == b"IDS":
+            number = int(words[place + 1])
+            ids = words[place + 2 : place + 2 + number]
+            place += number + 2
+        elif word in _POLICIES:
+            policy = word
+            place += 1
+        else:
+            raise ValueError(word)
+    return policy, ids
+
+
+def _place(db: int, key: bytes) -> bytes:
+    return b"%d %b" % (db, name_text(key).encode())
+
+
+def _shown(command: list[Any]) -> str:
+    words = (
+        word.decode(errors="backslashreplace") if isinstance(word, bytes) else repr(word)
+        for word in command[:8]
+    )
+    text = " ".join(words)[:200]
+    return text if len(command) <= 8 else f"{text} …"

@@ -1,0 +1,300 @@
+"""Walking over a piece of an append-only file, block by block, with the state that records depend on.
+
+A block is 64 KiB of the file. What a walk gives for a block are the commands that *end* in it; so the blocks are
+the same wherever a walk begins, and so are the ordinals made of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import hiredis
+
+from ....storage.aof_scan import End, scan_by_hand
+from ..errors import LedgerError, SplitError
+from ..schema import BLOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_HASH: Final = 0x23  # '#'
+_SECONDS: Final = b"#TS:"
+_MILLISECONDS: Final = b"#MS:"
+# Fed behind some bytes: it is a command of its own exactly if nothing before it is open.
+MARK: Final = b"\0end of the piece"
+MARK_RECORD: Final = b"*1\r\n$%d\r\n%b\r\n" % (len(MARK), MARK)
+_SIP: Final = 1 << 14  # bytes; hiredis moves what it has not parsed yet again and again
+_OF_STATE: Final = frozenset({b"SELECT", b"MULTI", b"EXEC"})
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A place between two records of a file, and what the records behind it depend on.
+
+    Attributes:
+        position: bytes from the start of the file.
+        db: the selected database.
+        clock: Unix milliseconds of the last annotation, None before the first.
+        in_transaction: whether a MULTI is open.
+        index: how many records end in the same block, before this place.
+    """
+
+    position: int = 0
+    db: int = 0
+    clock: int | None = None
+    in_transaction: bool = False
+    index: int = 0
+
+
+START: Final = Cursor()
+
+
+class Segment(NamedTuple):
+    """Commands that end in one block; and up to how many of them which clock held, of which the last holds on."""
+
+    block: int
+    commands: list[list[bytes]]
+    clocks: list[tuple[int, int | None]]
+
+
+class Walk:
+    """Cuts the bytes of a file into commands; annotations are told from values that look like them.
+
+    Attributes:
+        clock: of the last annotation.
+        position: behind the last byte that was read.
+    """
+
+    def __init__(self, start: Cursor) -> None:
+        self.clock = start.clock
+        self.position = start.position
+        self._reader = hiredis.Reader()
+        self._line: bytes | None = None  # an annotation that has begun and not ended
+
+    def skip(self, size: int, clock: int | None) -> None:
+        """Pass over so many bytes, which somebody else read as whole records, up to the one with this clock."""
+        self.position += size
+        self.clock = clock
+
+    def is_before_record(self) -> bool:
+        """Whether the next byte, which is known to be a ``*``, is the first one of a record.
+
+        The reader may have taken the head or some words of a record and say that nothing is left; but then the next
+        byte is a ``$``.
+        """
+        return self._line is None and not self._reader.has_data()
+
+    def ends_whole(self) -> bool:
+        """Whether the last byte was the last one of a record or of an annotation; the walk is over then."""
+        if self._line is not None:
+            return False
+        self._reader.feed(MARK_RECORD)
+        try:
+            return bool(self._reader.gets() == [MARK]) and not self._reader.has_data()
+        except hiredis.HiredisError:
+            return False
+
+    def segments(self, read: Callable[[int], bytes], end: int | None = None) -> Iterator[Segment]:
+        """Read up to a place or, without one, as far as there are bytes.
+
+        Raises:
+            SplitError: this is not how commands look.
+        """
+        while end is None or self.position < end:
+            limit = BLOCK - self.position % BLOCK
+            data = read(limit if end is None else min(limit, end - self.position))
+            if not data:
+                break
+            yield self.feed(data)
+
+    def feed(self, data: bytes) -> Segment:
+        """Go on with bytes of one block.
+
+        Raises:
+            SplitError: this is not how commands look.
+        """
+        block = self.position // BLOCK
+        self.position += len(data)
+        commands: list[list[bytes]] = []
+        clocks: list[tuple[int, int | None]] = []
+        try:
+            # One byte is found much faster than two.
+            if self._line is None and b"#" not in data:
+                commands = parse(self._reader, data, 0, len(data))
+            else:
+                self._feed_with_annotations(data, commands, clocks)
+        except (hiredis.HiredisError, MemoryError) as error:
+            raise SplitError(f"no records before byte {self.position}: {error}") from error
+        if not are_commands(commands):
+            raise SplitError(f"no records before byte {self.position}")
+        clocks.append((len(commands), self.clock))
+        return Segment(block, commands, clocks)
+
+    def _feed_with_annotations(
+        self, data: bytes, commands: list[list[bytes]], clocks: list[tuple[int, int | None]]
+    ) -> None:
+        reader = self._reader
+        at = 0
+        while at < len(data):
+            if self._line is not None or (data[at] == _HASH and not reader.has_data()):
+                clocks.append((len(commands), self.clock))
+                at = self._annotation(data, at)
+                continue
+            # A line that begins with # is an annotation if all before it is whole.
+            upto = data.find(b"\n#", at) + 1 or len(data)
+            reader.feed(data, at, upto - at)
+            at = upto
+            commands += iter(reader.gets, False)
+
+    def _annotation(self, data: bytes, at: int) -> int:
+        end = data.find(b"\n", at) + 1
+        line = (self._line or b"") + data[at : end or len(data)]
+        if not end:
+            self._line = line
+            return len(data)
+        self._line = None
+        self.clock = read_annotation(line, self.clock)
+        return end
+
+
+def parse(reader: hiredis.Reader, data: bytes, start: int, end: int) -> list[list[bytes]]:
+    """Feed some of the bytes to a reader, and give the commands that are whole then.
+
+    Raises:
+        HiredisError, MemoryError: this is not how commands look.
+    """
+    commands: list[list[bytes]] = []
+    for at in range(start, end, _SIP):
+        reader.feed(data, at, min(_SIP, end - at))
+        commands += iter(reader.gets, False)
+    return commands
+
+
+def are_commands(found: list[list[bytes]]) -> bool:
+    """Whether what hiredis found are commands; it also reads much else."""
+    return not found or (set(map(type, found)) == {list} and all(found))
+
+
+def read_annotation(line: bytes, clock: int | None) -> int | None:
+    """The time that an annotation states, in milliseconds; lines that state none leave the clock as it was."""
+    kind, digits = line[:4], line[4:].strip()
+    if not digits.isdigit():
+        return clock
+    if kind == _MILLISECONDS:
+        return int(digits)
+    return int(digits) * 1000 if kind == _SECONDS else clock
+
+
+def read_annotations(data: bytes, clock: int | None) -> int | None:
+    """The time after the annotations that stand at the beginning of some bytes."""
+    at = 0
+    while data[at : at + 1] == b"#":
+        end = data.find(b"\n", at) + 1 or len(data)
+        clock = read_annotation(data[at:end], clock)
+        at = end
+    return clock
+
+
+class Frontier:
+    """Goes ahead of those who read a file that grows: finds a place up to which all is whole.
+
+    Such a place is between two records and in no transaction. One frontier is for one advance.
+    """
+
+    def __init__(self, start: Cursor) -> None:
+        self._start = start
+        self._walk = Walk(start)
+        self._state = _State(start.position, start.db, start.clock, start.in_transaction)
+        self._good = self._state.copy()
+        self._rest: list[bytes] = []  # what was read behind that place
+
+    def advance(self, read: Callable[[int], bytes], most: int) -> Cursor:
+        """Go over so many bytes, or as many as there are; one record or transaction may be longer.
+
+        Args:
+            read: gives up to so many bytes of the file, from the start on; none at its present end.
+            most: bytes.
+
+        Raises:
+            LedgerError: there are no records.
+        """
+        walk, start = self._walk, self._start
+        while self._good.position - start.position < most:
+            data = read(BLOCK - walk.position % BLOCK)
+            if not data:
+                self._read_rest()
+                break
+            cut = data.rfind(b"\r\n*") + 2
+            if cut > 2:
+                self._pass(data[:cut])
+                self._note_if_whole()
+                data = data[cut:]
+            self._pass(data)
+        good = self._good
+        if good.position == start.position:
+            return start
+        index = 0
+        block = good.position // BLOCK
+        index = good.ended if good.block == block else 0
+        if block == start.position // BLOCK:
+            index += start.index
+        return Cursor(good.position, good.db, good.clock, in_transaction=False, index=index)
+
+    def _pass(self, data: bytes) -> None:
+        segment = self._walk.feed(data)
+        for command in segment.commands:
+            self._state.take(command, segment.block)
+        self._rest.append(data)
+
+    def _note_if_whole(self) -> None:
+        walk, state = self._walk, self._state
+        if walk.is_before_record() and not state.in_transaction:
+            state.position, state.clock = walk.position, walk.clock
+            self._good = state.copy()
+            self._rest.clear()
+
+    def _read_rest(self) -> None:
+        """Find the last such place among those that the walk has passed without knowing where they are."""
+        rest = b"".join(self._rest)
+        scan = scan_by_hand(rest)
+        assert scan.begins is not None
+        if scan.end is End.BAD:
+            raise LedgerError(f"no record at byte {self._good.position + scan.consumed}")
+        state, origin = self._good.copy(), self._good.position
+        for command, begin, end in zip(
+            scan.commands, scan.begins, [*scan.begins, scan.consumed][1:], strict=True
+        ):
+            if rest[begin] == _HASH:
+                state.clock = read_annotations(rest[begin:end], state.clock)
+            state.position = origin + end
+            state.take(command, (state.position - 1) // BLOCK)
+            if not state.in_transaction:
+                self._good = state
+                state = state.copy()
+
+
+@dataclass(slots=True)
+class _State:
+    """What a frontier knows at a place, and how many records end in a block up to there."""
+
+    position: int
+    db: int
+    clock: int | None
+    in_transaction: bool
+    block: int = -1
+    ended: int = 0
+
+    def take(self, command: list[bytes], block: int) -> None:
+        if block != self.block:
+            self.block, self.ended = block, 0
+        self.ended += 1
+        name = command[0]
+        if name in _OF_STATE:
+            if name == b"SELECT":
+                self.db = int(command[1])
+            else:
+                self.in_transaction = name == b"MULTI"
+
+    def copy(self) -> _State:
+        return replace(self)

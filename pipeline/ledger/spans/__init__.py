@@ -1,0 +1,1 @@
+"""From rows to spans: who held which entry from when to when."""

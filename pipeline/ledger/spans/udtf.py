@@ -1,0 +1,52 @@
+"""``replay`` as a table function of Spark: rows of a lineage go in, in order, and spans come out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ..schema import NAMES, SPAN_NAMES
+from .spans import Replay, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_STRINGS = frozenset({"stream", "group", "entry_id", "consumer", "began", "ended"})
+_SCHEMA = pa.schema(
+    [
+        (name, pa.string() if name in _STRINGS else pa.int32() if name == "db" else pa.int64())
+        for name in SPAN_NAMES
+    ]
+)
+_BATCH = 1 << 13
+
+
+class Spans:
+    """One is made for each lineage."""
+
+    def __init__(self) -> None:
+        self._replay = Replay()
+        self._found: list[Span] = []
+
+    def eval(self, rows: pa.RecordBatch) -> Iterator[pa.Table]:
+        """Take rows in order; the spans that they end."""
+        feed, found = self._replay.feed, self._found
+        for row in zip(*(rows.column(name).to_pylist() for name in NAMES), strict=True):
+            found += feed(row)
+        if len(found) >= _BATCH:
+            yield self._table()
+
+    def terminate(self) -> Iterator[pa.Table]:
+        """The spans that no row has ended."""
+        self._found += self._replay.rest()
+        if self._found:
+            yield self._table()
+
+    def _table(self) -> pa.Table:
+        columns = list(zip(*self._found, strict=True))
+        self._found.clear()
+        return pa.Table.from_arrays(
+            [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)],
+            schema=_SCHEMA,
+        )

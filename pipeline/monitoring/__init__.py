@@ -1,0 +1,1 @@
+"""How far queries are behind: progress reports as log lines and Prometheus metrics."""

@@ -1,0 +1,208 @@
+"""How far behind a query is, read from Spark's progress reports, as log lines and as Prometheus text. No JVM needed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ..redis import ids
+from ..redis.key_names import shown
+from ..source.offsets import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_HELP: Final = {
+    "entries_behind": ("gauge", "Entries that the stream has and the query has not read yet."),
+    "bytes_behind": ("gauge", "Bytes that the append-only file has and the query has not read yet."),
+    "seconds_behind": ("gauge", "Time between the last entry of the stream, or write to the file, and the last one read."),
+    "entries_gone_total": ("counter", "Entries trimmed or deleted before they were read; in group mode of all streams."),
+    "dead_letters_total": ("counter", "Entries that group mode has moved to the dead-letter stream."),
+    "pending": ("gauge", "Entries delivered to the group and not acknowledged."),
+    "rows_total": ("counter", "Rows that the query has read since it was started."),
+    "batch_id": ("gauge", "Number of the last batch."),
+    "batch_seconds": ("gauge", "How long the last batch took."),
+    "running": ("gauge", '1 while the query runs, 0 after it ended, and failed="true" if it did so badly.'),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StreamLag:
+    """One stream of one query after a batch; None where the mode or the server cannot tell."""
+
+    stream: str
+    entries_behind: int | None
+    seconds_behind: float | None
+    gone: int | None = None
+    pending: int | None = None
+
+    def __str__(self) -> str:
+        parts = [f"{self.entries_behind if self.entries_behind is not None else '?'} entries"]
+        if self.seconds_behind is not None:
+            parts.append(f"{self.seconds_behind:.1f} s")
+        text = f"{self.stream} {' / '.join(parts)} behind"
+        if self.pending is not None:
+            text += f", {self.pending} pending"
+        if self.gone:
+            text += f", {self.gone} gone"
+        return text
+
+
+@dataclass(frozen=True)
+class LedgerLag:
+    """How far behind the server a query of its append-only file is; seconds: None before the first annotation."""
+
+    bytes_behind: int
+    seconds_behind: float | None
+
+    def __str__(self) -> str:
+        seconds = "" if self.seconds_behind is None else f" / {self.seconds_behind:.1f} s"
+        return f"{self.bytes_behind:,} bytes{seconds} behind"
+
+
+@dataclass(frozen=True)
+class GroupLosses:
+    """What group mode did not read, of all its streams since the query began."""
+
+    gone: int
+    dead: int
+
+    def __bool__(self) -> bool:
+        return bool(self.gone or self.dead)
+
+    def __str__(self) -> str:
+        return f"{self.gone} gone, {self.dead} dead letters"
+
+
+@dataclass(frozen=True)
+class QueryState:
+    """What the last report said of a query, and the rows of all reports so far."""
+
+    name: str
+    batch_id: int = -1
+    rows: int = 0
+    rows_total: int = 0
+    batch_seconds: float = 0.0
+    streams: tuple[StreamLag, ...] = ()
+    group: GroupLosses | None = None
+    ledger: LedgerLag | None = None
+    running: bool = True
+    failed: bool = False
+
+    def __str__(self) -> str:
+        parts = [f"{self.name}: batch {self.batch_id}, {self.rows} rows in {self.batch_seconds:.3f} s"]
+        parts += map(str, self.streams)
+        parts += [str(told) for told in (self.ledger, self.group) if told]
+        return "; ".join(parts)
+
+
+def read_sources(sources: Iterable[Mapping[str, Any]]) -> tuple[StreamLag, ...]:
+    """The lag of every stream in the sources of a progress report; sources that are not ours are left out."""
+    found: list[StreamLag] = []
+    for source in sources:
+        end, latest = _tree(source.get("endOffset")), _tree(source.get("latestOffset"))
+        if latest.get("mode") == "group":
+            found += [
+                StreamLag(shown(name), told.get("lag"), _seconds_behind(told), pending=told.get("pending"))
+                for name, told in sorted(latest.get("streams", {}).items())
+            ]
+        elif latest.get("v") == VERSION and "streams" in end and "streams" in latest:
+            found += [
+                _range_lag(shown(name), at, latest["streams"].get(name))
+                for name, at in sorted(end["streams"].items())
+            ]
+    return tuple(found)
+
+
+def read_losses(sources: Iterable[Mapping[str, Any]]) -> GroupLosses | None:
+    """What the group mode sources of a progress report have not read; None without one."""
+    ends = [_tree(source.get("endOffset")) for source in sources]
+    counts = [(end["gone"], end["dead"]) for end in ends if end.get("mode") == "group" and "dead" in end]
+    if not counts:
+        return None
+    gone, dead = map(sum, zip(*counts, strict=True))
+    return GroupLosses(gone, dead)
+
+
+def read_ledger(sources: Iterable[Mapping[str, Any]]) -> LedgerLag | None:
+    """The lag of the ledgers in the sources of a progress report, all together; None without one."""
+    told = [_tree(source.get("latestOffset")) for source in sources]
+    found = [each for each in told if each.get("mode") == "ledger"]
+    if not found:
+        return None
+    seconds = [each["seconds_behind"] for each in found if each["seconds_behind"] is not None]
+    return LedgerLag(sum(each["bytes_behind"] for each in found), max(seconds, default=None))
+
+
+def prometheus_text(queries: Iterable[QueryState]) -> str:
+    """The state of queries in Prometheus' text format, metrics named ``rillet_spark_…``."""
+    samples: dict[str, list[str]] = {name: [] for name in _HELP}
+    for query in queries:
+        labels = f'query="{_escaped(query.name)}"'
+        of_query: dict[str, float] = {
+            "rows_total": query.rows_total,
+            "batch_id": query.batch_id,
+            "batch_seconds": query.batch_seconds,
+        }
+        if query.group is not None:
+            of_query |= {"entries_gone_total": query.group.gone, "dead_letters_total": query.group.dead}
+        if query.ledger is not None:
+            of_query["bytes_behind"] = query.ledger.bytes_behind
+            if query.ledger.seconds_behind is not None:
+                of_query["seconds_behind"] = query.ledger.seconds_behind
+        for metric, number in of_query.items():
+            samples[metric].append(f"{{{labels}}} {number}")
+        failed = ',failed="true"' if query.failed else ""
+        samples["running"].append(f"{{{labels}{failed}}} {int(query.running)}")
+        for at in query.streams:
+            told: dict[str, float | None] = {
+                "entries_behind": at.entries_behind,
+                "seconds_behind": at.seconds_behind,
+                "entries_gone_total": at.gone,
+                "pending": at.pending,
+            }
+            for metric, value in told.items():
+                if value is not None:
+                    samples[metric].append(f'{{{labels},stream="{_escaped(at.stream)}"}} {value}')
+    lines: list[str] = []
+    for metric, (kind, told_of) in _HELP.items():
+        if samples[metric]:
+            name = f"rillet_spark_{metric}"
+            lines += [
+                f"# HELP {name} {told_of}",
+                f"# TYPE {name} {kind}",
+                *(name + line for line in samples[metric]),
+            ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _range_lag(name: str, at: Mapping[str, Any], latest: Mapping[str, Any] | None) -> StreamLag:
+    if latest is None:  # the key is gone
+        return StreamLag(name, 0, 0.0, at["gone"])
+    here, there = ids.parse(at["id"]), ids.parse(latest["id"])
+    if here >= there:
+        return StreamLag(name, 0, 0.0, at["gone"])
+    known = at["added"] is not None and latest["added"] is not None
+    behind = max(latest["added"] - at["added"], 0) if known else None
+    # Before the first entry was read there is no time to count from.
+    seconds = ((there >> 64) - (here >> 64)) / 1000 if here else None
+    return StreamLag(name, behind, seconds, at["gone"])
+
+
+def _seconds_behind(told: Mapping[str, Any]) -> float | None:
+    """Between the last entry delivered and the last one added; None before the first delivery."""
+    here, there = ids.parse(told.get("last_delivered", "0-0")), ids.parse(told.get("newest", "0-0"))
+    if here >= there:
+        return 0.0
+    return ((there >> 64) - (here >> 64)) / 1000 if here else None
+
+
+def _tree(offset: Any) -> dict[str, Any]:
+    """An offset of a report: JSON text in Spark classic."""
+    found = json.loads(offset) if isinstance(offset, str) and offset.startswith("{") else offset
+    return found if isinstance(found, dict) else {}
+
+
+def _escaped(label: str) -> str:
+    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,143 @@
+"""A listener for streaming queries: how far behind they are, in the log and for Prometheus.
+
+::
+
+    listener = LagListener(prometheus_file="/var/lib/node_exporter/rillet.prom")
+    spark.streams.addListener(listener)
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from ...storage.files import replace_file
+from .lag import QueryState, prometheus_text, read_ledger, read_losses, read_sources
+
+if TYPE_CHECKING:
+    import os
+
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+    )
+
+LOG: Final = logging.getLogger("rillet.pipeline")
+
+
+class LagListener(StreamingQueryListener):
+    """Keeps the state of each query; a query without a name goes by its id.
+
+    Args:
+        prometheus_file: written anew after each batch, for node_exporter's textfile collector.
+    """
+
+    def __init__(self, prometheus_file: str | os.PathLike[str] | None = None) -> None:
+        self._file = None if prometheus_file is None else Path(prometheus_file)
+        self._lock = threading.Lock()
+        self._queries: dict[str, QueryState] = {}
+        self._http: ThreadingHTTPServer | None = None
+
+    @property
+    def queries(self) -> list[QueryState]:
+        """The last known state of every query seen, by name."""
+        with self._lock:
+            return sorted(self._queries.values(), key=lambda query: query.name)
+
+    def text(self) -> str:
+        """All of it in Prometheus' text format."""
+        return prometheus_text(self.queries)
+
+    def serve(self, port: int, host: str = "127.0.0.1") -> int:
+        """Answer ``GET /metrics`` from a thread until ``close``; the port, which was free if 0 was asked for."""
+        listener = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = listener.text().encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                """Scrapes are not worth a line."""
+
+        self._http = ThreadingHTTPServer((host, port), Handler)
+        threading.Thread(target=self._http.serve_forever, name="rillet-metrics", daemon=True).start()
+        return self._http.server_port
+
+    def close(self) -> None:
+        """Stop answering."""
+        if self._http is not None:
+            self._http.shutdown()
+            self._http.server_close()
+            self._http = None
+
+    # What Spark calls
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
+        """A query begins; its name is in no other event but progress."""
+        self._keep(str(event.id), QueryState(event.name or str(event.id)))
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
+        """A batch was done."""
+        progress = event.progress
+        known = self._queries.get(str(progress.id)) or QueryState(progress.name or str(progress.id))
+        rows = progress.numInputRows or 0
+        sources = [
+            {"endOffset": each.endOffset, "latestOffset": each.latestOffset} for each in progress.sources
+        ]
+        state = replace(
+            known,
+            batch_id=progress.batchId,
+            rows=rows,
+            rows_total=known.rows_total + rows,
+            batch_seconds=progress.batchDuration / 1000,
+            streams=read_sources(sources),
+            group=read_losses(sources),
+            ledger=read_ledger(sources),
+        )
+        self._keep(str(progress.id), state)
+        if state.streams or state.ledger is not None:
+            LOG.info("%s", state)
+        if state.group is not None:
+            before_gone = known.group.gone if known.group else 0
+            if state.group.gone > before_gone:
+                LOG.warning("%s: %d entries are gone, unread", state.name, state.group.gone - before_gone)
+        for at in state.streams:
+            before = next((each.gone for each in known.streams if each.stream == at.stream), 0)
+            if at.gone and at.gone > (before or 0):
+                LOG.warning(
+                    "%s: %d entries of %s are gone, unread", state.name, at.gone - (before or 0), at.stream
+                )
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
+        """Nothing new: what was last said still holds."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
+        """A query ended, well or badly."""
+        known = self._queries.get(str(event.id)) or QueryState(str(event.id))
+        failed = event.exception is not None
+        self._keep(str(event.id), replace(known, running=False, failed=failed))
+        LOG.log(
+            logging.ERROR if failed else logging.INFO,
+            "%s: ended%s",
+            known.name,
+            " with an error" if failed else "",
+        )
+
+    def _keep(self, query_id: str, state: QueryState) -> None:
+        with self._lock:
+            self._queries[query_id] = state
+        if self._file is not None:
+            replace_file(self._file, self.text().encode(), 0o644)

@@ -1,0 +1,1 @@
+"""Range mode: streams read by ranges of ids, without a group."""

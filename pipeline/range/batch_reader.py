@@ -1,0 +1,70 @@
+"""``spark.read``: what lies between two bounds when the action starts, in ranges of ids."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader
+
+from ..quick_ack import Prompt
+from ..redis import stream_state as snapshot
+from ..redis.connection import Wire
+from ..redis.options import OptionError
+from ..source.offsets import Position
+from ..source.options import EARLIEST, LATEST
+from .partitions import range_partitions
+from .task import RangePartition, read_range
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import InputPartition
+    from pyspark.sql.types import StructType
+
+    from ..redis.stream_state import Snapshot
+    from ..source.options import SourceOptions
+
+
+class RangeBatchReader(Prompt, DataSourceReader):
+    """Plans when an action starts, so a DataFrame that is used twice may see newer entries the second time.
+
+    Raises:
+        OptionError: a stream that was named does not exist.
+    """
+
+    def __init__(self, schema: StructType, options: SourceOptions) -> None:
+        self._schema = schema
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """The ranges to read."""
+        options = self._options
+        start: dict[str, Position] = {}
+        end: dict[str, Position] = {}
+        with Wire(options.endpoint) as wire:
+            snapshots = snapshot.take(wire, options.names(wire))
+        for name, now in snapshots.items():
+            if now is None:
+                if options.pattern is None:
+                    raise OptionError(f"there is no stream {name!r} at {options.endpoint}")
+                continue
+            start[name] = resolve(options.start.of(name), now)
+            end[name] = resolve(options.end.of(name), now)
+        found: list[InputPartition] = list(range_partitions(start, end, snapshots, options))
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one range; there is one without a range where there is nothing to read."""
+        if isinstance(partition, RangePartition):
+            yield from read_range(partition, self._schema, self._options)
+
+
+def resolve(bound: int | str, now: Snapshot) -> Position:
+    """A bound as a position in a stream as it is now: before what is there, after it, or at an id."""
+    if bound == EARLIEST:
+        return Position(0, now.removed)
+    if bound == LATEST:
+        return Position(now.last, now.added)
+    assert isinstance(bound, int)
+    return Position(min(bound, now.last), now.added_at(bound))

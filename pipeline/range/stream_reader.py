@@ -1,0 +1,320 @@
+"""``spark.readStream`` in range mode: the checkpoint holds the last id read of each stream, and nothing else is kept.
+
+Ids only grow, so the range between two positions holds the same entries whenever it is read: a task that runs twice,
+a batch that is run again after a crash and a DataFrame that is used twice all read the same.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from ..quick_ack import Prompt
+from ..redis import ids
+from ..redis import stream_state as snapshot
+from ..redis.connection import Wire
+from ..redis.key_names import key_of
+from ..source import offsets
+from ..source.losses import RecreatedError, entries_gone
+from ..source.offsets import Position
+from .batch_reader import resolve
+from .partitions import range_partitions, rows_between
+from .split import share_rows
+from .task import LOG, RangePartition, read_range, report_loss
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import InputPartition
+    from pyspark.sql.types import StructType
+
+    from ..redis.stream_state import Snapshot
+    from ..source.options import SourceOptions
+
+Steps = list[tuple[int, int]]
+
+
+class RangeStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One lives in the driver for a whole query; tasks get copies without the connection."""
+
+    def __init__(self, schema: StructType, options: SourceOptions) -> None:
+        self._schema = schema
+        self._options = options
+        self._wire = Wire(options.endpoint)
+        self._names: list[str] = list(options.streams)
+        self._names_at: float | None = None
+        # The latest snapshot of each stream whose losses its position accounts for, and that position.
+        self._before: dict[str, tuple[Position, Snapshot]] = {}
+        self._steps: dict[tuple[str, int, int], Steps] = {}
+        self._targets: dict[str, Snapshot | None] | None = None
+        self._moved_at: float | None = None
+        self._bytes_left: int | None = None
+
+    def __reduce__(self) -> tuple[type, tuple[StructType, SourceOptions], dict[str, Any]]:
+        """Tasks read ranges: they need no more than this."""
+        return type(self), (self._schema, self._options), {}
+
+    # What Spark calls in the driver
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Where a new query starts."""
+        found: dict[str, Position] = {}
+        for name, now in snapshot.take(self._wire, self._find_names()).items():
+            bound = self._options.start.of(name)
+            if now is not None and _reaches(now, bound):
+                found[name] = resolve(bound, now)
+            elif not isinstance(bound, int):
+                found[name] = Position(0, 0)  # it does not exist yet: it is read from its first entry on
+        return offsets.dump(found)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """The limit Spark shall hand to ``latestOffset``; there all of ours are looked at."""
+        options = self._options
+        if options.max_rows is not None:
+            return ReadMaxRows(options.max_rows)
+        if options.max_bytes is not None:
+            return ReadMaxBytes(options.max_bytes)
+        if options.min_rows is not None:
+            return ReadMinRows(options.min_rows)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Remember what there is now: the query ends when it has read that."""
+        self._targets = snapshot.take(self._wire, self._find_names())
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """How far the next batch goes; ``start`` itself where there is nothing to do.
+
+        Raises:
+            DataLossError: entries are gone, or a stream is another one, and ``failOnDataLoss`` is set.
+        """
+        positions = offsets.load(start)
+        snapshots = snapshot.take(self._wire, self._find_names())
+        limited = not isinstance(limit, ReadAllAvailable)
+        ready: dict[str, tuple[Position, Position]] = {}  # from where to where at most
+        backlogs: dict[str, int] = {}
+        for name, now in snapshots.items():
+            if now is None:
+                continue
+            if name not in positions:
+                # It enters with this batch and is read from the next one on, so that all of it is counted.
+                bound = self._options.start.later(name)
+                if _reaches(now, bound):
+                    positions[name] = resolve(bound, now)
+                continue
+            at = positions[name] = self._accounted(name, positions[name], now)
+            if at.added is None and now.added is not None and (limited or self._targets is not None):
+                # It was begun in the middle and will not be read to its end at once: from now on it is counted.
+                at = positions[name] = at.moved(at.id, now.added - self._count(name, at.id, now.last))
+            goal = self._goal(name, at, now)
+            if goal.id > at.id:
+                ready[name] = at, goal
+                known = None if goal.added is None or at.added is None else goal.added - at.added
+                backlogs[name] = max(now.length, 1) if known is None else known
+        self._before = {
+            name: (positions[name], now)
+            for name, now in snapshots.items()
+            if now is not None and name in positions
+        }
+        if limited and offsets.dump(positions) == start and self._should_wait(sum(backlogs.values())):
+            return start
+        shares = (
+            share_rows(self._options.max_rows, backlogs) if limited and self._options.max_rows else backlogs
+        )
+        self._steps.clear()
+        self._bytes_left = self._options.max_bytes if limited else None
+        for name, (at, goal) in ready.items():
+            positions[name] = self._advance(name, at, goal, shares.get(name, 0), limited=limited)
+            self._before[name] = positions[name], self._before[name][1]
+        self._bytes_left = None
+        end = offsets.dump(positions)
+        if end != start:
+            self._moved_at = time.monotonic()
+        return end
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Where the streams end now: what progress reports show as ``latestOffset``."""
+        found = snapshot.take(self._wire, self._names).items()
+        return offsets.dump({name: Position(now.last, now.added) for name, now in found if now is not None})
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The ranges of one batch; the same ids whenever they are planned."""
+        begin, to = offsets.load(start), offsets.load(end)
+        snapshots = snapshot.take(self._wire, to)
+        walked = {name: self._counted_steps(name, at, to, snapshots) for name, at in begin.items()}
+        steps = {name: counted for name, counted in walked.items() if counted}
+        found: list[InputPartition] = list(range_partitions(begin, to, snapshots, self._options, steps))
+        return found
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing to do: the checkpoint is all there is."""
+
+    def stop(self) -> None:
+        """Close the connection."""
+        self._wire.close()
+
+    # What Spark calls in tasks
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one range."""
+        assert isinstance(partition, RangePartition)
+        return read_range(partition, self._schema, self._options)
+
+    # How far to go
+
+    def _counted_steps(
+        self, name: str, at: Position, end: Mapping[str, Position], snapshots: Mapping[str, Snapshot | None]
+    ) -> Steps | None:
+        """The steps of a walk over a range, where it was walked already or has to be.
+
+        Several tasks that share a range cannot tell how many entries there should be. So if anything is missing since
+        the range was planned, which may be long ago in another process, it is counted here.
+        """
+        to, now = end.get(name), snapshots.get(name)
+        if to is None or now is None or to.id <= at.id or to.life != at.life:
+            return None
+        if (walked := self._steps.get((name, at.id, to.id))) is not None:
+            return walked
+        rows = rows_between(at, to)
+        options = self._options
+        if rows is None or (options.min_partitions == 1 and rows <= options.max_rows_per_partition):
+            return None
+        if _gone_cheaply(at, now) == to.gone - at.gone:
+            return None
+        steps = self._walk(name, at.id, to.id, None)
+        if (missing := rows - sum(count for _, count in steps)) > 0:
+            report_loss(_gone_text(missing, name, at), fail=options.fail_on_data_loss)
+        return steps
+
+    def _find_names(self) -> list[str]:
+        """The streams to read; a pattern is looked up anew now and then, but never past AvailableNow's targets."""
+        if self._options.pattern is None or self._targets is not None:
+            return self._names
+        now = time.monotonic()
+        if self._names_at is None or now - self._names_at >= self._options.discovery_seconds:
+            self._names = self._options.names(self._wire)
+            self._names_at = now
+        return self._names
+
+    def _accounted(self, name: str, at: Position, now: Snapshot) -> Position:
+        """The position after counting what is gone."""
+        fail = self._options.fail_on_data_loss
+        known_at, before = self._before.get(name, (None, None))
+        try:
+            gone = entries_gone(
+                at, now, before if known_at == at else None, lambda: self._count(name, at.id, now.last)
+            )
+        except RecreatedError as error:
+            report_loss(
+                f"stream {name!r} was deleted and created again while it was read: {error}", fail=fail
+            )
+            if self._targets is not None:
+                self._targets[name] = now
+            return Position(0, now.removed, at.life + 1, at.gone + (now.removed or 0))
+        if not gone:
+            return at
+        assert at.added is not None
+        report_loss(_gone_text(gone, name, at), fail=fail)
+        return at.moved(at.id, at.added + gone, gone=gone)
+
+    def _goal(self, name: str, at: Position, now: Snapshot) -> Position:
+        """The end of what is there, or of what was there when AvailableNow began."""
+        if self._targets is None:
+            return at.moved(now.last, now.added)
+        target = self._targets.get(name)
+        if target is None:
+            return at
+        if target.last >= now.last:
+            return at.moved(now.last, now.added)
+        # Where entries behind the target are gone, its count says nothing of those before it.
+        whole = now.max_deleted is not None and now.max_deleted <= target.last
+        whole = whole and now.first is not None and now.first <= target.last
+        return at.moved(max(target.last, at.id), target.added if whole else None)
+
+    def _should_wait(self, rows: int) -> bool:
+        options = self._options
+        if options.min_rows is None or self._targets is not None or rows >= options.min_rows:
+            return False
+        return self._moved_at is not None and time.monotonic() - self._moved_at < options.max_delay_seconds
+
+    def _advance(self, name: str, at: Position, goal: Position, rows: int, *, limited: bool) -> Position:
+        """The end of the next batch in one stream: the goal, or as far as rows and bytes go."""
+        options = self._options
+        max_rows = options.max_rows if limited else None
+        known = None if goal.added is None or at.added is None else goal.added - at.added
+        is_uncounted = goal.added is None and at.added is not None
+        is_near = not is_uncounted if max_rows is None else known is not None and known <= rows
+        if self._bytes_left is None and is_near:
+            return goal
+        if rows == 0 or (self._bytes_left is not None and self._bytes_left <= 0):
+            return at
+        steps = self._walk(name, at.id, goal.id, rows if max_rows is not None else None)
+        read = sum(count for _, count in steps)
+        passed = None if at.added is None else at.added + read
+        self._steps[name, at.id, steps[-1][0] if steps else goal.id] = steps
+        if not steps or steps[-1][0] == goal.id:
+            missing = 0 if known is None else known - read
+            if missing > 0:  # they went between the snapshot and the walk
+                report_loss(_gone_text(missing, name, at), fail=options.fail_on_data_loss)
+            return goal.moved(goal.id, passed if is_uncounted else goal.added, gone=max(missing, 0))
+        return at.moved(steps[-1][0], passed)
+
+    def _walk(self, name: str, after: int, upto: int, rows: int | None) -> Steps:
+        """Go over entries until so many rows or the bytes left are reached; ends with ``upto`` if there are no more."""
+        steps: Steps = []
+        while after < upto and rows != 0 and (self._bytes_left is None or self._bytes_left > 0):
+            wanted = self._options.fetch_size if rows is None else min(self._options.fetch_size, rows)
+            chunk = self._wire.call(
+                "XRANGE", key_of(name), ids.encode(after + 1), ids.encode(upto), "COUNT", wanted
+            )
+            taken = self._within_bytes(chunk)
+            if len(chunk) < wanted and taken == len(chunk):
+                steps.append((upto, taken))
+                return steps
+            after = ids.parse(chunk[taken - 1][0])
+            steps.append((after, taken))
+            rows = None if rows is None else rows - taken
+        return steps
+
+    def _within_bytes(self, chunk: list[Any]) -> int:
+        """How many of these entries to take; the first one always, so that big entries do not stop a query."""
+        if self._bytes_left is None:
+            return len(chunk)
+        for index, (word, fields) in enumerate(chunk):
+            self._bytes_left -= len(word) + sum(map(len, fields))
+            if self._bytes_left <= 0:
+                return index + 1
+        return len(chunk)
+
+    def _count(self, name: str, after: int, upto: int) -> int:
+        """Count the entries of a range by reading them."""
+        LOG.info("counting the entries of stream %r after %s", name, ids.text(after))
+        return sum(count for _, count in self._walk(name, after, upto, None))
+
+
+def _reaches(now: Snapshot, bound: int | str) -> bool:
+    """Whether a stream has come to where it is to be read from; a moment may be yet to come."""
+    return not isinstance(bound, int) or bound <= now.last
+
+
+def _gone_cheaply(at: Position, now: Snapshot) -> int | None:
+    """How many entries after a position are gone, None where only counting would tell."""
+    try:
+        return entries_gone(at, now, None, None)
+    except RecreatedError:
+        return None
+
+
+def _gone_text(gone: int, name: str, at: Position) -> str:
+    return f"{gone} entries of stream {name!r} after {ids.text(at.id)} were trimmed or deleted before they were read"

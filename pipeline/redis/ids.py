@@ -1,0 +1,104 @@
+"""Stream ids as the pipeline keeps them: one integer ``ms << 64 | seq`` that orders as ids do.
+
+Outside they are text (``"5-0"``), in replies bytes, and in data frames also a 16-byte key that sorts as ids do.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...storage.stream_id import MAX_ID, MAX_U64, InvalidID, encode
+from ...storage.stream_id import parse as parse_lenient
+
+__all__ = [
+    "MAX_ID",
+    "MAX_U64",
+    "encode",
+    "from_key",
+    "from_ms",
+    "join",
+    "key",
+    "next_id",
+    "parse",
+    "previous_id",
+]
+__all__ += ["split", "text"]
+
+_KEY_BYTES: Final = 16
+
+
+def parse(word: bytes | str, missing_seq: int = 0) -> int:
+    """Read an id written as ``ms`` or ``ms-seq``.
+
+    Args:
+        word: two plain decimal numbers of at most 64 bits.
+        missing_seq: the sequence of a word that gives none.
+
+    Raises:
+        ValueError: the word is no id; the text says which word.
+    """
+    raw = word.encode() if isinstance(word, str) else word
+    if not raw.replace(b"-", b"", 1).isdigit():
+        raise ValueError(f"not a stream id: {word!r}")
+    try:
+        return parse_lenient(raw, missing_seq)
+    except InvalidID:
+        raise ValueError(f"not a stream id: {word!r}") from None
+
+
+def text(stream_id: int) -> str:
+    """The canonical text: ``"5-0"``."""
+    return f"{stream_id >> 64}-{stream_id & MAX_U64}"
+
+
+def split(stream_id: int) -> tuple[int, int]:
+    """Milliseconds and sequence."""
+    return stream_id >> 64, stream_id & MAX_U64
+
+
+def join(ms: int, seq: int = 0) -> int:
+    """The id of two numbers of at most 64 bits."""
+    return ms << 64 | seq
+
+
+def from_ms(ms: int) -> int:
+    """The smallest id of a millisecond; times before 1970 and beyond 64 bits give the nearest id."""
+    return min(max(ms, 0), MAX_U64) << 64
+
+
+def next_id(stream_id: int) -> int:
+    """The smallest id above this one.
+
+    Raises:
+        OverflowError: it is the greatest id.
+    """
+    if stream_id >= MAX_ID:
+        raise OverflowError("nothing follows the greatest stream id")
+    return stream_id + 1
+
+
+def previous_id(stream_id: int) -> int:
+    """The greatest id below this one.
+
+    Raises:
+        OverflowError: it is 0-0.
+    """
+    if stream_id <= 0:
+        raise OverflowError("nothing precedes 0-0")
+    return stream_id - 1
+
+
+def key(stream_id: int) -> bytes:
+    """Sixteen bytes, big-endian: they compare as ids do, and nothing is lost up to 2^64-1."""
+    return stream_id.to_bytes(_KEY_BYTES, "big")
+
+
+def from_key(word: bytes) -> int:
+    """The id of a key.
+
+    Raises:
+        ValueError: not sixteen bytes.
+    """
+    if len(word) != _KEY_BYTES:
+        raise ValueError(f"an id key has {_KEY_BYTES} bytes, not {len(word)}")
+    return int.from_bytes(word, "big")

@@ -1,0 +1,74 @@
+"""What XINFO STREAM says of a stream at one moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from . import ids
+from .connection import ServerError
+from .key_names import key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .connection import Wire
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One stream at one moment: ids as integers; ``added`` and ``max_deleted`` are None before Redis 7."""
+
+    length: int
+    last: int
+    first: int | None
+    added: int | None
+    max_deleted: int | None
+
+    @property
+    def removed(self) -> int | None:
+        """How many entries were trimmed or deleted since the stream was created."""
+        return None if self.added is None else self.added - self.length
+
+    def added_at(self, stream_id: int) -> int | None:
+        """How many entries were added up to an id, None in the middle of what is there: nobody counts that."""
+        if self.added is None:
+            return None
+        if stream_id >= self.last:
+            return self.added
+        if self.first is None or self.first > stream_id:
+            return self.added - self.length
+        return None
+
+
+def take(wire: Wire, names: Iterable[str]) -> dict[str, Snapshot | None]:
+    """Look at several streams in one round trip; None where there is no such key.
+
+    Raises:
+        ServerError: a key is no stream, or may not be read; the text names it.
+    """
+    wanted = list(names)
+    replies = wire.pipeline([("XINFO", "STREAM", key_of(name)) for name in wanted])
+    found: dict[str, Snapshot | None] = {}
+    for name, reply in zip(wanted, replies, strict=True):
+        if isinstance(reply, ServerError):
+            if "no such key" not in str(reply).lower():
+                raise ServerError(f"{reply} (stream {name!r})")
+            found[name] = None
+        else:
+            found[name] = read(reply)
+    return found
+
+
+def read(reply: list[Any]) -> Snapshot:
+    """Read the reply of XINFO STREAM: names and values in turn."""
+    told = dict(zip(reply[::2], reply[1::2], strict=True))
+    first = told[b"first-entry"]
+    deleted = told.get(b"max-deleted-entry-id")
+    return Snapshot(
+        length=told[b"length"],
+        last=ids.parse(told[b"last-generated-id"]),
+        first=None if first is None else ids.parse(first[0]),
+        added=told.get(b"entries-added"),
+        max_deleted=None if deleted is None else ids.parse(deleted),
+    )

@@ -1,0 +1,1 @@
+"""Rows into streams: encoded in tasks, published once by the driver."""

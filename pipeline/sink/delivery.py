@@ -1,0 +1,111 @@
+"""Sends packed XADD commands and checks the reply of each: what all deliveries have in common, and the direct ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ..redis import ids
+from ..redis.connection import ServerError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ..redis.connection import Wire
+    from .options import SinkOptions
+    from .rows import Chunk
+
+DIRECT_ROWS: Final = 1000
+_OLD_ID: Final = "equal or smaller than the target stream top item"
+_OUT_OF_ORDER: Final = (
+    "the id is below the stream's last one and there is no such entry: ids must ascend (sort the rows, in one "
+    "partition), or say oldIds=skip"
+)
+_SHOWN: Final = 3
+
+
+class SinkError(RuntimeError):
+    """Rows could not be written; the text says what the server answered to which of them."""
+
+
+def send(wire: Wire, options: SinkOptions, chunks: Iterable[Chunk]) -> int:
+    """Write from a task, without a transaction; what a broken connection leaves open is sent again.
+
+    With ``idmp`` the server drops what it has had already; with ``at-least-once`` it may be there twice.
+
+    Returns:
+        The rows sent.
+
+    Raises:
+        SinkError: an error reply.
+        ConnectionLost: the server is gone for good.
+    """
+    if options.delivery == "idmp":
+        refuse_without_idmp(wire)
+    rows = 0
+    for chunk in chunks:
+        replies = wire.exchange(chunk.data, ["XADD"] * chunk.rows, repeatable=True)
+        check(wire, options, chunk, replies)
+        rows += chunk.rows
+    return rows
+
+
+def refuse_without_idmp(wire: Wire) -> None:
+    """Ask for a command that came with XADD's IDMP.
+
+    Raises:
+        SinkError: the server does not know it.
+    """
+    if wire.call("COMMAND", "INFO", "XCFGSET")[0] is None:
+        raise SinkError(
+            f"delivery=idmp needs XADD IDMP (Redis 8.6 or Rillet), which the server at {wire.endpoint} does not have: "
+            "use delivery=exactly-once"
+        )
+
+
+def check(wire: Wire, options: SinkOptions, chunk: Chunk, replies: Sequence[Any]) -> None:
+    """See that each XADD was done.
+
+    Raises:
+        SinkError: one was not; explicit ids that are there already are no error.
+    """
+    failed = [(row, reply) for row, reply in enumerate(replies) if isinstance(reply, ServerError)]
+    if not failed:
+        return
+    commands = chunk.commands()
+    wrong = [(commands[row], str(reply)) for row, reply in failed if _OLD_ID not in str(reply)]
+    old = [commands[row] for row, reply in failed if _OLD_ID in str(reply)]
+    if old and not wrong and options.old_ids == "check":
+        missing = _not_there(wire, options, old)
+        wrong = [(words, _OUT_OF_ORDER) for words in missing]
+    elif old and options.id_column is None:
+        wrong += [(words, _OLD_ID) for words in old]
+    if wrong:
+        raise SinkError(_told(wrong, chunk.rows))
+
+
+def _not_there(wire: Wire, options: SinkOptions, old: Sequence[list[bytes]]) -> list[list[bytes]]:
+    """Those refused as old that were not written before: neither in the stream nor below where it begins now."""
+    at = 2 + len(options.trim)
+    firsts = {words[1]: _first(wire, words[1]) for words in old}
+    found = wire.pipeline([("XRANGE", words[1], words[at], words[at]) for words in old])
+    missing = []
+    for words, reply in zip(old, found, strict=True):
+        first = firsts[words[1]]
+        trimmed = first is None or (words[at].replace(b"-", b"").isdigit() and ids.parse(words[at]) < first)
+        if not trimmed and (isinstance(reply, ServerError) or not reply):
+            missing.append(words)
+    return missing
+
+
+def _first(wire: Wire, stream: bytes) -> int | None:
+    entries = wire.call("XRANGE", stream, "-", "+", "COUNT", 1)
+    return ids.parse(entries[0][0]) if entries else None
+
+
+def _told(wrong: Sequence[tuple[list[bytes], str]], rows: int) -> str:
+    lines = [
+        f"{text} [{b' '.join(words[:8]).decode(errors='backslashreplace')[:120]}]"
+        for words, text in wrong[:_SHOWN]
+    ]
+    more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+    return f"{len(wrong)} of {rows} XADD failed: {'; '.join(lines)}{more}"

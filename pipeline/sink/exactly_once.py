@@ -1,0 +1,332 @@
+"""Exactly once: the driver publishes what its tasks wrote, together with a marker that says so.
+
+The marker is one key a query. It holds the last batch published, ``{"batch": 7}``, and is watched while a batch and
+its new value go through in one transaction. A batch that is not above the marker was published before, by this driver
+or by one that died; two drivers that try at once change the watched key, and one of them starts again and sees it.
+That also fences a transaction that was under way when its connection broke.
+
+A batch larger than ``chunkRows`` would stop the server for long, so it goes in several transactions. For that its rows
+are staged in the server first, and the marker remembers how many of them are out: ``{"batch": 8, "published": 2,
+"of": 5}``. A driver that comes back finishes from those very rows; what its tasks made anew, in whatever order, is
+dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ..redis.connection import ConnectionLost, ServerError
+from .delivery import SinkError, check
+from .rows import Chunk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ..redis.connection import Wire
+    from .options import SinkOptions
+
+Command = tuple[bytes | str | int, ...]
+_NO_STREAM: Final = "streams"
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A chunk kept in the server under a key of its own."""
+
+    key: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What the marker says: the last batch begun, and how many of its steps are out (all, if it is complete)."""
+
+    batch: int = -1
+    published: int = 0
+    steps: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing of the batch is left to publish."""
+        return self.published == self.steps
+
+    def text(self) -> str:
+        """As the marker holds it."""
+        if self.complete:
+            return json.dumps({"batch": self.batch})
+        return json.dumps({"batch": self.batch, "published": self.published, "of": self.steps})
+
+
+def marker_of(options: SinkOptions, query: str) -> str:
+    """The key of a query's marker, in the same cluster slot as its stream."""
+    if options.marker:
+        return options.marker
+    stream = options.stream or _NO_STREAM
+    _, opened, rest = stream.partition("{")
+    tag, closed, _ = rest.partition("}")
+    return f"rillet:sink:{{{tag if opened and closed and tag else stream}}}:{query}"
+
+
+class Stage:
+    """Rows on their way: small ones in the message a task sends to the driver, many of them in the server."""
+
+    def __init__(self, wire: Wire, options: SinkOptions, marker: str) -> None:
+        self._wire = wire
+        self._options = options
+        self._prefix = f"{marker}:staged:{uuid.uuid4().hex}"
+        self._number = 0
+
+    def collect(self, chunks: Iterable[Chunk]) -> tuple[Chunk | Staged, ...]:
+        """Keep all chunks, in their order: as they are up to ``inlineBytes``, the rest staged."""
+        kept: list[Chunk | Staged] = []
+        size = 0
+        for chunk in chunks:
+            size += len(chunk.data)
+            kept.append(chunk if size <= self._options.inline_bytes else self.put(chunk))
+        return tuple(kept)
+
+    def put(self, chunk: Chunk) -> Staged:
+        """Stage one chunk; it goes by itself when nobody publishes it."""
+        key = f"{self._prefix}:{self._number}"
+        self._number += 1
+        self._wire.call("SET", key, chunk.data, "PX", self._options.staging_ttl_ms, repeatable=True)
+        return Staged(key, chunk.rows)
+
+
+class Publisher:
+    """Publishes the batches of one query, in the driver.
+
+    Args:
+        wire: to the server.
+        options: of the sink.
+        query: whose batches these are.
+        lasting: whether a driver may come back; if not, nothing is kept for longer than staged rows are.
+
+    Raises:
+        SinkError: from its methods: the server refused rows; nothing of that transaction stays.
+        ConnectionLost: from its methods: the server is gone for good.
+    """
+
+    def __init__(self, wire: Wire, options: SinkOptions, query: str, *, lasting: bool = True) -> None:
+        self._wire = wire
+        self._options = options
+        self._keep: Command = () if lasting else ("PX", options.staging_ttl_ms)
+        self.marker = marker_of(options, query)
+
+    def publish(self, batch: int, parts: Sequence[Chunk | Staged]) -> bool:
+        """Publish a batch, unless that was done; False says it was.
+
+        Args:
+            batch: its number; rises from batch to batch.
+            parts: its rows in order.
+        """
+        result: bool | None = None
+        losses = 0
+        while result is None:
+            try:
+                result = self._try_to_publish(batch, parts)
+            except ConnectionLost:
+                # Whether the transaction was done is what the marker says.
+                losses += 1
+                if losses > self._wire.endpoint.retries:
+                    raise
+            except BaseException:
+                self._wire.close()  # with the connection goes its WATCH
+                raise
+        self._forget([part for part in parts if isinstance(part, Staged)])
+        return result
+
+    def discard(self, parts: Iterable[Chunk | Staged]) -> None:
+        """Remove the staged rows of a batch that failed, but for those which a begun publication needs."""
+        needed = {each.key for step in self._plan(self.progress().batch) for each in step}
+        self._forget([part for part in parts if isinstance(part, Staged) and part.key not in needed])
+
+    def progress(self) -> Progress:
+        """What the marker says now."""
+        text = self._wire.call("GET", self.marker)
+        if text is None:
+            return Progress()
+        try:
+            fields = json.loads(text)
+            return Progress(int(fields["batch"]), int(fields.get("published", 0)), int(fields.get("of", 0)))
+        except (ValueError, TypeError, KeyError):
+            raise SinkError(f"key {self.marker!r} is no marker of this sink: {text[:80]!r}") from None
+
+    # The way of a batch
+
+    def _try_to_publish(self, batch: int, parts: Sequence[Chunk | Staged]) -> bool | None:
+        """One attempt; None: another driver moved the marker, look again."""
+        now = self._watch()
+        if now.batch > batch or (now.batch == batch and now.complete):
+            self._wire.call("UNWATCH")
+            return False
+        if now.batch == batch:
+            return self._step(now)
+        rows = sum(part.rows for part in parts)
+        if not rows and not self._options.overwrite:
+            self._wire.call("UNWATCH")
+            return True
+        if self._options.chunk_rows and rows > self._options.chunk_rows:
+            self._begin(batch, parts)
+            return None
+        done = self._transaction(now, Progress(batch), [self._fetched(part) for part in parts])
+        return True if done else None
+
+    def _begin(self, batch: int, parts: Sequence[Chunk | Staged]) -> None:
+        """Stage all rows for good, and have the marker say that their publication has begun."""
+        stage = Stage(self._wire, self._options, self.marker)
+        staged = [part if isinstance(part, Staged) else stage.put(part) for part in parts]
+        for each in staged:
+            if not self._wire.call("PEXPIRE", each.key, self._options.staging_ttl_ms, repeatable=True):
+                raise _vanished(each)
+        steps: list[list[Staged]] = []
+        rows = 0
+        for each in staged:
+            if not steps or rows + each.rows > self._options.chunk_rows:
+                steps.append([])
+                rows = 0
+            steps[-1].append(each)
+            rows += each.rows
+        plan = json.dumps([[[each.key, each.rows] for each in step] for step in steps])
+        self._at_once(
+            [
+                ("SET", self._plan_key(batch), plan, *self._keep),
+                ("SET", self.marker, Progress(batch, 0, len(steps)).text(), *self._keep),
+                *[self._kept(each.key) for each in staged],
+            ]
+        )
+
+    def _step(self, now: Progress) -> bool | None:
+        """Publish the next part of a batch that has begun; None: look again, for more or for who overtook us."""
+        try:
+            step = self._planned(now)
+            chunks = [self._fetched(each) for each in step]
+        except SinkError:
+            if self.progress() == now:
+                raise
+            self._wire.call("UNWATCH")  # a driver that was quicker has published and removed them
+            return None
+        following = Progress(now.batch, now.published + 1, now.steps)
+        if not self._transaction(now, following, chunks, step) or not following.complete:
+            return None
+        self._wire.call("DEL", self._plan_key(now.batch), repeatable=True)
+        return True
+
+    def _transaction(
+        self, now: Progress, following: Progress, chunks: Sequence[Chunk], step: Sequence[Staged] = ()
+    ) -> bool:
+        """Write rows and the marker's new value at once; False: the marker was changed by another driver."""
+        before: list[Command] = []
+        if self._options.overwrite and following.published <= 1:
+            assert self._options.stream is not None
+            before.append(("XTRIM", self._options.stream, "MAXLEN", 0))
+        # Kept for a while, should they be needed to undo this.
+        done_with = [each.key for each in step]
+        if step and following.complete:
+            done_with.append(self._plan_key(now.batch))
+        after: list[Command] = [("PEXPIRE", key, self._options.staging_ttl_ms) for key in done_with]
+        after.append(("SET", self.marker, following.text(), *self._keep))
+        data = b"".join(chunk.data for chunk in chunks)
+        whole = Chunk(data, sum(chunk.rows for chunk in chunks))
+        request = b"".join([_packed([("MULTI",), *before]), data, _packed([*after, ("EXEC",)])])
+        names = ["MULTI"] * (1 + len(before)) + ["XADD"] * whole.rows + ["SET"] * len(after) + ["EXEC"]
+        replies = self._wire.exchange(request, names)
+        results = replies[-1]
+        if results is None:
+            return False
+        first = 1 + len(before)
+        if isinstance(results, ServerError):  # nothing was done: the server refused a command beforehand
+            check(self._wire, self._options, whole, replies[first : first + whole.rows])
+            _raise_first(replies)
+        written = results[first - 1 : first - 1 + whole.rows]
+        try:
+            check(self._wire, self._options, whole, written)
+            _raise_first(results[: first - 1])
+            _raise_first(results[first - 1 + whole.rows :])
+        except (SinkError, ServerError):
+            self._undo(now, following, whole, written, step)
+            raise
+        self._forget(step)
+        return True
+
+    def _undo(
+        self, now: Progress, following: Progress, whole: Chunk, written: Sequence[Any], step: Sequence[Staged]
+    ) -> None:
+        """Take back what a transaction did that failed in part: its entries, and what the marker says.
+
+        Not where another driver has gone on from there: it would publish again what it has published.
+        """
+        if self._watch() != following:
+            self._wire.call("UNWATCH")
+            return
+        added: dict[bytes, list[bytes]] = {}
+        for words, reply in zip(whole.commands(), written, strict=True):
+            if isinstance(reply, bytes):
+                added.setdefault(words[1], []).append(reply)
+        undo: list[Command] = [("XDEL", stream, *members) for stream, members in added.items()]
+        if step:
+            undo += [self._kept(key) for key in (*(each.key for each in step), self._plan_key(now.batch))]
+        undo.append(("DEL", self.marker) if now.batch < 0 else ("SET", self.marker, now.text(), *self._keep))
+        self._at_once(undo)
+
+    def _kept(self, key: str) -> Command:
+        return ("PEXPIRE", key, self._options.staging_ttl_ms) if self._keep else ("PERSIST", key)
+
+    def _at_once(self, commands: Sequence[Command]) -> None:
+        """Run commands in one transaction; not at all if a watched key was changed."""
+        _raise_first(self._wire.pipeline([("MULTI",), *commands, ("EXEC",)]))
+
+    def _watch(self) -> Progress:
+        self._wire.call("WATCH", self.marker)
+        return self.progress()
+
+    def _plan_key(self, batch: int) -> str:
+        # Of its own for each batch: a driver that wakes up late tidies up behind its batch, while another has a plan.
+        return f"{self.marker}:plan:{batch}"
+
+    def _planned(self, now: Progress) -> list[Staged]:
+        plan = self._plan(now.batch)
+        if len(plan) != now.steps:
+            raise SinkError(
+                f"key {self._plan_key(now.batch)!r} is gone: what is left of batch {now.batch} cannot be found"
+            )
+        return plan[now.published]
+
+    def _plan(self, batch: int) -> list[list[Staged]]:
+        text = self._wire.call("GET", self._plan_key(batch))
+        return [[Staged(key, rows) for key, rows in step] for step in json.loads(text)] if text else []
+
+    def _fetched(self, part: Chunk | Staged) -> Chunk:
+        if isinstance(part, Chunk):
+            return part
+        data = self._wire.call("GET", part.key)
+        if data is None:
+            raise _vanished(part)
+        return Chunk(data, part.rows)
+
+    def _forget(self, staged: Sequence[Staged]) -> None:
+        if staged:
+            self._wire.call("DEL", *[each.key for each in staged], repeatable=True)
+
+
+def _packed(commands: Sequence[Command]) -> bytes:
+    words = [[each if isinstance(each, bytes) else str(each).encode() for each in one] for one in commands]
+    return b"".join(
+        b"*%d\r\n%b" % (len(one), b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in one))
+        for one in words
+    )
+
+
+def _raise_first(replies: Iterable[Any]) -> None:
+    for reply in replies:
+        if isinstance(reply, ServerError):
+            raise SinkError(f"the server refused to publish: {reply}")
+
+
+def _vanished(staged: Staged) -> SinkError:
+    return SinkError(
+        f"staged rows are gone (key {staged.key!r}): see stagingTtlMs; the batch must be run again"
+    )

@@ -1,0 +1,244 @@
+"""Rows to XADD commands, packed as RESP: what a task does with each Arrow batch, once, for whoever sends it on."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import hiredis
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from .options import SinkOptions
+
+# With this many rows a producer, the server's window (100 ids a producer unless configured) never drops one.
+_ROWS_OF_A_PRODUCER: Final = 100
+_SIMPLE: Final = (
+    pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_date,
+)  # fmt: skip
+
+
+class RowError(ValueError):
+    """A row cannot be an entry; the text says which and why."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some XADD commands: their RESP, and how many they are."""
+
+    data: bytes
+    rows: int
+
+    def commands(self) -> list[list[bytes]]:
+        """Their words; only errors need them."""
+        reader = hiredis.Reader()
+        reader.feed(self.data)
+        return [reader.gets() for _ in range(self.rows)]
+
+
+class RowEncoder:
+    """Makes chunks of at most ``chunk_rows`` commands from Arrow batches.
+
+    Args:
+        options: how rows become entries.
+        producer: with IDMP, what the ids of producers begin with; equal for equal rows when a task runs again.
+    """
+
+    def __init__(self, options: SinkOptions, producer: str = "") -> None:
+        self._options = options
+        self._producer = producer
+        self._rows = 0
+        self._trim = b"".join(_bulk(word.encode()) for word in options.trim)
+        self._fixed_words = 3 + len(options.trim) + (3 if options.delivery == "idmp" else 0)
+
+    def chunks(self, batches: Iterable[pa.RecordBatch], chunk_rows: int) -> Iterator[Chunk]:
+        """Encode all batches.
+
+        Args:
+            batches: rows, by column.
+            chunk_rows: the most rows of a chunk; 0: as many as a batch has.
+
+        Raises:
+            RowError: a row has no fields, no stream, or a null that ``nullPolicy=fail`` forbids.
+        """
+        for batch in batches:
+            size = chunk_rows or max(batch.num_rows, 1)
+            for at in range(0, batch.num_rows, size):
+                yield self._chunk(batch.slice(at, size))
+
+    def _chunk(self, batch: pa.RecordBatch) -> Chunk:
+        options = self._options
+        rows = batch.num_rows
+        if options.stream_column is not None:
+            keys = [_bulk(stream) for stream in self._given(batch, options.stream_column, "stream")]
+        else:
+            assert options.stream is not None
+            keys = [_bulk(options.stream.encode())] * rows
+        given: list[bytes] | None = None
+        if options.id_column is not None:
+            given = self._given(batch, options.id_column, "id")
+        stream_ids = b"$1\r\n*\r\n" if given is None or options.delivery == "idmp" else None
+        idempotent = self._idempotent(rows, given)
+        counts, fields = self._fields(batch)
+        commands = []
+        for row in range(rows):
+            if not counts[row]:
+                raise RowError(
+                    f"row {self._rows + row} of its task has no fields, and an entry needs one (all its columns are "
+                    "null: see option 'nullPolicy')"
+                )
+            entry_id = stream_ids or _bulk(given[row])  # type: ignore[index]
+            commands.append(
+                b"*%d\r\n$4\r\nXADD\r\n%b%b%b%b%b"
+                % (
+                    self._fixed_words + 2 * counts[row],
+                    keys[row],
+                    idempotent[row],
+                    self._trim,
+                    entry_id,
+                    fields[row],
+                )
+            )
+        self._rows += rows
+        return Chunk(b"".join(commands), rows)
+
+    def _given(self, batch: pa.RecordBatch, column: str, what: str) -> list[bytes]:
+        values = texts(batch.column(batch.schema.get_field_index(column)))
+        for row, value in enumerate(values):
+            if not value:
+                raise RowError(
+                    f"row {self._rows + row} of its task has no {what}: column {column!r} is empty"
+                )
+        return values  # type: ignore[return-value]
+
+    def _idempotent(self, rows: int, given: list[bytes] | None) -> list[bytes]:
+        if self._options.delivery != "idmp":
+            return [b""] * rows
+        if given is not None:
+            producer = _bulk(self._producer.encode())
+            return [b"$4\r\nIDMP\r\n%b%b" % (producer, _bulk(word)) for word in given]
+        words = []
+        for row in range(self._rows, self._rows + rows):
+            producer = _bulk(b"%b:%d" % (self._producer.encode(), row // _ROWS_OF_A_PRODUCER))
+            words.append(b"$4\r\nIDMP\r\n%b%b" % (producer, _bulk(b"%d" % (row % _ROWS_OF_A_PRODUCER))))
+        return words
+
+    def _fields(self, batch: pa.RecordBatch) -> tuple[list[int], list[bytes]]:
+        """How many fields each row has, and their RESP."""
+        options = self._options
+        if options.fields_column is not None:
+            return self._own_fields(batch.column(batch.schema.get_field_index(options.fields_column)))
+        apart = {options.stream_column, options.id_column}
+        columns: list[tuple[bytes, list[bytes | None]]] = []
+        nulls = False
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            if name in apart:
+                continue
+            nulls = nulls or bool(column.null_count)
+            columns.append((_bulk(name.encode()), texts(column)))
+        if nulls and options.null_policy == "fail":
+            self._refuse_null(columns)
+        if nulls and options.null_policy == "skip":
+            return self._without_nulls(columns, batch.num_rows)
+        parts = [
+            [b"%b$%d\r\n%b\r\n" % (name, len(value), value) for value in [each or b"" for each in values]]
+            for name, values in columns
+        ]
+        return [len(columns)] * batch.num_rows, [b"".join(row) for row in zip(*parts, strict=True)]
+
+    def _refuse_null(self, columns: list[tuple[bytes, list[bytes | None]]]) -> None:
+        for name, values in columns:
+            if None in values:
+                word = name.split(b"\r\n")[1].decode()
+                raise RowError(
+                    f"row {self._rows + values.index(None)} of its task has no {word!r} (nullPolicy=fail)"
+                )
+
+    @staticmethod
+    def _without_nulls(
+        columns: list[tuple[bytes, list[bytes | None]]], rows: int
+    ) -> tuple[list[int], list[bytes]]:
+        counts = [0] * rows
+        found: list[list[bytes]] = [[] for _ in range(rows)]
+        for name, values in columns:
+            for row, value in enumerate(values):
+                if value is not None:
+                    counts[row] += 1
+                    found[row].append(b"%b$%d\r\n%b\r\n" % (name, len(value), value))
+        return counts, [b"".join(parts) for parts in found]
+
+    def _own_fields(self, column: pa.Array) -> tuple[list[int], list[bytes]]:
+        """Fields that the rows name themselves: twice the same name is twice a field."""
+        if pa.types.is_map(column.type):
+            pair = pa.struct([("name", column.type.key_type), ("value", column.type.item_type)])
+            column = column.cast(pa.list_(pair))
+        lengths = [length or 0 for length in pc.list_value_length(column).to_pylist()]
+        names, values = (texts(part) for part in column.flatten().flatten())
+        counts, rows, at = [], [], 0
+        for row, length in enumerate(lengths):
+            parts = []
+            for name, value in zip(names[at : at + length], values[at : at + length], strict=True):
+                if name is None:
+                    raise RowError(f"row {self._rows + row} of its task has a field without a name")
+                if value is None and self._options.null_policy == "fail":
+                    raise RowError(f"row {self._rows + row} of its task has no {name!r} (nullPolicy=fail)")
+                if value is not None or self._options.null_policy == "empty":
+                    parts.append(_bulk(name) + _bulk(value or b""))
+            at += length
+            counts.append(len(parts))
+            rows.append(b"".join(parts))
+        return counts, rows
+
+
+def texts(column: pa.Array) -> list[bytes | None]:
+    """Values as an entry holds them.
+
+    Strings are UTF-8, binary values as they are, numbers and booleans as Spark shows them (``1.5``, ``true``),
+    timestamps and dates ISO 8601 (UTC ends in ``Z``), arrays, structs and maps JSON.
+    """
+    kind = column.type
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        plain = column
+    elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        plain = column.cast(pa.large_binary())
+    elif any(check(kind) for check in _SIMPLE):
+        plain = column.cast(pa.string()).cast(pa.binary())
+    elif pa.types.is_timestamp(kind):
+        plain = pc.replace_substring(column.cast(pa.string()), " ", "T").cast(pa.binary())
+    else:
+        return [None if value is None else _json(value, kind) for value in column.to_pylist()]
+    result: list[bytes | None] = plain.to_pylist()
+    return result
+
+
+def _json(value: Any, kind: pa.DataType) -> bytes:
+    return json.dumps(_plain(value, kind), ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _plain(value: Any, kind: pa.DataType) -> Any:
+    """What JSON can say of a value: bytes that are no UTF-8 go as base64, what it does not know as text."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if pa.types.is_struct(kind):
+        return {field.name: _plain(value[field.name], field.type) for field in kind}
+    if pa.types.is_map(kind):
+        return {str(_plain(key, kind.key_type)): _plain(item, kind.item_type) for key, item in value}
+    if isinstance(value, list):
+        return [_plain(item, kind.value_type) for item in value]
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return base64.b64encode(value).decode()
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return value.isoformat()
+    return str(value)
+
+
+def _bulk(word: bytes) -> bytes:
+    return b"$%d\r\n%b\r\n" % (len(word), word)

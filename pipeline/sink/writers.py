@@ -1,0 +1,168 @@
+"""The sink ``redis-streams``: batch and streaming writes, each delivery of its own guarantee.
+
+``exactly-once`` (default)
+    Tasks hand their rows to the driver, which publishes them once all tasks are done: each micro-batch once in the
+    life of a checkpoint, in one transaction up to ``chunkRows`` rows (see `sink_publish`). A batch write is published
+    once per ``writeId``; without one, once per ``save()``: a failed job leaves nothing behind.
+``at-least-once``
+    Tasks write themselves, at once: fastest, and a task that runs again writes again.
+``idmp``
+    The same, but the server drops what it had before (XADD IDMP, Redis 8.6 and Rillet), within its window of time.
+
+Saving with mode ``overwrite``, or a query in output mode ``complete``, replaces the entries of the stream in the
+transaction that adds the new ones; the stream keeps its consumer groups and its last id.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from ..quick_ack import Prompt
+from ..redis.connection import Wire
+from .delivery import DIRECT_ROWS, SinkError, send
+from .exactly_once import Publisher, Stage, Staged, marker_of
+from .options import SinkOptions
+from .rows import Chunk, RowEncoder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from ..redis.options import Options
+
+__all__ = ["BatchWriter", "StreamWriter", "TaskRows"]
+
+_BATCH_ID = "streaming.sql.batchId"
+_QUERY_ID = "sql.streaming.queryId"
+
+
+@dataclass(frozen=True)
+class TaskRows(WriterCommitMessage):
+    """What a task tells the driver: which query it worked for, how many rows it had, and those not yet written."""
+
+    query: str
+    rows: int
+    parts: tuple[Chunk | Staged, ...] = ()
+
+
+def _write(options: SinkOptions, query: str, batch: int, batches: Iterator[pa.RecordBatch]) -> TaskRows:
+    """What a task does with its rows."""
+    with Wire(options.endpoint) as wire:
+        if options.delivery == "exactly-once":
+            chunks = RowEncoder(options).chunks(batches, options.chunk_rows)
+            parts = Stage(wire, options, marker_of(options, query)).collect(chunks)
+            return TaskRows(query, sum(part.rows for part in parts), parts)
+        producer = options.producer or query
+        if options.id_column is None:
+            context = TaskContext.get()
+            producer = f"{producer}:{batch}:{context.partitionId() if context else 0}"
+        size = min(options.chunk_rows or DIRECT_ROWS, DIRECT_ROWS)
+        return TaskRows(query, send(wire, options, RowEncoder(options, producer).chunks(batches, size)))
+
+
+def _publish(
+    options: SinkOptions, query: str, batch: int, messages: Sequence[TaskRows], *, lasting: bool = True
+) -> None:
+    with Wire(options.endpoint) as wire:
+        parts = [part for message in messages for part in message.parts]
+        publisher = Publisher(wire, options, query, lasting=lasting)
+        publisher.publish(batch, parts)
+        if not lasting:
+            wire.call("DEL", publisher.marker, repeatable=True)
+
+
+def _discard(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
+    told = [message for message in messages if isinstance(message, TaskRows)]
+    if told and options.delivery == "exactly-once":
+        with Wire(options.endpoint) as wire:
+            Publisher(wire, options, told[0].query).discard(
+                part for message in told for part in message.parts
+            )
+
+
+def _all_told(messages: Sequence[WriterCommitMessage | None]) -> list[TaskRows]:
+    """The messages of all tasks.
+
+    Raises:
+        SinkError: one is missing; nothing may be published then.
+    """
+    told = [message for message in messages if isinstance(message, TaskRows)]
+    if len(told) != len(messages):
+        raise SinkError(f"{len(messages) - len(told)} of {len(messages)} tasks did not say what they wrote")
+    return told
+
+
+class BatchWriter(Prompt, DataSourceArrowWriter):
+    """``df.write.format("redis-streams").mode("append" or "overwrite").save()``.
+
+    Args:
+        schema: of the rows.
+        options: as `SinkOptions` has them.
+        overwrite: replace the entries of the stream.
+    """
+
+    def __init__(self, schema: StructType, options: Options | Mapping[str, str], overwrite: bool) -> None:
+        self._options = SinkOptions.of(options, schema, overwrite=overwrite)
+        # Made in the driver and pickled into the tasks: the same for all of them, and when one runs again.
+        self._write_id = self._options.write_id or uuid.uuid4().hex
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskRows:
+        """Write, or hand on, the rows of a task."""
+        return _write(self._options, self._write_id, 0, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Publish the rows of all tasks."""
+        told = _all_told(messages)
+        if self._options.delivery != "exactly-once":
+            return
+        # A write that nobody can name again needs no lasting mark.
+        _publish(self._options, self._write_id, 0, told, lasting=self._options.write_id is not None)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Remove what tasks staged."""
+        _discard(self._options, messages)
+
+
+class StreamWriter(Prompt, DataSourceStreamArrowWriter):
+    """``df.writeStream.format("redis-streams")``; exactly once for each checkpoint.
+
+    Args:
+        schema: of the rows.
+        options: as `SinkOptions` has them.
+        overwrite: each batch replaces the entries of the stream (output mode ``complete``).
+    """
+
+    def __init__(
+        self, schema: StructType, options: Options | Mapping[str, str], overwrite: bool = False
+    ) -> None:
+        self._options = SinkOptions.of(options, schema, overwrite=overwrite)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskRows:
+        """Write, or hand on, the rows of a task.
+
+        Raises:
+            SinkError: Spark does not say which batch of which query this is.
+        """
+        context = TaskContext.get()
+        query = context.getLocalProperty(_QUERY_ID) if context else None
+        batch = context.getLocalProperty(_BATCH_ID) if context else None
+        if not query or batch is None:
+            raise SinkError(f"Spark gave this task no {_QUERY_ID} and {_BATCH_ID}: is it a streaming query?")
+        return _write(self._options, query, int(batch), iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Publish the rows of all tasks, unless this batch was published before."""
+        told = _all_told(messages)
+        if told and self._options.delivery == "exactly-once":
+            _publish(self._options, told[0].query, batchId, told)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's
+        """Remove what tasks staged."""
+        _discard(self._options, messages)

@@ -1,0 +1,1 @@
+"""What both modes of the source share: options, offsets, losses, and entries as Arrow batches."""

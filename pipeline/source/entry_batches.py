@@ -1,0 +1,323 @@
+"""Entries as Arrow batches: the default columns, or a user's schema whose columns are fields of the entries.
+
+Always there to be named: ``stream``, ``id``, ``id_key`` (16 bytes that sort as ids do), ``ts`` (null after the year
+9999), ``seq``, and ``fields``, all fields in their order, duplicates too. Any other column of a schema is a field of
+that name; of several the last one counts. ``metadataPrefix`` renames the former where fields have the same names.
+"""
+
+from __future__ import annotations
+
+import array
+import json
+import sys
+from dataclasses import dataclass
+from itertools import accumulate, chain
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..redis.key_names import shown
+from ..redis.options import OptionError, Options
+from .values import decode_json, needs_exact, parse_json, parse_texts, text_array
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyspark.sql.types import DataType, StructType
+
+COLUMN_OPTIONS: Final = (
+    "parseMode", "columnNameOfCorruptRecord", "valueFormat", "valueField", "metadataPrefix",
+)  # fmt: skip
+_FIELDS: Final = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
+METADATA: Final[dict[str, pa.DataType]] = {
+    "stream": pa.string(),
+    "id": pa.string(),
+    "id_key": pa.binary(),
+    "ts": pa.timestamp("us", "UTC"),
+    "seq": pa.decimal128(20, 0),
+    "fields": _FIELDS,
+}
+_LAST_MS: Final = (
+    253_402_300_799_999  # the last millisecond of the year 9999, which Python's datetime ends with
+)
+
+
+class MalformedEntryError(ValueError):
+    """parseMode is FAILFAST and a value does not fit its column."""
+
+
+@dataclass(frozen=True)
+class ColumnOptions:
+    """How entries become rows; pickles into every task."""
+
+    parse_mode: str = "PERMISSIVE"
+    corrupt_column: str = "_corrupt_record"
+    value_format: str = "fields"
+    value_field: str = "value"
+    prefix: str = ""
+
+    @classmethod
+    def of(cls, options: Options) -> ColumnOptions:
+        """Read them from a source's options.
+
+        Raises:
+            OptionError: one is malformed.
+        """
+        found = cls(
+            parse_mode=options.choice(
+                "parseMode", ("PERMISSIVE", "FAILFAST", "DROPMALFORMED"), cls.parse_mode
+            ),
+            corrupt_column=options.text("columnNameOfCorruptRecord") or cls.corrupt_column,
+            value_format=options.choice("valueFormat", ("fields", "json"), cls.value_format),
+            value_field=options.text("valueField") or cls.value_field,
+            prefix=options.text("metadataPrefix") or "",
+        )
+        if "valueField" in options and found.value_format != "json":
+            raise OptionError("option 'valueField' needs 'valueFormat' to be json")
+        return found
+
+
+def default_schema(prefix: str = "", extra: Mapping[str, DataType] | None = None) -> StructType:
+    """The schema of a source that was given none; ``extra`` names more columns for its end."""
+    from pyspark.sql import types
+
+    pair = types.StructType().add("name", types.StringType()).add("value", types.BinaryType())
+    columns: dict[str, DataType] = {
+        "stream": types.StringType(),
+        "id": types.StringType(),
+        "id_key": types.BinaryType(),
+        "ts": types.TimestampType(),
+        "seq": types.DecimalType(20, 0),
+        "fields": types.ArrayType(pair),
+    }
+    schema = types.StructType()
+    for name, kind in (columns | dict(extra or {})).items():
+        schema.add(prefix + name, kind)
+    return schema
+
+
+class Columns:
+    """Turns entries of one schema into batches; made once per task, as Arrow types do not belong in a pickle.
+
+    Args:
+        schema: Spark's schema of the rows.
+        options: see there.
+        extra: names and types of columns that the caller hands to ``batch``.
+
+    Raises:
+        OptionError: a column cannot be had in the type asked for.
+    """
+
+    def __init__(
+        self, schema: StructType, options: ColumnOptions, extra: Mapping[str, pa.DataType] | None = None
+    ) -> None:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        self._options = options
+        self._schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+        known = METADATA | dict(extra or {})
+        self._metadata: dict[str, str] = {}
+        self._values: list[str] = []
+        for column in self._schema:
+            name = column.name.removeprefix(options.prefix)
+            if column.name.startswith(options.prefix) and name in known:
+                _check_type(column, known[name], is_fields=name == "fields")
+                self._metadata[column.name] = name
+            elif column.name == options.corrupt_column:
+                _check_type(column, pa.string())
+            else:
+                if not column.nullable:
+                    raise OptionError(
+                        f"column {column.name!r} must be nullable: not every entry has every field"
+                    )
+                self._values.append(column.name)
+        self._exact = any(needs_exact(self._schema.field(name).type) for name in self._values)
+        self.batch("", [], {name: [] for name in extra or {}})  # a type nobody can read fails here
+
+    def batch(
+        self, stream: str, entries: Sequence[Any], extra: Mapping[str, Sequence[Any]] | None = None
+    ) -> pa.RecordBatch:
+        """One batch of rows.
+
+        Args:
+            stream: the name for its column.
+            entries: ``[id, [field, value, …]]`` as XRANGE gives them.
+            extra: values of the extra columns, as many as entries.
+
+        Raises:
+            MalformedEntryError: see parseMode.
+        """
+        words = [entry[0] for entry in entries]
+        rows = [entry[1] for entry in entries]
+        columns: dict[str, pa.Array] = {}
+        if any(name in self._metadata.values() for name in ("id_key", "ts", "seq")):
+            numbers = _numbers(words)
+        for column, name in self._metadata.items():
+            kind = self._schema.field(column).type
+            if name == "stream":
+                columns[column] = pa.repeat(pa.scalar(shown(stream), kind), len(words))
+            elif name == "id":
+                columns[column] = pa.array(words, kind)
+            elif name == "id_key":
+                columns[column] = _keys(numbers)
+            elif name == "ts":
+                columns[column] = _times(numbers)
+            elif name == "seq":
+                columns[column] = pc.list_element(numbers, 1).cast(kind)
+            elif name == "fields":
+                columns[column] = _fields(rows, kind)
+            else:
+                columns[column] = pa.array((extra or {})[name], kind)
+        bad = self._add_values(columns, words, rows) if self._values else set()
+        if self._options.corrupt_column in self._schema.names:
+            columns[self._options.corrupt_column] = pa.array(
+                [self._raw(row) if index in bad else None for index, row in enumerate(rows)], pa.string()
+            )
+        found = pa.RecordBatch.from_arrays(
+            [columns[name] for name in self._schema.names], schema=self._schema
+        )
+        if bad and self._options.parse_mode == "DROPMALFORMED":
+            return found.filter(pa.array(index not in bad for index in range(len(rows))))
+        return found
+
+    def _add_values(
+        self, columns: dict[str, pa.Array], words: list[bytes], rows: list[list[bytes]]
+    ) -> set[int]:
+        """Add the columns that are fields; the indices of rows in which one does not fit."""
+        bad: set[int] = set()
+        if self._options.value_format == "json":
+            documents, malformed = self._documents(rows)
+            bad.update(malformed)
+            self._fail(words, malformed, self._options.value_field)
+        else:
+            find = _field_finder(rows)
+        for name in self._values:
+            kind = self._schema.field(name).type
+            if self._options.value_format == "json":
+                columns[name], wrong = parse_json([document.get(name) for document in documents], kind)
+            else:
+                columns[name], wrong = parse_texts(find(name.encode()), kind)
+            self._fail(words, wrong, name)
+            bad.update(wrong)
+        return bad
+
+    def _documents(self, rows: list[list[bytes]]) -> tuple[list[dict[str, Any]], list[int]]:
+        documents: list[dict[str, Any]] = []
+        bad: list[int] = []
+        for index, text in enumerate(_field_finder(rows)(self._options.value_field.encode())):
+            try:
+                document = None if text is None else decode_json(text, exact=self._exact)
+            except ValueError:
+                document = None
+            if not isinstance(document, dict):
+                bad.append(index)
+                document = {}
+            documents.append(document)
+        return documents, bad
+
+    def _fail(self, words: list[bytes], bad: list[int], name: str) -> None:
+        if bad and self._options.parse_mode == "FAILFAST":
+            raise MalformedEntryError(
+                f"entry {words[bad[0]].decode()}: column or field {name!r} does not fit the schema"
+            )
+
+    def _raw(self, row: list[bytes]) -> str:
+        """What a malformed entry said: its JSON text, or its fields as one JSON object."""
+        if self._options.value_format == "json":
+            for name, value in zip(row[-2::-2], row[::-2], strict=True):
+                if name == self._options.value_field.encode():
+                    return value.decode("utf-8", "backslashreplace")
+        texts = [json.dumps(word.decode("utf-8", "backslashreplace"), ensure_ascii=False) for word in row]
+        return (
+            "{"
+            + ", ".join(f"{name}: {value}" for name, value in zip(texts[::2], texts[1::2], strict=True))
+            + "}"
+        )
+
+
+def _check_type(column: pa.Field, kind: pa.DataType, *, is_fields: bool = False) -> None:
+    if is_fields:
+        fits = pa.types.is_list(column.type) and pa.types.is_struct(column.type.value_type)
+        members = list(column.type.value_type) if fits else []
+        fits = [member.name for member in members] == ["name", "value"]
+        fits = fits and all(
+            pa.types.is_string(member.type) or pa.types.is_binary(member.type) for member in members
+        )
+    else:
+        fits = column.type == kind
+    if not fits:
+        wanted = "array<struct<name, value>> of strings or binary" if is_fields else str(kind)
+        raise OptionError(
+            f"column {column.name!r} is {wanted}, not {column.type}; if a field of your entries has that name, "
+            "set 'metadataPrefix' to tell them apart"
+        )
+
+
+def _numbers(words: list[bytes]) -> pa.Array:
+    """Milliseconds and sequences of ids as pairs of 64-bit numbers."""
+    parts = pc.split_pattern(pa.array(words, pa.string()), "-").flatten().cast(pa.uint64())
+    return pa.FixedSizeListArray.from_arrays(parts, 2)
+
+
+def _keys(numbers: pa.Array) -> pa.Array:
+    swapped = array.array("Q", numbers.values.to_pylist())
+    if sys.byteorder == "little":
+        swapped.byteswap()
+    buffers = [None, pa.py_buffer(swapped)]
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(numbers), buffers).cast(pa.binary())
+
+
+def _times(numbers: pa.Array) -> pa.Array:
+    ms = pc.list_element(numbers, 0)
+    within = pc.if_else(pc.less_equal(ms, pa.scalar(_LAST_MS, pa.uint64())), ms, pa.scalar(None, pa.uint64()))
+    return pc.multiply(within.cast(pa.int64()), 1000).cast(METADATA["ts"])
+
+
+def _fields(rows: list[list[bytes]], kind: pa.DataType) -> pa.Array:
+    inner = kind.value_type
+    flat = list(chain.from_iterable(rows))
+    same = _same_names(rows, flat)
+    if same is None:
+        starts = array.array("i", accumulate((len(row) // 2 for row in rows), initial=0))
+        names = text_array(flat[::2], inner.field(0).type)
+    else:
+        count = len(same)
+        starts = array.array("i", range(0, count * len(rows) + 1, count))
+        order = pa.py_buffer(array.array("i", range(count)) * len(rows))
+        names = text_array(same, inner.field(0).type)
+        names = names.take(pa.Array.from_buffers(pa.int32(), count * len(rows), [None, order]))
+    pairs = pa.StructArray.from_arrays(
+        [names, text_array(flat[1::2], inner.field(1).type)], fields=list(inner)
+    )
+    offsets = pa.Array.from_buffers(pa.int32(), len(rows) + 1, [None, pa.py_buffer(starts)])
+    return pa.ListArray.from_arrays(offsets, pairs, type=kind)
+
+
+def _same_names(rows: list[list[bytes]], flat: list[bytes]) -> list[bytes] | None:
+    """The names of the fields, where all entries have the same ones in the same order; None where they differ."""
+    if not rows:
+        return None
+    width = len(rows[0])
+    if set(map(len, rows)) != {width}:
+        return None
+    names = rows[0][::2]
+    if all(flat[2 * at :: width].count(name) == len(rows) for at, name in enumerate(names)):
+        return names
+    return None
+
+
+def _field_finder(rows: list[list[bytes]]) -> Callable[[bytes], Sequence[bytes | None]]:
+    """A function from a field's name to its values, quick where all entries have the same fields in the same order."""
+    flat = list(chain.from_iterable(rows))
+    names = _same_names(rows, flat)
+    if names is not None and len(set(names)) == len(names):
+        at = {name: 2 * index + 1 for index, name in enumerate(names)}
+        width = 2 * len(names)
+
+        def find(name: bytes) -> Sequence[bytes | None]:
+            return flat[at[name] :: width] if name in at else [None] * len(rows)
+
+        return find
+    looked = [dict(zip(row[::2], row[1::2], strict=True)) for row in rows]
+    return lambda name: [row.get(name) for row in looked]

@@ -1,0 +1,208 @@
+"""The options of the source ``redis-streams`` in range mode: which streams, from where to where, how much at a time."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from ..redis import ids
+from ..redis.key_names import key_of, name_of
+from ..redis.options import ENDPOINT_NAMES, Endpoint, OptionError, Options
+from .entry_batches import COLUMN_OPTIONS, ColumnOptions
+
+if TYPE_CHECKING:
+    from ..redis.connection import Wire
+
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+_SCAN_COUNT: Final = 1000
+
+BOTH_NAMES: Final = (
+    *ENDPOINT_NAMES, *COLUMN_OPTIONS, "mode", "streams", "streamsPattern", "startingOffsets", "startingTimestamp",
+    "fetchSize", "minPartitions", "maxRowsPerPartition", "failOnDataLoss",
+)  # fmt: skip
+BATCH_NAMES: Final = (*BOTH_NAMES, "endingOffsets", "endingTimestamp")
+STREAM_NAMES: Final = (
+    *BOTH_NAMES, "maxRowsPerTrigger", "maxBytesPerTrigger", "minRowsPerTrigger", "maxTriggerDelay",
+    "discoveryIntervalMs",
+)  # fmt: skip
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 0.001}
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Where to begin or end: one word or id for all streams, or one for each."""
+
+    everywhere: int | str | None
+    each: tuple[tuple[str, int | str], ...] = ()
+
+    def of(self, name: str) -> int | str:
+        """The bound of a stream.
+
+        Raises:
+            OptionError: bounds are given stream by stream, and none for this one.
+        """
+        for stream, bound in self.each:
+            if stream == name:
+                return bound
+        if self.everywhere is None:
+            raise OptionError(f"stream {name!r} is missing in the offsets given by stream")
+        return self.everywhere
+
+    def later(self, name: str) -> int | str:
+        """The bound of a stream that was not there at first: all of it is new, unless an id or a moment is told."""
+        bound = dict(self.each).get(name, self.everywhere)
+        return bound if isinstance(bound, int) else EARLIEST
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """Everything a reader needs to know; pickles into every task."""
+
+    endpoint: Endpoint
+    columns: ColumnOptions
+    streams: tuple[str, ...]
+    pattern: str | None
+    start: Bounds
+    end: Bounds
+    fetch_size: int
+    min_partitions: int
+    max_rows_per_partition: int
+    fail_on_data_loss: bool
+    max_rows: int | None = None
+    max_bytes: int | None = None
+    min_rows: int | None = None
+    max_delay_seconds: float = 900.0
+    discovery_seconds: float = 10.0
+
+    @classmethod
+    def of(cls, given: Options, *, streaming: bool) -> SourceOptions:
+        """Read them.
+
+        Raises:
+            OptionError: one is missing, malformed, unknown, or contradicts another.
+        """
+        given.refuse_unknown(STREAM_NAMES if streaming else BATCH_NAMES)
+        streams, pattern = read_streams(given)
+        found = cls(
+            endpoint=Endpoint.of(given),
+            columns=ColumnOptions.of(given),
+            streams=streams,
+            pattern=pattern,
+            start=read_bounds(given, "starting", LATEST if streaming else EARLIEST),
+            end=read_bounds(given, "ending", LATEST),
+            fetch_size=given.number("fetchSize", 1000, least=1) or 0,
+            min_partitions=given.number("minPartitions", 1, least=1) or 0,
+            max_rows_per_partition=given.number("maxRowsPerPartition", 100_000, least=1) or 0,
+            fail_on_data_loss=given.flag("failOnDataLoss", default=True),
+            max_rows=given.number("maxRowsPerTrigger", least=1),
+            max_bytes=given.number("maxBytesPerTrigger", least=1),
+            min_rows=given.number("minRowsPerTrigger", least=1),
+            max_delay_seconds=read_duration(given, "maxTriggerDelay", "15m"),
+            discovery_seconds=(given.number("discoveryIntervalMs", 10_000) or 0) / 1000,
+        )
+        if found.max_rows is not None and found.min_rows is not None and found.min_rows > found.max_rows:
+            raise OptionError("option 'minRowsPerTrigger' is more than 'maxRowsPerTrigger'")
+        if "maxTriggerDelay" in given and found.min_rows is None:
+            raise OptionError("option 'maxTriggerDelay' needs 'minRowsPerTrigger'")
+        return found
+
+    def names(self, wire: Wire) -> list[str]:
+        """The streams to read: those named, or those there are now that match the pattern."""
+        return list(self.streams) if self.pattern is None else scan(wire, self.pattern)
+
+
+def read_streams(given: Options) -> tuple[tuple[str, ...], str | None]:
+    """The names of ``streams`` (comma-separated, or a JSON list) or of ``load(name)``; else a pattern.
+
+    Raises:
+        OptionError: neither or both are given.
+    """
+    word = given.text("streams") or given.text("path")
+    pattern = given.text("streamsPattern")
+    if (word is None) == (pattern is None):
+        raise OptionError("give one of the options 'streams' and 'streamsPattern'")
+    if word is None:
+        return (), pattern
+    names = _json(word, "streams") if word.startswith("[") else [each.strip() for each in word.split(",")]
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names) or not names:
+        raise OptionError(
+            f"option 'streams' takes names with commas between them or a JSON list, not {word!r}"
+        )
+    return tuple(dict.fromkeys(names)), None
+
+
+def scan(wire: Wire, pattern: str) -> list[str]:
+    """The streams that match a glob pattern, in order of their names."""
+    found: set[str] = set()
+    cursor = b"0"
+    while True:
+        cursor, keys = wire.call(
+            "SCAN", cursor, "MATCH", key_of(pattern), "COUNT", _SCAN_COUNT, "TYPE", "stream"
+        )
+        found.update(map(name_of, keys))
+        if cursor == b"0":
+            return sorted(found)
+
+
+def read_duration(given: Options, name: str, default: str) -> float:
+    """Seconds of ``"500ms"``, ``"10s"``, ``"15m"``, ``"1h"``, ``"1d"``; a bare number is milliseconds.
+
+    Raises:
+        OptionError: it is none of these.
+    """
+    value = given.text(name, default) or ""
+    found = re.fullmatch(r"(\d+)\s*(ms|s|m|h|d|)", value.strip().lower())
+    if found is None:
+        raise OptionError(f"option {name!r} takes a duration such as 500ms, 10s or 15m, not {value!r}")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def read_bounds(given: Options, which: str, default: str) -> Bounds:
+    """``<which>Offsets`` or ``<which>Timestamp``: a start is the id *after* which reading begins, an end the last one."""
+    offsets, timestamp = given.text(f"{which}Offsets"), given.text(f"{which}Timestamp")
+    if offsets and timestamp:
+        raise OptionError(f"give one of the options '{which}Offsets' and '{which}Timestamp'")
+    if timestamp:
+        # From the first entry of that moment on; up to the last one before it.
+        return Bounds(max(ids.from_ms(_moment(timestamp, f"{which}Timestamp")) - 1, 0))
+    name = f"{which}Offsets"
+    if offsets and offsets.lstrip().startswith("{"):
+        tree = _json(offsets, name)
+        return Bounds(None, tuple((stream, _bound(str(word), name)) for stream, word in tree.items()))
+    return Bounds(_bound(offsets or default, name))
+
+
+def _bound(word: str, name: str) -> int | str:
+    if word.lower() in {EARLIEST, LATEST}:
+        return word.lower()
+    try:
+        return ids.parse(word, ids.MAX_U64 if name == "endingOffsets" else 0)
+    except ValueError:
+        raise OptionError(
+            f"option {name!r} takes earliest, latest, an id or JSON by stream, not {word!r}"
+        ) from None
+
+
+def _moment(word: str, name: str) -> int:
+    if word.isdigit():
+        return int(word)
+    try:
+        moment = datetime.fromisoformat(word)
+    except ValueError:
+        raise OptionError(
+            f"option {name!r} takes milliseconds since 1970 or an ISO time, not {word!r}"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)
+
+
+def _json(text: str, name: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise OptionError(f"option {name!r} is not valid JSON: {error}") from None

@@ -1,0 +1,58 @@
+"""Times and lengths of time, as they are typed and as they are shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from rillet.pipeline.cli.times import read_length, read_moment, show_length, show_moment
+
+
+@pytest.mark.parametrize(
+    ("word", "ms"),
+    [
+        ("1800000000123", 1_800_000_000_123),
+        ("1970-01-01", 0),
+        ("1970-01-01T00:01", 60_000),
+        ("1970-01-01 01:00:00.250+01:00", 250),
+    ],
+)
+def test_moments_are_read(word, ms):
+    assert read_moment(word) == ms
+
+
+@pytest.mark.parametrize("word", ["", "yesterday", "-5", "12:00"])
+def test_other_words_are_no_moments(word):
+    with pytest.raises(ValueError, match="not milliseconds since 1970 and not an ISO time"):
+        read_moment(word)
+
+
+@pytest.mark.parametrize(
+    ("word", "ms"),
+    [("500ms", 500), ("10s", 10_000), ("1.5h", 5_400_000), (" 2 M ", 120_000), ("7d", 604_800_000)],
+)
+def test_lengths_are_read(word, ms):
+    assert read_length(word) == ms
+
+
+@pytest.mark.parametrize("word", ["", "5", "s", "-1s", "1w"])
+def test_other_words_are_no_lengths(word):
+    with pytest.raises(ValueError, match="not a length of time"):
+        read_length(word)
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (None, "-"), (0, "0 ms"), (999.4, "999 ms"), (999.6, "1.0 s"), (59_949, "59.9 s"), (59_951, "1 min"),
+        (200_000, "3 min 20 s"), (3_599_600, "1 h"), (7_500_000, "2 h 5 min"), (86_399_000, "23 h 59 min"),
+        (86_400_000, "1 d"), (4_000 * 86_400_000 + 3_600_000, "4,000 d 1 h"),
+    ],
+)  # fmt: skip
+def test_lengths_are_shown_in_two_units_at_most(ms, text):
+    assert show_length(ms) == text
+
+
+def test_moments_are_shown_in_utc():
+    assert show_moment(1_800_000_000_007) == "2027-01-15 08:00:00.007"
+    assert show_moment(1_800_000_000_007, precise=False) == "2027-01-15 08:00:00"
+    assert show_moment(None) == show_moment(-1) == show_moment(1 << 62) == "-"

@@ -1,0 +1,284 @@
+"""Group mode and what others left: claims, poison messages, entries that are gone; on Rillet, redis-server and Valkey."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from support.group_scene import Scene
+from support.servers import KINDS
+
+from rillet.pipeline.redis.connection import ServerError
+from rillet.pipeline.source.losses import DataLossError
+
+EVERYTHING = ReadAllAvailable()
+
+
+@pytest.fixture(params=KINDS)
+def server(request, running):
+    return running(request.param)
+
+
+# What other consumers left
+
+
+def test_idle_entries_of_others_are_claimed(server):
+    with Scene(server, claimMinIdleMs=0) as scene:
+        scene.create()
+        added = scene.add(5)
+        assert scene.other_reads(2) == added[:2]
+        scene.engine.finish()
+        assert sorted(scene.read) == added
+        told = {row["id"]: (row["consumer"], row["delivery_count"], row["claimed"]) for row in scene.rows[0]}
+        assert told[added[0]] == ("other", 2, True)
+        assert told[added[4]] == ("me", 1, False)
+        assert scene.pending() == 0
+        assert scene.call("XPENDING", scene.stream, "g", "-", "+", 10) == []
+
+
+def test_entries_that_others_have_had_for_a_short_time_stay_with_them(server):
+    with Scene(server, claimMinIdleMs=60_000) as scene:
+        scene.create()
+        added = scene.add(5)
+        scene.other_reads(2)
+        scene.engine.finish()
+        assert scene.read == added[2:]
+        assert scene.pending() == 2
+
+
+def test_without_claiming_others_keep_what_they_have(server):
+    with Scene(server) as scene:
+        scene.create()
+        added = scene.add(5)
+        scene.other_reads(2)
+        scene.engine.finish()
+        assert scene.read == added[2:]
+
+
+def test_other_consumers_of_the_group_get_the_rest(server):
+    with Scene(server, maxRowsPerTrigger=3) as scene:
+        added = scene.add(9)
+        scene.engine.trigger()
+        theirs = scene.other_reads(2)
+        scene.engine.finish()
+        assert sorted([*scene.read, *theirs]) == added
+        assert not set(scene.read) & set(theirs)
+
+
+def test_claims_keep_within_the_limit_and_go_on(server):
+    with Scene(server, claimMinIdleMs=0, maxRowsPerTrigger=4) as scene:
+        scene.create()
+        added = scene.add(10)
+        scene.other_reads(10)
+        scene.engine.finish()
+        assert [len(rows) for rows in scene.rows.values()] == [4, 4, 2]
+        assert sorted(scene.read) == added
+        assert scene.pending() == 0
+
+
+def test_claimed_entries_count_as_bytes_too(server):
+    with Scene(server, claimMinIdleMs=0, maxBytesPerTrigger=5000, fetchSize=5) as scene:
+        scene.create()
+        added = scene.add_long(25)
+        scene.other_reads(15)
+        scene.engine.finish()
+        assert [len(rows) for rows in scene.rows.values()] == [10, 10, 5]
+        told = [(row["id"], row["delivery_count"]) for rows in scene.rows.values() for row in rows]
+        assert told == [(each, 2) for each in added[:15]] + [(each, 1) for each in added[15:]]
+        assert scene.pending() == 0
+
+
+def test_a_claimed_entry_beyond_the_limit_is_a_batch_of_its_own(server):
+    with Scene(server, claimMinIdleMs=0, maxBytesPerTrigger=100, fetchSize=1) as scene:
+        scene.create()
+        added = scene.add_long(3)
+        scene.other_reads(2)
+        scene.engine.finish()
+        assert [[row["id"] for row in rows] for rows in scene.rows.values()] == [[each] for each in added]
+
+
+def test_what_is_deleted_of_claimed_entries_is_noticed_with_a_limit_of_bytes(server):
+    with Scene(server, claimMinIdleMs=0, maxBytesPerTrigger=5000, failOnDataLoss="false") as scene:
+        scene.create()
+        added = scene.add(3)
+        scene.other_reads(3)
+        scene.call("XDEL", scene.stream, added[1])
+        reader = scene.reader()
+        offset = reader.latestOffset(reader.initialOffset(), EVERYTHING)
+        assert (offset["gone"], offset["rows"]) == (1, 2)
+        reader.stop()
+
+
+def test_what_died_with_a_driver_comes_back_whole_and_leaves_no_room_for_more(server):
+    with Scene(server, maxBytesPerTrigger=5000, fetchSize=10) as scene:
+        scene.create()
+        added = scene.add_long(25)
+        scene.other_reads(15, consumer="me")
+        scene.engine.finish()
+        assert [len(rows) for rows in scene.rows.values()] == [15, 10]
+        assert scene.read == added
+
+
+def test_entries_that_others_gave_back_are_claimed_at_once(running):
+    with Scene(running("rillet"), claimMinIdleMs=60_000) as scene:
+        scene.create()
+        added = scene.add(2)
+        scene.other_reads(2)
+        scene.call("XNACK", scene.stream, "g", "FAIL", "IDS", 1, added[0])
+        scene.call("XNACK", scene.stream, "g", "FATAL", "IDS", 1, added[1])
+        scene.engine.finish()
+        told = [(row["id"], row["consumer"], row["delivery_count"], row["claimed"]) for row in scene.rows[0]]
+        assert sorted(told) == [(added[0], "", 2, True), (added[1], "", 2**63 - 1, True)]
+        assert scene.pending() == 0
+
+
+# Poison
+
+
+def test_an_entry_delivered_too_often_becomes_a_dead_letter(server):
+    with Scene(server, claimMinIdleMs=0, maxDeliveries=2) as scene:
+        scene.given["deadLetterStream"] = scene.dead
+        scene.create()
+        poison, healthy = scene.add(2)
+        scene.other_reads(1)
+        scene.call("XCLAIM", scene.stream, "g", "third", 0, poison)
+        scene.engine.finish()
+        assert scene.read == [healthy]
+        assert scene.pending() == 0
+        assert scene.dead_letters() == [
+            (
+                *("rillet.stream", scene.stream, "rillet.id", poison, "rillet.group", "g"),
+                *("rillet.consumer", "third", "rillet.deliveries", "2"),
+                *("rillet.reason", "delivered too often and never acknowledged (maxDeliveries=2)", "n", "0"),
+            )
+        ]
+
+
+def test_an_entry_is_delivered_as_often_as_allowed(server):
+    with Scene(server, claimMinIdleMs=0, maxDeliveries=2) as scene:
+        scene.given["deadLetterStream"] = scene.dead
+        scene.create()
+        (added,) = scene.add(1)
+        scene.other_reads(1)
+        scene.engine.finish()
+        assert scene.read == [added]
+        assert scene.dead_letters() == []
+
+
+def test_a_dead_letter_names_a_stream_that_is_no_utf8_by_its_bytes(server):
+    with Scene(server, claimMinIdleMs=0, maxDeliveries=1) as scene:
+        scene.given["deadLetterStream"] = scene.dead
+        scene.stream += "\udcff"
+        scene.given["streams"] = json.dumps([scene.stream])
+        scene.create()
+        scene.add(1)
+        scene.other_reads(1)
+        scene.engine.finish()
+        [[_, words]] = scene.call("XRANGE", scene.dead, "-", "+")
+        assert words[1] == scene.stream.encode(errors="surrogateescape")
+        assert scene.pending() == 0
+
+
+def test_dead_letters_are_counted_in_the_offset(server):
+    with Scene(server, claimMinIdleMs=0, maxDeliveries=1) as scene:
+        scene.given["deadLetterStream"] = scene.dead
+        scene.create()
+        scene.add(3)
+        scene.other_reads(2)
+        reader = scene.reader()
+        offset = reader.latestOffset(reader.initialOffset(), EVERYTHING)
+        assert (offset["dead"], offset["rows"]) == (2, 1)
+        reader.stop()
+
+
+def test_a_dead_letter_stream_that_is_none_loses_nothing(server):
+    with Scene(server, claimMinIdleMs=0, maxDeliveries=1) as scene:
+        scene.given["deadLetterStream"] = scene.dead
+        scene.call("SET", scene.dead, "x")
+        scene.create()
+        scene.add(1)
+        scene.other_reads(1)
+        with pytest.raises(ServerError, match=r"WRONGTYPE deadLetterStream .* is a string"):
+            scene.engine.trigger()
+        assert scene.pending() == 1
+
+
+# Entries that go
+
+
+def test_entries_deleted_while_pending_stop_a_query_once(server):
+    with Scene(server, claimMinIdleMs=0) as scene:
+        scene.create()
+        added = scene.add(3)
+        scene.other_reads(2)
+        scene.call("XDEL", scene.stream, added[0])
+        with pytest.raises(DataLossError, match=f"1 entries .* {added[0]}"):
+            scene.engine.trigger()
+        scene.engine.restart()
+        scene.engine.finish()
+        assert sorted(scene.read) == added[1:]
+        assert scene.pending() == 0
+
+
+def test_a_loss_names_a_stream_that_is_no_utf8_readably(server):
+    with Scene(server, claimMinIdleMs=0) as scene:
+        scene.stream += "\udcff"
+        scene.given["streams"] = json.dumps([scene.stream])
+        scene.create()
+        [added] = scene.add(1)
+        scene.other_reads(1)
+        scene.call("XDEL", scene.stream, added)
+        with pytest.raises(DataLossError) as loss:
+            scene.engine.trigger()
+        assert f"'{scene.stream[:-1]}\\udcff' {added}" in str(loss.value)
+
+
+def test_entries_deleted_while_pending_are_counted_if_that_is_no_failure(server):
+    with Scene(server, claimMinIdleMs=0, failOnDataLoss="false") as scene:
+        scene.create()
+        added = scene.add(3)
+        scene.other_reads(2)
+        scene.call("XDEL", scene.stream, added[0])
+        reader = scene.reader()
+        offset = reader.latestOffset(reader.initialOffset(), EVERYTHING)
+        assert (offset["gone"], offset["rows"]) == (1, 2)
+        reader.stop()
+
+
+@pytest.mark.parametrize("claimed", [False, True])
+def test_entries_trimmed_before_a_task_reads_them_are_missed(server, claimed):
+    with Scene(server, claimMinIdleMs=0) as scene:
+        scene.create()
+        added = scene.add(4)
+        if claimed:
+            scene.other_reads(4)
+        reader = scene.reader()
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, EVERYTHING)
+        scene.call("XTRIM", scene.stream, "MAXLEN", "=", 1)
+        (part,) = reader.partitions(start, end)
+        with pytest.raises(DataLossError, match=f"3 of 4 .* from {added[0]} to {added[3]}"):
+            list(reader.read(part))
+        lenient = scene.reader(failOnDataLoss="false")
+        assert [batch.num_rows for batch in lenient.read(part)] == [1]
+        reader.latestOffset(end, EVERYTHING)
+        assert scene.pending() == 0
+        reader.stop()
+
+
+def test_a_stream_that_was_made_again_is_noticed(server):
+    with Scene(server) as scene:
+        scene.call("XADD", scene.stream, "1-0", "n", 1)
+        scene.call("XADD", scene.stream, "5-0", "n", 1)
+        reader = scene.reader()
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, EVERYTHING)
+        scene.call("XADD", f"{scene.stream}x", "2-0", "n", 1)
+        scene.call("DEL", scene.stream)
+        for number in range(1, 6):
+            scene.call("XADD", scene.stream, f"{number}-0", "n", 1)
+        (part,) = reader.partitions(start, end)
+        with pytest.raises(DataLossError, match="deleted and made again"):
+            list(reader.read(part))
+        reader.stop()

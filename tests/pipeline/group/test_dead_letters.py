@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from support.servers import KINDS
+
+from rillet.pipeline.group.dead_letters import DeadLetter, bury
+from rillet.pipeline.group.member import Idle, Member
+from rillet.pipeline.redis import ids
+from rillet.pipeline.redis.connection import ServerError, Wire
+from rillet.pipeline.redis.options import Endpoint
+
+numbers = itertools.count()
+
+
+class InterruptedWire(Wire):
+    """Something happens before its next transaction is sent."""
+
+    meanwhile = staticmethod(lambda: None)
+
+    def exchange(self, request, names, *, repeatable=False):
+        if names[0] == "MULTI":
+            act, self.meanwhile = self.meanwhile, lambda: None
+            act()
+        return super().exchange(request, names, repeatable=repeatable)
+
+
+class Scene:
+    def __init__(self, server):
+        self.stream = f"poison{next(numbers)}"
+        self.dead = f"{self.stream}-dead"
+        endpoint = Endpoint(port=server.port)
+        self.wire, self.other = InterruptedWire(endpoint), Wire(endpoint)
+        self.member = Member(self.wire, "g", "me")
+        self.member.create_group(self.stream, "0")
+        self.ids = [
+            self.other.call("XADD", self.stream, f"{number}-0", "n", number) for number in range(1, 4)
+        ]
+        self.other.call("XREADGROUP", "GROUP", "g", "me", "STREAMS", self.stream, ">")
+        self.poison = [Idle(ids.parse(word), "late", 5) for word in self.ids]
+
+    def bury(self):
+        return bury(self.member, self.stream, self.dead, self.poison, "too often")
+
+    def buried(self):
+        return [
+            ids.text(DeadLetter.of_words(words).stream_id).encode()
+            for _, words in self.other.call("XRANGE", self.dead, "-", "+")
+        ]
+
+    def close(self):
+        self.wire.close()
+        self.other.close()
+
+
+@pytest.fixture(params=KINDS)
+def scene(request, running):
+    found = Scene(running(request.param))
+    yield found
+    found.close()
+
+
+def test_entries_move_with_all_their_fields(scene):
+    assert scene.bury() == (3, [])
+    (_, words), *_ = scene.other.call("XRANGE", scene.dead, "-", "+")
+    assert DeadLetter.of_words(words) == DeadLetter(
+        scene.stream, ids.parse("1-0"), "g", "late", 5, "too often", (b"n", b"1")
+    )
+    assert scene.other.call("XPENDING", scene.stream, "g")[0] == 0
+
+
+def test_burying_again_does_nothing(scene):
+    scene.bury()
+    assert scene.bury() == (0, [])
+    assert scene.buried() == scene.ids
+
+
+def test_what_another_consumer_took_is_left_to_it(scene):
+    scene.other.call("XCLAIM", scene.stream, "g", "other", 0, scene.ids[1])
+    assert scene.bury() == (2, [])
+    assert scene.buried() == [scene.ids[0], scene.ids[2]]
+
+
+def test_what_another_consumer_acknowledges_meanwhile_is_no_dead_letter(scene):
+    scene.wire.meanwhile = lambda: scene.other.call("XACK", scene.stream, "g", scene.ids[1])
+    assert scene.bury() == (2, [])
+    assert scene.buried() == [scene.ids[0], scene.ids[2]]
+
+
+def test_a_transaction_that_comes_late_after_all_buries_nothing_twice(scene):
+    """Its connection was thought broken, and the same entries were buried over another one."""
+    scene.wire.meanwhile = lambda: bury(
+        Member(scene.other, "g", "me"), scene.stream, scene.dead, scene.poison, "first"
+    )
+    assert scene.bury() == (0, [])
+    assert scene.buried() == scene.ids
+    facts = scene.other.call("XINFO", "STREAM", scene.dead)
+    assert facts[facts.index(b"entries-added") + 1] == len(scene.ids)
+
+
+def test_deleted_entries_are_acknowledged_and_told(scene):
+    scene.other.call("XDEL", scene.stream, scene.ids[0])
+    assert scene.bury() == (2, [ids.parse(scene.ids[0])])
+    assert scene.other.call("XPENDING", scene.stream, "g")[0] == 0
+
+
+def test_a_server_that_refuses_keeps_the_entries_pending(running):
+    server = running("redis7")
+    scene = Scene(server)
+    scene.other.call("CONFIG", "SET", "maxmemory", 1)
+    try:
+        with pytest.raises(ServerError, match="OOM"):
+            scene.bury()
+    finally:
+        scene.other.call("CONFIG", "SET", "maxmemory", 0)
+    assert scene.other.call("XPENDING", scene.stream, "g")[0] == 3
+    scene.close()
+
+
+def test_other_entries_are_no_dead_letters():
+    with pytest.raises(ValueError, match="not a dead letter"):
+        DeadLetter.of_words([b"n", b"1"])
+
+
+@pytest.mark.parametrize("stream", ["s", "s\udcff"], ids=["UTF-8", "none"])
+def test_a_dead_letter_survives_its_stream(stream):
+    letter = DeadLetter(stream, 7, "g", "c", 2, "why", (b"a", b"\xff", b"a", b"2"))
+    assert DeadLetter.of_words(letter.words()) == letter

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rillet.pipeline.group.offset import Claim, GroupOffset, Run, claims_of, shares
+from rillet.pipeline.redis import ids
+from rillet.pipeline.source.offsets import OffsetError
+from rillet.pipeline.source.offsets import load as load_range
+
+numbers = st.integers(0, ids.MAX_ID)
+members = st.lists(
+    st.integers(0, ids.MAX_ID) | st.integers(1 << 64, (1 << 64) + 50), min_size=1, unique=True
+).map(lambda each: tuple(sorted(each)))
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+pieces = st.lists(
+    st.builds(Run, names, numbers, numbers, st.integers(1, 5000))
+    | st.builds(Claim, names, names, st.integers(1, 9), members),
+    max_size=6,
+)
+
+
+@given(pieces)
+def test_an_offset_survives_sparks_log(found):
+    offset = GroupOffset("g", "c", batch=3, pieces=tuple(found), gone=1, dead=2)
+    again = GroupOffset.of_json(json.loads(json.dumps(offset.as_json())))
+    assert sorted(again.pieces, key=repr) == sorted(found, key=repr)
+    assert again.rows == offset.rows
+    assert (again.group, again.consumer, again.batch, again.gone, again.dead) == ("g", "c", 3, 1, 2)
+
+
+def test_claimed_ids_are_written_as_steps():
+    claim = Claim(
+        "s",
+        "w",
+        2,
+        (ids.parse("1700000000000-0"), ids.parse("1700000000000-2"), ids.parse("1700000000003-7")),
+    )
+    packed = GroupOffset("g", "c", pieces=(claim,)).as_json()["pieces"]["s"]["claims"]
+    assert packed == [["w", 2, "1700000000000-0 0-2 3-7"]]
+
+
+def test_a_batch_of_the_same_entries_is_another_offset():
+    first = GroupOffset("g", "c").following([Run("s", 1, 2, 2)], consumer="c", gone=0, dead=0)
+    second = first.following([Run("s", 1, 2, 2)], consumer="c", gone=0, dead=0)
+    assert first.as_json() != second.as_json()
+
+
+@given(pieces.filter(bool), st.integers(1, 8))
+def test_shares_keep_every_piece_in_order(found, parts):
+    split = shares(found, parts)
+    assert [piece for share in split for piece in share] == found
+    assert len(split) <= parts
+    assert all(split)
+
+
+def test_shares_are_about_equal():
+    runs = [Run("s", at, at, 1000) for at in range(10)]
+    assert [len(share) for share in shares(runs, 2)] == [5, 5]
+    assert [len(share) for share in shares(runs, 20)] == [1] * 10
+
+
+def test_claims_are_put_together_by_owner_and_count():
+    taken = [(1, "a", 2), (2, "b", 2), (3, "a", 2), (4, "a", 3), (5, "a", 2)]
+    assert claims_of("s", taken, 2) == [
+        Claim("s", "a", 2, (1, 3)),
+        Claim("s", "a", 2, (5,)),
+        Claim("s", "b", 2, (2,)),
+        Claim("s", "a", 3, (4,)),
+    ]
+
+
+def test_offsets_of_the_other_mode_are_refused():
+    with pytest.raises(OffsetError, match="another mode"):
+        GroupOffset.of_json({"v": 1, "streams": {"s": {"id": "1-0", "added": 1, "life": 0, "gone": 0}}})
+    with pytest.raises(OffsetError, match="another mode"):
+        load_range(GroupOffset("g", "c").as_json())
+    with pytest.raises(OffsetError, match="version 2"):
+        GroupOffset.of_json({"v": 2, "mode": "group"})

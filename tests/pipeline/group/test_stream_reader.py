@@ -1,0 +1,360 @@
+"""Group mode without a JVM: readers called as Spark calls them, on Rillet, redis-server and Valkey."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from support.group_scene import Scene
+from support.micro_batches import Faults, fail_wires, surviving
+from support.servers import KINDS
+
+from rillet.pipeline.group import stream_reader as stream_group
+from rillet.pipeline.redis.connection import ServerError
+from rillet.pipeline.redis.options import OptionError
+from rillet.pipeline.source.offsets import OffsetError
+
+EVERYTHING = ReadAllAvailable()
+
+
+@pytest.fixture(params=KINDS)
+def server(request, running):
+    return running(request.param)
+
+
+def test_entries_are_read_once_and_acknowledged(server):
+    with Scene(server) as scene:
+        added = scene.add(5)
+        scene.engine.finish()
+        assert scene.read == added
+        assert scene.pending() == 0
+        row = scene.rows[0][0]
+        assert (row["stream"], row["consumer"], row["delivery_count"], row["claimed"]) == (
+            scene.stream,
+            "me",
+            1,
+            False,
+        )
+        assert row["fields"] == [{"name": "n", "value": b"0"}]
+
+
+def test_nothing_is_acknowledged_before_spark_has_committed_it(server):
+    with Scene(server) as scene:
+        scene.add(3)
+        assert scene.engine.trigger()
+        assert scene.pending() == 3
+        assert not scene.engine.trigger()
+        assert scene.pending() == 0
+
+
+def test_the_last_batch_is_acknowledged_at_the_next_start(server):
+    with Scene(server) as scene:
+        scene.add(3)
+        scene.engine.trigger()
+        scene.engine.restart()
+        assert not scene.engine.trigger()
+        assert scene.pending() == 0
+
+
+def test_a_group_that_is_created_late_reads_what_is_new(server):
+    with Scene(server, startingOffsets="latest") as scene:
+        scene.add(3)
+        assert not scene.engine.trigger()
+        added = scene.add(2)
+        scene.engine.finish()
+        assert scene.read == added
+
+
+def test_a_group_is_made_on_a_stream_that_is_not_there_yet(server):
+    with Scene(server) as scene:
+        assert not scene.engine.trigger()
+        added = scene.add(1)
+        scene.engine.finish()
+        assert scene.read == added
+
+
+def test_a_missing_group_is_an_error_when_it_is_not_to_be_created(server):
+    with Scene(server, createGroup="false") as scene:
+        scene.add(1)
+        with pytest.raises(ServerError, match=r"NOGROUP.*Create it .XGROUP"):
+            scene.engine.trigger()
+
+
+def test_a_group_that_was_destroyed_is_an_error(server):
+    with Scene(server) as scene:
+        scene.add(1)
+        scene.engine.finish()
+        scene.call("XGROUP", "DESTROY", scene.stream, "g")
+        with pytest.raises(ServerError, match=r"NOGROUP.*It was there before"):
+            scene.engine.trigger()
+
+
+def test_a_batch_holds_no_more_rows_than_allowed(server):
+    with Scene(server, maxRowsPerTrigger=4, fetchSize=3) as scene:
+        added = scene.add(10)
+        scene.engine.finish()
+        assert [len(rows) for rows in scene.rows.values()] == [4, 4, 2]
+        assert scene.read == added
+
+
+def test_the_limit_that_spark_hands_over_counts_too(server):
+    with Scene(server) as scene:
+        scene.add(10)
+        reader = scene.reader()
+        offset = reader.latestOffset(reader.initialOffset(), ReadMaxRows(6))
+        assert offset["rows"] == 6
+        reader.stop()
+
+
+def test_a_batch_holds_about_as_many_bytes_as_allowed(server):
+    with Scene(server, maxBytesPerTrigger=5000, fetchSize=10) as scene:
+        scene.add_long(30)
+        scene.engine.finish()
+        assert [len(rows) for rows in scene.rows.values()] == [10, 10, 10]
+
+
+def test_streams_take_turns(server):
+    with Scene(server, maxRowsPerTrigger=4, fetchSize=2) as one:
+        second = f"{one.stream}-two"
+        one.given["streams"] = f"{one.stream},{second}"
+        one.add(6)
+        for _ in range(2):
+            one.call("XADD", second, "*", "n", 1)
+        one.engine.trigger()
+        assert [row["stream"] for row in one.rows[0]].count(second) == 2
+        one.engine.finish()
+        assert len(one.read) == 8
+
+
+def test_streams_of_a_pattern_are_found_while_it_runs(server):
+    with Scene(server) as scene:
+        scene.given |= {"streams": None, "streamsPattern": f"{scene.stream}*"}
+        first = scene.add(2)
+        scene.engine.finish()
+        later = scene.call("XADD", f"{scene.stream}-later", "*", "n", 1).decode()
+        scene.engine.finish()
+        assert scene.read == [*first, later]
+
+
+def test_streams_whose_names_are_no_utf8_are_read_claimed_reported_and_acknowledged(server):
+    with Scene(server, claimMinIdleMs=0) as scene:
+        scene.given |= {"streams": None, "streamsPattern": f"{scene.stream}*"}
+        scene.stream += "\udcff"
+        scene.create()
+        added = scene.add(4)
+        scene.other_reads(2)
+        scene.engine.trigger()
+        assert scene.engine.reader.reportLatestOffset()["streams"][scene.stream]["pending"] == 4
+        scene.engine.finish()
+        assert sorted(scene.read) == added
+        assert {row["stream"] for row in scene.rows[0]} == {scene.stream[:-1] + "\\xff"}
+        assert scene.pending() == 0
+
+
+def test_what_a_stream_whose_name_is_no_utf8_has_now_is_all_that_available_now_reads(server):
+    with Scene(server) as scene:
+        scene.stream += "\udcff"
+        scene.given["streams"] = json.dumps([scene.stream])
+        scene.create()
+        added = scene.add(3)
+        reader = scene.reader()
+        reader.prepareForTriggerAvailableNow()
+        scene.add(2)
+        assert reader.latestOffset(reader.initialOffset(), EVERYTHING)["rows"] == len(added)
+        reader.stop()
+
+
+def test_partitions_share_the_entries(server):
+    with Scene(server, fetchSize=10, minPartitions=3) as scene:
+        scene.add(60)
+        reader = scene.reader()
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, EVERYTHING)
+        parts = reader.partitions(start, end)
+        copy = pickle.loads(pickle.dumps(reader))
+        assert [sum(batch.num_rows for batch in copy.read(part)) for part in parts] == [20, 20, 20]
+        reader.stop()
+
+
+# Spark's ways
+
+
+def test_a_task_that_runs_again_reads_the_same(server):
+    with Scene(server, claimMinIdleMs=0) as scene:
+        scene.create()
+        scene.add(6)
+        scene.other_reads(3)
+        reader = scene.reader()
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, EVERYTHING)
+        first, second = (
+            [batch.to_pylist() for part in reader.partitions(start, end) for batch in reader.read(part)]
+            for _ in range(2)
+        )
+        assert first == second
+        assert sum(map(len, first)) == 6
+        reader.stop()
+
+
+def test_a_batch_of_the_offset_log_is_replayed_as_it_was(server):
+    with Scene(server, claimMinIdleMs=0) as scene:
+        scene.create()
+        added = scene.add(4)
+        scene.other_reads(2)
+        reader = scene.reader()
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, EVERYTHING)
+        reader.stop()
+        scene.add(3)
+        scene.other_reads(2, "thief")
+        scene.call("XCLAIM", scene.stream, "g", "thief", 0, *added)
+        again = scene.reader(consumer="another name")
+        rows = [
+            row
+            for part in again.partitions(start, end)
+            for batch in again.read(part)
+            for row in batch.to_pylist()
+        ]
+        assert sorted(row["id"] for row in rows) == added
+        assert {row["consumer"] for row in rows} == {"me", "other"}
+        # What Spark has committed is acknowledged, whoever has it now.
+        again.latestOffset(end, EVERYTHING)
+        left = scene.call("XPENDING", scene.stream, "g", "-", "+", 10)
+        assert not {row[0].decode() for row in left} & set(added)
+        again.stop()
+
+
+def test_an_offset_that_spark_never_used_is_gathered_again(server):
+    with Scene(server) as scene:
+        added = scene.add(3)
+        reader = scene.reader()
+        start = reader.initialOffset()
+        reader.latestOffset(start, EVERYTHING)
+        end = reader.latestOffset(start, EVERYTHING)
+        (part,) = reader.partitions(start, end)
+        rows = [row for batch in reader.read(part) for row in batch.to_pylist()]
+        assert [row["id"] for row in rows] == added
+        assert {(row["delivery_count"], row["claimed"]) for row in rows} == {(2, False)}
+        reader.stop()
+
+
+def test_more_than_a_batch_may_have_died_with_a_driver(server):
+    with Scene(server, maxRowsPerTrigger=4) as scene:
+        scene.create()
+        added = scene.add(10)
+        scene.other_reads(10, consumer="me")
+        scene.engine.finish()
+        assert [len(rows) for rows in scene.rows.values()] == [4, 4, 2]
+        assert scene.read == added
+        assert scene.pending() == 0
+
+
+def test_available_now_leaves_what_came_later(server):
+    with Scene(server, maxRowsPerTrigger=2) as scene:
+        added = scene.add(5)
+        reader = scene.reader()
+        reader.prepareForTriggerAvailableNow()
+        offset, total = reader.initialOffset(), 0
+        while (end := reader.latestOffset(offset, EVERYTHING)) != offset:
+            offset, total = end, total + end["rows"]
+            scene.add(2)
+        assert total == len(added)
+        assert scene.pending() == 0
+        reader.stop()
+
+
+def test_lag_and_pending_are_reported(server):
+    with Scene(server, maxRowsPerTrigger=2) as scene:
+        added = scene.add(5)
+        scene.engine.trigger()
+        told = scene.engine.reader.reportLatestOffset()
+        assert told["streams"][scene.stream] == {
+            "last_delivered": added[1],
+            "newest": added[4],
+            "lag": 3,
+            "pending": 2,
+        }
+        scene.call("XGROUP", "DESTROY", scene.stream, "g")
+        assert scene.engine.reader.reportLatestOffset()["streams"] == {}
+
+
+def test_the_checkpoint_of_another_group_is_refused(server):
+    with Scene(server) as scene:
+        offset = scene.reader()
+        start = offset.initialOffset()
+        offset.stop()
+        with pytest.raises(OffsetError, match="belongs to group 'g', the query to 'h'"):
+            scene.reader(group="h").latestOffset(start, EVERYTHING)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"group": None}, "'group' is required"),
+        ({"streams": None}, "'streams' and 'streamsPattern'"),
+        ({"maxDeliveries": 3}, "'maxDeliveries' and 'deadLetterStream' go together"),
+        ({"minRowsPerTrigger": 3}, "unknown option 'minrowspertrigger'"),
+        ({"claimMinIdle": 3}, "did you mean 'claimMinIdleMs'"),
+    ],
+)
+def test_wrong_options_are_told(rillet_process, given, told):
+    with Scene(rillet_process) as scene, pytest.raises(OptionError, match=told):
+        scene.reader(**given)
+
+
+# Crashes
+
+steps = st.one_of(
+    st.tuples(st.just("add"), st.integers(1, 7)),
+    st.tuples(st.just("other"), st.integers(1, 4)),
+    st.tuples(st.just("batch"), st.sampled_from(["", "log", "write", "commit"])),
+    st.tuples(st.just("restart"), st.just(0)),
+    st.tuples(st.just("fault"), st.tuples(st.integers(0, 12), st.booleans(), st.booleans())),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_after_crashes_anywhere_nothing_is_missing_doubled_or_pending(running, monkeypatch, kind):
+    faults = Faults()
+    fail_wires(monkeypatch, faults, stream_group)
+
+    @settings(
+        max_examples=60 if kind == "rillet" else 25,
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
+        derandomize=False,
+    )
+    @given(st.lists(steps, max_size=25), st.booleans())
+    def run(todo, poisonous):
+        faults.disarm()
+        with Scene(running(kind), claimMinIdleMs=0, maxRowsPerTrigger=5, fetchSize=2) as scene:
+            if poisonous:
+                scene.given |= {"maxDeliveries": 2, "deadLetterStream": scene.dead}
+            scene.create()
+            added: list[str] = []
+            theirs: set[str] = set()
+            for what, how in todo:
+                if what == "add":
+                    added += scene.add(how)
+                elif what == "other":
+                    got = scene.other_reads(how)
+                    if got:
+                        scene.call("XACK", scene.stream, "g", got[0])
+                        theirs.add(got[0])
+                elif what == "restart":
+                    scene.engine.restart()
+                elif what == "fault":
+                    faults.arm(how[0], after=how[1], crash=how[2])
+                else:
+                    with surviving(scene.engine, faults):
+                        scene.engine.trigger(how)
+            faults.disarm()
+            scene.engine.finish()
+            dead = [words[3] for words in scene.dead_letters()] if poisonous else []
+            assert sorted([*scene.read, *theirs, *dead]) == sorted(added)
+            assert scene.pending() == 0
+
+    run()

@@ -1,0 +1,92 @@
+"""How a job ends: by itself, by a signal, by an error; with a query that is only told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from rillet.pipeline.cli.main import main
+from rillet.pipeline.jobs.parquet_batches import CHECKPOINT, begun, committed, local_folder
+from rillet.pipeline.jobs.runner import Stopping, wait
+
+
+class Query:
+    """Commits the batch that has begun a moment after somebody wants it to end; `said` is what became of it."""
+
+    def __init__(self, folder, stopping):
+        self.folder, self.stopping, self.said = folder, stopping, []
+        for log, numbers in (("offsets", 3), ("commits", 2)):
+            (folder / CHECKPOINT / log).mkdir(parents=True)
+            for number in range(numbers):
+                (folder / CHECKPOINT / log / str(number)).touch()
+        (folder / CHECKPOINT / "commits" / ".1.crc").touch()
+        self.looks = 0
+
+    @property
+    def isActive(self):  # noqa: N802 - Spark's name
+        if self.stopping.is_asked():
+            self.looks += 1
+            if self.looks == 3:
+                (self.folder / CHECKPOINT / "commits" / "2").touch()
+        return not self.said
+
+    def stop(self):
+        self.said.append(f"stopped after {committed(self.folder)}")
+
+    def awaitTermination(self):  # noqa: N802 - Spark's name
+        self.said.append("awaited")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_the_batch_under_way_be_committed(number, tmp_path):
+    before = signal.getsignal(number)
+    with Stopping() as stopping:
+        query = Query(tmp_path, stopping)
+        assert (begun(tmp_path), committed(tmp_path)) == (2, 1)
+        timer = threading.Timer(0.05, os.kill, (os.getpid(), number))
+        timer.start()
+        wait(query, tmp_path, stopping)
+        assert query.said == ["stopped after 2"]
+        assert signal.getsignal(number) is before  # a second signal is not waited for
+        timer.join()
+    assert signal.getsignal(number) is before
+
+
+def test_a_query_that_ends_by_itself_says_why(tmp_path):
+    with Stopping() as stopping:
+        query = Query(tmp_path, stopping)
+        query.said.append("failed")
+        wait(query, tmp_path, stopping)
+    assert query.said == ["failed", "awaited"]
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert (begun(tmp_path / "new"), committed(tmp_path / "new")) == (-1, -1)
+
+
+def test_signals_are_left_alone_where_they_cannot_be_taken(tmp_path):
+    def run():
+        with Stopping() as stopping:
+            found.append(stopping.is_asked())
+
+    found = []
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert found == [False]
+
+
+def test_a_folder_is_a_path_or_a_file_uri():
+    assert str(local_folder("a b/day=1")) == "a b/day=1"
+    assert str(local_folder("file:///a%20b")) == str(local_folder("file:/a b")) == "/a b"
+    assert str(local_folder("odd:name")) == "odd:name"
+
+
+@pytest.mark.parametrize(
+    "verb", [["ingest", "--streams", "s", "--out"], ["ledger", "aof", "--out"], ["compact"]]
+)
+@pytest.mark.parametrize("place", ["s3a://bucket/lake", "hdfs://host:8020/lake", "file://elsewhere/lake"])
+def test_folders_elsewhere_are_refused(verb, place, capsys):
+    assert main([*verb, place]) == 1
+    assert f"rillet pipeline {verb[0]}: {place} is not on this machine" in capsys.readouterr().err

@@ -1,0 +1,129 @@
+"""pipeline/monitoring/lag.py: entries and seconds behind, what is gone and pending, in words and in Prometheus' format."""
+
+from __future__ import annotations
+
+import json
+
+from rillet.pipeline.group.offset import GroupOffset
+from rillet.pipeline.monitoring.lag import (
+    GroupLosses,
+    LedgerLag,
+    QueryState,
+    StreamLag,
+    prometheus_text,
+    read_ledger,
+    read_losses,
+    read_sources,
+)
+from rillet.pipeline.redis import ids
+from rillet.pipeline.source import offsets
+from rillet.pipeline.source.offsets import Position
+
+
+def source(end, latest):
+    return {"endOffset": json.dumps(end), "latestOffset": json.dumps(latest)}
+
+
+def at(word, added, gone=0):
+    return Position(ids.parse(word), added, 0, gone)
+
+
+def test_range_mode_counts_entries_and_seconds():
+    end = offsets.dump(
+        {
+            "a": at("1000-0", 5, 2),
+            "b": at("7-0", 3),
+            "c": at("1000-0", None),
+            "d": at("0-0", 0),
+            "e": at("9-0", 1),
+        }
+    )
+    latest = offsets.dump({"a": at("3500-0", 9), "b": at("7-0", 3), "c": at("2000-0", 4), "d": at("5-0", 4)})
+    assert read_sources([source(end, latest)]) == (
+        StreamLag("a", 4, 2.5, 2),
+        StreamLag("b", 0, 0.0, 0),
+        StreamLag("c", None, 1.0, 0),
+        StreamLag("d", 4, None, 0),
+        StreamLag("e", 0, 0.0, 0),
+    )
+
+
+def test_group_mode_tells_the_groups_own_lag():
+    streams = {
+        "new": {"last_delivered": "0-0", "newest": "9-0", "lag": 7, "pending": 0},
+        "s": {"last_delivered": "5000-0", "newest": "7500-3", "lag": 7, "pending": 3},
+        "t": {"last_delivered": "5-0", "newest": "5-0", "lag": 0, "pending": 1},
+    }
+    latest = {"v": 1, "mode": "group", "group": "g", "streams": streams}
+    assert read_sources([source({"v": 1, "mode": "group"}, latest)]) == (
+        StreamLag("new", 7, None, None, 0),
+        StreamLag("s", 7, 2.5, None, 3),
+        StreamLag("t", 0, 0.0, None, 1),
+    )
+
+
+def test_a_name_that_is_no_utf8_is_told_as_text():
+    end = offsets.dump({"a\udcff": at("7-0", 3)})
+    group = {"v": 1, "mode": "group", "group": "g", "streams": {"b\udcff": {"lag": 7, "pending": 0}}}
+    found = read_sources([source(end, end), source({"v": 1, "mode": "group"}, group)])
+    assert [each.stream for each in found] == ["a\\xff", "b\\xff"]
+    assert prometheus_text([QueryState("q", streams=found)]).encode().count(b'stream="a\\\\xff"') == 3
+
+
+def test_what_group_mode_did_not_read_is_told_of_the_query():
+    ends = [GroupOffset("g", "c", gone=2, dead=1).as_json(), GroupOffset("h", "c", gone=3).as_json()]
+    losses = read_losses([*(source(end, None) for end in ends), source({"v": 1, "streams": {}}, None)])
+    assert losses == GroupLosses(5, 1)
+    assert read_losses([source({"v": 1, "streams": {}}, None), {}]) is None
+    state = QueryState("q", 1, group=losses)
+    lines = prometheus_text([state]).splitlines()
+    assert 'rillet_spark_entries_gone_total{query="q"} 5' in lines
+    assert 'rillet_spark_dead_letters_total{query="q"} 1' in lines
+    assert str(state).endswith("; 5 gone, 1 dead letters")
+
+
+def ledger(behind, seconds):
+    told = {"v": 1, "mode": "ledger", "file": 2, "position": 9000}
+    return source({"v": 1}, told | {"bytes_behind": behind, "seconds_behind": seconds})
+
+
+def test_a_ledger_tells_bytes_and_seconds():
+    assert read_ledger([ledger(1500, 2.5)]) == LedgerLag(1500, 2.5)
+    assert read_ledger([ledger(1500, 2.5), ledger(20, 0.5), ledger(1, None)]) == LedgerLag(1521, 2.5)
+    assert read_ledger([source({"v": 1, "streams": {}}, {"v": 1, "streams": {}}), {}]) is None
+    assert read_sources([ledger(1500, 2.5)]) == ()
+    state = QueryState("q", 1, rows=3, batch_seconds=0.1, ledger=LedgerLag(1500, 2.5))
+    lines = prometheus_text([state, QueryState("r", ledger=LedgerLag(0, None))]).splitlines()
+    assert 'rillet_spark_bytes_behind{query="q"} 1500' in lines
+    assert 'rillet_spark_seconds_behind{query="q"} 2.5' in lines
+    assert 'rillet_spark_bytes_behind{query="r"} 0' in lines
+    assert not any(line.startswith('rillet_spark_seconds_behind{query="r"') for line in lines)
+    assert str(state) == "q: batch 1, 3 rows in 0.100 s; 1,500 bytes / 2.5 s behind"
+    assert str(LedgerLag(7, None)) == "7 bytes behind"
+
+
+def test_other_sources_are_left_out():
+    assert (
+        read_sources([source({"t": {"0": 5}}, {"t": {"0": 9}}), {"endOffset": "5", "latestOffset": None}, {}])
+        == ()
+    )
+
+
+def test_prometheus_text_has_each_metric_once():
+    lag = StreamLag('or"ders\n', 4, 2.5, 2, 1)
+    states = [QueryState("a\\b", 3, 5, 50, 0.25, (lag,)), QueryState("c", running=False, failed=True)]
+    text = prometheus_text(states)
+    lines = text.splitlines()
+    assert 'rillet_spark_entries_behind{query="a\\\\b",stream="or\\"ders\\n"} 4' in lines
+    assert 'rillet_spark_rows_total{query="a\\\\b"} 50' in lines
+    assert 'rillet_spark_running{query="c",failed="true"} 0' in lines
+    assert 'rillet_spark_pending{query="a\\\\b",stream="or\\"ders\\n"} 1' in lines
+    assert text.count("# TYPE rillet_spark_running gauge\n") == 1
+    assert text.endswith("\n")
+
+
+def test_a_log_line_says_what_a_person_asks_first():
+    state = QueryState("orders", 3, 50, 50, 0.25, (StreamLag("a", 4, 2.5, 2, 1), StreamLag("b", None, None)))
+    assert str(state) == (
+        "orders: batch 3, 50 rows in 0.250 s; a 4 entries / 2.5 s behind, 1 pending, 2 gone; b ? entries behind"
+    )

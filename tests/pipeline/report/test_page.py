@@ -1,0 +1,98 @@
+"""The page and the words of a report, without Spark."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from rillet.pipeline.cli.main import main
+from rillet.pipeline.cli.progress import Progress
+from rillet.pipeline.report.page import Report, render
+from rillet.pipeline.report.tables import TABLES, Bounds, Settings
+
+SUMS = {
+    "messages": 0, "deliveries": 0, "redelivered": 0, "redeliveries": 0, "acked": 0, "pending": 0, "p50": None,
+    "p99": None, "added": 3, "owners": [], "span_ms": 5000,
+}  # fmt: skip
+
+
+def report(sums=None, *, is_timed=True, precise=True, **tables):
+    found = {name: tables.get(name, []) for name in TABLES}
+    bounds = Bounds(10, 0, 5000, is_timed, precise, 5000, (1, 5), 1000)
+    counts = {name: len(rows) for name, rows in found.items()}
+    return render(Report(Path("/a/<b>"), Settings(), bounds, SUMS | (sums or {}), found, counts))
+
+
+def test_a_ledger_without_deliveries_has_a_page():
+    page = report()
+    assert "No message was delivered to any consumer group" in page
+    assert "Nothing was pending at 1970-01-01 00:00:05.000 UTC." in page
+    assert "/a/&lt;b&gt;" in page
+    assert "<svg" not in page
+
+
+def test_the_page_says_how_well_the_ledger_is_timed():
+    assert "aof-timestamp-enabled" not in report()
+    assert "Acknowledgements are timed to the second." in report(precise=False)
+    assert "The file says only in part when things happened" in report(is_timed=False, precise=False)
+
+
+def test_one_message_is_not_messages():
+    page = report({"messages": 1, "deliveries": 1, "pending": 1})
+    assert "<h1>1 of 1 delivered message still unacknowledged</h1>" in page
+    assert "took 1 delivery of 1 message." in page
+
+
+def test_names_of_people_are_not_html():
+    row = {
+        "db": 2, "stream": "<s>", "group": "<g>", "consumer": "<script>", "pending": 2, "taken_away": 0,
+        "last_seen_ms": 1, "silent_ms": 90_000,
+    }  # fmt: skip
+    page = report({"messages": 2, "pending": 2}, abandoned=[row])
+    assert "<script>" not in page
+    assert "<b>&lt;script&gt;</b> has 2 messages in its hands and has been silent for 1 min 30 s." in page
+    assert "db 2" in page
+
+
+def test_progress_counts_its_steps():
+    out = io.StringIO()
+    progress = Progress(2, out)
+    with progress.step("first"):
+        progress.tell("3 rows")
+    with pytest.raises(ZeroDivisionError), progress.step("second"):
+        _ = 1 / 0
+    assert [line.partition(" (")[0] for line in out.getvalue().splitlines()] == [
+        "[1/2] first: 3 rows",
+        "[2/2] second: failed",
+    ]
+
+
+def test_progress_moves_on_a_terminal(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    out = Terminal()
+    monkeypatch.setattr("rillet.pipeline.cli.progress._EVERY_SECONDS", 0.001)
+    progress = Progress(1, out)
+    with progress.step("one"):
+        while "[1/1] one … 0 s" not in out.getvalue():
+            pass
+    assert "[1/1] one (" in out.getvalue().splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere"], "nowhere does not exist"),
+        ([".", "--at", "noon"], "not an ISO time: 'noon'"),
+        ([".", "--abandoned-after", "5"], "not a length of time"),
+        (["."], "must hold one manifest"),
+    ],
+)
+def test_what_is_wrong_is_said_before_spark_starts(words, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", *words]) == 1
+    assert said in capsys.readouterr().err

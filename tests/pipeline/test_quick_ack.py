@@ -1,0 +1,75 @@
+"""pipeline/quick_ack.py: what Spark unpickles in a task lets the sender go on."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+
+import pytest
+from pyspark.sql.types import LongType, StructType
+
+from rillet.pipeline import quick_ack as prompt
+from rillet.pipeline.group.stream_reader import GroupStreamReader, group_columns
+from rillet.pipeline.ledger.format import LedgerReader, LedgerStreamReader
+from rillet.pipeline.quick_ack import acknowledge_at_once
+from rillet.pipeline.range.batch_reader import RangeBatchReader
+from rillet.pipeline.range.stream_reader import RangeStreamReader
+from rillet.pipeline.redis.options import Options
+from rillet.pipeline.sink.writers import BatchWriter, StreamWriter
+from rillet.pipeline.source.entry_batches import default_schema
+from rillet.pipeline.source.options import SourceOptions
+
+ROWS = StructType().add("n", LongType())
+
+
+@pytest.fixture
+def pair():
+    """Two ends of a TCP connection in this process; the second one puts acknowledgements off."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        sender = socket.create_connection(server.getsockname())
+        receiver, _ = server.accept()
+    with sender, receiver:
+        receiver.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+        yield sender, receiver
+
+
+def puts_off(connection):
+    return not connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK)
+
+
+def test_every_connection_acknowledges_at_once_and_stays_open(pair, tmp_path):
+    sender, receiver = pair
+    assert puts_off(receiver)
+    here, there = socket.socketpair()
+    with (tmp_path / "a file").open("wb"), here, there:
+        assert acknowledge_at_once() >= 2
+    assert not puts_off(receiver)
+    sender.sendall(b"x")
+    assert receiver.recv(10) == b"x"
+
+
+def test_systems_that_cannot_be_asked_are_left_alone(pair, monkeypatch):
+    monkeypatch.setattr(prompt, "_QUICKACK", None)
+    assert acknowledge_at_once() == 0
+    assert puts_off(pair[1])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: RangeStreamReader(ROWS, SourceOptions.of(Options({"streams": "s"}), streaming=True)),
+        lambda: RangeBatchReader(ROWS, SourceOptions.of(Options({"streams": "s"}), streaming=False)),
+        lambda: GroupStreamReader(default_schema("", group_columns()), {"streams": "s", "group": "g"}),
+        lambda: LedgerReader(Options({"path": "aof"})),
+        lambda: LedgerStreamReader(Options({"path": "aof"})),
+        lambda: BatchWriter(ROWS, {"stream": "s"}, overwrite=False),
+        lambda: StreamWriter(ROWS, {"stream": "s"}),
+    ],
+    ids=["range stream", "range", "group", "ledger", "ledger stream", "write", "stream write"],
+)
+def test_all_that_goes_to_tasks_is_prompt(make, pair):
+    made = make()
+    words = pickle.dumps(made)
+    assert puts_off(pair[1])
+    assert type(pickle.loads(words)) is type(made)
+    assert not puts_off(pair[1])
