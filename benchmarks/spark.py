@@ -33,7 +33,7 @@ RATES: Final = (200, 5000)
 READ_FLOOR: Final = 0.8  # of a redis-py loop
 LATENCY_FLOOR_MS: Final = 250.0
 WARM_UP_SECONDS: Final = 20.0
-LEDGER_FLOOR: Final = 0.5  # of hiredis
+LEDGER_FLOOR: Final = 0.3  # of hiredis
 COUNT: Final = 1000
 TYPED: Final = "id string, customer string, amount bigint, currency string, note string"
 # Sends entries that carry their time, so many a second, in slices of 5 ms, until it is ended.

@@ -14,7 +14,6 @@ from ....storage.rdb import ByteSource, is_rdb
 from .. import schema as on
 from ..errors import LedgerError, SplitError
 from ..records.arrow_batches import batches
-from ..records.fast_path import FastPath
 from ..records.ordinals import Numbering
 from ..records.rdb_rows import base_rows
 from ..records.recorder import Recorder
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 _GZIP: Final = b"\x1f\x8b"
 _BATCH: Final = 1 << 15  # rows
-_PORTION: Final = 1 << 23  # bytes read at once
-_TRIES: Final = 64  # places looked at before a portion is given up
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,53 +88,25 @@ def _origin(piece: Piece) -> int:
 
 
 class _Reading:
-    """The commands of a piece, from some place on: in the fast way where that goes, else in the slow one."""
+    """The commands of a piece, from some place on."""
 
     def __init__(self, piece: Piece, start: Cursor) -> None:
         self._piece = piece
         self._walk = Walk(start)
         self._sorter = Sorter(Recorder(start.db, start.clock, in_transaction=start.in_transaction))
         self._numbering = Numbering(_origin(piece), start)
-        self._fast_path = FastPath(self._sorter, self._numbering, piece.file_seq)
 
     def batches(self, file: IO[bytes] | ByteSource) -> Iterator[pa.RecordBatch]:
         """Rows, as soon as they are worth a batch."""
-        walk, sorter = self._walk, self._sorter
+        sorter = self._sorter
         end = None if self._piece.end is None else self._piece.end.position
-        while end is None or walk.position < end:
-            data = file.read(_PORTION if end is None else min(_PORTION, end - walk.position))
-            if not data:
-                break
-            if self._fast_path.is_worth(data):
-                at = self._to_record(data)
-                taken = self._fast_path.take(data, at, walk.position, walk.clock)
-                yield from taken.batches
-                walk.skip(taken.size, taken.clock)
-                data = data[at + taken.size :]
-            self._slowly(data)
+        for segment in self._walk.segments(file.read, end):
+            ordinals = self._numbering.of_block(segment.block, len(segment.commands))
+            sorter.take(segment.commands, ordinals, segment.clocks)
             if sorter.rows >= _BATCH:
                 yield from batches(sorter, self._piece.file_seq)
         self._prove()
         yield from batches(sorter, self._piece.file_seq)
-
-    def _slowly(self, data: bytes) -> None:
-        for segment in self._walk.segments(io.BytesIO(data).read):
-            ordinals = self._numbering.of_block(segment.block, len(segment.commands))
-            self._sorter.take(segment.commands, ordinals, segment.clocks)
-
-    def _to_record(self, data: bytes) -> int:
-        """Read, in the slow way, up to where a record begins for sure; how many bytes these were."""
-        at = 0
-        for _ in range(_TRIES):
-            if data[at : at + 1] == b"*" and self._walk.is_before_record():
-                return at
-            begin = data.find(b"\r\n*", at) + 2
-            if begin < 2:
-                break
-            self._slowly(data[at:begin])
-            at = begin
-        self._slowly(data[at:])
-        return len(data)
 
     def _prove(self) -> None:
         """That the next piece begins where this one ends, and as it was told.

@@ -10,14 +10,12 @@ import pyarrow.compute as pc
 
 from .. import schema as on
 from ..spelling import id_number, name_text
-from . import record_forms as forms
 from .column_builders import first_halves, ids_column, integers, number_of, numbers_column, spread, upto
 from .sorter import ACK, ADD, ADD_MAXLEN, ADD_MINID, CLAIM, MOVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from .shapes import Alike
     from .sorter import Columns, Sorter
 
     Words = Sequence[bytes | None]
@@ -44,75 +42,6 @@ def batches(sorter: Sorter, file_seq: int) -> Iterator[pa.RecordBatch]:
     if sorter.recorder.rows:
         yield making.others()
     sorter.empty()
-
-
-def alike_batches(
-    alike: Alike, file_seq: int, *, ordinal: Any, clock_ms: Any, db: Any
-) -> Iterator[pa.RecordBatch]:  # fmt: skip
-    """The rows of records of one shape; the last three arguments for each of them."""
-    where = {"ordinal": ordinal, "clock_ms": clock_ms, "db": db, "stream": alike.named("k")}
-    number = len(ordinal)
-    if alike.form == forms.CLAIM:
-        yield record_batch(
-            file_seq,
-            **where,
-            group=alike.named("g"),
-            consumer=alike.named("c"),
-            entry_id=alike.ids[0],
-            event=_first_or_not(_are_once(alike), alike.ids[0], alike.lasts),
-            at_ms=alike.times,
-            retry_count=alike.numbers,
-            last_id=alike.lasts,
-        )
-    elif alike.form == forms.MOVE:
-        yield record_batch(
-            file_seq,
-            **where,
-            group=alike.named("g"),
-            event=_event(on.GROUP_SET, number),
-            at_ms=clock_ms,
-            retry_count=alike.numbers,
-            last_id=alike.lasts,
-        )
-    elif alike.form.startswith(forms.ACK):
-        group, event = alike.named("g"), _event(on.ACKED, number)
-        for place, ids in enumerate(alike.ids):
-            where["ordinal"] = pc.add(ordinal, place)
-            yield record_batch(file_seq, **where, group=group, entry_id=ids, event=event, at_ms=clock_ms)
-    else:
-        ids = alike.ids[0]
-        half = ids[0].as_py().index("-")
-        at = _or(first_halves(ids, half), clock_ms)
-        yield record_batch(file_seq, **where, entry_id=ids, event=_event(on.ADDED, number), at_ms=at)
-        if not alike.form.startswith(forms.ADD):
-            where["ordinal"] = pc.add(ordinal, 1)
-            yield record_batch(
-                file_seq,
-                **where,
-                event=_event(on.TRIMMED, number),
-                at_ms=clock_ms,
-                retry_count=_or_nulls(alike.numbers, number, pa.int64()),
-                last_id=_or_nulls(alike.lasts, number, pa.string()),
-            )
-
-
-def _are_once(alike: Alike) -> Any:
-    """Whether the count is "1"; "01" is another word."""
-    return pc.equal(alike.numbers, 1 if alike.has_digits else -1)
-
-
-def _or_nulls(column: Any, number: int, kind: Any) -> Any:
-    return pa.nulls(number, kind) if column is None else column
-
-
-def record_batch(file_seq: int, **columns: Any) -> pa.RecordBatch:
-    """Rows of the ledger; columns that are not given are null."""
-    number = len(columns["ordinal"])
-    columns["file_seq"] = pa.repeat(pa.scalar(file_seq, pa.int64()), number)
-    arrays = [
-        columns[field.name] if field.name in columns else pa.nulls(number, field.type) for field in _SCHEMA
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
 
 
 class _Making:
@@ -250,7 +179,14 @@ class _Making:
         return columns
 
     def _batch(self, **columns: Any) -> pa.RecordBatch:
-        return record_batch(self._file_seq, **columns)
+        """Rows of the ledger; columns that are not given are null."""
+        number = len(columns["ordinal"])
+        columns["file_seq"] = pa.repeat(pa.scalar(self._file_seq, pa.int64()), number)
+        arrays = [
+            columns[field.name] if field.name in columns else pa.nulls(number, field.type)
+            for field in _SCHEMA
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
 
 
 def _event(event: int, number: int) -> Any:

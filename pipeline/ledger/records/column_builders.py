@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     Words = Sequence[bytes | None]
 
-DIGITS: Final = b"0123456789"
+_DIGITS: Final = b"0123456789"
 
 _PADDED: Final = re.compile(rb"-0[0-9]")
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")  # perhaps beyond 64 bits
-LONG: Final = 19  # digits, of which there can be such a number
+_LONG_DIGITS: Final = 19  # digits, of which there can be such a number
 _INT64: Final = range(-(1 << 63), 1 << 63)
 
 
@@ -87,7 +87,7 @@ class Joined:
         """Them as numbers, null where one has more than 63 bits."""
         joined = b",".join(self._pieces)
         length = _even_length(joined, self._number)
-        if 0 < length < LONG:
+        if 0 < length < _LONG_DIGITS:
             return _even_column(joined, self._number, length).cast(pa.int64())
         return numbers_column(joined.split(b","))
 
@@ -102,17 +102,17 @@ class Joined:
 
 def are_ids(joined: bytes, number: int) -> bool:
     """Whether words with commas between them have digits and one dash each; ids of servers do."""
-    return joined.translate(None, DIGITS) == b"-," * (number - 1) + b"-"
+    return joined.translate(None, _DIGITS) == b"-," * (number - 1) + b"-"
 
 
 def are_numbers(joined: bytes, number: int) -> bool:
     """Whether words with commas between them have only digits."""
-    return joined.translate(None, DIGITS) == b"," * (number - 1)
+    return joined.translate(None, _DIGITS) == b"," * (number - 1)
 
 
 def first_halves(ids: Any, length: int) -> Any:
     """The milliseconds of ids, null beyond 2^63-1; their length as of ``Joined.ids``."""
-    if 0 < length < LONG:
+    if 0 < length < _LONG_DIGITS:
         return pc.binary_slice(ids.cast(pa.binary()), 0, length).cast(pa.string()).cast(pa.int64())
     return pa.array(
         [None if entry_id is None else number_of(entry_id.partition("-")[0]) for entry_id in ids.to_pylist()],
@@ -178,23 +178,9 @@ def _even_length(joined: bytes, number: int) -> int:
 
 
 def _even_column(joined: bytes, number: int, length: int) -> Any:
-    return even_texts(joined.replace(b",", b""), number, length)
-
-
-def even_texts(data: bytes, number: int, length: int) -> Any:
-    """A column of ASCII texts that stand one after the other and all have the same length."""
-    return pa.StringArray.from_buffers(number, _offsets(number, length), pa.py_buffer(data))
-
-
-def even_ids(data: bytes, number: int) -> Any | None:
-    """A column of ids that stand one after the other; None if they are not canonical, or not all as long.
-
-    Their halves, too, must be as long as in the others.
-    """
-    length = len(data) // number
-    if data.translate(None, DIGITS) != b"-" * number or not _dash_of_even(data, number, length, length):
-        return None
-    return even_texts(data, number, length)
+    """A column of ASCII texts of one length, from these texts with commas between them."""
+    data = pa.py_buffer(joined.replace(b",", b""))
+    return pa.StringArray.from_buffers(number, _offsets(number, length), data)
 
 
 def _dash_of_even(data: bytes, number: int, length: int, step: int) -> int:
@@ -204,7 +190,7 @@ def _dash_of_even(data: bytes, number: int, length: int, step: int) -> int:
         return 0
     # All halves begin and end at the same places: a look at each of these is enough.
     is_padded = (dash > 1 and b"0" in data[::step]) or (length - dash > 2 and b"0" in data[dash + 1 :: step])
-    return 0 if is_padded or dash >= LONG or length - dash > LONG else dash
+    return 0 if is_padded or dash >= _LONG_DIGITS or length - dash > _LONG_DIGITS else dash
 
 
 def _offsets(number: int, length: int) -> Any:

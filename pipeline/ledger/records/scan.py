@@ -72,11 +72,6 @@ class Walk:
         self._reader = hiredis.Reader()
         self._line: bytes | None = None  # an annotation that has begun and not ended
 
-    def skip(self, size: int, clock: int | None) -> None:
-        """Pass over so many bytes, which somebody else read as whole records, up to the one with this clock."""
-        self.position += size
-        self.clock = clock
-
     def is_before_record(self) -> bool:
         """Whether the next byte, which is known to be a ``*``, is the first one of a record.
 
