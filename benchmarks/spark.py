@@ -20,7 +20,7 @@ import redis
 from servers import Server, encode
 
 import rillet.pipeline
-from rillet.pipeline.redis.connection import Wire
+from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint
 
 if TYPE_CHECKING:
@@ -135,8 +135,8 @@ def _loop_redis_py(port: int) -> int:
 
 def _loop_hiredis(port: int) -> int:
     last, seen = b"-", 0
-    with Wire(Endpoint(port=port)) as wire:
-        while chunk := wire.call("XRANGE", "orders", last, "+", "COUNT", COUNT):
+    with Connection(Endpoint(port=port)) as connection:
+        while chunk := connection.call("XRANGE", "orders", last, "+", "COUNT", COUNT):
             seen += len(chunk)
             last = b"(" + chunk[-1][0]
     return seen

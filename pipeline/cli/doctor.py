@@ -16,7 +16,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
 from ..java import NoJavaError, find_java, java_home
-from ..redis.connection import Wire, WireError
+from ..redis.connection import Connection, RedisError
 from ..redis.options import Endpoint, OptionError
 from .endpoint_arguments import add_endpoint_arguments, endpoint_options
 
@@ -167,12 +167,12 @@ def check_shell() -> Iterator[Finding]:
 def check_redis(endpoint: Endpoint) -> Iterator[Finding]:
     """The server: reachable, new enough, and with our clock."""
     try:
-        with Wire(endpoint) as wire:
-            told = _info(wire.call("INFO", "server"))
+        with Connection(endpoint) as connection:
+            told = _info(connection.call("INFO", "server"))
             before = time.time()
-            seconds, microseconds = wire.call("TIME")
+            seconds, microseconds = connection.call("TIME")
             after = time.time()
-    except WireError as error:
+    except RedisError as error:
         yield Finding("wrong", "redis", str(error), "--host, --port, --password … say where it is")
         return
     name = "Valkey" if "valkey_version" in told else "Rillet" if "rillet_version" in told else "Redis"

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from ..redis.connection import Wire, WireError
+from ..redis.connection import Connection, RedisError
 from ..redis.options import Options
 from ..source.offsets import OffsetError
 from .member import Member
@@ -59,7 +59,7 @@ class Acknowledger(StreamingQueryListener):
     def __init__(self, query: StreamingQuery, options: Mapping[str, str]) -> None:
         self._query = str(query.id)
         found = GroupOptions.of(Options(options))
-        self._member = Member(Wire(found.endpoint), found.group, found.consumer)
+        self._member = Member(Connection(found.endpoint), found.group, found.consumer)
         self._lock = threading.Lock()
 
     def settle(self, checkpoint: str | os.PathLike[str]) -> int:
@@ -69,7 +69,7 @@ class Acknowledger(StreamingQueryListener):
             checkpoint: a folder on this machine.
 
         Raises:
-            WireError: the server cannot be reached, or refuses. The next start of the query acknowledges the batch.
+            RedisError: the server cannot be reached, or refuses. The next start of the query acknowledges the batch.
         """
         try:
             number = max(
@@ -87,7 +87,7 @@ class Acknowledger(StreamingQueryListener):
     def close(self) -> None:
         """Close the connection."""
         with self._lock:
-            self._member.wire.close()
+            self._member.connection.close()
 
     def _acknowledge(self, offsets: list[Any]) -> None:
         for text in offsets:
@@ -115,7 +115,7 @@ class Acknowledger(StreamingQueryListener):
             return
         try:
             self._acknowledge([source.endOffset for source in event.progress.sources])
-        except WireError as error:
+        except RedisError as error:
             # The source does it with the next batch.
             LOG.warning("batch %d is not acknowledged yet: %s", event.progress.batchId, error)
 

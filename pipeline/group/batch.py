@@ -69,7 +69,7 @@ class Gatherer:
 
     def streams(self) -> list[str]:
         """The streams to be read now."""
-        return self._options.streams_of(self.member.wire)
+        return self._options.streams_of(self.member.connection)
 
     def ends(self) -> dict[str, int]:
         """The last id of each stream; 0-0 for one that does not exist."""
@@ -77,7 +77,7 @@ class Gatherer:
 
     def _last_id(self, stream: str) -> int:
         try:
-            row = self.member.wire.call("XINFO", "STREAM", key_of(stream))
+            row = self.member.connection.call("XINFO", "STREAM", key_of(stream))
         except ServerError as error:
             if "no such key" in str(error):
                 return 0
@@ -206,7 +206,7 @@ class Gatherer:
         if self._last_id(stream) == end:
             return most
         # The stream has grown: count what was there.
-        entries = self.member.wire.call(
+        entries = self.member.connection.call(
             "XRANGE", key_of(stream), f"({ids.text(delivered)}", ids.text(end), "COUNT", most
         )
         return len(entries)

@@ -18,7 +18,7 @@ from ..redis.key_names import key_of, name_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..redis.connection import Wire
+    from ..redis.connection import Connection
     from .member import Idle, Member
 
 HEADER: Final = tuple(
@@ -99,16 +99,16 @@ def bury(
 def _bury_page(
     member: Member, stream: str, target: str, page: Sequence[Idle], reason: str
 ) -> tuple[int, list[int]] | None:
-    wire, group, key = member.wire, member.group, key_of(stream)
+    connection, group, key = member.connection, member.group, key_of(stream)
     words = [ids.text(each.stream_id) for each in page]
     try:
-        _watch(wire, target)
+        _watch(connection, target)
         pending = checked(
-            wire.pipeline([("XPENDING", key, group, word, word, 1, member.consumer) for word in words])
+            connection.pipeline([("XPENDING", key, group, word, word, 1, member.consumer) for word in words])
         )
-        bodies = checked(wire.pipeline([("XRANGE", key, word, word) for word in words]))
+        bodies = checked(connection.pipeline([("XRANGE", key, word, word) for word in words]))
     except BaseException:
-        wire.close()  # with the connection goes its WATCH
+        connection.close()  # with the connection goes its WATCH
         raise
     letters: list[tuple[Any, ...]] = []
     acks: list[tuple[Any, ...]] = []
@@ -127,7 +127,7 @@ def _bury_page(
             gone.append(each.stream_id)
             acks.append(ack)
     # Of a command that the server refuses the first word is said, not EXEC's that something was refused.
-    replies = wire.pipeline([("MULTI",), *letters, *acks, ("EXEC",)])
+    replies = connection.pipeline([("MULTI",), *letters, *acks, ("EXEC",)])
     results: list[Any] | None = checked(replies)[-1]
     if results is None:
         return None
@@ -138,12 +138,12 @@ def _bury_page(
         added for added, acked in zip(results[:count], results[count : 2 * count], strict=True) if not acked
     ]
     if not_ours:
-        wire.call("XDEL", target, *not_ours, repeatable=True)
+        connection.call("XDEL", target, *not_ours, repeatable=True)
     return count - len(not_ours), gone
 
 
-def _watch(wire: Wire, target: str) -> None:
-    wire.call("WATCH", target)
-    kind = wire.call("TYPE", target)
+def _watch(connection: Connection, target: str) -> None:
+    connection.call("WATCH", target)
+    kind = connection.call("TYPE", target)
     if kind not in {b"none", b"stream"}:
         raise ServerError(f"WRONGTYPE deadLetterStream {target!r} is a {kind.decode()}, not a stream")

@@ -17,7 +17,7 @@ from .offset import Piece, Run
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ..redis.connection import Wire
+    from ..redis.connection import Connection
 
 _PAGE: Final = 1000
 _GREATEST_COUNT: Final = 2**63 - 1
@@ -47,8 +47,8 @@ class Taken:
 class Member:
     """One consumer of one group, over one connection."""
 
-    def __init__(self, wire: Wire, group: str, consumer: str) -> None:
-        self.wire = wire
+    def __init__(self, connection: Connection, group: str, consumer: str) -> None:
+        self.connection = connection
         self.group = group
         self.consumer = consumer
 
@@ -60,7 +60,9 @@ class Member:
             start: the id after which it reads, or ``"$"``.
         """
         try:
-            self.wire.call("XGROUP", "CREATE", key_of(stream), self.group, start, "MKSTREAM", repeatable=True)
+            self.connection.call(
+                "XGROUP", "CREATE", key_of(stream), self.group, start, "MKSTREAM", repeatable=True
+            )
         except ServerError as error:
             if error.code != "BUSYGROUP":
                 raise
@@ -86,7 +88,7 @@ class Member:
         return [each for each in page if each.owner != self.consumer]
 
     def _pending(self, stream: str, words: list[str | int]) -> list[Idle]:
-        rows = self.wire.call("XPENDING", key_of(stream), self.group, *words)
+        rows = self.connection.call("XPENDING", key_of(stream), self.group, *words)
         return [Idle(ids.parse(row[0]), _name(row[1]), row[3]) for row in rows]
 
     def take(
@@ -118,7 +120,7 @@ class Member:
                 words = [ids.text(each.stream_id) for each in page]
                 # With or without JUSTID the counter becomes what RETRYCOUNT says.
                 options: list[str | int] = [*words, "RETRYCOUNT", now, *([] if weigh else ["JUSTID"])]
-                reply = self.wire.call(
+                reply = self.connection.call(
                     *("XCLAIM", key_of(stream), self.group, self.consumer),
                     least_idle_ms,
                     *options,
@@ -140,14 +142,16 @@ class Member:
     def _gone(self, stream: str, missed: Sequence[Idle]) -> list[int]:
         """Those of them that the stream no longer has: XCLAIM dropped them; the others were quicker with the rest."""
         words = [ids.text(each.stream_id) for each in missed]
-        replies = checked(self.wire.pipeline([("XRANGE", key_of(stream), word, word) for word in words]))
+        replies = checked(
+            self.connection.pipeline([("XRANGE", key_of(stream), word, word) for word in words])
+        )
         return [each.stream_id for each, entries in zip(missed, replies, strict=True) if not entries]
 
     # New entries
 
     def read_new(self, stream: str, most: int) -> tuple[Run | None, int]:
         """Have up to ``most`` new entries delivered; None when there are none. Gives their bytes, too."""
-        reply = self.wire.call(
+        reply = self.connection.call(
             *("XREADGROUP", "GROUP", self.group, self.consumer),
             *("COUNT", most, "STREAMS", key_of(stream), ">"),
         )
@@ -170,7 +174,7 @@ class Member:
         Raises:
             ServerError: ``NOGROUP``, or the stream does not exist.
         """
-        for row in self.wire.call("XINFO", "GROUPS", key_of(stream)):
+        for row in self.connection.call("XINFO", "GROUPS", key_of(stream)):
             facts = dict(zip(row[::2], row[1::2], strict=True))
             if facts[b"name"] == self.group.encode():
                 return facts
@@ -182,7 +186,7 @@ class Member:
         Raises:
             ServerError: there is no such stream.
         """
-        row = self.wire.call("XINFO", "STREAM", key_of(stream))
+        row = self.connection.call("XINFO", "STREAM", key_of(stream))
         return str(dict(zip(row[::2], row[1::2], strict=True))[b"last-generated-id"].decode())
 
     # The end of a batch
@@ -193,7 +197,7 @@ class Member:
             key = key_of(piece.stream)
             if isinstance(piece, Run):
                 # All entries of a run were delivered to us: no more than its count can be pending.
-                rows = self.wire.call(
+                rows = self.connection.call(
                     *("XPENDING", key, self.group),
                     *(ids.text(piece.first), ids.text(piece.last), piece.count),
                 )
@@ -201,7 +205,7 @@ class Member:
             else:
                 words = [ids.text(stream_id).encode() for stream_id in piece.ids]
             if words:
-                self.wire.call("XACK", key, self.group, *words, repeatable=True)
+                self.connection.call("XACK", key, self.group, *words, repeatable=True)
 
 
 def _name(word: bytes) -> str:

@@ -11,7 +11,7 @@ from ..source.entry_batches import COLUMN_OPTIONS
 from ..source.options import EARLIEST, LATEST, Bounds, read_bounds, read_streams, scan
 
 if TYPE_CHECKING:
-    from ..redis.connection import Wire
+    from ..redis.connection import Connection
 
 NAMES: Final = (
     "mode", "streams", "streamsPattern", "group", "consumer", "createGroup", "startingOffsets", "claimMinIdleMs",
@@ -89,8 +89,8 @@ class GroupOptions:
             return ids.text(start)
         return "0" if start == EARLIEST else "$"
 
-    def streams_of(self, wire: Wire) -> list[str]:
+    def streams_of(self, connection: Connection) -> list[str]:
         """The streams that there are to read now; dead letters are none of them."""
         if self.pattern is None:
             return list(self.names)
-        return [name for name in scan(wire, self.pattern) if name != self.dead_letter_stream]
+        return [name for name in scan(connection, self.pattern) if name != self.dead_letter_stream]

@@ -26,7 +26,7 @@ from pyspark.sql.streaming.datasource import (
 
 from ..quick_ack import Prompt
 from ..redis import ids
-from ..redis.connection import ConnectionLost, ServerError, Wire
+from ..redis.connection import Connection, ConnectionLost, ServerError
 from ..redis.key_names import key_of
 from ..redis.options import Options
 from ..source.entry_batches import ColumnOptions, Columns
@@ -201,12 +201,12 @@ class GroupStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailable
     def stop(self) -> None:
         """Close the connection."""
         if self._gatherer is not None:
-            self._gatherer.member.wire.close()
+            self._gatherer.member.connection.close()
             self._gatherer = None
 
     def _gathering(self) -> Gatherer:
         if self._gatherer is None:
-            member = Member(Wire(self._options.endpoint), self._options.group, self._options.consumer)
+            member = Member(Connection(self._options.endpoint), self._options.group, self._options.consumer)
             self._gatherer = Gatherer(member, self._options, time.monotonic)
         return self._gatherer
 
@@ -238,9 +238,9 @@ class GroupStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailable
         """
         assert isinstance(partition, GroupPartition)
         columns = Columns(self._schema, self._columns, GROUP_COLUMNS)
-        with Wire(self._options.endpoint) as wire:
+        with Connection(self._options.endpoint) as connection:
             for piece in partition.pieces:
-                entries = _fetch(wire, piece, self._options.fetch_size)
+                entries = _fetch(connection, piece, self._options.fetch_size)
                 if len(entries) != piece.count and self._options.fail_on_data_loss:
                     raise DataLossError(_told(piece, len(entries)))
                 if isinstance(piece, Run):
@@ -258,13 +258,13 @@ class GroupStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailable
                     yield columns.batch(piece.stream, page, extra)
 
 
-def _fetch(wire: Wire, piece: Piece, at_once: int) -> list[Any]:
+def _fetch(connection: Connection, piece: Piece, at_once: int) -> list[Any]:
     """The entries of a piece that are still there."""
     entries: list[Any] = []
     key = key_of(piece.stream)
     if isinstance(piece, Run):
         start, end = ids.text(piece.first), ids.text(piece.last)
-        while page := wire.call("XRANGE", key, start, end, "COUNT", at_once):
+        while page := connection.call("XRANGE", key, start, end, "COUNT", at_once):
             entries += page
             if len(page) < at_once:
                 break
@@ -272,7 +272,7 @@ def _fetch(wire: Wire, piece: Piece, at_once: int) -> list[Any]:
         return entries
     words = [ids.text(each) for each in piece.ids]
     for at in range(0, len(words), at_once):
-        for found in wire.pipeline([("XRANGE", key, word, word) for word in words[at : at + at_once]]):
+        for found in connection.pipeline([("XRANGE", key, word, word) for word in words[at : at + at_once]]):
             if isinstance(found, ServerError):
                 raise found
             entries += found

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ..cli.times import show_moment
 from ..group.dead_letters import DeadLetter
 from ..redis import ids
-from ..redis.connection import Wire, WireError, checked
+from ..redis.connection import Connection, RedisError, checked
 from ..redis.key_names import key_of, shown
 
 if TYPE_CHECKING:
@@ -64,39 +64,40 @@ def run(arguments: argparse.Namespace) -> int:
         )
         return 2
     try:
-        with Wire(Endpoint.of(Options(endpoint_options(arguments)))) as wire:
+        with Connection(Endpoint.of(Options(endpoint_options(arguments)))) as connection:
             found = choose(
-                read_letters(wire, arguments.letters, arguments.ids),
+                read_letters(connection, arguments.letters, arguments.ids),
                 arguments.stream, arguments.group, arguments.reason,
             )  # fmt: skip
             if arguments.action == "requeue":
-                moved = requeue(wire, arguments.letters, found, arguments.to)
+                moved = requeue(connection, arguments.letters, found, arguments.to)
                 sys.stdout.write(f"{moved:,} letters were requeued\n")
             else:
                 lines = _shown(found) if arguments.action == "show" else _counted(found)
                 sys.stdout.writelines(f"{line}\n" for line in lines)
-    except (WireError, OptionError, ValueError) as error:
+    except (RedisError, OptionError, ValueError) as error:
         sys.stderr.write(f"rillet pipeline deadletter: {error}\n")
         return 1
     return 0
 
 
-def read_letters(wire: Wire, stream: str, wanted: list[str] | None = None) -> Iterator[Letter]:
+def read_letters(connection: Connection, stream: str, wanted: list[str] | None = None) -> Iterator[Letter]:
     """The letters of a stream, oldest first; entries that are no letters are left out.
 
     Raises:
         ValueError: a wanted id is none.
-        WireError: the key is no stream, or the server is gone.
+        RedisError: the key is no stream, or the server is gone.
     """
     key = key_of(stream)
     if wanted:
         pages = [
-            wire.call("XRANGE", key, text, text) for text in (ids.text(ids.parse(word)) for word in wanted)
+            connection.call("XRANGE", key, text, text)
+            for text in (ids.text(ids.parse(word)) for word in wanted)
         ]
         yield from (letter for page in pages for letter in _letters(page))
         return
     after = "-"
-    while page := wire.call("XRANGE", key, after, "+", "COUNT", _PAGE):
+    while page := connection.call("XRANGE", key, after, "+", "COUNT", _PAGE):
         yield from _letters(page)
         after = f"({page[-1][0].decode()}"
 
@@ -115,26 +116,26 @@ def choose(
     )
 
 
-def requeue(wire: Wire, stream: str, letters: Iterator[Letter], to: str | None = None) -> int:
+def requeue(connection: Connection, stream: str, letters: Iterator[Letter], to: str | None = None) -> int:
     """Move letters back into their streams, each exactly once; how many.
 
     Somebody who requeues the same letters at the same time takes none twice: the dead-letter stream is watched.
 
     Raises:
-        WireError: the server refuses, or is gone; letters that are still there may be requeued again.
+        RedisError: the server refuses, or is gone; letters that are still there may be requeued again.
     """
     moved = 0
     key = key_of(stream)
     for letter in letters:
         text = ids.text(letter.letter_id)
         while True:
-            wire.call("WATCH", key)
-            if not wire.call("XRANGE", key, text, text):
-                wire.call("UNWATCH")
+            connection.call("WATCH", key)
+            if not connection.call("XRANGE", key, text, text):
+                connection.call("UNWATCH")
                 break
             target = key_of(to or letter.dead.stream)
             replies = checked(
-                wire.pipeline(
+                connection.pipeline(
                     [
                         ("MULTI",),
                         ("XADD", target, "*", *letter.dead.fields),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from ..cli.times import read_moment
 from ..ledger.errors import LedgerError
 from ..redis import ids
-from ..redis.connection import Wire, WireError, checked
+from ..redis.connection import Connection, RedisError, checked
 from ..redis.key_names import key_of, shown
 from .entries import read_entries
 from .parquet_batches import JobError, local_folder
@@ -75,14 +75,14 @@ def run(arguments: argparse.Namespace) -> int:
             entries = at_speed(entries, arguments.speed)
         name = arguments.to or arguments.stream
         target = key_of(name)
-        with Wire(Endpoint.of(Options(endpoint_options(arguments)))) as wire:
+        with Connection(Endpoint.of(Options(endpoint_options(arguments)))) as connection:
             chunked = chunks(entries)
             if arguments.ids == "keep":
-                sent, old = send_with_ids(wire, target, chunked)
+                sent, old = send_with_ids(connection, target, chunked)
             else:
                 marker = _marker(target, source, arguments.stream, first, last, arguments.source_db)
-                sent, old = send_anew(wire, target, marker, chunked)
-    except (JobError, LedgerError, WireError, ValueError, OSError) as error:
+                sent, old = send_anew(connection, target, marker, chunked)
+    except (JobError, LedgerError, RedisError, ValueError, OSError) as error:
         sys.stderr.write(f"rillet pipeline replay: {error}\n")
         return 1
     there = f"; {old:,} were there already" if old else ""
@@ -129,38 +129,42 @@ def chunks(entries: Iterable[Entry], clock: Callable[[], float] = time.monotonic
         yield chunk
 
 
-def send_with_ids(wire: Wire, target: bytes, portions: Iterable[list[Entry]]) -> tuple[int, int]:
+def send_with_ids(connection: Connection, target: bytes, portions: Iterable[list[Entry]]) -> tuple[int, int]:
     """Add entries under their own ids; those at or below the target's last one are taken to be there.
 
     Returns:
         How many were added, and how many were there.
 
     Raises:
-        WireError: the server refuses one, or is gone; a replay may be started again.
+        RedisError: the server refuses one, or is gone; a replay may be started again.
     """
     sent = old = 0
-    top = _last_id(wire, target)
+    top = _last_id(connection, target)
     for portion in portions:
         fresh = [entry for entry in portion if entry.stream_id > top]
         old += len(portion) - len(fresh)
-        checked(wire.pipeline([("XADD", target, ids.text(each.stream_id), *each.words) for each in fresh]))
+        checked(
+            connection.pipeline([("XADD", target, ids.text(each.stream_id), *each.words) for each in fresh])
+        )
         if fresh:
             top = fresh[-1].stream_id
         sent += len(fresh)
     return sent, old
 
 
-def send_anew(wire: Wire, target: bytes, marker: bytes, portions: Iterable[list[Entry]]) -> tuple[int, int]:
+def send_anew(
+    connection: Connection, target: bytes, marker: bytes, portions: Iterable[list[Entry]]
+) -> tuple[int, int]:
     """Add entries under new ids, remembering in the same transactions how far it came.
 
     Returns:
         As ``send_with_ids``.
 
     Raises:
-        WireError: the server refuses one, or is gone; a replay may be started again.
+        RedisError: the server refuses one, or is gone; a replay may be started again.
     """
     sent = old = 0
-    found = wire.call("GET", marker)
+    found = connection.call("GET", marker)
     top = -1 if found is None else ids.parse(found)
     for portion in portions:
         fresh = [entry for entry in portion if entry.stream_id > top]
@@ -169,16 +173,16 @@ def send_anew(wire: Wire, target: bytes, marker: bytes, portions: Iterable[list[
             continue
         top = fresh[-1].stream_id
         adds: list[tuple[str | bytes, ...]] = [("XADD", target, "*", *each.words) for each in fresh]
-        replies = checked(wire.pipeline([("MULTI",), *adds, ("SET", marker, ids.text(top)), ("EXEC",)]))
+        replies = checked(connection.pipeline([("MULTI",), *adds, ("SET", marker, ids.text(top)), ("EXEC",)]))
         checked(replies[-1])
         sent += len(fresh)
     return sent, old
 
 
-def _last_id(wire: Wire, target: bytes) -> int:
-    if not wire.call("EXISTS", target):
+def _last_id(connection: Connection, target: bytes) -> int:
+    if not connection.call("EXISTS", target):
         return -1
-    told = wire.call("XINFO", "STREAM", target)
+    told = connection.call("XINFO", "STREAM", target)
     return ids.parse(dict(zip(told[::2], told[1::2], strict=True))[b"last-generated-id"])
 
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from ..redis.connection import WireError
+from ..redis.connection import RedisError
 from .parquet_batches import (
     CHECKPOINT,
     JobError,
@@ -161,7 +161,7 @@ def _acknowledging(spark: SparkSession, acknowledger: Acknowledger, folder: Path
         spark.streams.removeListener(acknowledger)
         try:
             acknowledger.settle(folder / CHECKPOINT)
-        except WireError as error:
+        except RedisError as error:
             _say(f"the last batch is there, but not acknowledged; the next run does it: {error}")
 
 

@@ -8,7 +8,7 @@ from pyspark.sql.datasource import DataSourceReader
 
 from ..quick_ack import Prompt
 from ..redis import stream_state as snapshot
-from ..redis.connection import Wire
+from ..redis.connection import Connection
 from ..redis.options import OptionError
 from ..source.offsets import Position
 from ..source.options import EARLIEST, LATEST
@@ -42,8 +42,8 @@ class RangeBatchReader(Prompt, DataSourceReader):
         options = self._options
         start: dict[str, Position] = {}
         end: dict[str, Position] = {}
-        with Wire(options.endpoint) as wire:
-            snapshots = snapshot.take(wire, options.names(wire))
+        with Connection(options.endpoint) as connection:
+            snapshots = snapshot.take(connection, options.names(connection))
         for name, now in snapshots.items():
             if now is None:
                 if options.pattern is None:

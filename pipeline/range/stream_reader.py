@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
 from ..quick_ack import Prompt
 from ..redis import ids
 from ..redis import stream_state as snapshot
-from ..redis.connection import Wire
+from ..redis.connection import Connection
 from ..redis.key_names import key_of
 from ..source import offsets
 from ..source.losses import RecreatedError, entries_gone
@@ -51,7 +51,7 @@ class RangeStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailable
     def __init__(self, schema: StructType, options: SourceOptions) -> None:
         self._schema = schema
         self._options = options
-        self._wire = Wire(options.endpoint)
+        self._connection = Connection(options.endpoint)
         self._names: list[str] = list(options.streams)
         self._names_at: float | None = None
         # The latest snapshot of each stream whose losses its position accounts for, and that position.
@@ -70,7 +70,7 @@ class RangeStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailable
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where a new query starts."""
         found: dict[str, Position] = {}
-        for name, now in snapshot.take(self._wire, self._find_names()).items():
+        for name, now in snapshot.take(self._connection, self._find_names()).items():
             bound = self._options.start.of(name)
             if now is not None and _reaches(now, bound):
                 found[name] = resolve(bound, now)
@@ -91,7 +91,7 @@ class RangeStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailable
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Remember what there is now: the query ends when it has read that."""
-        self._targets = snapshot.take(self._wire, self._find_names())
+        self._targets = snapshot.take(self._connection, self._find_names())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """How far the next batch goes; ``start`` itself where there is nothing to do.
@@ -100,7 +100,7 @@ class RangeStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailable
             DataLossError: entries are gone, or a stream is another one, and ``failOnDataLoss`` is set.
         """
         positions = offsets.load(start)
-        snapshots = snapshot.take(self._wire, self._find_names())
+        snapshots = snapshot.take(self._connection, self._find_names())
         limited = not isinstance(limit, ReadAllAvailable)
         ready: dict[str, tuple[Position, Position]] = {}  # from where to where at most
         backlogs: dict[str, int] = {}
@@ -145,13 +145,13 @@ class RangeStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailable
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where the streams end now: what progress reports show as ``latestOffset``."""
-        found = snapshot.take(self._wire, self._names).items()
+        found = snapshot.take(self._connection, self._names).items()
         return offsets.dump({name: Position(now.last, now.added) for name, now in found if now is not None})
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The ranges of one batch; the same ids whenever they are planned."""
         begin, to = offsets.load(start), offsets.load(end)
-        snapshots = snapshot.take(self._wire, to)
+        snapshots = snapshot.take(self._connection, to)
         walked = {name: self._counted_steps(name, at, to, snapshots) for name, at in begin.items()}
         steps = {name: counted for name, counted in walked.items() if counted}
         found: list[InputPartition] = list(range_partitions(begin, to, snapshots, self._options, steps))
@@ -162,7 +162,7 @@ class RangeStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailable
 
     def stop(self) -> None:
         """Close the connection."""
-        self._wire.close()
+        self._connection.close()
 
     # What Spark calls in tasks
 
@@ -203,7 +203,7 @@ class RangeStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailable
             return self._names
         now = time.monotonic()
         if self._names_at is None or now - self._names_at >= self._options.discovery_seconds:
-            self._names = self._options.names(self._wire)
+            self._names = self._options.names(self._connection)
             self._names_at = now
         return self._names
 
@@ -275,7 +275,7 @@ class RangeStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailable
         steps: Steps = []
         while after < upto and rows != 0 and (self._bytes_left is None or self._bytes_left > 0):
             wanted = self._options.fetch_size if rows is None else min(self._options.fetch_size, rows)
-            chunk = self._wire.call(
+            chunk = self._connection.call(
                 "XRANGE", key_of(name), ids.encode(after + 1), ids.encode(upto), "COUNT", wanted
             )
             taken = self._within_bytes(chunk)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import InputPartition
 
 from ..redis import ids
-from ..redis.connection import Wire
+from ..redis.connection import Connection
 from ..redis.key_names import key_of
 from ..redis.stream_state import Snapshot, read, take
 from ..source.entry_batches import Columns
@@ -52,14 +52,14 @@ def read_range(
 
     Raises:
         DataLossError: some entries are gone and ``failOnDataLoss`` is set.
-        WireError: the server cannot be reached or answers with an error.
+        RedisError: the server cannot be reached or answers with an error.
     """
     columns = Columns(schema, options.columns)
-    with Wire(options.endpoint) as wire, _no_cycles():
+    with Connection(options.endpoint) as connection, _no_cycles():
         chunks = (
-            _counted(wire, partition, options)
+            _counted(connection, partition, options)
             if partition.rows is not None
-            else _watched(wire, partition, options)
+            else _watched(connection, partition, options)
         )
         gathered: list[Any] = []
         for chunk in chunks:
@@ -84,12 +84,16 @@ def _no_cycles() -> Iterator[None]:
         gc.enable()
 
 
-def _counted(wire: Wire, partition: RangePartition, options: SourceOptions) -> Iterator[list[Any]]:
+def _counted(
+    connection: Connection, partition: RangePartition, options: SourceOptions
+) -> Iterator[list[Any]]:
     """Read a range whose number of entries is known."""
     assert partition.rows is not None
     seen = 0
     cursor = partition.after
-    while cursor < partition.upto and (chunk := _fetch(wire, partition, cursor + 1, options.fetch_size)):
+    while cursor < partition.upto and (
+        chunk := _fetch(connection, partition, cursor + 1, options.fetch_size)
+    ):
         seen += len(chunk)
         yield chunk
         if len(chunk) < options.fetch_size:
@@ -104,7 +108,9 @@ def _counted(wire: Wire, partition: RangePartition, options: SourceOptions) -> I
         )
 
 
-def _watched(wire: Wire, partition: RangePartition, options: SourceOptions) -> Iterator[list[Any]]:
+def _watched(
+    connection: Connection, partition: RangePartition, options: SourceOptions
+) -> Iterator[list[Any]]:
     """Read a range that nobody counted: trimming must never get ahead of us, nor XDEL into the range.
 
     Each fetch begins with the last entry of the one before. As long as it is still there, trimming, which goes from
@@ -115,7 +121,7 @@ def _watched(wire: Wire, partition: RangePartition, options: SourceOptions) -> I
     last: bytes | None = None
     while cursor < partition.upto:
         if last is None:
-            chunk, told = wire.pipeline(
+            chunk, told = connection.pipeline(
                 [_xrange(partition, cursor + 1, options.fetch_size), _xinfo(partition)]
             )
             for reply in (chunk, told):
@@ -123,7 +129,7 @@ def _watched(wire: Wire, partition: RangePartition, options: SourceOptions) -> I
                     raise reply
             whole = _head_is_there(read(told), partition)
         else:
-            chunk = _fetch(wire, partition, cursor, options.fetch_size + 1)
+            chunk = _fetch(connection, partition, cursor, options.fetch_size + 1)
             if chunk and chunk[0][0] == last:
                 chunk = chunk[1:]
             else:
@@ -134,7 +140,7 @@ def _watched(wire: Wire, partition: RangePartition, options: SourceOptions) -> I
             yield chunk
         if len(chunk) < options.fetch_size:
             break
-    after = take(wire, [partition.stream])[partition.stream]
+    after = take(connection, [partition.stream])[partition.stream]
     deleted = after.max_deleted if after else None
     if after is None or not whole:
         _report("some entries", partition, options)
@@ -149,8 +155,8 @@ def _head_is_there(now: Snapshot, partition: RangePartition) -> bool:
     return now.first is not None and now.first <= max(partition.after, partition.first)
 
 
-def _fetch(wire: Wire, partition: RangePartition, start: int, count: int) -> list[Any]:
-    found: list[Any] = wire.call(*_xrange(partition, start, count))
+def _fetch(connection: Connection, partition: RangePartition, start: int, count: int) -> list[Any]:
+    found: list[Any] = connection.call(*_xrange(partition, start, count))
     return found
 
 

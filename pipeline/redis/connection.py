@@ -35,11 +35,11 @@ _CLOSES: Final = frozenset({"EXEC", "DISCARD", "UNWATCH"})
 _LATER: Final = ("LOADING", "BUSY ", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN", "ERR max number of clients")
 
 
-class WireError(Exception):
+class RedisError(Exception):
     """Whatever went wrong between us and the server."""
 
 
-class ServerError(WireError):
+class ServerError(RedisError):
     """An error reply; the text is the server's own: ``"WRONGTYPE Operation against …"``."""
 
     @property
@@ -48,18 +48,18 @@ class ServerError(WireError):
         return str(self).partition(" ")[0]
 
 
-class ConnectionLost(WireError):  # noqa: N818 - reads as what it says
+class ConnectionLost(RedisError):  # noqa: N818 - reads as what it says
     """No connection, or it broke while a command that may not be repeated was under way."""
 
 
-class Wire:
+class Connection:
     """One connection, made at its first use and made again when it breaks; a context manager.
 
     Replies are hiredis': bytes, int, None, lists; simple strings are bytes too. ``WATCH`` and ``MULTI`` pin the
     connection until ``EXEC``, ``DISCARD`` or ``UNWATCH``: if it breaks in between, the command fails.
 
     Raises:
-        WireError: the TLS files of the endpoint cannot be used.
+        RedisError: the TLS files of the endpoint cannot be used.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -77,7 +77,7 @@ class Wire:
             ConnectionLost: there was no answer.
         """
         reply = self.pipeline([words], repeatable=repeatable)[0]
-        if isinstance(reply, WireError):
+        if isinstance(reply, RedisError):
             raise reply
         return reply
 
@@ -115,10 +115,10 @@ class Wire:
             try:
                 if not repeatable:
                     self._leave_a_dead_connection()
-                connection = self._connected()
+                sock = self._connected()
                 sent = True
-                connection.sendall(request)
-                replies = self._replies(connection, len(names))
+                sock.sendall(request)
+                replies = self._replies(sock, len(names))
             except ssl.SSLCertVerificationError as error:
                 raise ConnectionLost(f"{self.endpoint}: {error.verify_message} (see tlsCaCert)") from error
             except (OSError, hiredis.ProtocolError) as error:
@@ -158,11 +158,11 @@ class Wire:
 
     def _connected(self) -> socket.socket:
         if self._socket is None:
-            connection = self._open()
+            sock = self._open()
             self._reader = hiredis.Reader(replyError=ServerError)
-            self._socket = connection
+            self._socket = sock
             try:
-                self._introduce(connection)
+                self._introduce(sock)
             except BaseException:
                 self.close()
                 raise
@@ -187,7 +187,7 @@ class Wire:
             raw.close()
             raise
 
-    def _introduce(self, connection: socket.socket) -> None:
+    def _introduce(self, sock: socket.socket) -> None:
         to = self.endpoint
         hello: list[tuple[Word, ...]] = []
         if to.password:
@@ -196,8 +196,8 @@ class Wire:
             hello.append(("SELECT", to.db))
         if not hello:
             return
-        connection.sendall(_packed(hello))
-        for reply in self._replies(connection, len(hello)):
+        sock.sendall(_packed(hello))
+        for reply in self._replies(sock, len(hello)):
             if _not_yet(reply):
                 raise ConnectionResetError(str(reply))
             if isinstance(reply, ServerError):
@@ -211,7 +211,7 @@ class Wire:
             if poll.poll(0):
                 self.close()
 
-    def _replies(self, connection: socket.socket, count: int) -> list[Reply]:
+    def _replies(self, sock: socket.socket, count: int) -> list[Reply]:
         replies: list[Reply] = []
         reader = self._reader
         while True:
@@ -219,7 +219,7 @@ class Wire:
                 replies.append(reply)
             if len(replies) == count:
                 return replies
-            data = connection.recv(_CHUNK)
+            data = sock.recv(_CHUNK)
             if not data:
                 raise ConnectionResetError("the server closed the connection")
             reader.feed(data)
@@ -272,7 +272,7 @@ def _tls_context(to: Endpoint) -> ssl.SSLContext:
         if to.tls_cert:
             context.load_cert_chain(to.tls_cert, to.tls_key)
     except OSError as error:
-        raise WireError(f"cannot use tlsCaCert, tlsCert or tlsKey: {error}") from error
+        raise RedisError(f"cannot use tlsCaCert, tlsCert or tlsKey: {error}") from error
     if to.tls_skip_verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -12,7 +12,7 @@ from .key_names import key_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .connection import Wire
+    from .connection import Connection
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class Snapshot:
         return None
 
 
-def take(wire: Wire, names: Iterable[str]) -> dict[str, Snapshot | None]:
+def take(connection: Connection, names: Iterable[str]) -> dict[str, Snapshot | None]:
     """Look at several streams in one round trip; None where there is no such key.
 
     Raises:
         ServerError: a key is no stream, or may not be read; the text names it.
     """
     wanted = list(names)
-    replies = wire.pipeline([("XINFO", "STREAM", key_of(name)) for name in wanted])
+    replies = connection.pipeline([("XINFO", "STREAM", key_of(name)) for name in wanted])
     found: dict[str, Snapshot | None] = {}
     for name, reply in zip(wanted, replies, strict=True):
         if isinstance(reply, ServerError):

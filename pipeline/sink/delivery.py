@@ -10,7 +10,7 @@ from ..redis.connection import ServerError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ..redis.connection import Wire
+    from ..redis.connection import Connection
     from .options import SinkOptions
     from .rows import Chunk
 
@@ -27,7 +27,7 @@ class SinkError(RuntimeError):
     """Rows could not be written; the text says what the server answered to which of them."""
 
 
-def send(wire: Wire, options: SinkOptions, chunks: Iterable[Chunk]) -> int:
+def send(connection: Connection, options: SinkOptions, chunks: Iterable[Chunk]) -> int:
     """Write from a task, without a transaction; what a broken connection leaves open is sent again.
 
     With ``idmp`` the server drops what it has had already; with ``at-least-once`` it may be there twice.
@@ -40,29 +40,29 @@ def send(wire: Wire, options: SinkOptions, chunks: Iterable[Chunk]) -> int:
         ConnectionLost: the server is gone for good.
     """
     if options.delivery == "idmp":
-        refuse_without_idmp(wire)
+        refuse_without_idmp(connection)
     rows = 0
     for chunk in chunks:
-        replies = wire.exchange(chunk.data, ["XADD"] * chunk.rows, repeatable=True)
-        check(wire, options, chunk, replies)
+        replies = connection.exchange(chunk.data, ["XADD"] * chunk.rows, repeatable=True)
+        check(connection, options, chunk, replies)
         rows += chunk.rows
     return rows
 
 
-def refuse_without_idmp(wire: Wire) -> None:
+def refuse_without_idmp(connection: Connection) -> None:
     """Ask for a command that came with XADD's IDMP.
 
     Raises:
         SinkError: the server does not know it.
     """
-    if wire.call("COMMAND", "INFO", "XCFGSET")[0] is None:
+    if connection.call("COMMAND", "INFO", "XCFGSET")[0] is None:
         raise SinkError(
-            f"delivery=idmp needs XADD IDMP (Redis 8.6 or Rillet), which the server at {wire.endpoint} does not have: "
+            f"delivery=idmp needs XADD IDMP (Redis 8.6 or Rillet), which the server at {connection.endpoint} does not have: "
             "use delivery=exactly-once"
         )
 
 
-def check(wire: Wire, options: SinkOptions, chunk: Chunk, replies: Sequence[Any]) -> None:
+def check(connection: Connection, options: SinkOptions, chunk: Chunk, replies: Sequence[Any]) -> None:
     """See that each XADD was done.
 
     Raises:
@@ -75,7 +75,7 @@ def check(wire: Wire, options: SinkOptions, chunk: Chunk, replies: Sequence[Any]
     wrong = [(commands[row], str(reply)) for row, reply in failed if _OLD_ID not in str(reply)]
     old = [commands[row] for row, reply in failed if _OLD_ID in str(reply)]
     if old and not wrong and options.old_ids == "check":
-        missing = _not_there(wire, options, old)
+        missing = _not_there(connection, options, old)
         wrong = [(words, _OUT_OF_ORDER) for words in missing]
     elif old and options.id_column is None:
         wrong += [(words, _OLD_ID) for words in old]
@@ -83,11 +83,11 @@ def check(wire: Wire, options: SinkOptions, chunk: Chunk, replies: Sequence[Any]
         raise SinkError(_told(wrong, chunk.rows))
 
 
-def _not_there(wire: Wire, options: SinkOptions, old: Sequence[list[bytes]]) -> list[list[bytes]]:
+def _not_there(connection: Connection, options: SinkOptions, old: Sequence[list[bytes]]) -> list[list[bytes]]:
     """Those refused as old that were not written before: neither in the stream nor below where it begins now."""
     at = 2 + len(options.trim)
-    firsts = {words[1]: _first(wire, words[1]) for words in old}
-    found = wire.pipeline([("XRANGE", words[1], words[at], words[at]) for words in old])
+    firsts = {words[1]: _first(connection, words[1]) for words in old}
+    found = connection.pipeline([("XRANGE", words[1], words[at], words[at]) for words in old])
     missing = []
     for words, reply in zip(old, found, strict=True):
         first = firsts[words[1]]
@@ -97,8 +97,8 @@ def _not_there(wire: Wire, options: SinkOptions, old: Sequence[list[bytes]]) -> 
     return missing
 
 
-def _first(wire: Wire, stream: bytes) -> int | None:
-    entries = wire.call("XRANGE", stream, "-", "+", "COUNT", 1)
+def _first(connection: Connection, stream: bytes) -> int | None:
+    entries = connection.call("XRANGE", stream, "-", "+", "COUNT", 1)
     return ids.parse(entries[0][0]) if entries else None
 
 

@@ -25,7 +25,7 @@ from .rows import Chunk
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ..redis.connection import Wire
+    from ..redis.connection import Connection
     from .options import SinkOptions
 
 Command = tuple[bytes | str | int, ...]
@@ -73,8 +73,8 @@ def marker_of(options: SinkOptions, query: str) -> str:
 class Stage:
     """Rows on their way: small ones in the message a task sends to the driver, many of them in the server."""
 
-    def __init__(self, wire: Wire, options: SinkOptions, marker: str) -> None:
-        self._wire = wire
+    def __init__(self, connection: Connection, options: SinkOptions, marker: str) -> None:
+        self._connection = connection
         self._options = options
         self._prefix = f"{marker}:staged:{uuid.uuid4().hex}"
         self._number = 0
@@ -92,7 +92,7 @@ class Stage:
         """Stage one chunk; it goes by itself when nobody publishes it."""
         key = f"{self._prefix}:{self._number}"
         self._number += 1
-        self._wire.call("SET", key, chunk.data, "PX", self._options.staging_ttl_ms, repeatable=True)
+        self._connection.call("SET", key, chunk.data, "PX", self._options.staging_ttl_ms, repeatable=True)
         return Staged(key, chunk.rows)
 
 
@@ -100,7 +100,7 @@ class Publisher:
     """Publishes the batches of one query, in the driver.
 
     Args:
-        wire: to the server.
+        connection: to the server.
         options: of the sink.
         query: whose batches these are.
         lasting: whether a driver may come back; if not, nothing is kept for longer than staged rows are.
@@ -110,8 +110,10 @@ class Publisher:
         ConnectionLost: from its methods: the server is gone for good.
     """
 
-    def __init__(self, wire: Wire, options: SinkOptions, query: str, *, lasting: bool = True) -> None:
-        self._wire = wire
+    def __init__(
+        self, connection: Connection, options: SinkOptions, query: str, *, lasting: bool = True
+    ) -> None:
+        self._connection = connection
         self._options = options
         self._keep: Command = () if lasting else ("PX", options.staging_ttl_ms)
         self.marker = marker_of(options, query)
@@ -131,10 +133,10 @@ class Publisher:
             except ConnectionLost:
                 # Whether the transaction was done is what the marker says.
                 losses += 1
-                if losses > self._wire.endpoint.retries:
+                if losses > self._connection.endpoint.retries:
                     raise
             except BaseException:
-                self._wire.close()  # with the connection goes its WATCH
+                self._connection.close()  # with the connection goes its WATCH
                 raise
         self._forget([part for part in parts if isinstance(part, Staged)])
         return result
@@ -146,7 +148,7 @@ class Publisher:
 
     def progress(self) -> Progress:
         """What the marker says now."""
-        text = self._wire.call("GET", self.marker)
+        text = self._connection.call("GET", self.marker)
         if text is None:
             return Progress()
         try:
@@ -161,13 +163,13 @@ class Publisher:
         """One attempt; None: another driver moved the marker, look again."""
         now = self._watch()
         if now.batch > batch or (now.batch == batch and now.complete):
-            self._wire.call("UNWATCH")
+            self._connection.call("UNWATCH")
             return False
         if now.batch == batch:
             return self._step(now)
         rows = sum(part.rows for part in parts)
         if not rows and not self._options.overwrite:
-            self._wire.call("UNWATCH")
+            self._connection.call("UNWATCH")
             return True
         if self._options.chunk_rows and rows > self._options.chunk_rows:
             self._begin(batch, parts)
@@ -177,10 +179,10 @@ class Publisher:
 
     def _begin(self, batch: int, parts: Sequence[Chunk | Staged]) -> None:
         """Stage all rows for good, and have the marker say that their publication has begun."""
-        stage = Stage(self._wire, self._options, self.marker)
+        stage = Stage(self._connection, self._options, self.marker)
         staged = [part if isinstance(part, Staged) else stage.put(part) for part in parts]
         for each in staged:
-            if not self._wire.call("PEXPIRE", each.key, self._options.staging_ttl_ms, repeatable=True):
+            if not self._connection.call("PEXPIRE", each.key, self._options.staging_ttl_ms, repeatable=True):
                 raise _vanished(each)
         steps: list[list[Staged]] = []
         rows = 0
@@ -207,12 +209,12 @@ class Publisher:
         except SinkError:
             if self.progress() == now:
                 raise
-            self._wire.call("UNWATCH")  # a driver that was quicker has published and removed them
+            self._connection.call("UNWATCH")  # a driver that was quicker has published and removed them
             return None
         following = Progress(now.batch, now.published + 1, now.steps)
         if not self._transaction(now, following, chunks, step) or not following.complete:
             return None
-        self._wire.call("DEL", self._plan_key(now.batch), repeatable=True)
+        self._connection.call("DEL", self._plan_key(now.batch), repeatable=True)
         return True
 
     def _transaction(
@@ -233,17 +235,17 @@ class Publisher:
         whole = Chunk(data, sum(chunk.rows for chunk in chunks))
         request = b"".join([_packed([("MULTI",), *before]), data, _packed([*after, ("EXEC",)])])
         names = ["MULTI"] * (1 + len(before)) + ["XADD"] * whole.rows + ["SET"] * len(after) + ["EXEC"]
-        replies = self._wire.exchange(request, names)
+        replies = self._connection.exchange(request, names)
         results = replies[-1]
         if results is None:
             return False
         first = 1 + len(before)
         if isinstance(results, ServerError):  # nothing was done: the server refused a command beforehand
-            check(self._wire, self._options, whole, replies[first : first + whole.rows])
+            check(self._connection, self._options, whole, replies[first : first + whole.rows])
             _raise_first(replies)
         written = results[first - 1 : first - 1 + whole.rows]
         try:
-            check(self._wire, self._options, whole, written)
+            check(self._connection, self._options, whole, written)
             _raise_first(results[: first - 1])
             _raise_first(results[first - 1 + whole.rows :])
         except (SinkError, ServerError):
@@ -260,7 +262,7 @@ class Publisher:
         Not where another driver has gone on from there: it would publish again what it has published.
         """
         if self._watch() != following:
-            self._wire.call("UNWATCH")
+            self._connection.call("UNWATCH")
             return
         added: dict[bytes, list[bytes]] = {}
         for words, reply in zip(whole.commands(), written, strict=True):
@@ -277,10 +279,10 @@ class Publisher:
 
     def _at_once(self, commands: Sequence[Command]) -> None:
         """Run commands in one transaction; not at all if a watched key was changed."""
-        _raise_first(self._wire.pipeline([("MULTI",), *commands, ("EXEC",)]))
+        _raise_first(self._connection.pipeline([("MULTI",), *commands, ("EXEC",)]))
 
     def _watch(self) -> Progress:
-        self._wire.call("WATCH", self.marker)
+        self._connection.call("WATCH", self.marker)
         return self.progress()
 
     def _plan_key(self, batch: int) -> str:
@@ -296,20 +298,20 @@ class Publisher:
         return plan[now.published]
 
     def _plan(self, batch: int) -> list[list[Staged]]:
-        text = self._wire.call("GET", self._plan_key(batch))
+        text = self._connection.call("GET", self._plan_key(batch))
         return [[Staged(key, rows) for key, rows in step] for step in json.loads(text)] if text else []
 
     def _fetched(self, part: Chunk | Staged) -> Chunk:
         if isinstance(part, Chunk):
             return part
-        data = self._wire.call("GET", part.key)
+        data = self._connection.call("GET", part.key)
         if data is None:
             raise _vanished(part)
         return Chunk(data, part.rows)
 
     def _forget(self, staged: Sequence[Staged]) -> None:
         if staged:
-            self._wire.call("DEL", *[each.key for each in staged], repeatable=True)
+            self._connection.call("DEL", *[each.key for each in staged], repeatable=True)
 
 
 def _packed(commands: Sequence[Command]) -> bytes:

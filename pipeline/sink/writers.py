@@ -23,7 +23,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from ..quick_ack import Prompt
-from ..redis.connection import Wire
+from ..redis.connection import Connection
 from .delivery import DIRECT_ROWS, SinkError, send
 from .exactly_once import Publisher, Stage, Staged, marker_of
 from .options import SinkOptions
@@ -54,35 +54,35 @@ class TaskRows(WriterCommitMessage):
 
 def _write(options: SinkOptions, query: str, batch: int, batches: Iterator[pa.RecordBatch]) -> TaskRows:
     """What a task does with its rows."""
-    with Wire(options.endpoint) as wire:
+    with Connection(options.endpoint) as connection:
         if options.delivery == "exactly-once":
             chunks = RowEncoder(options).chunks(batches, options.chunk_rows)
-            parts = Stage(wire, options, marker_of(options, query)).collect(chunks)
+            parts = Stage(connection, options, marker_of(options, query)).collect(chunks)
             return TaskRows(query, sum(part.rows for part in parts), parts)
         producer = options.producer or query
         if options.id_column is None:
             context = TaskContext.get()
             producer = f"{producer}:{batch}:{context.partitionId() if context else 0}"
         size = min(options.chunk_rows or DIRECT_ROWS, DIRECT_ROWS)
-        return TaskRows(query, send(wire, options, RowEncoder(options, producer).chunks(batches, size)))
+        return TaskRows(query, send(connection, options, RowEncoder(options, producer).chunks(batches, size)))
 
 
 def _publish(
     options: SinkOptions, query: str, batch: int, messages: Sequence[TaskRows], *, lasting: bool = True
 ) -> None:
-    with Wire(options.endpoint) as wire:
+    with Connection(options.endpoint) as connection:
         parts = [part for message in messages for part in message.parts]
-        publisher = Publisher(wire, options, query, lasting=lasting)
+        publisher = Publisher(connection, options, query, lasting=lasting)
         publisher.publish(batch, parts)
         if not lasting:
-            wire.call("DEL", publisher.marker, repeatable=True)
+            connection.call("DEL", publisher.marker, repeatable=True)
 
 
 def _discard(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
     told = [message for message in messages if isinstance(message, TaskRows)]
     if told and options.delivery == "exactly-once":
-        with Wire(options.endpoint) as wire:
-            Publisher(wire, options, told[0].query).discard(
+        with Connection(options.endpoint) as connection:
+            Publisher(connection, options, told[0].query).discard(
                 part for message in told for part in message.parts
             )
 

@@ -14,7 +14,7 @@ from ..redis.options import ENDPOINT_NAMES, Endpoint, OptionError, Options
 from .entry_batches import COLUMN_OPTIONS, ColumnOptions
 
 if TYPE_CHECKING:
-    from ..redis.connection import Wire
+    from ..redis.connection import Connection
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
@@ -110,9 +110,9 @@ class SourceOptions:
             raise OptionError("option 'maxTriggerDelay' needs 'minRowsPerTrigger'")
         return found
 
-    def names(self, wire: Wire) -> list[str]:
+    def names(self, connection: Connection) -> list[str]:
         """The streams to read: those named, or those there are now that match the pattern."""
-        return list(self.streams) if self.pattern is None else scan(wire, self.pattern)
+        return list(self.streams) if self.pattern is None else scan(connection, self.pattern)
 
 
 def read_streams(given: Options) -> tuple[tuple[str, ...], str | None]:
@@ -135,12 +135,12 @@ def read_streams(given: Options) -> tuple[tuple[str, ...], str | None]:
     return tuple(dict.fromkeys(names)), None
 
 
-def scan(wire: Wire, pattern: str) -> list[str]:
+def scan(connection: Connection, pattern: str) -> list[str]:
     """The streams that match a glob pattern, in order of their names."""
     found: set[str] = set()
     cursor = b"0"
     while True:
-        cursor, keys = wire.call(
+        cursor, keys = connection.call(
             "SCAN", cursor, "MATCH", key_of(pattern), "COUNT", _SCAN_COUNT, "TYPE", "stream"
         )
         found.update(map(name_of, keys))

@@ -27,7 +27,7 @@ from support import spark_driver
 from support.servers import start_server
 from support.spark_cluster import spark_home
 
-from rillet.pipeline.redis.connection import Wire
+from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Producer(threading.Thread):
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)
-        self._wire = Wire(Endpoint(port=port))
+        self._connection = Connection(Endpoint(port=port))
         self._enough = threading.Event()
         self.count = 0
         self.failure: Exception | None = None
@@ -56,9 +56,11 @@ class Producer(threading.Thread):
             while not self._enough.is_set():
                 for name in NAMES:
                     numbers = range(self.count, self.count + 20)
-                    self._wire.pipeline([("XADD", f"in-{name}", "*", "n", number) for number in numbers])
+                    self._connection.pipeline(
+                        [("XADD", f"in-{name}", "*", "n", number) for number in numbers]
+                    )
                     if name.startswith("group") and self.count % 100 == 0:
-                        self._wire.call(
+                        self._connection.call(
                             "XREADGROUP", "GROUP", "g", "deserter", "COUNT", 5, "STREAMS", f"in-{name}", ">"
                         )
                 self.count += 20
@@ -69,7 +71,7 @@ class Producer(threading.Thread):
     def finish(self) -> int:
         self._enough.set()
         self.join()
-        self._wire.close()
+        self._connection.close()
         if self.failure:
             raise self.failure
         return self.count
@@ -182,15 +184,15 @@ def port(series) -> Iterator[int]:
 
 
 @pytest.fixture
-def wire(port) -> Iterator[Wire]:
-    with Wire(Endpoint(port=port)) as found:
+def connection(port) -> Iterator[Connection]:
+    with Connection(Endpoint(port=port)) as found:
         for name in NAMES:
             found.call("XGROUP", "CREATE", f"in-{name}", "g", "0", "MKSTREAM")
         yield found
 
 
 @pytest.fixture
-def producer(port, wire) -> Iterator[Producer]:
+def producer(port, connection) -> Iterator[Producer]:
     found = Producer(port)
     found.start()
     yield found
@@ -223,13 +225,13 @@ class Drivers:
 
 
 @pytest.fixture
-def drivers(series, port, wire, tmp_path) -> Iterator[Drivers]:
+def drivers(series, port, connection, tmp_path) -> Iterator[Drivers]:
     found = Drivers(port, tmp_path, series.master)
     yield found
     found.end()
 
 
-def test_nothing_is_lost_or_doubled_when_spark_is_killed(series, wire, producer, drivers, tmp_path):
+def test_nothing_is_lost_or_doubled_when_spark_is_killed(series, connection, producer, drivers, tmp_path):
     chance = random.Random(SEED)
     kinds = [kind for kind, _ in zip(itertools.cycle(series.kinds), range(series.kills), strict=False)]
     killed = Counter(kinds)
@@ -240,7 +242,7 @@ def test_nothing_is_lost_or_doubled_when_spark_is_killed(series, wire, producer,
         # Kills of what has not recovered from the kill before count, too.
         wait_for_progress(tmp_path, drivers, chance.choice([all, any]))
         drivers.driver.check()
-        await_moment(wire, chance)
+        await_moment(connection, chance)
         if kind == "driver":
             drivers.again()
         else:
@@ -248,25 +250,25 @@ def test_nothing_is_lost_or_doubled_when_spark_is_killed(series, wire, producer,
             killed[f"{kind}' processes"] += drivers.driver.kill_some(kind)
         print(f"{time.monotonic() - begun:7.1f} s: kill {number + 1} of {series.kills}: {kind}")  # noqa: T201 - with -s
     count = producer.finish()
-    wait_for_the_end(wire, tmp_path, drivers, count)
+    wait_for_the_end(connection, tmp_path, drivers, count)
     print(f"{time.monotonic() - begun:7.1f} s: all {count} of each query are there; {dict(killed)}")  # noqa: T201 - with -s
     assert all(killed[f"{kind}' processes"] for kind in kinds if kind != "driver"), killed
     wanted = [str(number) for number in range(count)]
     for name in NAMES:
-        found = Counter(read(wire, tmp_path, name))
+        found = Counter(read(connection, tmp_path, name))
         doubled = {number: times for number, times in found.items() if times > 1}
         missing = [number for number in wanted if number not in found]
         assert not doubled, f"{name}: {len(doubled)} doubled, as {list(doubled.items())[:5]}"
         assert not missing, f"{name}: {len(missing)} missing, as {missing[:5]}"
         assert len(found) == count
     # In order, too, where one writes who reads in order.
-    assert read(wire, tmp_path, "range-stream") == wanted
+    assert read(connection, tmp_path, "range-stream") == wanted
 
 
-def read(wire: Wire, folder: Path, name: str) -> list[str]:
+def read(connection: Connection, folder: Path, name: str) -> list[str]:
     """The numbers that a query wrote."""
     if name.endswith("stream"):
-        entries = wire.call("XRANGE", f"out-{name}", "-", "+")
+        entries = connection.call("XRANGE", f"out-{name}", "-", "+")
         return [dict(zip(words[::2], words[1::2], strict=True))[b"n"].decode() for _, words in entries]
     return read_parquet(folder / name)
 
@@ -306,7 +308,7 @@ def commits(folder: Path) -> dict[str, int]:
     }  # fmt: skip
 
 
-def await_moment(wire: Wire, chance: random.Random) -> None:
+def await_moment(connection: Connection, chance: random.Random) -> None:
     """Any moment; or the ones that hurt: just published and not committed, just delivered and in no offset or not read."""
     kind = chance.choice(["any", "published", "delivered"])
     looks = {
@@ -317,8 +319,8 @@ def await_moment(wire: Wire, chance: random.Random) -> None:
         time.sleep(chance.uniform(0, 1.0))
         return
     end = time.monotonic() + 30
-    before = wire.call(*looks[kind])
-    while wire.call(*looks[kind]) == before and time.monotonic() < end:
+    before = connection.call(*looks[kind])
+    while connection.call(*looks[kind]) == before and time.monotonic() < end:
         time.sleep(0.001)  # Spark needs the processors more than we do
     time.sleep(chance.choice([0, chance.uniform(0, 0.5)]))
 
@@ -336,13 +338,13 @@ def wait_for_progress(folder: Path, drivers: Drivers, enough: Callable[[list[boo
     pytest.fail(f"no progress: {before} -> {commits(folder)}\n{drivers.driver.log.read_text()[-6000:]}")
 
 
-def wait_for_the_end(wire: Wire, folder: Path, drivers: Drivers, count: int) -> None:
+def wait_for_the_end(connection: Connection, folder: Path, drivers: Drivers, count: int) -> None:
     """Wait until everything is written and nothing is pending."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         drivers.driver.check()
-        pending = {name: wire.call("XPENDING", f"in-{name}", "g")[0] for name in NAMES}
-        written = {name: len(read(wire, folder, name)) for name in NAMES}
+        pending = {name: connection.call("XPENDING", f"in-{name}", "g")[0] for name in NAMES}
+        written = {name: len(read(connection, folder, name)) for name in NAMES}
         if not any(pending.values()) and all(number >= count for number in written.values()):
             return
         time.sleep(0.2)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rillet.pipeline.redis.connection import Wire
+from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint
 
 names = itertools.count()
@@ -54,9 +54,9 @@ def spark(tmp_path_factory):
 @pytest.fixture(params=["rillet", "redis7"])
 def redis(request, running):
     """A connection to a server of each kind that matters; `redis.options` reaches it from Spark."""
-    with Wire(Endpoint(port=running(request.param).port)) as wire:
-        wire.options = {"port": str(wire.endpoint.port), "retries": "1"}
-        yield wire
+    with Connection(Endpoint(port=running(request.param).port)) as connection:
+        connection.options = {"port": str(connection.endpoint.port), "retries": "1"}
+        yield connection
 
 
 @pytest.fixture

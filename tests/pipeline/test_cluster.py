@@ -52,9 +52,13 @@ def python(tmp_path):
 @pytest.mark.many_jvms
 def test_a_submitted_job_runs_on_executors_that_have_only_the_wheel(wheel, python, tmp_path):
     java = str(java_home(find_java()))
-    with start_server("rillet") as server, server.wire() as wire, Cluster(tmp_path, java) as cluster:
+    with (
+        start_server("rillet") as server,
+        server.wire() as connection,
+        Cluster(tmp_path, java) as cluster,
+    ):
         for n in range(1, 1001):
-            wire.call("XADD", "orders", f"{n}-0", "n", str(n))
+            connection.call("XADD", "orders", f"{n}-0", "n", str(n))
         conf = {
             "spark.executor.cores": "1",  # two executors
             "spark.executor.memory": "512m",
@@ -76,7 +80,7 @@ def test_a_submitted_job_runs_on_executors_that_have_only_the_wheel(wheel, pytho
             },
         )  # fmt: skip
         assert done.returncode == 0, done.stderr[-6000:]
-        copied = wire.call("XRANGE", "copy", "-", "+").plain()
+        copied = connection.call("XRANGE", "copy", "-", "+").plain()
     found = json.loads((tmp_path / "result").read_text())
     assert wheel.name in found["driver"]
     assert all(wheel.name in file for file, _ in found["executors"])

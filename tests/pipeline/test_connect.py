@@ -16,12 +16,15 @@ from support.servers import start_server
 def test_streams_and_ledger_are_read_through_connect(tmp_path):
     missing = [name for name in ("pandas", "grpc", "grpc_status", "zstandard") if find_spec(name) is None]
     assert not missing, f"pip install --editable '.[connect]' brings {missing}"
-    with start_server("rillet", "--appendonly", "yes", folder=tmp_path) as server, server.wire() as wire:
-        wire.call("XGROUP", "CREATE", "orders", "g", "0", "MKSTREAM")
+    with (
+        start_server("rillet", "--appendonly", "yes", folder=tmp_path) as server,
+        server.wire() as connection,
+    ):
+        connection.call("XGROUP", "CREATE", "orders", "g", "0", "MKSTREAM")
         for n in range(1, 101):
-            wire.call("XADD", "orders", f"{n}-0", "n", str(n))
-        wire.call("XREADGROUP", "GROUP", "g", "bob", "COUNT", "30", "STREAMS", "orders", ">")
-        wire.call("XACK", "orders", "g", *(f"{n}-0" for n in range(1, 21)))
+            connection.call("XADD", "orders", f"{n}-0", "n", str(n))
+        connection.call("XREADGROUP", "GROUP", "g", "bob", "COUNT", "30", "STREAMS", "orders", ">")
+        connection.call("XACK", "orders", "g", *(f"{n}-0" for n in range(1, 21)))
         done = subprocess.run(
             [sys.executable, connect_reader.__file__, str(server.port), str(tmp_path / "appendonlydir"), str(tmp_path)],
             capture_output=True, text=True, timeout=400, check=False, cwd=tmp_path,

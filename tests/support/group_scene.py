@@ -18,7 +18,7 @@ class Scene:
     """One stream of one server, its group, and others who read it."""
 
     def __init__(self, server: Any, **options: object) -> None:
-        self.wire = server.wire()
+        self.connection = server.wire()
         self.stream = f"orders{next(numbers)}"
         self.dead = f"{self.stream}-dead"
         self.given = {
@@ -37,7 +37,7 @@ class Scene:
 
     def __exit__(self, *_: object) -> None:
         self.engine.restart()
-        self.wire.close()
+        self.connection.close()
 
     def reader(self, **more: object) -> GroupStreamReader:
         given = self.given | more
@@ -49,7 +49,7 @@ class Scene:
         self.rows[batch] = [row for each in batches for row in each.to_pylist()]
 
     def call(self, *words: object) -> Any:
-        reply = self.wire.call(*(str(word).encode(errors="surrogateescape") for word in words))
+        reply = self.connection.call(*(str(word).encode(errors="surrogateescape") for word in words))
         assert reply.kind != "-", f"{words}: {reply.value!r}"
         return reply.plain()
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from rillet.pipeline.redis.connection import ConnectionLost, Wire
+from rillet.pipeline.redis.connection import Connection, ConnectionLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +58,7 @@ class Faults:
 def fail_wires(monkeypatch: pytest.MonkeyPatch, faults: Faults, *modules: Any) -> None:
     """Have all wires of some modules obey the faults."""
 
-    class FaultyWire(Wire):
+    class FaultyWire(Connection):
         def exchange(self, request: bytes, names: Any, *, repeatable: bool = False) -> list[Any]:
             due = faults.due()
             if due and repeatable and not faults.crash and not self._pinned:
@@ -77,7 +77,7 @@ def fail_wires(monkeypatch: pytest.MonkeyPatch, faults: Faults, *modules: Any) -
             return replies
 
     for module in modules:
-        monkeypatch.setattr(module, "Wire", FaultyWire)
+        monkeypatch.setattr(module, "Connection", FaultyWire)
 
 
 @dataclass

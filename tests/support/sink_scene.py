@@ -18,7 +18,7 @@ class Scene:
     """One stream of one server, and a query that writes to it."""
 
     def __init__(self, server: Any, **options: object) -> None:
-        self.wire = server.wire()
+        self.connection = server.wire()
         self.stream = f"{{out{next(numbers)}}}"
         self.given = {"port": server.port, "stream": self.stream, "retryIntervalMs": 1} | options
         self.query = f"query-{self.stream}"
@@ -27,14 +27,14 @@ class Scene:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.wire.close()
+        self.connection.close()
 
     @property
     def options(self) -> dict[str, str]:
         return {name: str(value) for name, value in self.given.items() if value is not None}
 
     def call(self, *words: object) -> Any:
-        reply = self.wire.call(*(word if isinstance(word, bytes) else str(word) for word in words))
+        reply = self.connection.call(*(word if isinstance(word, bytes) else str(word) for word in words))
         assert reply.kind != "-", f"{words}: {reply.value!r}"
         return reply.plain()
 

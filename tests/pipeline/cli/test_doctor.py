@@ -116,7 +116,7 @@ def test_spark_reaches_the_server_in_every_way_that_was_said(monkeypatch, capsys
 
 
 PYTHONS = """[PYTHON_DATA_SOURCE_ERROR] Failed to plan: Traceback (most recent call last):
-  File "wire.py", line 1, in exchange
+  File "connection.py", line 1, in exchange
 ConnectionRefusedError: [Errno 111] Connection refused
 
 The above exception was the direct cause of the following exception:

@@ -49,14 +49,16 @@ def test_two_runs_of_the_project_take_every_row_once(tmp_path):
     ]
     assert not missing, f"pip install --editable '.[declarative]' brings {missing}"
     flags = ("--appendonly", "yes", "--aof-timestamp-enabled", "ms")
-    with start_server("rillet", *flags, folder=tmp_path) as server, server.wire() as wire:
-        wire.call("XGROUP", "CREATE", "orders", "g", "0", "MKSTREAM")
+    with start_server("rillet", *flags, folder=tmp_path) as server, server.wire() as connection:
+        connection.call("XGROUP", "CREATE", "orders", "g", "0", "MKSTREAM")
         for turn in range(2):
             for n in range(50):
-                wire.call("XADD", "orders", "*", "n", str(n), "n", "twice")
-            entries = wire.call("XREADGROUP", "GROUP", "g", "bob", "STREAMS", "orders", ">").plain()[0][1]
+                connection.call("XADD", "orders", "*", "n", str(n), "n", "twice")
+            entries = connection.call("XREADGROUP", "GROUP", "g", "bob", "STREAMS", "orders", ">").plain()[0][
+                1
+            ]
             for entry_id, _ in entries[:40]:
-                wire.call("XACK", "orders", "g", entry_id.decode())
+                connection.call("XACK", "orders", "g", entry_id.decode())
             project = tmp_path / "project"
             done = subprocess.run(
                 [

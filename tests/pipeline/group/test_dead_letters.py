@@ -8,13 +8,13 @@ from support.servers import KINDS
 from rillet.pipeline.group.dead_letters import DeadLetter, bury
 from rillet.pipeline.group.member import Idle, Member
 from rillet.pipeline.redis import ids
-from rillet.pipeline.redis.connection import ServerError, Wire
+from rillet.pipeline.redis.connection import Connection, ServerError
 from rillet.pipeline.redis.options import Endpoint
 
 numbers = itertools.count()
 
 
-class InterruptedWire(Wire):
+class InterruptedWire(Connection):
     """Something happens before its next transaction is sent."""
 
     meanwhile = staticmethod(lambda: None)
@@ -31,8 +31,8 @@ class Scene:
         self.stream = f"poison{next(numbers)}"
         self.dead = f"{self.stream}-dead"
         endpoint = Endpoint(port=server.port)
-        self.wire, self.other = InterruptedWire(endpoint), Wire(endpoint)
-        self.member = Member(self.wire, "g", "me")
+        self.connection, self.other = InterruptedWire(endpoint), Connection(endpoint)
+        self.member = Member(self.connection, "g", "me")
         self.member.create_group(self.stream, "0")
         self.ids = [
             self.other.call("XADD", self.stream, f"{number}-0", "n", number) for number in range(1, 4)
@@ -50,7 +50,7 @@ class Scene:
         ]
 
     def close(self):
-        self.wire.close()
+        self.connection.close()
         self.other.close()
 
 
@@ -83,14 +83,14 @@ def test_what_another_consumer_took_is_left_to_it(scene):
 
 
 def test_what_another_consumer_acknowledges_meanwhile_is_no_dead_letter(scene):
-    scene.wire.meanwhile = lambda: scene.other.call("XACK", scene.stream, "g", scene.ids[1])
+    scene.connection.meanwhile = lambda: scene.other.call("XACK", scene.stream, "g", scene.ids[1])
     assert scene.bury() == (2, [])
     assert scene.buried() == [scene.ids[0], scene.ids[2]]
 
 
 def test_a_transaction_that_comes_late_after_all_buries_nothing_twice(scene):
     """Its connection was thought broken, and the same entries were buried over another one."""
-    scene.wire.meanwhile = lambda: bury(
+    scene.connection.meanwhile = lambda: bury(
         Member(scene.other, "g", "me"), scene.stream, scene.dead, scene.poison, "first"
     )
     assert scene.bury() == (0, [])

@@ -125,30 +125,30 @@ def test_a_name_has_all_that_its_streams_ever_had(tmp_path_factory, model):
 def test_streams_are_followed_through_real_files(kind, preamble):
     flags = ("--appendonly", "yes", "--aof-use-rdb-preamble", preamble)
     with start_server(kind, *flags) as server:
-        with server.wire() as wire:
+        with server.wire() as connection:
 
             def add(stream, *chosen):
                 for n in chosen:
-                    wire.call("XADD", stream, f"{n}-0", "n", str(n))
+                    connection.call("XADD", stream, f"{n}-0", "n", str(n))
 
             add("today", 1, 2, 3)
             add("s", 100)
-            wire.call("BGREWRITEAOF")  # the base has the two
-            while b"aof_rewrite_in_progress:1" in wire.call("INFO", "persistence").value:
+            connection.call("BGREWRITEAOF")  # the base has the two
+            while b"aof_rewrite_in_progress:1" in connection.call("INFO", "persistence").value:
                 pass
             add("today", 4)
-            wire.call("XDEL", "today", "2-0")
-            wire.call("RENAME", "today", "s")
+            connection.call("XDEL", "today", "2-0")
+            connection.call("RENAME", "today", "s")
             add("today", 50)
             add("s", 5)
-            payload = wire.call("DUMP", "s").value
-            wire.call("COPY", "s", "copy")
+            payload = connection.call("DUMP", "s").value
+            connection.call("COPY", "s", "copy")
             add("s", 6)
-            wire.call("DEL", "s")
+            connection.call("DEL", "s")
             add("s", 200)
-            wire.call("SET", "word", "x")
-            wire.call("RESTORE", "word", "0", wire.call("DUMP", "word").value, "REPLACE")
-            wire.call("RESTORE", "restored", "0", payload)
+            connection.call("SET", "word", "x")
+            connection.call("RESTORE", "word", "0", connection.call("DUMP", "word").value, "REPLACE")
+            connection.call("RESTORE", "restored", "0", payload)
             add("restored", 7)
         server.stop()
         folder = server.dir / "appendonlydir"

@@ -17,7 +17,7 @@ from rillet.pipeline.jobs.aof_entries import Entry
 from rillet.pipeline.jobs.entries import read_entries
 from rillet.pipeline.jobs.parquet_batches import JobError
 from rillet.pipeline.redis import ids
-from rillet.pipeline.redis.connection import ServerError, Wire
+from rillet.pipeline.redis.connection import Connection, ServerError
 from rillet.pipeline.redis.options import Endpoint
 
 PAIR = pa.struct([("name", pa.string()), ("value", pa.binary())])
@@ -76,16 +76,18 @@ def test_append_only_files_give_what_was_ever_added(kind, preamble):
         *keep,
     )
     with start_server(kind, *flags) as server:
-        with server.wire() as wire:
+        with server.wire() as connection:
             for n in range(1, 40):
-                wire.call("XADD", "s", "MAXLEN", "=", "5", f"{n}-0", "n", str(n), "n", "*1\r\n$3\r\nfoo\r\n")
+                connection.call(
+                    "XADD", "s", "MAXLEN", "=", "5", f"{n}-0", "n", str(n), "n", "*1\r\n$3\r\nfoo\r\n"
+                )
                 if n == 20:
-                    wire.call("BGREWRITEAOF")
-                    while b"aof_rewrite_in_progress:1" in wire.call("INFO", "persistence").value:
+                    connection.call("BGREWRITEAOF")
+                    while b"aof_rewrite_in_progress:1" in connection.call("INFO", "persistence").value:
                         pass
-            wire.call("XADD", "t", "1-0", "a", "b")
-            wire.call("SELECT", "3")
-            wire.call("XADD", "s", "7-7", "in", "three")
+            connection.call("XADD", "t", "1-0", "a", "b")
+            connection.call("SELECT", "3")
+            connection.call("XADD", "s", "7-7", "in", "three")
         server.stop()
         folder = server.dir / "appendonlydir"
         found = everything(folder)
@@ -100,12 +102,12 @@ def test_append_only_files_give_what_was_ever_added(kind, preamble):
 def test_a_packed_base_is_read(tmp_path):
     """A base that was gzipped by hand, and no history: the entries that were there, then those that came."""
     with start_server("redis7", "--appendonly", "yes", folder=tmp_path) as server:
-        with server.wire() as wire:
-            wire.call("XADD", "s", "1-0", "n", "1")
-            wire.call("BGREWRITEAOF")
-            while b"aof_rewrite_in_progress:1" in wire.call("INFO", "persistence").value:
+        with server.wire() as connection:
+            connection.call("XADD", "s", "1-0", "n", "1")
+            connection.call("BGREWRITEAOF")
+            while b"aof_rewrite_in_progress:1" in connection.call("INFO", "persistence").value:
                 pass
-            wire.call("XADD", "s", "2-0", "n", "2")
+            connection.call("XADD", "s", "2-0", "n", "2")
         server.stop()
         [base] = (tmp_path / "appendonlydir").glob("*.base.rdb")
         Path(f"{base}.gz").write_bytes(gzip.compress(base.read_bytes()))
@@ -115,28 +117,28 @@ def test_a_packed_base_is_read(tmp_path):
 
 
 @pytest.fixture(params=["rillet", "redis7"])
-def wire(request, running):
-    with Wire(Endpoint(port=running(request.param).port, retries=0)) as wire:
-        yield wire
-        wire.call("FLUSHALL")
+def connection(request, running):
+    with Connection(Endpoint(port=running(request.param).port, retries=0)) as connection:
+        yield connection
+        connection.call("FLUSHALL")
 
 
-def run(wire, *words):
-    return main(["replay", *map(str, words), "--port", str(wire.endpoint.port)])
+def run(connection, *words):
+    return main(["replay", *map(str, words), "--port", str(connection.endpoint.port)])
 
 
-def test_a_replay_keeps_ids_and_goes_on_where_the_target_ends(wire, tmp_path, capsys):
+def test_a_replay_keeps_ids_and_goes_on_where_the_target_ends(connection, tmp_path, capsys):
     write(tmp_path / "a.parquet", range(1, 1200))
-    assert run(wire, tmp_path, "--stream", "s", "--to", "t", "--from", "10-0", "--until", "1000") == 0
+    assert run(connection, tmp_path, "--stream", "s", "--to", "t", "--from", "10-0", "--until", "1000") == 0
     assert capsys.readouterr().out == "990 entries went into t\n"
-    assert run(wire, tmp_path, "--stream", "s", "--to", "t") == 0
+    assert run(connection, tmp_path, "--stream", "s", "--to", "t") == 0
     assert capsys.readouterr().out == "200 entries went into t; 999 were there already\n"
-    found = wire.call("XRANGE", "t", "-", "+")
+    found = connection.call("XRANGE", "t", "-", "+")
     assert [word for word, _ in found] == [b"%d-0" % n for n in range(10, 1200)]
     assert found[0][1] == [b"n", b"10", b"n", b"10"]
 
 
-def test_a_replay_with_new_ids_sends_nothing_twice(wire, tmp_path, capsys):
+def test_a_replay_with_new_ids_sends_nothing_twice(connection, tmp_path, capsys):
     write(tmp_path / "a.parquet", range(1, 1200))
     again = [*read_entries(tmp_path, "s", 0, ids.MAX_ID)]
     name = replay._marker(b"t", tmp_path, "s", 0, ids.MAX_ID, 0)
@@ -146,11 +148,11 @@ def test_a_replay_with_new_ids_sends_nothing_twice(wire, tmp_path, capsys):
         yield [again[500], Entry(ids.join(501), [b"odd"])]  # XADD refuses it: the transaction is not run
 
     with pytest.raises(ServerError, match=r"EXECABORT|wrong number"):
-        replay.send_anew(wire, b"t", name, dies())
-    assert wire.call("XLEN", "t") == 500
-    assert run(wire, tmp_path, "--stream", "s", "--to", "t", "--ids", "new") == 0
+        replay.send_anew(connection, b"t", name, dies())
+    assert connection.call("XLEN", "t") == 500
+    assert run(connection, tmp_path, "--stream", "s", "--to", "t", "--ids", "new") == 0
     assert capsys.readouterr().out == "699 entries went into t; 500 were there already\n"
-    assert [words[1] for _, words in wire.call("XRANGE", "t", "-", "+")] == [
+    assert [words[1] for _, words in connection.call("XRANGE", "t", "-", "+")] == [
         b"%d" % n for n in range(1, 1200)
     ]
 
@@ -159,7 +161,7 @@ def record(*words):
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
 
 
-def test_a_replay_of_another_database_is_another_replay(wire, tmp_path, capsys):
+def test_a_replay_of_another_database_is_another_replay(connection, tmp_path, capsys):
     aof = tmp_path / "appendonly.aof"
     aof.write_bytes(
         b"".join(
@@ -167,9 +169,9 @@ def test_a_replay_of_another_database_is_another_replay(wire, tmp_path, capsys):
         )
     )
     for db in (0, 1, 2, 1):
-        assert run(wire, aof, "--stream", "s", "--to", "t", "--ids", "new", "--source-db", db) == 0
+        assert run(connection, aof, "--stream", "s", "--to", "t", "--ids", "new", "--source-db", db) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "0 entries went into t; 1 were there already"
-    assert [words for _, words in wire.call("XRANGE", "t", "-", "+")] == [
+    assert [words for _, words in connection.call("XRANGE", "t", "-", "+")] == [
         [b"db", db] for db in (b"0", b"1", b"2")
     ]
 
@@ -180,14 +182,14 @@ def test_replays_of_database_0_that_had_begun_go_on():
 
 
 @pytest.mark.parametrize("way", ["keep", "new"])
-def test_streams_whose_names_are_no_utf8_are_replayed(wire, tmp_path, capsys, way):
+def test_streams_whose_names_are_no_utf8_are_replayed(connection, tmp_path, capsys, way):
     write(tmp_path / "parquet" / "a.parquet", [1], stream="s\\xff")
     aof = tmp_path / "appendonly.aof"
     aof.write_bytes(record(b"XADD", b"s\xff", b"2-0", b"n", b"2"))
     for source in (tmp_path / "parquet", aof):
-        assert run(wire, source, "--stream", "s\udcff", "--to", "t\udcff", "--ids", way) == 0
+        assert run(connection, source, "--stream", "s\udcff", "--to", "t\udcff", "--ids", way) == 0
         assert capsys.readouterr().out == "1 entries went into t\\xff\n"
-    assert [words[1] for _, words in wire.call("XRANGE", b"t\xff", "-", "+")] == [b"1", b"2"]
+    assert [words[1] for _, words in connection.call("XRANGE", b"t\xff", "-", "+")] == [b"1", b"2"]
 
 
 @pytest.mark.parametrize("option", ["--rate", "--speed"])
@@ -199,12 +201,12 @@ def test_a_pace_that_is_none_is_refused(tmp_path, capsys, option, word):
     assert f"argument {option}: takes a number above 0, not '{word}'" in capsys.readouterr().err
 
 
-def test_what_the_server_refuses_is_said(wire, tmp_path, capsys):
-    wire.call("SET", "t", "x")
+def test_what_the_server_refuses_is_said(connection, tmp_path, capsys):
+    connection.call("SET", "t", "x")
     write(tmp_path / "a.parquet", [1])
-    assert run(wire, tmp_path, "--stream", "s", "--to", "t") == 1
+    assert run(connection, tmp_path, "--stream", "s", "--to", "t") == 1
     assert "WRONGTYPE" in capsys.readouterr().err
-    assert run(wire, tmp_path, "--stream", "s", "--from", "yesterday") == 1
+    assert run(connection, tmp_path, "--stream", "s", "--from", "yesterday") == 1
     assert "not milliseconds since 1970 and not an ISO time: 'yesterday'" in capsys.readouterr().err
 
 

@@ -16,7 +16,7 @@ from support.spark_engine import Engine
 from rillet.pipeline.range.stream_reader import RangeStreamReader
 from rillet.pipeline.redis import ids
 from rillet.pipeline.redis import stream_state as snapshot
-from rillet.pipeline.redis.connection import ServerError, Wire
+from rillet.pipeline.redis.connection import Connection, ServerError
 from rillet.pipeline.redis.options import Endpoint, OptionError, Options
 from rillet.pipeline.source import offsets
 from rillet.pipeline.source.entry_batches import default_schema
@@ -28,17 +28,17 @@ names = (f"range-{number}" for number in itertools.count())
 
 
 @pytest.fixture(params=servers.KINDS)
-def wire(request, running):
-    with Wire(Endpoint(port=running(request.param).port)) as wire:
-        wire.call("FLUSHALL")
-        yield wire
+def connection(request, running):
+    with Connection(Endpoint(port=running(request.param).port)) as connection:
+        connection.call("FLUSHALL")
+        yield connection
 
 
 @pytest.fixture
 def redis(running):
-    with Wire(Endpoint(port=running("redis7").port)) as wire:
-        wire.call("FLUSHALL")
-        yield wire
+    with Connection(Endpoint(port=running("redis7").port)) as connection:
+        connection.call("FLUSHALL")
+        yield connection
 
 
 @pytest.fixture(autouse=True)
@@ -48,9 +48,9 @@ def close_engines():
         opened.pop().reader.stop()
 
 
-def engine(wire, offset=None, **given):
+def engine(connection, offset=None, **given):
     words = {
-        "port": str(wire.endpoint.port),
+        "port": str(connection.endpoint.port),
         "retries": "0",
         "startingoffsets": "earliest",
         "fetchsize": "3",
@@ -62,8 +62,8 @@ def engine(wire, offset=None, **given):
     return opened[-1]
 
 
-def add(wire, stream, *words):
-    return wire.pipeline([("XADD", stream, word, "f", word) for word in words])
+def add(connection, stream, *words):
+    return connection.pipeline([("XADD", stream, word, "f", word) for word in words])
 
 
 def read_ids(rows):
@@ -74,34 +74,34 @@ def position(engine, stream):
     return offsets.load(engine.offset)[stream]
 
 
-def test_every_entry_is_read_once_and_a_restart_goes_on(wire):
-    add(wire, "s", *(f"{number}-1" for number in range(1, 8)))
-    spark = engine(wire, streams="s")
+def test_every_entry_is_read_once_and_a_restart_goes_on(connection):
+    add(connection, "s", *(f"{number}-1" for number in range(1, 8)))
+    spark = engine(connection, streams="s")
     assert read_ids(spark.trigger()) == [f"{number}-1" for number in range(1, 8)]
     assert spark.trigger() is None
-    add(wire, "s", "8-0", "18446744073709551615-18446744073709551614")
+    add(connection, "s", "8-0", "18446744073709551615-18446744073709551614")
     spark.restart()
     assert read_ids(spark.trigger()) == ["8-0", "18446744073709551615-18446744073709551614"]
     assert position(spark, "s").added == 9
-    add(wire, "s", "18446744073709551615-18446744073709551615")
+    add(connection, "s", "18446744073709551615-18446744073709551615")
     assert read_ids(spark.drain()) == ["18446744073709551615-18446744073709551615"]
 
 
-def test_a_batch_that_runs_again_reads_the_same(wire):
-    add(wire, "s", "1-1", "2-1")
-    spark = engine(wire, streams="s")
+def test_a_batch_that_runs_again_reads_the_same(connection):
+    add(connection, "s", "1-1", "2-1")
+    spark = engine(connection, streams="s")
     start, end = spark.plan()
-    add(wire, "s", "3-1")
+    add(connection, "s", "3-1")
     first = spark.read(start, end)
     spark.restart()  # the commit was lost: Spark plans the partitions of the logged offsets at once
     assert spark.read(start, end) == first
     assert read_ids(first) == ["1-1", "2-1"]
 
 
-def test_rows_per_trigger_are_shared_by_backlog(wire):
-    add(wire, "a", *(f"{number}-0" for number in range(1, 31)))
-    add(wire, "b", "1-0", "2-0", "3-0")
-    spark = engine(wire, streams="a, b,missing", maxrowspertrigger="11", maxrowsperpartition="4")
+def test_rows_per_trigger_are_shared_by_backlog(connection):
+    add(connection, "a", *(f"{number}-0" for number in range(1, 31)))
+    add(connection, "b", "1-0", "2-0", "3-0")
+    spark = engine(connection, streams="a, b,missing", maxrowspertrigger="11", maxrowsperpartition="4")
     sizes, rows = [], []
     while (batch := spark.trigger(ReadMaxRows(11))) is not None:
         sizes.append(len(batch))
@@ -111,29 +111,29 @@ def test_rows_per_trigger_are_shared_by_backlog(wire):
     assert [word for stream, word in rows if stream == "a"] == [f"{number}-0" for number in range(1, 31)]
 
 
-def test_counted_steps_become_tasks_of_known_size(wire):
-    add(wire, "s", *(f"{number}-0" for number in range(1, 31)))
-    spark = engine(wire, streams="s", maxrowspertrigger="20", minpartitions="3")
+def test_counted_steps_become_tasks_of_known_size(connection):
+    add(connection, "s", *(f"{number}-0" for number in range(1, 31)))
+    spark = engine(connection, streams="s", maxrowspertrigger="20", minpartitions="3")
     partitions = spark.reader.partitions(*spark.plan())
     assert sum(partition.rows for partition in partitions) == 20
     assert len(partitions) == 3
     assert max(partition.rows for partition in partitions) <= 9
 
 
-def test_without_limits_a_range_is_cut_by_ids(wire):
-    add(wire, "s", *(f"{number}-0" for number in range(1000, 1040)))
-    spark = engine(wire, streams="s", minpartitions="4")
+def test_without_limits_a_range_is_cut_by_ids(connection):
+    add(connection, "s", *(f"{number}-0" for number in range(1000, 1040)))
+    spark = engine(connection, streams="s", minpartitions="4")
     start, end = spark.plan()
     assert len(spark.reader.partitions(start, end)) == 4
     assert read_ids(spark.read(start, end)) == [f"{number}-0" for number in range(1000, 1040)]
 
 
-def test_bytes_per_trigger_take_at_least_one_entry(wire):
-    wire.pipeline([("XADD", "s", f"{number}-0", "f", b"x" * 100) for number in range(1, 6)])
-    spark = engine(wire, streams="s", maxbytespertrigger="250")
+def test_bytes_per_trigger_take_at_least_one_entry(connection):
+    connection.pipeline([("XADD", "s", f"{number}-0", "f", b"x" * 100) for number in range(1, 6)])
+    spark = engine(connection, streams="s", maxbytespertrigger="250")
     assert isinstance(spark.reader.getDefaultReadLimit(), ReadMaxBytes)
     assert [len(spark.trigger()) for _ in range(2)] == [3, 2]
-    spark = engine(wire, streams="s", maxbytespertrigger="1")
+    spark = engine(connection, streams="s", maxbytespertrigger="1")
     assert [len(spark.trigger()) for _ in range(5)] == [1] * 5
     assert spark.trigger() is None
 
@@ -156,25 +156,25 @@ def test_few_rows_wait_until_they_are_enough_or_old_enough(redis, monkeypatch):
     assert len(spark.trigger()) == 1
 
 
-def test_available_now_ends_with_what_was_there(wire):
-    add(wire, "s", *(f"{number}-0" for number in range(1, 6)))
-    spark = engine(wire, streams="s,late", maxrowspertrigger="2")
+def test_available_now_ends_with_what_was_there(connection):
+    add(connection, "s", *(f"{number}-0" for number in range(1, 6)))
+    spark = engine(connection, streams="s,late", maxrowspertrigger="2")
     spark.reader.prepareForTriggerAvailableNow()
     assert len(spark.trigger()) == 2
-    add(wire, "s", "6-0")
-    add(wire, "late", "1-0")
+    add(connection, "s", "6-0")
+    add(connection, "late", "1-0")
     assert read_ids(spark.drain()) == ["3-0", "4-0", "5-0"]
     spark.restart()
     spark.reader.prepareForTriggerAvailableNow()
     assert sorted(read_ids(spark.drain(ReadAllAvailable()))) == ["1-0", "6-0"]
 
 
-def test_available_now_ends_although_entries_go_behind_its_target(wire):
-    add(wire, "s", *(f"{number}-0" for number in range(1, 6)))
-    spark = engine(wire, streams="s", failondataloss="false", maxrowspertrigger="2")
+def test_available_now_ends_although_entries_go_behind_its_target(connection):
+    add(connection, "s", *(f"{number}-0" for number in range(1, 6)))
+    spark = engine(connection, streams="s", failondataloss="false", maxrowspertrigger="2")
     spark.reader.prepareForTriggerAvailableNow()
-    add(wire, "s", "6-0", "7-0")
-    wire.call("XDEL", "s", "7-0", "4-0")
+    add(connection, "s", "6-0", "7-0")
+    connection.call("XDEL", "s", "7-0", "4-0")
     assert read_ids(spark.drain()) == ["1-0", "2-0", "3-0", "5-0"]
     spark.restart()
     spark.reader.prepareForTriggerAvailableNow()
@@ -211,30 +211,30 @@ def test_a_query_starts_where_it_is_told(redis, given, expected):
 @pytest.mark.parametrize(
     "start", [{"startingoffsets": "5-0"}, {"startingoffsets": None, "startingtimestamp": "6"}]
 )
-def test_losses_are_counted_from_a_start_in_the_middle_on(wire, limit, start):
-    add(wire, "s", *(f"{number}-0" for number in range(1, 41)))
-    spark = engine(wire, streams="s", **start, **limit)
+def test_losses_are_counted_from_a_start_in_the_middle_on(connection, limit, start):
+    add(connection, "s", *(f"{number}-0" for number in range(1, 41)))
+    spark = engine(connection, streams="s", **start, **limit)
     first = read_ids(spark.trigger())
     assert first == [f"{number}-0" for number in range(6, 6 + len(first))]
-    add(wire, "s", "41-0", "42-0")
-    wire.call("XTRIM", "s", "MINID", "42-0")
+    add(connection, "s", "41-0", "42-0")
+    connection.call("XTRIM", "s", "MINID", "42-0")
     spark.restart()
     with pytest.raises(DataLossError, match=f"{36 - len(first)} entries of stream 's'"):
         spark.trigger()
-    lenient = engine(wire, spark.offset, streams="s", failondataloss="false", **start, **limit)
+    lenient = engine(connection, spark.offset, streams="s", failondataloss="false", **start, **limit)
     assert read_ids(lenient.drain()) == ["42-0"]
     assert (position(lenient, "s").gone, position(lenient, "s").added) == (36 - len(first), 42)
 
 
-def test_losses_are_counted_after_available_now_ended_before_what_was_deleted(wire):
-    add(wire, "s", "1-0", "2-0", "3-0", "4-0")
-    spark = engine(wire, streams="s", startingoffsets="2-0")
+def test_losses_are_counted_after_available_now_ended_before_what_was_deleted(connection):
+    add(connection, "s", "1-0", "2-0", "3-0", "4-0")
+    spark = engine(connection, streams="s", startingoffsets="2-0")
     spark.reader.prepareForTriggerAvailableNow()
-    add(wire, "s", "5-0", "6-0", "7-0")
-    wire.call("XDEL", "s", "6-0")
+    add(connection, "s", "5-0", "6-0", "7-0")
+    connection.call("XDEL", "s", "6-0")
     assert read_ids(spark.drain()) == ["3-0", "4-0"]
-    wire.call("XDEL", "s", "5-0")
-    lenient = engine(wire, spark.offset, streams="s", failondataloss="false")
+    connection.call("XDEL", "s", "5-0")
+    lenient = engine(connection, spark.offset, streams="s", failondataloss="false")
     assert read_ids(lenient.drain()) == ["7-0"]
     at = position(lenient, "s")
     assert (at.gone, at.added) == (1, 7)  # 6-0 went before the first batch
@@ -244,16 +244,16 @@ def test_losses_are_counted_after_available_now_ended_before_what_was_deleted(wi
     "start",
     [{"startingoffsets": None, "startingtimestamp": "5"}, {"startingoffsets": '{"s":"4-9","t":"4-9"}'}],
 )
-def test_a_start_that_is_yet_to_come_is_waited_for(wire, start):
-    add(wire, "s", "1-0")
-    spark = engine(wire, streams="s,t", **start)
+def test_a_start_that_is_yet_to_come_is_waited_for(connection, start):
+    add(connection, "s", "1-0")
+    spark = engine(connection, streams="s,t", **start)
     assert spark.trigger() is None
-    add(wire, "s", "2-0")
-    add(wire, "t", "2-0", "3-0")
+    add(connection, "s", "2-0")
+    add(connection, "t", "2-0", "3-0")
     assert spark.drain() == []
-    add(wire, "s", "6-0")
-    add(wire, "t", "5-0", "6-0")
-    wire.call("XDEL", "t", "2-0")
+    add(connection, "s", "6-0")
+    add(connection, "t", "5-0", "6-0")
+    connection.call("XDEL", "t", "2-0")
     assert [(row["stream"], row["id"]) for row in spark.drain()] == [("s", "6-0"), ("t", "5-0"), ("t", "6-0")]
     assert position(spark, "t").gone == 0
     assert position(spark, "t").added == 4
@@ -266,14 +266,14 @@ def test_offsets_by_stream_name_all_streams(redis):
         spark.trigger()
 
 
-def test_a_pattern_finds_streams_that_appear_later(wire):
-    add(wire, "order:1", "1-0")
-    wire.call("SET", "order:no-stream", "x")
-    spark = engine(wire, streamspattern="order:*", discoveryintervalms="0", startingoffsets="latest")
+def test_a_pattern_finds_streams_that_appear_later(connection):
+    add(connection, "order:1", "1-0")
+    connection.call("SET", "order:no-stream", "x")
+    spark = engine(connection, streamspattern="order:*", discoveryintervalms="0", startingoffsets="latest")
     assert spark.trigger() is None
-    add(wire, "order:2", "1-0")
-    wire.call("XADD", b"order:\xff", "1-0", "f", "v")
-    add(wire, "order:1", "2-0")
+    add(connection, "order:2", "1-0")
+    connection.call("XADD", b"order:\xff", "1-0", "f", "v")
+    add(connection, "order:1", "2-0")
     rows = spark.drain()
     assert sorted((row["stream"], row["id"]) for row in rows) == [
         ("order:1", "2-0"), ("order:2", "1-0"), ("order:\\xff", "1-0")
@@ -292,9 +292,9 @@ def test_a_stream_no_longer_named_rests_in_the_checkpoint(redis):
     assert [row["stream"] for row in engine(redis, one.offset, streams="a,b").drain()] == ["b"]
 
 
-def test_the_latest_offset_shows_how_far_behind_a_query_is(wire):
-    add(wire, "s", "1-0", "2-0", "3-0")
-    spark = engine(wire, streams="s", maxrowspertrigger="1")
+def test_the_latest_offset_shows_how_far_behind_a_query_is(connection):
+    add(connection, "s", "1-0", "2-0", "3-0")
+    spark = engine(connection, streams="s", maxrowspertrigger="1")
     spark.trigger()
     latest = offsets.load(spark.reader.reportLatestOffset())["s"]
     assert latest.added - position(spark, "s").added == 2
@@ -304,50 +304,50 @@ def test_the_latest_offset_shows_how_far_behind_a_query_is(wire):
 # What is gone
 
 
-def test_trimming_of_entries_that_were_read_is_no_loss(wire):
-    spark = engine(wire, streams="s")
+def test_trimming_of_entries_that_were_read_is_no_loss(connection):
+    spark = engine(connection, streams="s")
     for number in range(1, 20):
-        wire.call("XADD", "s", "MAXLEN", 2, f"{number}-0", "f", "v")
+        connection.call("XADD", "s", "MAXLEN", 2, f"{number}-0", "f", "v")
         assert read_ids(spark.trigger()) == [f"{number}-0"]
     assert position(spark, "s").gone == 0
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_trimmed_entries_stop_a_query_with_their_number(wire, restarted):
-    add(wire, "s", "1-0", "2-0")
-    spark = engine(wire, streams="s")
+def test_trimmed_entries_stop_a_query_with_their_number(connection, restarted):
+    add(connection, "s", "1-0", "2-0")
+    spark = engine(connection, streams="s")
     spark.trigger()
-    add(wire, "s", *(f"{number}-0" for number in range(3, 11)))
-    wire.call("XTRIM", "s", "MAXLEN", 5)
+    add(connection, "s", *(f"{number}-0" for number in range(3, 11)))
+    connection.call("XTRIM", "s", "MAXLEN", 5)
     if restarted:
         spark.restart()
     with pytest.raises(DataLossError, match="3 entries of stream 's' after 2-0 were trimmed or deleted"):
         spark.trigger()
-    wire.call("XTRIM", "s", "MAXLEN", 0)
+    connection.call("XTRIM", "s", "MAXLEN", 0)
     with pytest.raises(DataLossError, match="8 entries"):
         spark.trigger()
 
 
-def test_entries_deleted_out_of_the_middle_are_counted(wire):
-    add(wire, "s", "1-0", "2-0")
-    spark = engine(wire, streams="s", failondataloss="false", maxrowspertrigger="2")
+def test_entries_deleted_out_of_the_middle_are_counted(connection):
+    add(connection, "s", "1-0", "2-0")
+    spark = engine(connection, streams="s", failondataloss="false", maxrowspertrigger="2")
     spark.trigger()
-    add(wire, "s", *(f"{number}-0" for number in range(3, 11)))
-    wire.call("XDEL", "s", "1-0", "5-0", "10-0")  # 1-0 was read
+    add(connection, "s", *(f"{number}-0" for number in range(3, 11)))
+    connection.call("XDEL", "s", "1-0", "5-0", "10-0")  # 1-0 was read
     spark.restart()
     assert read_ids(spark.drain()) == ["3-0", "4-0", "6-0", "7-0", "8-0", "9-0"]
     assert position(spark, "s").gone == 2
     assert position(spark, "s").added == 10
 
 
-def test_what_is_gone_between_the_plan_and_the_task_is_seen_by_the_task(wire):
-    add(wire, "s", *(f"{number}-0" for number in range(1, 11)))
-    spark = engine(wire, streams="s")
+def test_what_is_gone_between_the_plan_and_the_task_is_seen_by_the_task(connection):
+    add(connection, "s", *(f"{number}-0" for number in range(1, 11)))
+    spark = engine(connection, streams="s")
     start, end = spark.plan()
-    wire.call("XTRIM", "s", "MAXLEN", 6)
+    connection.call("XTRIM", "s", "MAXLEN", 6)
     with pytest.raises(DataLossError, match="4 of 10 entries of stream 's' from 0-0 to 10-0"):
         spark.read(start, end)
-    lenient = engine(wire, streams="s", failondataloss="false")
+    lenient = engine(connection, streams="s", failondataloss="false")
     assert len(lenient.read(start, end)) == 6
 
 
@@ -355,45 +355,45 @@ REMOVALS = [("XTRIM", "s", "MAXLEN", 1), ("XDEL", "s", "15-0")]
 
 
 @pytest.mark.parametrize("remove", REMOVALS)
-def test_tasks_that_share_a_range_see_it_too(wire, remove):
-    add(wire, "s", *(f"{number}-0" for number in range(1, 21)))
-    spark = engine(wire, streams="s", minpartitions="2")
+def test_tasks_that_share_a_range_see_it_too(connection, remove):
+    add(connection, "s", *(f"{number}-0" for number in range(1, 21)))
+    spark = engine(connection, streams="s", minpartitions="2")
     partitions = spark.reader.partitions(*spark.plan())
     assert [sum(batch.num_rows for batch in spark.reader.read(each)) for each in partitions] == [10, 10]
-    wire.call(*remove)
+    connection.call(*remove)
     with pytest.raises(DataLossError, match="some entries"):
         list(chain.from_iterable(map(spark.reader.read, partitions)))
 
 
 @pytest.mark.parametrize("remove", REMOVALS)
-def test_a_batch_that_runs_again_much_later_counts_what_is_left_for_its_tasks(wire, remove):
-    add(wire, "s", "1-0", "2-0")
-    spark = engine(wire, streams="s", minpartitions="2")
+def test_a_batch_that_runs_again_much_later_counts_what_is_left_for_its_tasks(connection, remove):
+    add(connection, "s", "1-0", "2-0")
+    spark = engine(connection, streams="s", minpartitions="2")
     spark.trigger()
-    add(wire, "s", *(f"{number}-0" for number in range(3, 21)))
+    add(connection, "s", *(f"{number}-0" for number in range(3, 21)))
     start, end = spark.plan()
-    wire.call(*remove)
+    connection.call(*remove)
     spark.restart()
     with pytest.raises(
         DataLossError, match=r"(17|1) entries of stream 's' after 2-0 were trimmed or deleted"
     ):
         spark.read(start, end)
-    lenient = engine(wire, streams="s", minpartitions="2", failondataloss="false")
+    lenient = engine(connection, streams="s", minpartitions="2", failondataloss="false")
     assert len(lenient.read(start, end)) == (1 if remove[0] == "XTRIM" else 17)
 
 
-def test_trimming_behind_a_reading_task_is_no_loss(wire, monkeypatch):
+def test_trimming_behind_a_reading_task_is_no_loss(connection, monkeypatch):
     monkeypatch.setattr("rillet.pipeline.range.task._ROWS_PER_BATCH", 1)  # each fetch is a batch
-    add(wire, "s", *(f"{number}-0" for number in range(1, 41)))
-    spark = engine(wire, streams="s", minpartitions="2")
+    add(connection, "s", *(f"{number}-0" for number in range(1, 41)))
+    spark = engine(connection, streams="s", minpartitions="2")
     first, second = spark.reader.partitions(*spark.plan())
     batches = spark.reader.read(first)
     assert next(batches).num_rows == 3
-    wire.call("XTRIM", "s", "MINID", "3-0")  # the last entry that was read is still there
+    connection.call("XTRIM", "s", "MINID", "3-0")  # the last entry that was read is still there
     assert sum(batch.num_rows for batch in batches) == first.upto // 2**64 - 3
     batches = spark.reader.read(second)
     assert next(batches).num_rows == 3
-    wire.call("XTRIM", "s", "MINID", "39-0")
+    connection.call("XTRIM", "s", "MINID", "39-0")
     with pytest.raises(DataLossError, match="some entries"):
         list(batches)
 
@@ -404,8 +404,8 @@ def test_what_goes_between_the_snapshot_and_the_walk_is_counted(redis, monkeypat
     spark.offset = spark.reader.initialOffset()
     take = snapshot.take
 
-    def take_and_delete(wire, names):
-        found = take(wire, names)
+    def take_and_delete(connection, names):
+        found = take(connection, names)
         redis.call("XDEL", "s", "3-0")
         return found
 
@@ -415,48 +415,50 @@ def test_what_goes_between_the_snapshot_and_the_walk_is_counted(redis, monkeypat
     add(redis, "s", "6-0", "7-0")
     strict = engine(redis, spark.offset, streams="s", maxbytespertrigger="10000")
     monkeypatch.setattr(
-        snapshot, "take", lambda wire, names: (take(wire, names), redis.call("XDEL", "s", "6-0"))[0]
+        snapshot,
+        "take",
+        lambda connection, names: (take(connection, names), redis.call("XDEL", "s", "6-0"))[0],
     )
     with pytest.raises(DataLossError, match="1 entries of stream 's' after 5-0"):
         strict.trigger()
 
 
-def test_a_key_deleted_and_created_again_is_another_stream(wire):
-    add(wire, "s", "5-0", "6-0", "7-0")
-    spark = engine(wire, streams="s")
+def test_a_key_deleted_and_created_again_is_another_stream(connection):
+    add(connection, "s", "5-0", "6-0", "7-0")
+    spark = engine(connection, streams="s")
     spark.trigger()
-    wire.call("DEL", "s")
+    connection.call("DEL", "s")
     assert spark.trigger() is None
     for words in (["1-0"], ["8-0"], ["8-0", "9-0", "10-0", "11-0"]):
-        wire.call("DEL", "s")
-        add(wire, "s", *words)
+        connection.call("DEL", "s")
+        add(connection, "s", *words)
         with pytest.raises(DataLossError, match="deleted and created again"):
             spark.trigger()
-        lenient = engine(wire, spark.offset, streams="s", failondataloss="false", maxrowspertrigger="2")
+        lenient = engine(connection, spark.offset, streams="s", failondataloss="false", maxrowspertrigger="2")
         assert read_ids(lenient.drain()) == words
         assert position(lenient, "s").life == 1
         lenient.restart()
         lenient.reader.prepareForTriggerAvailableNow()
-        add(wire, "s", "20-0")
+        add(connection, "s", "20-0")
         assert lenient.trigger() is None
         lenient.restart()
         assert read_ids(lenient.drain()) == ["20-0"]
 
 
-def test_a_key_that_is_no_stream_is_named(wire):
-    wire.call("SET", "s", "x")
+def test_a_key_that_is_no_stream_is_named(connection):
+    connection.call("SET", "s", "x")
     with pytest.raises(ServerError, match=r"WRONGTYPE.*stream 's'"):
-        engine(wire, streams="s").trigger()
+        engine(connection, streams="s").trigger()
 
 
-def test_other_consumers_do_not_matter(wire):
-    add(wire, "s", "1-0", "2-0")
-    wire.call("XGROUP", "CREATE", "s", "g", "0")
-    spark = engine(wire, streams="s")
-    wire.call("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
-    wire.call("XACK", "s", "g", "1-0")
+def test_other_consumers_do_not_matter(connection):
+    add(connection, "s", "1-0", "2-0")
+    connection.call("XGROUP", "CREATE", "s", "g", "0")
+    spark = engine(connection, streams="s")
+    connection.call("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+    connection.call("XACK", "s", "g", "1-0")
     assert read_ids(spark.trigger()) == ["1-0", "2-0"]
-    assert wire.call("XPENDING", "s", "g")[0] == 1
+    assert connection.call("XPENDING", "s", "g")[0] == 1
 
 
 changes = st.one_of(
@@ -479,21 +481,21 @@ changes = st.one_of(
 )
 def test_read_and_gone_add_up_to_what_was_added(running, kind, plan, limit, parts, start):
     name = next(names)
-    with Wire(Endpoint(port=running(kind).port)) as wire:
+    with Connection(Endpoint(port=running(kind).port)) as connection:
         spark = engine(
-            wire, streams=name, failondataloss="false", maxrowspertrigger=limit, minpartitions=parts,
+            connection, streams=name, failondataloss="false", maxrowspertrigger=limit, minpartitions=parts,
             startingoffsets=f"{start}-0" if start else "earliest",
         )  # fmt: skip
         added, seen = 0, []
         assert spark.plan() is None
         for what, number in plan:
             if what == "add":
-                add(wire, name, *(f"{added + index + 1}-0" for index in range(number)))
+                add(connection, name, *(f"{added + index + 1}-0" for index in range(number)))
                 added += number
             elif what == "trim":
-                wire.call("XTRIM", name, "MAXLEN", number)
+                connection.call("XTRIM", name, "MAXLEN", number)
             elif what == "delete":
-                wire.call("XDEL", name, f"{number}-0")
+                connection.call("XDEL", name, f"{number}-0")
             elif what == "read":
                 seen += spark.trigger() or []
             elif what == "restart":
@@ -503,7 +505,7 @@ def test_read_and_gone_add_up_to_what_was_added(running, kind, plan, limit, part
                 seen += spark.drain()
                 spark.restart()
         seen += spark.drain()
-        there = [entry[0].decode() for entry in wire.call("XRANGE", name, f"({start}-0", "+")]
+        there = [entry[0].decode() for entry in connection.call("XRANGE", name, f"({start}-0", "+")]
         found = read_ids(seen)
         assert found == sorted(set(found), key=ids.parse)
         assert set(there) <= set(found)

@@ -11,7 +11,7 @@ import hiredis
 import pytest
 from support import servers
 
-from rillet.pipeline.redis.connection import ConnectionLost, ServerError, Wire, WireError
+from rillet.pipeline.redis.connection import Connection, ConnectionLost, RedisError, ServerError
 from rillet.pipeline.redis.options import Endpoint
 
 OK = b"+OK\r\n"
@@ -50,98 +50,111 @@ def scripted(*connections):
 
 @pytest.mark.parametrize("kind", servers.KINDS)
 def test_replies_arrive_in_order_and_errors_keep_their_words(running, kind):
-    with Wire(Endpoint(port=running(kind).port, db=3)) as wire:
-        assert wire.call("DEL", "wire-test") in {0, 1}
-        assert wire.call("XADD", "wire-test", "5-1", b"f\xff", 7) == b"5-1"
-        assert wire.call("XRANGE", b"wire-test", "-", "+") == [[b"5-1", [b"f\xff", b"7"]]]
-        first, wrong, last = wire.pipeline([("PING",), ("GET", "wire-test"), ("ECHO", "x")])
+    with Connection(Endpoint(port=running(kind).port, db=3)) as connection:
+        assert connection.call("DEL", "connection-test") in {0, 1}
+        assert connection.call("XADD", "connection-test", "5-1", b"f\xff", 7) == b"5-1"
+        assert connection.call("XRANGE", b"connection-test", "-", "+") == [[b"5-1", [b"f\xff", b"7"]]]
+        first, wrong, last = connection.pipeline([("PING",), ("GET", "connection-test"), ("ECHO", "x")])
         assert (first, last) == (b"PONG", b"x")
         assert isinstance(wrong, ServerError)
         assert wrong.code == "WRONGTYPE"
         with pytest.raises(ServerError, match="WRONGTYPE"):
-            wire.call("GET", "wire-test")
-        assert wire.call("UNLINK", "wire-test") == 1
-        assert wire.pipeline([]) == []
+            connection.call("GET", "connection-test")
+        assert connection.call("UNLINK", "connection-test") == 1
+        assert connection.pipeline([]) == []
 
 
 def test_a_reading_command_is_sent_again_after_a_break():
-    with scripted([CLOSE], [b":3\r\n"]) as (endpoint, seen), Wire(endpoint) as wire:
-        assert wire.call("XLEN", "s") == 3
+    with scripted([CLOSE], [b":3\r\n"]) as (endpoint, seen), Connection(endpoint) as connection:
+        assert connection.call("XLEN", "s") == 3
     assert seen == ["XLEN s", "XLEN s"]
 
 
 def test_a_writing_command_is_not_sent_again_unless_its_caller_says_so():
-    with scripted([CLOSE], [CLOSE], [b":1\r\n"]) as (endpoint, seen), Wire(endpoint) as wire:
+    with scripted([CLOSE], [CLOSE], [b":1\r\n"]) as (endpoint, seen), Connection(endpoint) as connection:
         with pytest.raises(ConnectionLost, match="broke during XADD"):
-            wire.call("XADD", "s", "*", "f", "v")
-        assert wire.call("XACK", "s", "g", "1-1", repeatable=True) == 1
+            connection.call("XADD", "s", "*", "f", "v")
+        assert connection.call("XACK", "s", "g", "1-1", repeatable=True) == 1
     assert seen == ["XADD s * f v", "XACK s g 1-1", "XACK s g 1-1"]
 
 
 def test_a_pipeline_with_one_write_in_it_is_a_write():
-    with scripted([b":1\r\n", CLOSE]) as (endpoint, _), Wire(endpoint) as wire, pytest.raises(ConnectionLost):
-        wire.pipeline([("XLEN", "s"), ("XADD", "s", "*", "f", "v")])
+    with (
+        scripted([b":1\r\n", CLOSE]) as (endpoint, _),
+        Connection(endpoint) as connection,
+        pytest.raises(ConnectionLost),
+    ):
+        connection.pipeline([("XLEN", "s"), ("XADD", "s", "*", "f", "v")])
 
 
 def test_a_write_leaves_a_connection_that_the_server_closed_while_it_was_idle():
-    with scripted([OK], [b"$3\r\n1-1\r\n"]) as (endpoint, _), Wire(endpoint) as wire:
-        assert wire.call("PING") == b"OK"
-        assert wire._socket.recv(1, socket.MSG_PEEK) == b""  # the server's end has arrived
-        assert wire.call("XADD", "s", "*", "f", "v") == b"1-1"
+    with scripted([OK], [b"$3\r\n1-1\r\n"]) as (endpoint, _), Connection(endpoint) as connection:
+        assert connection.call("PING") == b"OK"
+        assert connection._socket.recv(1, socket.MSG_PEEK) == b""  # the server's end has arrived
+        assert connection.call("XADD", "s", "*", "f", "v") == b"1-1"
 
 
 def test_a_watched_connection_is_never_replaced():
-    with scripted([OK, CLOSE]) as (endpoint, seen), Wire(endpoint) as wire:
-        wire.call("WATCH", "marker")
+    with scripted([OK, CLOSE]) as (endpoint, seen), Connection(endpoint) as connection:
+        connection.call("WATCH", "marker")
         with pytest.raises(ConnectionLost, match="broke during GET"):
-            wire.call("GET", "marker")
+            connection.call("GET", "marker")
     assert seen == ["WATCH marker", "GET marker"]
 
 
 def test_after_exec_the_connection_may_break_again():
-    with scripted([OK, b"*0\r\n", CLOSE], [b"$1\r\nx\r\n"]) as (endpoint, _), Wire(endpoint) as wire:
-        wire.pipeline([("WATCH", "marker"), ("EXEC",)])
-        assert wire.call("GET", "marker") == b"x"
+    with (
+        scripted([OK, b"*0\r\n", CLOSE], [b"$1\r\nx\r\n"]) as (endpoint, _),
+        Connection(endpoint) as connection,
+    ):
+        connection.pipeline([("WATCH", "marker"), ("EXEC",)])
+        assert connection.call("GET", "marker") == b"x"
 
 
 def test_a_loading_server_is_asked_again_even_for_a_write():
     loading = b"-LOADING Redis is loading the dataset in memory\r\n"
-    with scripted([loading, OK]) as (endpoint, seen), Wire(endpoint) as wire:
-        assert wire.call("SET", "k", "v") == b"OK"
+    with scripted([loading, OK]) as (endpoint, seen), Connection(endpoint) as connection:
+        assert connection.call("SET", "k", "v") == b"OK"
     assert seen == ["SET k v"] * 2
 
 
 def test_a_full_server_is_asked_again_on_a_new_connection():
-    with scripted([b"-ERR max number of clients reached\r\n"], [OK]) as (endpoint, _), Wire(endpoint) as wire:
-        assert wire.call("SET", "k", "v") == b"OK"
+    with (
+        scripted([b"-ERR max number of clients reached\r\n"], [OK]) as (endpoint, _),
+        Connection(endpoint) as connection,
+    ):
+        assert connection.call("SET", "k", "v") == b"OK"
 
 
 def test_in_the_end_a_user_reads_where_and_how_often_and_why():
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    wire = Wire(Endpoint(port=port, password="hidden-word", retries=1, retry_interval_ms=1))
+    connection = Connection(Endpoint(port=port, password="hidden-word", retries=1, retry_interval_ms=1))
     with pytest.raises(
         ConnectionLost, match=rf"no answer .* at 127.0.0.1:{port} \(tried 2 times\): .*refused"
     ) as caught:
-        wire.call("XADD", "s", "*", "f", "v")
+        connection.call("XADD", "s", "*", "f", "v")
     assert "hidden-word" not in str(caught.value)
 
 
 def test_a_wrong_password_is_told_at_once():
     with scripted([b"-WRONGPASS invalid username-password pair\r\n"]) as (endpoint, seen):
-        wire = Wire(Endpoint(port=endpoint.port, username="u", password="p", retries=2))
+        connection = Connection(Endpoint(port=endpoint.port, username="u", password="p", retries=2))
         with pytest.raises(ServerError, match=r"WRONGPASS .* \(at 127"):
-            wire.call("PING")
+            connection.call("PING")
     assert len(seen) == 1
 
 
 def test_it_logs_in_over_a_unix_socket(tmp_path):
     where = tmp_path / "s"
     with servers.start_server("redis7", "--requirepass", "pw", "--unixsocket", where):
-        with Wire(Endpoint(unix_socket=str(where), password="pw", db=2)) as wire:
-            assert wire.call("PING") == b"PONG"
-        with Wire(Endpoint(unix_socket=str(where))) as wire, pytest.raises(ServerError, match="NOAUTH"):
-            wire.call("PING")
+        with Connection(Endpoint(unix_socket=str(where), password="pw", db=2)) as connection:
+            assert connection.call("PING") == b"PONG"
+        with (
+            Connection(Endpoint(unix_socket=str(where))) as connection,
+            pytest.raises(ServerError, match="NOAUTH"),
+        ):
+            connection.call("PING")
 
 
 @pytest.fixture(scope="module")
@@ -166,15 +179,15 @@ def test_tls_checks_the_server_and_shows_our_certificate(certificate):
             Endpoint(port=port, tls=True, tls_ca_cert=cert, **both),
             Endpoint(port=port, tls=True, tls_skip_verify=True, **both),
         ):
-            with Wire(endpoint) as wire:
-                assert wire.call("SET", "k", b"x" * 100_000) == b"OK"
-                assert len(wire.call("GET", "k")) == 100_000
+            with Connection(endpoint) as connection:
+                assert connection.call("SET", "k", b"x" * 100_000) == b"OK"
+                assert len(connection.call("GET", "k")) == 100_000
         with pytest.raises(ConnectionLost, match=r"self.signed certificate .*tlsCaCert"):
-            Wire(Endpoint(port=port, tls=True, **both)).call("PING")
+            Connection(Endpoint(port=port, tls=True, **both)).call("PING")
         with pytest.raises(ConnectionLost, match="tried once"):  # the server wants a certificate of ours
-            Wire(Endpoint(port=port, tls=True, tls_ca_cert=cert, retries=0)).call("PING")
+            Connection(Endpoint(port=port, tls=True, tls_ca_cert=cert, retries=0)).call("PING")
 
 
 def test_missing_tls_files_are_named():
-    with pytest.raises(WireError, match="tlsCaCert"):
-        Wire(Endpoint(tls=True, tls_ca_cert="/nowhere"))
+    with pytest.raises(RedisError, match="tlsCaCert"):
+        Connection(Endpoint(tls=True, tls_ca_cert="/nowhere"))

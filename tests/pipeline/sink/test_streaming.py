@@ -17,7 +17,7 @@ from support.micro_batches import Crash, Faults, fail_wires
 from support.servers import KINDS
 from support.sink_scene import Scene, numbers_of, rows
 
-from rillet.pipeline.redis.connection import ConnectionLost, Wire
+from rillet.pipeline.redis.connection import Connection, ConnectionLost
 from rillet.pipeline.sink import writers as sink
 from rillet.pipeline.sink.delivery import SinkError
 from rillet.pipeline.sink.exactly_once import Publisher
@@ -268,8 +268,8 @@ def publish_with_a_pause(server, monkeypatch, pause, then):
             for batch, n in ((8, 80), (8, 80), (9, 90))
         )
         options = query.writer._options
-        with Wire(options.endpoint) as first, Wire(options.endpoint) as second:
-            slow, quick = (Publisher(wire, options, scene.query) for wire in (first, second))
+        with Connection(options.endpoint) as first, Connection(options.endpoint) as second:
+            slow, quick = (Publisher(connection, options, scene.query) for connection in (first, second))
             send = first.exchange
 
             def exchange(*given, **named):

@@ -74,15 +74,15 @@ def test_a_stream_follows_a_live_file_across_rewrites(spark, tmp_path):
     target, checkpoint = str(tmp_path / "rows"), str(tmp_path / "checkpoint")
     with (
         start_server("rillet", "--appendonly", "yes", *keep, folder=tmp_path) as server,
-        server.wire() as wire,
+        server.wire() as connection,
     ):
-        wire.call("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
+        connection.call("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
 
         def work(number: int) -> None:
             for each in range(20):
-                wire.call("XADD", "s", f"{number}-{each + 1}", "f", "v")
-            wire.call("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
-            wire.call("XACK", "s", "g", f"{number}-1", f"{number}-2")
+                connection.call("XADD", "s", f"{number}-{each + 1}", "f", "v")
+            connection.call("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+            connection.call("XACK", "s", "g", f"{number}-1", f"{number}-2")
 
         def take() -> None:
             query = (
@@ -99,8 +99,8 @@ def test_a_stream_follows_a_live_file_across_rewrites(spark, tmp_path):
         work(1)
         take()
         work(2)
-        wire.call("BGREWRITEAOF")
-        while b"aof_rewrite_in_progress:0" not in wire.call("INFO", "persistence").value:
+        connection.call("BGREWRITEAOF")
+        while b"aof_rewrite_in_progress:0" not in connection.call("INFO", "persistence").value:
             pass
         work(3)
         take()
@@ -112,8 +112,11 @@ def test_a_stream_follows_a_live_file_across_rewrites(spark, tmp_path):
 
 
 def test_a_continuous_stream_sees_records_as_they_come_and_survives_removal_of_its_file(spark, tmp_path):
-    with start_server("redis7", "--appendonly", "yes", folder=tmp_path) as server, server.wire() as wire:
-        wire.call("XADD", "s", "1-1", "f", "v")
+    with (
+        start_server("redis7", "--appendonly", "yes", folder=tmp_path) as server,
+        server.wire() as connection,
+    ):
+        connection.call("XADD", "s", "1-1", "f", "v")
         query = (
             spark.readStream.format("redis-aof")
             .load(str(tmp_path / "appendonlydir"))
@@ -123,13 +126,13 @@ def test_a_continuous_stream_sees_records_as_they_come_and_survives_removal_of_i
         )
         try:
             query.processAllAvailable()
-            wire.call("XADD", "s", "2-1", "f", "v")
-            wire.call("BGREWRITEAOF")
+            connection.call("XADD", "s", "2-1", "f", "v")
+            connection.call("BGREWRITEAOF")
             while b"type h" in (
                 manifest := (tmp_path / "appendonlydir" / "appendonly.aof.manifest").read_bytes()
             ) or (b"2.base" not in manifest):
                 pass
-            wire.call("XADD", "s", "3-1", "f", "v")
+            connection.call("XADD", "s", "3-1", "f", "v")
             query.processAllAvailable()
             found = [
                 row[0]

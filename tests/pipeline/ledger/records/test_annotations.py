@@ -9,18 +9,22 @@ import pytest
 from support.servers import start_server
 
 from rillet.pipeline.ledger.files.plan import read_ledger
-from rillet.pipeline.redis.connection import Wire
+from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint
 
 FLAGS = ("--appendonly", "yes", "--appendfsync", "no")
 
 
 def state_of(server) -> list[object]:
-    with Wire(Endpoint(port=server.port)) as wire:
+    with Connection(Endpoint(port=server.port)) as connection:
         pending = [
-            [*row[:2], row[3]] for row in wire.call("XPENDING", "s", "g", "-", "+", 100)
+            [*row[:2], row[3]] for row in connection.call("XPENDING", "s", "g", "-", "+", 100)
         ]  # without the idle time
-        return [wire.call("XRANGE", "s", "-", "+"), pending, wire.call("XINFO", "GROUPS", "s")[0][:10]]
+        return [
+            connection.call("XRANGE", "s", "-", "+"),
+            pending,
+            connection.call("XINFO", "GROUPS", "s")[0][:10],
+        ]
 
 
 @pytest.fixture(scope="module")
@@ -29,16 +33,16 @@ def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("annotated")
     with (
         start_server("rillet", *FLAGS, "--aof-timestamp-enabled", "ms", folder=folder) as server,
-        Wire(Endpoint(port=server.port)) as wire,
+        Connection(Endpoint(port=server.port)) as connection,
     ):
-        wire.call("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
+        connection.call("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
         for number in range(1, 31):
-            wire.call("XADD", "s", f"{number}-1", "f", "\r\n#MS:5\r\n*1\r\n$5\r\nMULTI\r\n")
+            connection.call("XADD", "s", f"{number}-1", "f", "\r\n#MS:5\r\n*1\r\n$5\r\nMULTI\r\n")
             if number % 3 == 0:
-                wire.call("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
-                wire.call("XACK", "s", "g", f"{number}-1")
+                connection.call("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+                connection.call("XACK", "s", "g", f"{number}-1")
         state = state_of(server)
-        began = int(wire.call("TIME")[0]) * 1000
+        began = int(connection.call("TIME")[0]) * 1000
     [file] = (folder / "appendonlydir").glob("*.incr.aof")
     assert file.read_bytes().count(b"\r\n#MS:1") > 2
     return folder, state, began
