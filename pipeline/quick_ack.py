@@ -18,15 +18,15 @@ _OWN_FILES: Final = Path("/proc/self/fd")
 _QUICKACK: Final = getattr(socket, "TCP_QUICKACK", None)  # Linux has it
 
 
-class Prompt:
+class QuickAck:
     """A base for readers and writers: where one arrives, the sender is let go on."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        acknowledge_at_once()
+        acknowledge_now()
         self.__dict__.update(state)
 
 
-def acknowledge_at_once() -> int:
+def acknowledge_now() -> int:
     """Acknowledge now all that this process has received over TCP, where the system lets one; on how many connections."""
     if _QUICKACK is None or not _OWN_FILES.exists():
         return 0

@@ -24,7 +24,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from ..quick_ack import Prompt
+from ..quick_ack import QuickAck
 from ..redis import ids
 from ..redis.connection import Connection, ConnectionLost, ServerError
 from ..redis.key_names import key_of
@@ -70,7 +70,7 @@ class GroupPartition(InputPartition):
     pieces: tuple[Piece, ...]
 
 
-class GroupStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailableNow):
+class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """``spark.readStream.format("redis-streams").option("mode", "group")``.
 
     Args:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadMaxBytes, SupportsTriggerAvailableNow
 
-from ..quick_ack import Prompt
+from ..quick_ack import QuickAck
 from ..redis.options import Options
 from . import schema as columns
 from .files.folder import read_folder
@@ -66,7 +66,7 @@ class LedgerPartition(InputPartition):
     piece: Piece
 
 
-class LedgerReader(Prompt, DataSourceReader):
+class LedgerReader(QuickAck, DataSourceReader):
     """Reads a folder as it is now; what is appended later is not seen."""
 
     def __init__(self, options: Options) -> None:
@@ -84,7 +84,7 @@ class LedgerReader(Prompt, DataSourceReader):
         return read_piece(partition.piece)
 
 
-class LedgerStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailableNow):
+class LedgerStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows a folder; one lives in the driver for a whole query, tasks get copies without files."""
 
     def __init__(self, options: Options) -> None:

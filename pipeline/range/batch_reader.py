@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader
 
-from ..quick_ack import Prompt
+from ..quick_ack import QuickAck
 from ..redis import stream_state as snapshot
 from ..redis.connection import Connection
 from ..redis.options import OptionError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..source.options import SourceOptions
 
 
-class RangeBatchReader(Prompt, DataSourceReader):
+class RangeBatchReader(QuickAck, DataSourceReader):
     """Plans when an action starts, so a DataFrame that is used twice may see newer entries the second time.
 
     Raises:

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from ..quick_ack import Prompt
+from ..quick_ack import QuickAck
 from ..redis import ids
 from ..redis import stream_state as snapshot
 from ..redis.connection import Connection
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 Steps = list[tuple[int, int]]
 
 
-class RangeStreamReader(Prompt, DataSourceStreamReader, SupportsTriggerAvailableNow):
+class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One lives in the driver for a whole query; tasks get copies without the connection."""
 
     def __init__(self, schema: StructType, options: SourceOptions) -> None:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from ..quick_ack import Prompt
+from ..quick_ack import QuickAck
 from ..redis.connection import Connection
 from .delivery import DIRECT_ROWS, SinkError, send
 from .exactly_once import Publisher, Stage, Staged, marker_of
@@ -99,7 +99,7 @@ def _all_told(messages: Sequence[WriterCommitMessage | None]) -> list[TaskRows]:
     return told
 
 
-class BatchWriter(Prompt, DataSourceArrowWriter):
+class BatchWriter(QuickAck, DataSourceArrowWriter):
     """``df.write.format("redis-streams").mode("append" or "overwrite").save()``.
 
     Args:
@@ -130,7 +130,7 @@ class BatchWriter(Prompt, DataSourceArrowWriter):
         _discard(self._options, messages)
 
 
-class StreamWriter(Prompt, DataSourceStreamArrowWriter):
+class StreamWriter(QuickAck, DataSourceStreamArrowWriter):
     """``df.writeStream.format("redis-streams")``; exactly once for each checkpoint.
 
     Args:

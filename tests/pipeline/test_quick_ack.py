@@ -8,10 +8,10 @@ import socket
 import pytest
 from pyspark.sql.types import LongType, StructType
 
-from rillet.pipeline import quick_ack as prompt
+from rillet.pipeline import quick_ack
 from rillet.pipeline.group.stream_reader import GroupStreamReader, group_columns
 from rillet.pipeline.ledger.format import LedgerReader, LedgerStreamReader
-from rillet.pipeline.quick_ack import acknowledge_at_once
+from rillet.pipeline.quick_ack import acknowledge_now
 from rillet.pipeline.range.batch_reader import RangeBatchReader
 from rillet.pipeline.range.stream_reader import RangeStreamReader
 from rillet.pipeline.redis.options import Options
@@ -42,15 +42,15 @@ def test_every_connection_acknowledges_at_once_and_stays_open(pair, tmp_path):
     assert puts_off(receiver)
     here, there = socket.socketpair()
     with (tmp_path / "a file").open("wb"), here, there:
-        assert acknowledge_at_once() >= 2
+        assert acknowledge_now() >= 2
     assert not puts_off(receiver)
     sender.sendall(b"x")
     assert receiver.recv(10) == b"x"
 
 
 def test_systems_that_cannot_be_asked_are_left_alone(pair, monkeypatch):
-    monkeypatch.setattr(prompt, "_QUICKACK", None)
-    assert acknowledge_at_once() == 0
+    monkeypatch.setattr(quick_ack, "_QUICKACK", None)
+    assert acknowledge_now() == 0
     assert puts_off(pair[1])
 
 
@@ -67,7 +67,7 @@ def test_systems_that_cannot_be_asked_are_left_alone(pair, monkeypatch):
     ],
     ids=["range stream", "range", "group", "ledger", "ledger stream", "write", "stream write"],
 )
-def test_all_that_goes_to_tasks_is_prompt(make, pair):
+def test_everything_that_a_task_unpickles_acknowledges_at_once(make, pair):
     made = make()
     words = pickle.dumps(made)
     assert puts_off(pair[1])
