@@ -10,7 +10,7 @@ _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_00
 _LENGTH: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 
 
-def read_moment(word: str) -> int:
+def parse_time(word: str) -> int:
     """Milliseconds since 1970 of a number of them, or of an ISO time (UTC where it names no zone).
 
     Raises:
@@ -27,7 +27,7 @@ def read_moment(word: str) -> int:
     return round(moment.timestamp() * 1000)
 
 
-def read_length(word: str) -> int:
+def parse_duration(word: str) -> int:
     """Milliseconds of ``500ms``, ``10s``, ``15m``, ``1.5h``, ``7d``.
 
     Raises:
@@ -39,7 +39,7 @@ def read_length(word: str) -> int:
     return round(float(found[1]) * _UNITS[found[2]])
 
 
-def show_moment(ms: int | None, *, precise: bool = True) -> str:
+def format_time(ms: int | None, *, precise: bool = True) -> str:
     """``2026-11-20 11:25:16.042`` (UTC), or a dash."""
     if ms is None or not 0 <= ms < 253_402_300_800_000:
         return "-"
@@ -47,7 +47,7 @@ def show_moment(ms: int | None, *, precise: bool = True) -> str:
     return f"{text}.{ms % 1000:03d}" if precise else text
 
 
-def show_length(ms: float | None) -> str:
+def format_duration(ms: float | None) -> str:
     """``22 ms``, ``1.4 s``, ``3 min 20 s``, ``2 h 5 min``, ``3 d 4 h``, or a dash."""
     if ms is None:
         return "-"

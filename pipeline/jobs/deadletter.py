@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ..cli.times import show_moment
+from ..cli.times import format_time
 from ..group.dead_letters import DeadLetter
 from ..redis import ids
 from ..redis.connection import Connection, RedisError, checked
@@ -169,7 +169,7 @@ def _counted(letters: Iterator[Letter]) -> Iterator[str]:
 
 def _shown(letters: Iterator[Letter]) -> Iterator[str]:
     for letter_id, dead in letters:
-        when = show_moment(ids.split(letter_id)[0])
+        when = format_time(ids.split(letter_id)[0])
         yield f"{ids.text(letter_id)}  {when}  {shown(dead.stream)} {ids.text(dead.stream_id)}"
         yield f"    {dead.group}, {dead.consumer}: {dead.reason}"
         pairs = zip(dead.fields[::2], dead.fields[1::2], strict=False)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from ..cli.times import read_moment
+from ..cli.times import parse_time
 from ..ledger.errors import LedgerError
 from ..redis import ids
 from ..redis.connection import Connection, RedisError, checked
@@ -209,5 +209,5 @@ def _bound(word: str | None, default: int, *, ends: bool = False) -> int:
         return default
     if "-" in word and word.replace("-", "", 1).isdigit():
         return ids.parse(word)
-    edge = ids.from_ms(read_moment(word))
+    edge = ids.from_ms(parse_time(word))
     return max(edge - 1, 0) if ends else edge

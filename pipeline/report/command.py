@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..cli.progress import Progress
-from ..cli.times import read_length, read_moment
+from ..cli.times import parse_duration, parse_time
 from ..ledger.errors import LedgerError
 from ..ledger.files.folder import read_folder
 
@@ -58,9 +58,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     try:
         settings = Settings(
-            at_ms=None if arguments.at is None else read_moment(arguments.at),
+            at_ms=None if arguments.at is None else parse_time(arguments.at),
             poison_from=arguments.poison_from,
-            abandoned_ms=read_length(arguments.abandoned_after),
+            abandoned_ms=parse_duration(arguments.abandoned_after),
         )
         sizes = [part.size() for part in read_folder(arguments.aof, history=not arguments.no_history)]
     except (ValueError, OSError, LedgerError) as error:

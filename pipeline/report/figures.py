@@ -11,7 +11,7 @@ import matplotlib as mpl
 from matplotlib import dates, ticker
 from matplotlib.figure import Figure
 
-from ..cli.times import show_length
+from ..cli.times import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +66,7 @@ def over_time(traffic: Sequence[Row], lag: Sequence[Row], groups: Sequence[Row])
             first.step(times, _values(traffic, name), where="post", color=colour, label=label, lw=1.5)
         again = _values(traffic, "redelivered")
         first.fill_between(times, again, step="post", color=RED, lw=0, label="delivered again", zorder=4)
-        first.set_title("Messages per " + show_length(step).replace(".0 ", " "))
+        first.set_title("Messages per " + format_duration(step).replace(".0 ", " "))
         first.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4, borderaxespad=0.2)
         for place, (axis, key) in enumerate(zip(rest, keys, strict=True)):
             rows = [row for row in lag if (row["db"], row["stream"], row["group"]) == key]
@@ -109,7 +109,7 @@ def ack_times(times: Sequence[Row]) -> str:
                 axis.plot([max(at["ms"], 0.5)], [at["share"]], "o", color=colour, ms=5)
         axis.set_xscale("log")
         marks = [mark for mark in _TIMES if lowest / 10 <= mark <= highest * 10]
-        axis.set_xticks(marks, [show_length(mark).replace(".0", "") for mark in marks])
+        axis.set_xticks(marks, [format_duration(mark).replace(".0", "") for mark in marks])
         axis.xaxis.set_minor_locator(ticker.NullLocator())
         axis.set_xlim(lowest * 0.8, highest * 1.25)
         axis.set_ylim(0, 1.02)

@@ -7,7 +7,7 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
-from ..cli.times import show_length, show_moment
+from ..cli.times import format_duration, format_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -84,7 +84,7 @@ def _story(report: Report) -> str:
     streams = len({(row["db"], row["stream"]) for row in tables["groups"]})
     told = []
     told.append(
-        f"In {show_length(sums['span_ms'])}, {_count(sums['added'], 'entry', 'entries')} came in, and "
+        f"In {format_duration(sums['span_ms'])}, {_count(sums['added'], 'entry', 'entries')} came in, and "
         f"{_count(report.counts['groups'], 'consumer group')} on {_count(streams, 'stream')} took "
         f"{_count(sums['deliveries'], 'delivery', 'deliveries')} of {_count(sums['messages'], 'message')}."
     )
@@ -94,15 +94,15 @@ def _story(report: Report) -> str:
         )
     if sums["p50"] is not None:
         told.append(
-            f"Half were acknowledged within <b>{show_length(sums['p50'])}</b>, 99 % within "
-            f"<b>{show_length(sums['p99'])}</b> of their first delivery."
+            f"Half were acknowledged within <b>{format_duration(sums['p50'])}</b>, 99 % within "
+            f"<b>{format_duration(sums['p99'])}</b> of their first delivery."
         )
     gone = [row for row in tables["abandoned"] if row["pending"]]
     if gone:
         worst = gone[0]
         told.append(
             f"<b>{escape(worst['consumer'])}</b> has {_count(worst['pending'], 'message')} in its hands and has been silent "
-            f"for {show_length(worst['silent_ms'])}."
+            f"for {format_duration(worst['silent_ms'])}."
         )
     elif tables["abandoned"]:
         worst = tables["abandoned"][0]
@@ -126,7 +126,7 @@ def _head(report: Report) -> str:
     return (
         f'<header><p class="eyebrow">Delivery report · {escape(str(report.aof))}</p><h1>{escape(_headline(report))}</h1>'
         f'<p class="lead">{_story(report)}</p>'
-        f'<p class="note">{show_moment(bounds.from_ms, precise=False)} to {show_moment(bounds.until_ms, precise=False)} UTC'
+        f'<p class="note">{format_time(bounds.from_ms, precise=False)} to {format_time(bounds.until_ms, precise=False)} UTC'
         f"{_clock_note(bounds)}</p></header>"
     )
 
@@ -156,7 +156,7 @@ def _tiles(report: Report) -> str:
             _count(sums["redelivered"], "message"),
             "",
         ),
-        ("time to ack", show_length(sums["p50"]), f"median · p99 {show_length(sums['p99'])}", ""),
+        ("time to ack", format_duration(sums["p50"]), f"median · p99 {format_duration(sums['p99'])}", ""),
         (
             "pending at the end",
             f"{sums['pending']:,}",
@@ -246,7 +246,7 @@ def _consumers(report: Report) -> str:
         _moment("last_seen_ms", "last seen"), _length("silent_ms", "silent for"),
     )  # fmt: skip
     figure = _figure(scoreboard(tables["consumers"])) if tables["consumers"] else ""
-    silence = show_length(report.settings.abandoned_ms)
+    silence = format_duration(report.settings.abandoned_ms)
     below = (
         f"<h3>Abandoned</h3><p>Silent for {silence} or longer at the end, with messages in their hands or taken from "
         f"them.</p>{_table(report, 'abandoned', gone)}"
@@ -263,7 +263,7 @@ def _consumers(report: Report) -> str:
 
 def _pending(report: Report) -> str:
     bounds = report.bounds
-    at = f"{show_moment(bounds.at_ms)} UTC"
+    at = f"{format_time(bounds.at_ms)} UTC"
     if not report.tables["pending"]:
         return _section("Pending", f"Nothing was pending at {at}.", "")
     owners = (
@@ -309,11 +309,11 @@ def _number(field: str, heading: str | None = None) -> Column:
 
 
 def _length(field: str, heading: str) -> Column:
-    return heading, "n", lambda row: show_length(row[field])
+    return heading, "n", lambda row: format_duration(row[field])
 
 
 def _moment(field: str, heading: str) -> Column:
-    return heading, "t", lambda row: show_moment(row[field], precise=False)
+    return heading, "t", lambda row: format_time(row[field], precise=False)
 
 
 def _path(row: Row) -> str:

@@ -101,7 +101,7 @@ class SourceOptions:
             max_rows=given.number("maxRowsPerTrigger", least=1),
             max_bytes=given.number("maxBytesPerTrigger", least=1),
             min_rows=given.number("minRowsPerTrigger", least=1),
-            max_delay_seconds=read_duration(given, "maxTriggerDelay", "15m"),
+            max_delay_seconds=parse_duration(given, "maxTriggerDelay", "15m"),
             discovery_seconds=(given.number("discoveryIntervalMs", 10_000) or 0) / 1000,
         )
         if found.max_rows is not None and found.min_rows is not None and found.min_rows > found.max_rows:
@@ -148,7 +148,7 @@ def scan(connection: Connection, pattern: str) -> list[str]:
             return sorted(found)
 
 
-def read_duration(given: Options, name: str, default: str) -> float:
+def parse_duration(given: Options, name: str, default: str) -> float:
     """Seconds of ``"500ms"``, ``"10s"``, ``"15m"``, ``"1h"``, ``"1d"``; a bare number is milliseconds.
 
     Raises:

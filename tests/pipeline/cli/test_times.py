@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rillet.pipeline.cli.times import read_length, read_moment, show_length, show_moment
+from rillet.pipeline.cli.times import format_duration, format_time, parse_duration, parse_time
 
 
 @pytest.mark.parametrize(
@@ -17,13 +17,13 @@ from rillet.pipeline.cli.times import read_length, read_moment, show_length, sho
     ],
 )
 def test_moments_are_read(word, ms):
-    assert read_moment(word) == ms
+    assert parse_time(word) == ms
 
 
 @pytest.mark.parametrize("word", ["", "yesterday", "-5", "12:00"])
 def test_other_words_are_no_moments(word):
     with pytest.raises(ValueError, match="not milliseconds since 1970 and not an ISO time"):
-        read_moment(word)
+        parse_time(word)
 
 
 @pytest.mark.parametrize(
@@ -31,13 +31,13 @@ def test_other_words_are_no_moments(word):
     [("500ms", 500), ("10s", 10_000), ("1.5h", 5_400_000), (" 2 M ", 120_000), ("7d", 604_800_000)],
 )
 def test_lengths_are_read(word, ms):
-    assert read_length(word) == ms
+    assert parse_duration(word) == ms
 
 
 @pytest.mark.parametrize("word", ["", "5", "s", "-1s", "1w"])
 def test_other_words_are_no_lengths(word):
     with pytest.raises(ValueError, match="not a length of time"):
-        read_length(word)
+        parse_duration(word)
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,10 @@ def test_other_words_are_no_lengths(word):
     ],
 )  # fmt: skip
 def test_lengths_are_shown_in_two_units_at_most(ms, text):
-    assert show_length(ms) == text
+    assert format_duration(ms) == text
 
 
 def test_moments_are_shown_in_utc():
-    assert show_moment(1_800_000_000_007) == "2027-01-15 08:00:00.007"
-    assert show_moment(1_800_000_000_007, precise=False) == "2027-01-15 08:00:00"
-    assert show_moment(None) == show_moment(-1) == show_moment(1 << 62) == "-"
+    assert format_time(1_800_000_000_007) == "2027-01-15 08:00:00.007"
+    assert format_time(1_800_000_000_007, precise=False) == "2027-01-15 08:00:00"
+    assert format_time(None) == format_time(-1) == format_time(1 << 62) == "-"
