@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader
 
 from ..quick_ack import QuickAck
-from ..redis import stream_state as snapshot
+from ..redis import stream_state
 from ..redis.connection import Connection
 from ..redis.options import OptionError
 from ..source.offsets import Position
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
-    from ..redis.stream_state import Snapshot
+    from ..redis.stream_state import StreamState
     from ..source.options import SourceOptions
 
 
@@ -43,15 +43,15 @@ class RangeBatchReader(QuickAck, DataSourceReader):
         start: dict[str, Position] = {}
         end: dict[str, Position] = {}
         with Connection(options.endpoint) as connection:
-            snapshots = snapshot.take(connection, options.names(connection))
-        for name, now in snapshots.items():
+            states = stream_state.fetch_states(connection, options.names(connection))
+        for name, now in states.items():
             if now is None:
                 if options.pattern is None:
                     raise OptionError(f"there is no stream {name!r} at {options.endpoint}")
                 continue
             start[name] = resolve(options.start.of(name), now)
             end[name] = resolve(options.end.of(name), now)
-        found: list[InputPartition] = list(range_partitions(start, end, snapshots, options))
+        found: list[InputPartition] = list(range_partitions(start, end, states, options))
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -60,7 +60,7 @@ class RangeBatchReader(QuickAck, DataSourceReader):
             yield from read_range(partition, self._schema, self._options)
 
 
-def resolve(bound: int | str, now: Snapshot) -> Position:
+def resolve(bound: int | str, now: StreamState) -> Position:
     """A bound as a position in a stream as it is now: before what is there, after it, or at an id."""
     if bound == EARLIEST:
         return Position(0, now.removed)

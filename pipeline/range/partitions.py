@@ -10,7 +10,7 @@ from .task import RangePartition
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..redis.stream_state import Snapshot
+    from ..redis.stream_state import StreamState
     from ..source.offsets import Position
     from ..source.options import SourceOptions
 
@@ -26,7 +26,7 @@ def rows_between(start: Position, end: Position) -> int | None:
 def range_partitions(
     start: Mapping[str, Position],
     end: Mapping[str, Position],
-    snapshots: Mapping[str, Snapshot | None],
+    states: Mapping[str, StreamState | None],
     options: SourceOptions,
     steps: Mapping[str, Sequence[tuple[int, int]]] | None = None,
 ) -> list[RangePartition]:
@@ -35,7 +35,7 @@ def range_partitions(
     Args:
         start: where it begins; a stream that is not in it has no rows in this batch.
         end: where it ends.
-        snapshots: the streams as they are now, for cutting well.
+        states: the streams as they are now, for cutting well.
         options: partitions wanted.
         steps: counted steps of some streams, as ``join_steps`` takes them.
     """
@@ -43,12 +43,12 @@ def range_partitions(
     for name, to in end.items():
         at = start.get(name)
         if at is not None and (to.id > at.id or to.life > at.life):
-            known, now = rows_between(at, to), snapshots.get(name)
+            known, now = rows_between(at, to), states.get(name)
             rows[name] = known if known is not None else (now.length if now else 0)
     total = sum(rows.values())
     found: list[RangePartition] = []
     for name, guess in rows.items():
-        at, to, now = start[name], end[name], snapshots.get(name)
+        at, to, now = start[name], end[name], states.get(name)
         after = at.id if at.life == to.life else 0
         known = rows_between(at, to)
         least = -(-options.min_partitions * guess // total) if total else 1

@@ -20,8 +20,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from ..quick_ack import QuickAck
-from ..redis import ids
-from ..redis import stream_state as snapshot
+from ..redis import ids, stream_state
 from ..redis.connection import Connection
 from ..redis.key_names import key_of
 from ..source import offsets
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
-    from ..redis.stream_state import Snapshot
+    from ..redis.stream_state import StreamState
     from ..source.options import SourceOptions
 
 Steps = list[tuple[int, int]]
@@ -54,10 +53,10 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._connection = Connection(options.endpoint)
         self._names: list[str] = list(options.streams)
         self._names_at: float | None = None
-        # The latest snapshot of each stream whose losses its position accounts for, and that position.
-        self._before: dict[str, tuple[Position, Snapshot]] = {}
+        # The latest state of each stream whose losses its position accounts for, and that position.
+        self._before: dict[str, tuple[Position, StreamState]] = {}
         self._steps: dict[tuple[str, int, int], Steps] = {}
-        self._targets: dict[str, Snapshot | None] | None = None
+        self._targets: dict[str, StreamState | None] | None = None
         self._moved_at: float | None = None
         self._bytes_left: int | None = None
 
@@ -70,7 +69,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where a new query starts."""
         found: dict[str, Position] = {}
-        for name, now in snapshot.take(self._connection, self._find_names()).items():
+        for name, now in stream_state.fetch_states(self._connection, self._find_names()).items():
             bound = self._options.start.of(name)
             if now is not None and _reaches(now, bound):
                 found[name] = resolve(bound, now)
@@ -91,7 +90,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Remember what there is now: the query ends when it has read that."""
-        self._targets = snapshot.take(self._connection, self._find_names())
+        self._targets = stream_state.fetch_states(self._connection, self._find_names())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """How far the next batch goes; ``start`` itself where there is nothing to do.
@@ -100,11 +99,11 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
             DataLossError: entries are gone, or a stream is another one, and ``failOnDataLoss`` is set.
         """
         positions = offsets.load(start)
-        snapshots = snapshot.take(self._connection, self._find_names())
+        states = stream_state.fetch_states(self._connection, self._find_names())
         limited = not isinstance(limit, ReadAllAvailable)
         ready: dict[str, tuple[Position, Position]] = {}  # from where to where at most
         backlogs: dict[str, int] = {}
-        for name, now in snapshots.items():
+        for name, now in states.items():
             if now is None:
                 continue
             if name not in positions:
@@ -124,7 +123,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
                 backlogs[name] = max(now.length, 1) if known is None else known
         self._before = {
             name: (positions[name], now)
-            for name, now in snapshots.items()
+            for name, now in states.items()
             if now is not None and name in positions
         }
         if limited and offsets.dump(positions) == start and self._should_wait(sum(backlogs.values())):
@@ -145,16 +144,16 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where the streams end now: what progress reports show as ``latestOffset``."""
-        found = snapshot.take(self._connection, self._names).items()
+        found = stream_state.fetch_states(self._connection, self._names).items()
         return offsets.dump({name: Position(now.last, now.added) for name, now in found if now is not None})
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The ranges of one batch; the same ids whenever they are planned."""
         begin, to = offsets.load(start), offsets.load(end)
-        snapshots = snapshot.take(self._connection, to)
-        walked = {name: self._counted_steps(name, at, to, snapshots) for name, at in begin.items()}
+        states = stream_state.fetch_states(self._connection, to)
+        walked = {name: self._counted_steps(name, at, to, states) for name, at in begin.items()}
         steps = {name: counted for name, counted in walked.items() if counted}
-        found: list[InputPartition] = list(range_partitions(begin, to, snapshots, self._options, steps))
+        found: list[InputPartition] = list(range_partitions(begin, to, states, self._options, steps))
         return found
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -174,14 +173,14 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     # How far to go
 
     def _counted_steps(
-        self, name: str, at: Position, end: Mapping[str, Position], snapshots: Mapping[str, Snapshot | None]
+        self, name: str, at: Position, end: Mapping[str, Position], states: Mapping[str, StreamState | None]
     ) -> Steps | None:
         """The steps of a walk over a range, where it was walked already or has to be.
 
         Several tasks that share a range cannot tell how many entries there should be. So if anything is missing since
         the range was planned, which may be long ago in another process, it is counted here.
         """
-        to, now = end.get(name), snapshots.get(name)
+        to, now = end.get(name), states.get(name)
         if to is None or now is None or to.id <= at.id or to.life != at.life:
             return None
         if (walked := self._steps.get((name, at.id, to.id))) is not None:
@@ -207,7 +206,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
             self._names_at = now
         return self._names
 
-    def _accounted(self, name: str, at: Position, now: Snapshot) -> Position:
+    def _accounted(self, name: str, at: Position, now: StreamState) -> Position:
         """The position after counting what is gone."""
         fail = self._options.fail_on_data_loss
         known_at, before = self._before.get(name, (None, None))
@@ -228,7 +227,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         report_loss(_gone_text(gone, name, at), fail=fail)
         return at.moved(at.id, at.added + gone, gone=gone)
 
-    def _goal(self, name: str, at: Position, now: Snapshot) -> Position:
+    def _goal(self, name: str, at: Position, now: StreamState) -> Position:
         """The end of what is there, or of what was there when AvailableNow began."""
         if self._targets is None:
             return at.moved(now.last, now.added)
@@ -265,7 +264,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._steps[name, at.id, steps[-1][0] if steps else goal.id] = steps
         if not steps or steps[-1][0] == goal.id:
             missing = 0 if known is None else known - read
-            if missing > 0:  # they went between the snapshot and the walk
+            if missing > 0:  # they went between the state and the walk
                 report_loss(_gone_text(missing, name, at), fail=options.fail_on_data_loss)
             return goal.moved(goal.id, passed if is_uncounted else goal.added, gone=max(missing, 0))
         return at.moved(steps[-1][0], passed)
@@ -303,12 +302,12 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return sum(count for _, count in self._walk(name, after, upto, None))
 
 
-def _reaches(now: Snapshot, bound: int | str) -> bool:
+def _reaches(now: StreamState, bound: int | str) -> bool:
     """Whether a stream has come to where it is to be read from; a moment may be yet to come."""
     return not isinstance(bound, int) or bound <= now.last
 
 
-def _gone_cheaply(at: Position, now: Snapshot) -> int | None:
+def _gone_cheaply(at: Position, now: StreamState) -> int | None:
     """How many entries after a position are gone, None where only counting would tell."""
     try:
         return entries_gone(at, now, None, None)

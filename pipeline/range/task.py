@@ -13,7 +13,7 @@ from pyspark.sql.datasource import InputPartition
 from ..redis import ids
 from ..redis.connection import Connection
 from ..redis.key_names import key_of
-from ..redis.stream_state import Snapshot, read, take
+from ..redis.stream_state import StreamState, fetch_states, parse_state
 from ..source.entry_batches import Columns
 from ..source.losses import DataLossError
 
@@ -127,7 +127,7 @@ def _watched(
             for reply in (chunk, told):
                 if isinstance(reply, Exception):
                     raise reply
-            whole = _head_is_there(read(told), partition)
+            whole = _head_is_there(parse_state(told), partition)
         else:
             chunk = _fetch(connection, partition, cursor, options.fetch_size + 1)
             if chunk and chunk[0][0] == last:
@@ -140,7 +140,7 @@ def _watched(
             yield chunk
         if len(chunk) < options.fetch_size:
             break
-    after = take(connection, [partition.stream])[partition.stream]
+    after = fetch_states(connection, [partition.stream])[partition.stream]
     deleted = after.max_deleted if after else None
     if after is None or not whole:
         _report("some entries", partition, options)
@@ -150,7 +150,7 @@ def _watched(
         )
 
 
-def _head_is_there(now: Snapshot, partition: RangePartition) -> bool:
+def _head_is_there(now: StreamState, partition: RangePartition) -> bool:
     """Whether the oldest entry of the planned range is still there, or was never part of it."""
     return now.first is not None and now.first <= max(partition.after, partition.first)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class StreamState:
     """One stream at one moment: ids as integers; ``added`` and ``max_deleted`` are None before Redis 7."""
 
     length: int
@@ -41,7 +41,7 @@ class Snapshot:
         return None
 
 
-def take(connection: Connection, names: Iterable[str]) -> dict[str, Snapshot | None]:
+def fetch_states(connection: Connection, names: Iterable[str]) -> dict[str, StreamState | None]:
     """Look at several streams in one round trip; None where there is no such key.
 
     Raises:
@@ -49,23 +49,23 @@ def take(connection: Connection, names: Iterable[str]) -> dict[str, Snapshot | N
     """
     wanted = list(names)
     replies = connection.pipeline([("XINFO", "STREAM", key_of(name)) for name in wanted])
-    found: dict[str, Snapshot | None] = {}
+    found: dict[str, StreamState | None] = {}
     for name, reply in zip(wanted, replies, strict=True):
         if isinstance(reply, ServerError):
             if "no such key" not in str(reply).lower():
                 raise ServerError(f"{reply} (stream {name!r})")
             found[name] = None
         else:
-            found[name] = read(reply)
+            found[name] = parse_state(reply)
     return found
 
 
-def read(reply: list[Any]) -> Snapshot:
+def parse_state(reply: list[Any]) -> StreamState:
     """Read the reply of XINFO STREAM: names and values in turn."""
     told = dict(zip(reply[::2], reply[1::2], strict=True))
     first = told[b"first-entry"]
     deleted = told.get(b"max-deleted-entry-id")
-    return Snapshot(
+    return StreamState(
         length=told[b"length"],
         last=ids.parse(told[b"last-generated-id"]),
         first=None if first is None else ids.parse(first[0]),

@@ -14,7 +14,7 @@ from ..redis import ids
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..redis.stream_state import Snapshot
+    from ..redis.stream_state import StreamState
     from .offsets import Position
 
 
@@ -27,14 +27,14 @@ class RecreatedError(DataLossError):
 
 
 def entries_gone(
-    at: Position, now: Snapshot, before: Snapshot | None, count_present: Callable[[], int] | None
+    at: Position, now: StreamState, before: StreamState | None, count_present: Callable[[], int] | None
 ) -> int | None:
     """How many entries after a position were trimmed or deleted and are not accounted for yet.
 
     Args:
         at: the position.
         now: the stream.
-        before: the last snapshot whose losses are accounted for in the position.
+        before: the last state whose losses are accounted for in the position.
         count_present: reads the ids after the position up to ``now.last`` and counts them; called only where entries
             were deleted out of the middle. None: do not.
 

@@ -14,8 +14,7 @@ from support import servers
 from support.spark_engine import Engine
 
 from rillet.pipeline.range.stream_reader import RangeStreamReader
-from rillet.pipeline.redis import ids
-from rillet.pipeline.redis import stream_state as snapshot
+from rillet.pipeline.redis import ids, stream_state
 from rillet.pipeline.redis.connection import Connection, ServerError
 from rillet.pipeline.redis.options import Endpoint, OptionError, Options
 from rillet.pipeline.source import offsets
@@ -398,25 +397,25 @@ def test_trimming_behind_a_reading_task_is_no_loss(connection, monkeypatch):
         list(batches)
 
 
-def test_what_goes_between_the_snapshot_and_the_walk_is_counted(redis, monkeypatch):
+def test_what_goes_between_the_state_and_the_walk_is_counted(redis, monkeypatch):
     add(redis, "s", *(f"{number}-0" for number in range(1, 6)))
     spark = engine(redis, streams="s", maxbytespertrigger="10000", failondataloss="false")
     spark.offset = spark.reader.initialOffset()
-    take = snapshot.take
+    take = stream_state.fetch_states
 
     def take_and_delete(connection, names):
         found = take(connection, names)
         redis.call("XDEL", "s", "3-0")
         return found
 
-    monkeypatch.setattr(snapshot, "take", take_and_delete)
+    monkeypatch.setattr(stream_state, "fetch_states", take_and_delete)
     assert read_ids(spark.trigger()) == ["1-0", "2-0", "4-0", "5-0"]
     assert (position(spark, "s").gone, position(spark, "s").added) == (1, 5)
     add(redis, "s", "6-0", "7-0")
     strict = engine(redis, spark.offset, streams="s", maxbytespertrigger="10000")
     monkeypatch.setattr(
-        snapshot,
-        "take",
+        stream_state,
+        "fetch_states",
         lambda connection, names: (take(connection, names), redis.call("XDEL", "s", "6-0"))[0],
     )
     with pytest.raises(DataLossError, match="1 entries of stream 's' after 5-0"):
