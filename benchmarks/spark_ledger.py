@@ -18,7 +18,7 @@ from typing import Final
 
 import hiredis
 
-from rillet.pipeline.ledger.files.piece import Piece, read_piece
+from rillet.pipeline.ledger.files.piece import FilePiece, read_piece
 
 ENTRIES: Final = 250_000
 
@@ -115,7 +115,7 @@ def measure_file(path: Path, rounds: int = 3) -> dict[str, float]:
         parse_only(plain)
         parsing.append(time.process_time() - began)
         began = time.process_time()
-        rows = sum(batch.num_rows for batch in read_piece(Piece(str(path), 1)))
+        rows = sum(batch.num_rows for batch in read_piece(FilePiece(str(path), 1)))
         reading.append(time.process_time() - began)
     return {
         "megabytes": megabytes,

@@ -9,7 +9,7 @@ from ..redis import ids
 from ..redis.connection import ServerError
 from ..redis.key_names import key_of
 from .dead_letters import bury
-from .offset import Piece, claims_of
+from .offset import BatchPart, claims_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ class Limits:
 class Batch:
     """What was gathered, and what became of the rest: deleted before it was read, or moved to the dead letters."""
 
-    pieces: list[Piece] = field(default_factory=list)
+    pieces: list[BatchPart] = field(default_factory=list)
     rows: int = 0
     size: int = 0
     gone: list[tuple[str, int]] = field(default_factory=list)

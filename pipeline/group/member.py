@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..redis import ids
 from ..redis.connection import ServerError, checked
 from ..redis.key_names import key_of
-from .offset import Piece, Run
+from .offset import BatchPart, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -191,7 +191,7 @@ class Member:
 
     # The end of a batch
 
-    def acknowledge(self, pieces: Iterable[Piece]) -> None:
+    def acknowledge(self, pieces: Iterable[BatchPart]) -> None:
         """Acknowledge all entries of a batch, whoever may have taken them over meanwhile; again is harmless."""
         for piece in pieces:
             key = key_of(piece.stream)

@@ -49,7 +49,7 @@ class Claim:
         return len(self.ids)
 
 
-Piece = Run | Claim
+BatchPart = Run | Claim
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class GroupOffset:
     group: str
     consumer: str
     batch: int = 0
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[BatchPart, ...] = ()
     gone: int = 0
     dead: int = 0
 
@@ -72,7 +72,7 @@ class GroupOffset:
         """How many entries the batch holds."""
         return sum(piece.count for piece in self.pieces)
 
-    def following(self, pieces: Sequence[Piece], *, consumer: str, gone: int, dead: int) -> GroupOffset:
+    def following(self, pieces: Sequence[BatchPart], *, consumer: str, gone: int, dead: int) -> GroupOffset:
         """The offset of the next batch."""
         return replace(
             self,
@@ -117,7 +117,7 @@ class GroupOffset:
             raise OffsetError(
                 "this checkpoint was written by another mode: the option 'mode' cannot change in a query"
             )
-        pieces: list[Piece] = []
+        pieces: list[BatchPart] = []
         for stream, lists in fields["pieces"].items():
             pieces += [
                 Claim(stream, owner, deliveries, _unpacked(packed))
@@ -149,10 +149,10 @@ def claims_of(stream: str, taken: Iterable[tuple[int, str, int]], most: int) -> 
     ]
 
 
-def shares(pieces: Sequence[Piece], parts: int) -> list[list[Piece]]:
+def shares(pieces: Sequence[BatchPart], parts: int) -> list[list[BatchPart]]:
     """Split the pieces, in their order, into at most ``parts`` lists of about equally many entries, none empty."""
     total = sum(piece.count for piece in pieces)
-    result: list[list[Piece]] = [[] for _ in range(parts)]
+    result: list[list[BatchPart]] = [[] for _ in range(parts)]
     before = 0
     for piece in pieces:
         middle = 2 * before + piece.count

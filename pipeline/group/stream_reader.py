@@ -34,7 +34,7 @@ from ..source.losses import DataLossError
 from ..source.offsets import OffsetError
 from .batch import Batch, Gatherer, Limits
 from .member import Member
-from .offset import GroupOffset, Piece, Run, shares
+from .offset import BatchPart, GroupOffset, Run, shares
 from .options import GroupOptions
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class GroupPartition(InputPartition):
     """The entries that one task reads; everything it needs to know of its batch."""
 
     consumer: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[BatchPart, ...]
 
 
 class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -258,7 +258,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
                     yield columns.batch(piece.stream, page, extra)
 
 
-def _fetch(connection: Connection, piece: Piece, at_once: int) -> list[Any]:
+def _fetch(connection: Connection, piece: BatchPart, at_once: int) -> list[Any]:
     """The entries of a piece that are still there."""
     entries: list[Any] = []
     key = key_of(piece.stream)
@@ -288,7 +288,7 @@ def _told_gone(gone: Sequence[tuple[str, int]], group: str) -> str:
     )
 
 
-def _told(piece: Piece, found: int) -> str:
+def _told(piece: BatchPart, found: int) -> str:
     first, last = (piece.first, piece.last) if isinstance(piece, Run) else (piece.ids[0], piece.ids[-1])
     if found > piece.count:
         return (

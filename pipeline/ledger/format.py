@@ -18,7 +18,7 @@ from ..redis.options import Options
 from . import schema as columns
 from .files.folder import read_folder
 from .files.follower import Follower, Place
-from .files.piece import Piece, read_piece
+from .files.piece import FilePiece, read_piece
 from .files.plan import PIECE_SIZE, plan
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class LedgerDataSource(DataSource):
 class LedgerPartition(InputPartition):
     """What one task reads."""
 
-    piece: Piece
+    piece: FilePiece
 
 
 class LedgerReader(QuickAck, DataSourceReader):

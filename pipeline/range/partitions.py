@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .split import Piece, join_steps, part_count, split_evenly
+from .split import IdRange, join_steps, part_count, split_evenly
 from .task import RangePartition
 
 if TYPE_CHECKING:
@@ -53,13 +53,13 @@ def range_partitions(
         known = rows_between(at, to)
         least = -(-options.min_partitions * guess // total) if total else 1
         parts = part_count(guess, least=least, rows_per_part=options.max_rows_per_partition)
-        pieces: list[Piece]
+        pieces: list[IdRange]
         if known == 0:
             pieces = []
         elif steps and name in steps:
             pieces = join_steps(after, steps[name], parts)
         elif parts == 1 or now is None:
-            pieces = [Piece(after, to.id, known)]
+            pieces = [IdRange(after, to.id, known)]
         else:
             pieces = split_evenly(after, to.id, parts, first=now.first)
         first, deleted = (now.first or 0, now.max_deleted or 0) if now else (0, 0)

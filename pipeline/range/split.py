@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Piece:
+class IdRange:
     """The ids of one task: after one, up to and including another; ``rows`` where their number is known exactly."""
 
     after: int
@@ -19,7 +19,7 @@ class Piece:
     rows: int | None = None
 
 
-def split_evenly(after: int, upto: int, parts: int, *, first: int | None = None) -> list[Piece]:
+def split_evenly(after: int, upto: int, parts: int, *, first: int | None = None) -> list[IdRange]:
     """Cut a range of ids into at most so many pieces of about the same width.
 
     Args:
@@ -34,10 +34,10 @@ def split_evenly(after: int, upto: int, parts: int, *, first: int | None = None)
     width = upto - low
     parts = min(parts, width)
     bounds = [after, *(low + width * step // parts for step in range(1, parts)), upto]
-    return [Piece(one, other) for one, other in pairwise(bounds)]
+    return [IdRange(one, other) for one, other in pairwise(bounds)]
 
 
-def join_steps(after: int, steps: Sequence[tuple[int, int]], parts: int) -> list[Piece]:
+def join_steps(after: int, steps: Sequence[tuple[int, int]], parts: int) -> list[IdRange]:
     """Join small counted steps into at most so many pieces of about as many rows each.
 
     Args:
@@ -46,13 +46,13 @@ def join_steps(after: int, steps: Sequence[tuple[int, int]], parts: int) -> list
         parts: at least 1.
     """
     total = sum(rows for _, rows in steps)
-    pieces: list[Piece] = []
+    pieces: list[IdRange] = []
     start, rows, passed = after, 0, 0
     for index, (upto, step_rows) in enumerate(steps):
         rows += step_rows
         passed += step_rows
         if index == len(steps) - 1 or passed * parts >= total * (len(pieces) + 1):
-            pieces.append(Piece(start, upto, rows))
+            pieces.append(IdRange(start, upto, rows))
             start, rows = upto, 0
     return pieces
 

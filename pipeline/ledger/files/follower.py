@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from ..errors import LedgerError, RowsLostError
 from ..records.scan import START, Cursor, Frontier
 from .folder import Part, is_whole_head, read_folder
-from .piece import Piece
+from .piece import FilePiece
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +64,7 @@ class Place:
 class Step:
     """A piece, and the place behind it."""
 
-    piece: Piece | None
+    piece: FilePiece | None
     place: Place
 
 
@@ -145,7 +145,7 @@ class Follower:
         self._steps = {(start, end): steps}
         return end
 
-    def pieces(self, start: Place, end: Place) -> list[Piece]:
+    def pieces(self, start: Place, end: Place) -> list[FilePiece]:
         """What lies between two places."""
         steps = self._steps.get((start, end))
         if steps is None:
@@ -206,7 +206,7 @@ class Follower:
                     return
                 place = following
                 left = left if left is None else left - size
-                yield Step(Piece(part.path, part.file_seq, part.is_base), place)
+                yield Step(FilePiece(part.path, part.file_seq, part.is_base), place)
                 continue
             end = self._advance(file, place.cursor, size, left)
             if end == place.cursor:
@@ -217,7 +217,7 @@ class Follower:
                 place = following
                 yield Step(None, place)
                 continue
-            piece = Piece(
+            piece = FilePiece(
                 part.path,
                 part.file_seq,
                 part.is_base,

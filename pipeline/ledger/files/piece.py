@@ -30,7 +30,7 @@ _BATCH: Final = 1 << 15  # rows
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class FilePiece:
     """From where to where in which file.
 
     Attributes:
@@ -50,7 +50,7 @@ class Piece:
     data: bytes | None = None
 
 
-def read_piece(piece: Piece) -> Iterator[pa.RecordBatch]:
+def read_piece(piece: FilePiece) -> Iterator[pa.RecordBatch]:
     """The rows of a piece; in order only by their ordinals.
 
     Raises:
@@ -69,7 +69,7 @@ def read_piece(piece: Piece) -> Iterator[pa.RecordBatch]:
         yield from _Reading(piece, start).batches(file)
 
 
-def _read_rdb(piece: Piece, source: ByteSource) -> Iterator[pa.RecordBatch]:
+def _read_rdb(piece: FilePiece, source: ByteSource) -> Iterator[pa.RecordBatch]:
     """The rows of an RDB file, and of the commands that may follow it."""
     sorter = Sorter(Recorder())
     recorder = sorter.recorder
@@ -83,14 +83,14 @@ def _read_rdb(piece: Piece, source: ByteSource) -> Iterator[pa.RecordBatch]:
         yield from _Reading(piece, start).batches(source)
 
 
-def _origin(piece: Piece) -> int:
+def _origin(piece: FilePiece) -> int:
     return on.BASE_ORDINAL if piece.is_base else 0
 
 
 class _Reading:
     """The commands of a piece, from some place on."""
 
-    def __init__(self, piece: Piece, start: Cursor) -> None:
+    def __init__(self, piece: FilePiece, start: Cursor) -> None:
         self._piece = piece
         self._walk = Walk(start)
         self._sorter = Sorter(Recorder(start.db, start.clock, in_transaction=start.in_transaction))
@@ -128,7 +128,7 @@ class _Reading:
             )
 
 
-def open_file(piece: Piece) -> IO[bytes]:
+def open_file(piece: FilePiece) -> IO[bytes]:
     """The bytes of a piece's file; a gzipped one unpacked."""
     if piece.data is not None:
         return io.BytesIO(piece.data)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..records.scan import START
 from .folder import Part, read_folder
-from .piece import Piece, read_piece
+from .piece import FilePiece, read_piece
 from .split import end_where_whole, split_file
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PIECE_SIZE: Final = 64 << 20
 
 
-def plan(parts: list[Part], piece_size: int = PIECE_SIZE) -> list[Piece]:
+def plan(parts: list[Part], piece_size: int = PIECE_SIZE) -> list[FilePiece]:
     """Cut files into pieces of about so many bytes, in the order of their rows.
 
     Args:
@@ -29,16 +29,16 @@ def plan(parts: list[Part], piece_size: int = PIECE_SIZE) -> list[Piece]:
         LedgerError: a file can not be read as records.
         OSError: a file can not be read.
     """
-    pieces: list[Piece] = []
+    pieces: list[FilePiece] = []
     for part in parts:
         if part.is_whole():
-            pieces.append(Piece(part.path, part.file_seq, part.is_base))
+            pieces.append(FilePiece(part.path, part.file_seq, part.is_base))
             continue
         size = part.size()
         cuts = split_file(part.path, size, piece_size) if piece_size else [START]
         ends = end_where_whole(part.path, size, cuts) if part.is_open else [*cuts, None]
         pieces += [
-            Piece(part.path, part.file_seq, part.is_base, start, end)
+            FilePiece(part.path, part.file_seq, part.is_base, start, end)
             for start, end in pairwise(ends)
             if start is not None
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rillet.pipeline.range.split import Piece, join_steps, part_count, share_rows, split_evenly
+from rillet.pipeline.range.split import IdRange, join_steps, part_count, share_rows, split_evenly
 from rillet.pipeline.redis import ids
 
 stream_ids = st.integers(0, 50) | st.integers(0, ids.MAX_ID)
@@ -42,7 +42,7 @@ def test_joined_steps_keep_every_row_and_are_about_even(sizes, parts):
 
 def test_no_steps_are_no_pieces():
     assert join_steps(0, [], 3) == []
-    assert join_steps(5, [(7, 0)], 3) == [Piece(5, 7, 0)]
+    assert join_steps(5, [(7, 0)], 3) == [IdRange(5, 7, 0)]
 
 
 def test_tasks_are_as_many_as_asked_for_or_as_rows_need():

@@ -12,7 +12,7 @@ from support.wire import encode_command as record
 
 from rillet.pipeline.ledger import schema
 from rillet.pipeline.ledger.errors import LedgerError
-from rillet.pipeline.ledger.files.piece import Piece, read_piece
+from rillet.pipeline.ledger.files.piece import FilePiece, read_piece
 from rillet.pipeline.ledger.records import scan, sorter
 from rillet.pipeline.ledger.records.scan import START, Cursor
 from rillet.pipeline.ledger.schema import NAMES
@@ -98,7 +98,7 @@ def only_the_recorder() -> Iterator[None]:
 
 def rows_of(data: bytes, start: Cursor = START, end: Cursor | None = None) -> Rows:
     """All rows in order; or that there was an error."""
-    piece = Piece("somewhere", 3, start=start, end=end, data=data)
+    piece = FilePiece("somewhere", 3, start=start, end=end, data=data)
     try:
         found = [tuple(row.values()) for batch in read_piece(piece) for row in batch.to_pylist()]
     except LedgerError:

@@ -13,10 +13,9 @@ from support.wire import encode_command
 
 from rillet.pipeline.ledger import schema
 from rillet.pipeline.ledger.errors import LedgerError
-from rillet.pipeline.ledger.files import piece as parse
 from rillet.pipeline.ledger.files import split
 from rillet.pipeline.ledger.files.folder import Part
-from rillet.pipeline.ledger.files.piece import Piece, read_piece
+from rillet.pipeline.ledger.files.piece import FilePiece, read_piece
 from rillet.pipeline.ledger.files.plan import plan, read_ledger
 from rillet.pipeline.ledger.records import scan
 from rillet.pipeline.ledger.records.arrow_batches import batches
@@ -92,7 +91,7 @@ records = st.one_of(
 files = st.lists(records, min_size=1, max_size=25).map(b"".join)
 
 
-def rows_of(pieces: list[Piece]) -> list[tuple[object, ...]]:
+def rows_of(pieces: list[FilePiece]) -> list[tuple[object, ...]]:
     """The rows of all pieces, sorted."""
     found = [
         tuple(row.values()) for piece in pieces for batch in read_piece(piece) for row in batch.to_pylist()
@@ -128,7 +127,7 @@ def path(tmp_path_factory) -> Path:
 @given(data=files)
 def test_one_piece_is_read_as_by_hand(path, data):
     path.write_bytes(data)
-    assert rows_of([Piece(str(path), 1)]) == slowly(data)
+    assert rows_of([FilePiece(str(path), 1)]) == slowly(data)
 
 
 @settings(max_examples=60)
@@ -183,7 +182,7 @@ def test_pieces_cut_anywhere_give_the_rows_of_one_or_are_refused(path, data, cut
     # What is guessed of clock and number is right if the place is.
     cursors = [with_truth(data, cursor) for cursor in cursors]
     pieces = [
-        Piece(str(path), 1, start=start, end=end)
+        FilePiece(str(path), 1, start=start, end=end)
         for start, end in zip(cursors, [*cursors[1:], None], strict=True)
     ]
     expected = slowly(data)
@@ -236,7 +235,7 @@ def test_a_frontier_finds_the_places_of_a_serial_reader(path, data, most, upto):
         after = Frontier(cursor).advance(file.read, most)
         if after.position == cursor.position:
             break
-        pieces.append(Piece(str(path), 1, start=cursor, end=after))
+        pieces.append(FilePiece(str(path), 1, start=cursor, end=after))
         cursor = after
     assert cursor.position >= whole_end(torn)
     # What it may have gone over beyond that are annotations.
@@ -248,15 +247,15 @@ def test_a_packed_file_is_read_like_the_plain_one(tmp_path):
     data = b"".join(PLAIN) * 5
     packed = tmp_path / "appendonly.aof.1.incr.aof.gz"
     packed.write_bytes(gzip.compress(data))
-    assert rows_of([Piece(str(packed), 1)]) == slowly(data)
+    assert rows_of([FilePiece(str(packed), 1)]) == slowly(data)
     assert next(iter(read_ledger(str(packed)))).num_rows == len(slowly(data))
 
 
 def test_a_finished_file_that_ends_within_a_record_is_refused(path):
     path.write_bytes(PLAIN[0] + PLAIN[1][:-4])
     with pytest.raises(LedgerError, match="ends within a record"):
-        rows_of([Piece(str(path), 1)])
-    assert len(PLAIN[0]) == parse.Piece(str(path), 1, end=Cursor(len(PLAIN[0]))).end.position
+        rows_of([FilePiece(str(path), 1)])
+    assert len(PLAIN[0]) == FilePiece(str(path), 1, end=Cursor(len(PLAIN[0]))).end.position
 
 
 def test_values_full_of_records_are_not_taken_for_records(path, monkeypatch):
