@@ -19,7 +19,7 @@ from ..ledger.files.folder import read_folder
 from ..ledger.files.piece import open_path
 from ..ledger.records.recorder import Recorder
 from ..ledger.records.scan import START, Walk
-from ..ledger.spelling import name_text
+from ..ledger.spelling import spell_name
 from ..redis import ids
 from ..redis.key_names import key_of
 
@@ -96,7 +96,7 @@ class _Streams:
             place, _, _ = Recorder._limits(words, 2)  # noqa: SLF001 - the one who knows XADD's options
             if b"*" not in words[place]:  # else a producer has repeated itself
                 stream_id = ids.parse(words[place])
-                number = self.add((self._recorder.db, name_text(words[1])), stream_id)
+                number = self.add((self._recorder.db, spell_name(words[1])), stream_id)
                 yield number, stream_id, words[place + 1 :]
             return
         self._recorder.take(words, 0)
@@ -108,7 +108,7 @@ class _Streams:
 
     def found(self, db: int, key: bytes, stream: Stream) -> Iterator[tuple[int, int, bytes]]:
         """A stream that is there with all its entries, as ``take`` gives them."""
-        place = (db, name_text(key))
+        place = (db, spell_name(key))
         for stream_id, _, payload in stream.iter_entries():
             yield self.add(place, stream_id), stream_id, payload
 
@@ -118,12 +118,12 @@ class _Streams:
             there, _, source = detail.decode().partition(" ")
             parent = self.names.get((int(there), source))
             if parent is None:
-                self.names.pop((db, name_text(stream)), None)
+                self.names.pop((db, spell_name(stream)), None)
             else:
-                self._new((db, name_text(stream)), parent)
+                self._new((db, spell_name(stream)), parent)
         elif event == on.KEY_DELETED:
             if stream is not None:
-                self.names.pop((db, name_text(stream)), None)
+                self.names.pop((db, spell_name(stream)), None)
             else:
                 gone = [place for place in self.names if db in {None, place[0]}]
                 for place in gone:
@@ -155,7 +155,7 @@ def aof_entries(source: str, stream: str, first: int, last: int, db: int) -> Ite
         LedgerError: the files can not be read.
     """
     parts = read_folder(source)
-    streams, limits = _survey(parts, (db, name_text(key_of(stream))))
+    streams, limits = _survey(parts, (db, spell_name(key_of(stream))))
     walks = [_entries(parts, {number: limits[number] for number in run}) for run in _runs(streams, limits)]
     before = -1
     for entry in heapq.merge(*walks, key=attrgetter("stream_id")):

@@ -1,7 +1,7 @@
 r"""Names and ids as the ledger spells them.
 
 A name that is UTF-8 and has no backslash stays as it is. In any other, every backslash is spelled ``\x5c`` and every
-byte that is no UTF-8 ``\xNN``; so two names never look the same, and ``name_bytes`` finds the bytes again.
+byte that is no UTF-8 ``\xNN``; so two names never look the same, and ``unspell_name`` finds the bytes again.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _SPELLED: Final = re.compile(r"\\x([0-9a-f]{2})")
 _GREATEST_ID: Final = b"18446744073709551615-18446744073709551615"
 
 
-def name_text(name: bytes) -> str:
+def spell_name(name: bytes) -> str:
     """A name as text, losslessly."""
     return name.replace(b"\\", b"\\x5c").decode(errors="backslashreplace")
 
 
-def name_bytes(text: str) -> bytes:
+def unspell_name(text: str) -> bytes:
     """The name that a text stands for."""
     return b"".join(
         piece.encode() if place % 2 == 0 else bytes.fromhex(piece)
@@ -31,7 +31,7 @@ def name_bytes(text: str) -> bytes:
     )
 
 
-def id_text(word: bytes) -> bytes:
+def canonical_id(word: bytes) -> bytes:
     """An id as it is spelled canonically; words that are no id (``$``) stay, ``-`` and ``+`` are the outermost ids."""
     if _IS_CANONICAL.match(word):
         return word

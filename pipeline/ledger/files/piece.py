@@ -14,7 +14,7 @@ from ....storage.rdb import ByteSource, is_rdb
 from .. import schema as on
 from ..errors import LedgerError, SplitError
 from ..records.arrow_batches import batches
-from ..records.ordinals import Numbering
+from ..records.ordinals import Ordinals
 from ..records.rdb_rows import base_rows
 from ..records.recorder import Recorder
 from ..records.scan import START, Cursor, Walk
@@ -94,14 +94,14 @@ class _Reading:
         self._piece = piece
         self._walk = Walk(start)
         self._sorter = Sorter(Recorder(start.db, start.clock, in_transaction=start.in_transaction))
-        self._numbering = Numbering(_origin(piece), start)
+        self._ordinals = Ordinals(_origin(piece), start)
 
     def batches(self, file: IO[bytes] | ByteSource) -> Iterator[pa.RecordBatch]:
         """Rows, as soon as they are worth a batch."""
         sorter = self._sorter
         end = None if self._piece.end is None else self._piece.end.position
         for segment in self._walk.segments(file.read, end):
-            ordinals = self._numbering.of_block(segment.block, len(segment.commands))
+            ordinals = self._ordinals.of_block(segment.block, len(segment.commands))
             sorter.take(segment.commands, ordinals, segment.clocks)
             if sorter.rows >= _BATCH:
                 yield from batches(sorter, self._piece.file_seq)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .. import schema as on
-from ..spelling import id_number, name_text
+from ..spelling import id_number, spell_name
 from .column_builders import first_halves, ids_column, integers, number_of, numbers_column, spread, upto
 from .sorter import ACK, ADD, ADD_MAXLEN, ADD_MINID, CLAIM, MOVE
 
@@ -63,10 +63,10 @@ class _Making:
         is_once = found.counts.column(b"1".__eq__, pa.bool_())
         return self._batch(
             **where,
-            stream=found.streams.column(name_text, pa.string()),
-            group=found.groups.column(name_text, pa.string()),
+            stream=found.streams.column(spell_name, pa.string()),
+            group=found.groups.column(spell_name, pa.string()),
             entry_id=entry_ids,
-            consumer=found.consumers.column(name_text, pa.string()),
+            consumer=found.consumers.column(spell_name, pa.string()),
             event=_first_or_not(is_once, entry_ids, last_ids),
             at_ms=_or(found.times.numbers(), where["clock_ms"]),
             retry_count=found.counts.column(number_of, pa.int64()),
@@ -79,8 +79,8 @@ class _Making:
         where = self._where(MOVE)
         return self._batch(
             **where,
-            stream=found.streams.column(name_text, pa.string()),
-            group=found.groups.column(name_text, pa.string()),
+            stream=found.streams.column(spell_name, pa.string()),
+            group=found.groups.column(spell_name, pa.string()),
             event=_event(on.GROUP_SET, len(where["ordinal"])),
             at_ms=where["clock_ms"],
             retry_count=found.numbers.numbers(),
@@ -90,12 +90,12 @@ class _Making:
     def adds(self) -> pa.RecordBatch:
         """XADD."""
         found = self._sorter.adds
-        return self._added(found, self._where(ADD), found.streams.column(name_text, pa.string()))
+        return self._added(found, self._where(ADD), found.streams.column(spell_name, pa.string()))
 
     def limited_adds(self, kind: int, found: Columns) -> Iterator[pa.RecordBatch]:
         """XADD with MAXLEN or MINID: the additions, and what they trim."""
         where = self._where(kind)
-        stream = found.streams.column(name_text, pa.string())
+        stream = found.streams.column(spell_name, pa.string())
         yield self._added(found, where, stream)
         limit = (
             {"retry_count": found.numbers.numbers()}
@@ -131,8 +131,8 @@ class _Making:
         where["ordinal"] = pc.add(where["ordinal"], place)
         return self._batch(
             **where,
-            stream=found.streams.column(name_text, pa.string(), command),
-            group=found.groups.column(name_text, pa.string(), command),
+            stream=found.streams.column(spell_name, pa.string(), command),
+            group=found.groups.column(spell_name, pa.string(), command),
             entry_id=entry_ids,
             event=_event(on.ACKED, len(entry_ids)),
             at_ms=where["clock_ms"],
@@ -230,13 +230,13 @@ def _names(words: Words) -> Any:
     if first == words[-1] == words[len(words) // 2] and words.count(first) == len(words):
         if first is None:
             return pa.nulls(len(words), pa.string())
-        return pa.repeat(name_text(first), len(words))
+        return pa.repeat(spell_name(first), len(words))
     found = pa.array(words, pa.binary())
     try:
         text = found.cast(pa.string())
     except pa.ArrowInvalid:
-        return _each(words, name_text)
-    return _each(words, name_text) if b"\\" in found.buffers()[2].to_pybytes() else text
+        return _each(words, spell_name)
+    return _each(words, spell_name) if b"\\" in found.buffers()[2].to_pybytes() else text
 
 
 def _each(words: Words, spell: Callable[[bytes], str]) -> Any:

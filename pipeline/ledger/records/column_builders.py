@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import LedgerError
-from ..spelling import id_text
+from ..spelling import canonical_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ class _Codes(dict[bytes, int]):
         return code
 
 
-class Coded:
+class DictionaryColumn:
     """A column of few different words: each is kept once, with a number for each place where it stands."""
 
     __slots__ = ("_codes", "_numbers")
@@ -69,7 +69,7 @@ class Coded:
         return pa.Array.from_buffers(pa.uint8(), len(numbers), [None, pa.py_buffer(numbers)])
 
 
-class Joined:
+class JoinedColumn:
     """A column of numbers or of ids, as texts that only have digits and, each id, one dash."""
 
     __slots__ = ("_number", "_pieces")
@@ -111,7 +111,7 @@ def are_numbers(joined: bytes, number: int) -> bool:
 
 
 def first_halves(ids: Any, length: int) -> Any:
-    """The milliseconds of ids, null beyond 2^63-1; their length as of ``Joined.ids``."""
+    """The milliseconds of ids, null beyond 2^63-1; their length as of ``JoinedColumn.ids``."""
     if 0 < length < _LONG_DIGITS:
         return pc.binary_slice(ids.cast(pa.binary()), 0, length).cast(pa.string()).cast(pa.int64())
     return pa.array(
@@ -135,7 +135,7 @@ def ids_column(words: Words) -> Any:
     if words.count(None) == len(words):
         return pa.nulls(len(words), pa.string())
     return pa.array(
-        [None if word is None else id_text(word).decode(errors="backslashreplace") for word in words],
+        [None if word is None else canonical_id(word).decode(errors="backslashreplace") for word in words],
         pa.string(),
     )
 

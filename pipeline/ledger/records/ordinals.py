@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .scan import Cursor
 
 
-class Numbering:
+class Ordinals:
     """Goes along a file with those who read it.
 
     Args:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ....storage.stream_id import InvalidID, parse
 from .. import schema as on
 from ..errors import LedgerError
-from ..spelling import name_text
+from ..spelling import spell_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -359,7 +359,7 @@ def _policy_and_ids(words: list[bytes], place: int) -> tuple[bytes | None, list[
 
 
 def _place(db: int, key: bytes) -> bytes:
-    return b"%d %b" % (db, name_text(key).encode())
+    return b"%d %b" % (db, spell_name(key).encode())
 
 
 def _shown(command: list[Any]) -> str:

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import LedgerError
-from .column_builders import Coded, Joined, are_ids, are_numbers
+from .column_builders import DictionaryColumn, JoinedColumn, are_ids, are_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -154,7 +154,7 @@ class Sorter:
         return self._take_limited(commands, self.minids, self.minids.lasts, are_ids)
 
     def _take_limited(
-        self, commands: Commands, found: Columns, limits: Joined, are: Callable[[bytes, int], bool]
+        self, commands: Commands, found: Columns, limits: JoinedColumn, are: Callable[[bytes, int], bool]
     ) -> bool:
         number = len(commands)
         try:
@@ -286,14 +286,14 @@ class Columns:
     """The columns of one kind of command, as far as that kind has them."""
 
     def __init__(self) -> None:
-        self.streams = Coded()
-        self.groups = Coded()
-        self.consumers = Coded()
-        self.counts = Coded()
-        self.ids = Joined()
-        self.lasts = Joined()
-        self.times = Joined()
-        self.numbers = Joined()
+        self.streams = DictionaryColumn()
+        self.groups = DictionaryColumn()
+        self.consumers = DictionaryColumn()
+        self.counts = DictionaryColumn()
+        self.ids = JoinedColumn()
+        self.lasts = JoinedColumn()
+        self.times = JoinedColumn()
+        self.numbers = JoinedColumn()
 
 
 class _Kinds(dict[Any, int]):

@@ -8,7 +8,7 @@ from support.ledger_workload import MARKS, Workload
 from rillet.pipeline.ledger.files.plan import read_ledger
 from rillet.pipeline.ledger.records import sorter
 from rillet.pipeline.ledger.spans.spans import Replay, Span
-from rillet.pipeline.ledger.spelling import name_text
+from rillet.pipeline.ledger.spelling import spell_name
 
 Row = list[object]
 
@@ -61,6 +61,6 @@ def test_the_pending_lists_of_the_ledger_are_those_of_the_server_at_every_moment
     spans = spans_of(rows)
     for position, truth in zip(positions, workload.moments, strict=True):
         expected = {
-            (db, name_text(key.encode()), group): held for (db, key, group), held in truth.items() if held
+            (db, spell_name(key.encode()), group): held for (db, key, group), held in truth.items() if held
         }
         assert held_at(spans, position) == expected

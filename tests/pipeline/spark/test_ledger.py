@@ -12,7 +12,7 @@ from support.servers import start_server
 from rillet.pipeline.ledger.files.plan import read_ledger
 from rillet.pipeline.ledger.schema import NAMES, arrow, struct
 from rillet.pipeline.ledger.spans import views
-from rillet.pipeline.ledger.spelling import name_text
+from rillet.pipeline.ledger.spelling import spell_name
 
 pytestmark = pytest.mark.spark
 
@@ -64,7 +64,7 @@ def test_sql_finds_what_was_pending_at_every_moment(spark, workload):
                 row.retry_count,
             )
         assert found == {
-            (db, name_text(key.encode()), group): held for (db, key, group), held in truth.items() if held
+            (db, spell_name(key.encode()), group): held for (db, key, group), held in truth.items() if held
         }
     spark.sql("UNCACHE TABLE run_spans")
 

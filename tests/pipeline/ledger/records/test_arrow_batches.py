@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rillet.pipeline.ledger.errors import LedgerError
-from rillet.pipeline.ledger.records import arrow_batches as columns
-from rillet.pipeline.ledger.records import column_builders as gather
-from rillet.pipeline.ledger.spelling import id_number, id_text, name_bytes, name_text
+from rillet.pipeline.ledger.records import arrow_batches, column_builders
+from rillet.pipeline.ledger.spelling import canonical_id, id_number, spell_name, unspell_name
 
 numbers = st.one_of(st.integers(0, 30), st.integers(0, 2**64 - 1)).map(lambda number: b"%d" % number)
 usual = st.tuples(numbers, numbers).map(b"-".join)
@@ -31,19 +30,19 @@ in_pieces = st.lists(
 
 @given(in_pieces)
 def test_ids_are_spelled_as_one_by_one(pieces):
-    joined = gather.Joined()
+    joined = column_builders.JoinedColumn()
     for words in pieces:
-        assert gather.are_ids(b",".join(words), len(words))
+        assert column_builders.are_ids(b",".join(words), len(words))
         joined.add(b",".join(words), len(words))
     found, half = joined.ids()
-    expected = [id_text(word).decode(errors="backslashreplace") for words in pieces for word in words]
+    expected = [canonical_id(word).decode(errors="backslashreplace") for words in pieces for word in words]
     assert found.to_pylist() == expected
     assert half == 0 or {each.index("-") for each in expected} == {half}
 
 
 @pytest.mark.parametrize("words", [[b"-1"], [b"1-1", b"2-"], [b"1-1", b"-2", b"3-3"], [b"1-", b"-1"]])
 def test_half_an_id_is_refused(words):
-    joined = gather.Joined()
+    joined = column_builders.JoinedColumn()
     joined.add(b",".join(words), len(words))
     with pytest.raises(LedgerError):
         joined.ids()
@@ -52,14 +51,14 @@ def test_half_an_id_is_refused(words):
 @given(st.lists(st.one_of(usual, odd), min_size=1))
 def test_what_has_the_look_of_ids_has_one_dash_each_and_no_comma(words):
     expected = all(word.count(b"-") == 1 and not word.strip(b"0123456789-") for word in words)
-    assert gather.are_ids(b",".join(words), len(words)) == expected
+    assert column_builders.are_ids(b",".join(words), len(words)) == expected
 
 
 @given(st.lists(st.lists(st.one_of(numbers, st.just(b"")), min_size=1), min_size=1))
 def test_numbers_that_were_joined_are_found_again(pieces):
-    joined = gather.Joined()
+    joined = column_builders.JoinedColumn()
     for words in pieces:
-        assert gather.are_numbers(b",".join(words), len(words))
+        assert column_builders.are_numbers(b",".join(words), len(words))
         joined.add(b",".join(words), len(words))
     found = [int(word) if word else None for words in pieces for word in words]
     expected = [number if number is not None and number < 2**63 else None for number in found]
@@ -68,7 +67,7 @@ def test_numbers_that_were_joined_are_found_again(pieces):
 
 @given(st.lists(st.lists(st.integers(0, 300), min_size=1, max_size=40), min_size=1, max_size=40), st.data())
 def test_coded_words_are_found_again(pieces, data):
-    coded = gather.Coded()
+    coded = column_builders.DictionaryColumn()
     for piece in pieces:
         coded.add([b"%d" % each for each in piece])
     found = coded.column(int, pa.int64())
@@ -80,7 +79,7 @@ def test_coded_words_are_found_again(pieces, data):
 
 
 def test_more_different_words_than_fit_in_a_byte_are_found_again():
-    coded = gather.Coded()
+    coded = column_builders.DictionaryColumn()
     coded.add([b"1", b"1"])
     coded.add([b"%d" % each for each in range(400)])
     coded.add([b"7"] * 3)
@@ -89,20 +88,22 @@ def test_more_different_words_than_fit_in_a_byte_are_found_again():
 
 @given(st.lists(st.one_of(st.none(), usual, odd), min_size=1))
 def test_ids_that_are_missing_are_null(words):
-    expected = [None if word is None else id_text(word).decode(errors="backslashreplace") for word in words]
-    assert gather.ids_column(words).to_pylist() == expected
+    expected = [
+        None if word is None else canonical_id(word).decode(errors="backslashreplace") for word in words
+    ]
+    assert column_builders.ids_column(words).to_pylist() == expected
 
 
 @given(st.lists(st.binary(max_size=6), min_size=1))
 def test_names_are_told_apart_and_found_again(words):
-    texts = columns._names(words).to_pylist()
-    assert texts == [name_text(word) for word in words]
-    assert [name_bytes(text) for text in texts] == words
+    texts = arrow_batches._names(words).to_pylist()
+    assert texts == [spell_name(word) for word in words]
+    assert [unspell_name(text) for text in texts] == words
 
 
 def test_a_name_that_is_text_stays_as_it_is():
-    assert name_text("café 1".encode()) == "café 1"
-    assert name_text(b"a\\x5c\xff") == "a\\x5cx5c\\xff"
+    assert spell_name("café 1".encode()) == "café 1"
+    assert spell_name(b"a\\x5c\xff") == "a\\x5cx5c\\xff"
 
 
 @given(
@@ -118,14 +119,16 @@ def test_numbers_beyond_63_bits_are_null(words):
             return None
         return number if number < 2**63 else None
 
-    assert gather.numbers_column(words).to_pylist() == [value(word) for word in words]
+    assert column_builders.numbers_column(words).to_pylist() == [value(word) for word in words]
 
 
 @given(st.lists(st.tuples(st.sampled_from([b"1", b"2"]), usual, usual), min_size=1))
 def test_a_first_delivery_is_one_that_the_group_had_not_passed(claims):
     counts, ids, lasts = map(list, zip(*claims, strict=True))
     is_once = pa.array([count == b"1" for count in counts])
-    found = columns._first_or_not(is_once, gather.ids_column(ids), gather.ids_column(lasts)).to_pylist()
+    found = arrow_batches._first_or_not(
+        is_once, column_builders.ids_column(ids), column_builders.ids_column(lasts)
+    ).to_pylist()
     assert found == [
         "delivered" if count == b"1" and id_number(entry_id) >= id_number(last) else "claimed"
         for count, entry_id, last in claims
@@ -134,8 +137,8 @@ def test_a_first_delivery_is_one_that_the_group_had_not_passed(claims):
 
 @given(st.lists(usual, min_size=1))
 def test_the_time_of_an_id_is_its_first_half(words):
-    joined = gather.Joined()
+    joined = column_builders.JoinedColumn()
     joined.add(b",".join(words), len(words))
-    found = gather.first_halves(*joined.ids()).to_pylist()
+    found = column_builders.first_halves(*joined.ids()).to_pylist()
     halves = [int(word.partition(b"-")[0]) for word in words]
     assert found == [half if half < 2**63 else None for half in halves]

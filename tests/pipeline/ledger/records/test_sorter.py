@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rillet.pipeline.ledger import schema
 from rillet.pipeline.ledger.errors import LedgerError
-from rillet.pipeline.ledger.records import sorter as sorting
+from rillet.pipeline.ledger.records import sorter
 from rillet.pipeline.ledger.records.arrow_batches import batches
 from rillet.pipeline.ledger.records.recorder import Recorder
 from rillet.pipeline.ledger.records.sorter import Sorter
@@ -124,7 +124,7 @@ def slow():
 )
 def test_the_rows_are_those_of_the_recorder(slow, found):
     quick = rows_of(found, one_by_one=False)
-    slow.setattr(sorting, "USUAL", {})
+    slow.setattr(sorter, "USUAL", {})
     expected = rows_of(found, one_by_one=True)
     slow.undo()
     assert quick == expected
