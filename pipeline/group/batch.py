@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ..redis import ids
 from ..redis.connection import ServerError
 from ..redis.key_names import key_of
-from .dead_letters import bury
+from .dead_letters import move_to_dead_letters
 from .offset import BatchPart, claims_of
 
 if TYPE_CHECKING:
@@ -164,14 +164,16 @@ class Gatherer:
         batch.rows += sum(claim.count for claim in claims)
         batch.size += taken.size
         if poison:
-            self._bury(batch, stream, poison, least_idle_ms)
+            self._move_to_dead_letters(batch, stream, poison, least_idle_ms)
 
-    def _bury(self, batch: Batch, stream: str, poison: Sequence[Idle], least_idle_ms: int) -> None:
+    def _move_to_dead_letters(
+        self, batch: Batch, stream: str, poison: Sequence[Idle], least_idle_ms: int
+    ) -> None:
         target = self._options.dead_letter_stream
         assert target is not None
         taken = self.member.take(stream, poison, least_idle_ms, deliver=False)
         reason = f"delivered too often and never acknowledged (maxDeliveries={self._options.max_deliveries})"
-        moved, gone = bury(self.member, stream, target, taken.ours, reason)
+        moved, gone = move_to_dead_letters(self.member, stream, target, taken.ours, reason)
         batch.dead += moved
         batch.gone += [(stream, each) for each in (*taken.gone, *gone)]
 

@@ -63,7 +63,7 @@ class DeadLetter:
         )
 
 
-def bury(
+def move_to_dead_letters(
     member: Member, stream: str, target: str, poison: Sequence[Idle], reason: str
 ) -> tuple[int, list[int]]:
     """Move entries that are pending with us to the dead-letter stream, each exactly once.
@@ -89,14 +89,14 @@ def bury(
     gone: list[int] = []
     for at in range(0, len(poison), _AT_ONCE):
         page = list(poison[at : at + _AT_ONCE])
-        while (done := _bury_page(member, stream, target, page, reason)) is None:
+        while (done := _move_page(member, stream, target, page, reason)) is None:
             pass  # somebody else wrote to the dead-letter stream
         moved += done[0]
         gone += done[1]
     return moved, gone
 
 
-def _bury_page(
+def _move_page(
     member: Member, stream: str, target: str, page: Sequence[Idle], reason: str
 ) -> tuple[int, list[int]] | None:
     connection, group, key = member.connection, member.group, key_of(stream)
@@ -132,7 +132,7 @@ def _bury_page(
     if results is None:
         return None
     checked(results)
-    # One that a consumer took from us and acknowledged in between was none of ours to bury.
+    # One that a consumer took from us and acknowledged in between was not ours to move.
     count = len(letters)
     not_ours = [
         added for added, acked in zip(results[:count], results[count : 2 * count], strict=True) if not acked

@@ -15,7 +15,7 @@ from ..cli.times import format_time
 from ..group.dead_letters import DeadLetter
 from ..redis import ids
 from ..redis.connection import Connection, RedisError, checked
-from ..redis.key_names import key_of, shown
+from ..redis.key_names import key_of, printable_name
 
 if TYPE_CHECKING:
     import argparse
@@ -164,13 +164,13 @@ def _counted(letters: Iterator[Letter]) -> Iterator[str]:
     if not counts:
         yield "no letters"
     for (stream, group, reason), count in counts.most_common():
-        yield f"{count:>8,}  {shown(stream)} > {group}: {reason}"
+        yield f"{count:>8,}  {printable_name(stream)} > {group}: {reason}"
 
 
 def _shown(letters: Iterator[Letter]) -> Iterator[str]:
     for letter_id, dead in letters:
         when = format_time(ids.split(letter_id)[0])
-        yield f"{ids.text(letter_id)}  {when}  {shown(dead.stream)} {ids.text(dead.stream_id)}"
+        yield f"{ids.text(letter_id)}  {when}  {printable_name(dead.stream)} {ids.text(dead.stream_id)}"
         yield f"    {dead.group}, {dead.consumer}: {dead.reason}"
         pairs = zip(dead.fields[::2], dead.fields[1::2], strict=False)
         for name, value in pairs:

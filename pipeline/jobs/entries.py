@@ -6,7 +6,7 @@ import heapq
 from typing import TYPE_CHECKING, Any, Final
 
 from ..redis import ids
-from ..redis.key_names import shown
+from ..redis.key_names import printable_name
 from .aof_entries import Entry, aof_entries
 from .parquet_batches import JobError
 
@@ -53,7 +53,9 @@ def _parquet_entries(source: Path, stream: str, first: int, last: int) -> Iterat
         )
     low, high = ids.key(first), ids.key(last)
     wanted = (
-        (ds.field("stream") == shown(stream)) & (ds.field("id_key") >= low) & (ds.field("id_key") <= high)
+        (ds.field("stream") == printable_name(stream))
+        & (ds.field("id_key") >= low)
+        & (ds.field("id_key") <= high)
     )
     waiting = sorted(
         (_least(fragment), number, fragment) for number, fragment in enumerate(dataset.get_fragments())

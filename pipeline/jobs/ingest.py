@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import runner as running
+from . import runner
 
 if TYPE_CHECKING:
     import argparse
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--schema", metavar="DDL", help="columns to make of the entries: 'id STRING, amount BIGINT'"
     )
-    running.add_target_arguments(parser)
+    runner.add_target_arguments(parser)
     add_endpoint_arguments(parser)
 
 
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         is_group = Options(options).text("mode") == "group"
         return Acknowledger(query, options) if is_group else None
 
-    return running.run(arguments, "ingest", read, follow)
+    return runner.run(arguments, "ingest", read, follow)
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, str]:
@@ -60,7 +60,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, str]:
     from ..cli.endpoint_arguments import endpoint_options
 
     options = {"startingOffsets": "earliest", "maxRowsPerTrigger": _MOST_ROWS}
-    options |= endpoint_options(arguments) | running.given_options(arguments)
+    options |= endpoint_options(arguments) | runner.given_options(arguments)
     if arguments.streams:
         return options | {"streams": arguments.streams}
     return options | {"streamsPattern": arguments.streams_pattern}

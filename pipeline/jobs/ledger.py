@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import runner as running
+from . import runner
 
 if TYPE_CHECKING:
     import argparse
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words of the verb."""
     parser.add_argument("aof", metavar="AOF_DIR", help="appendonlydir of a server, or its manifest")
-    running.add_target_arguments(parser)
+    runner.add_target_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -26,10 +26,10 @@ def run(arguments: argparse.Namespace) -> int:
 
         frame = (
             spark.readStream.format("redis-aof")
-            .options(**running.given_options(arguments))
+            .options(**runner.given_options(arguments))
             .load(arguments.aof)
         )
         when = f.coalesce("clock_ms", f.when(f.col("event").isin("delivered", "claimed"), f.col("at_ms")))
         return frame, f.date_format(f.timestamp_millis(when), "yyyy-MM-dd")
 
-    return running.run(arguments, "ledger", read)
+    return runner.run(arguments, "ledger", read)

@@ -19,7 +19,7 @@ from ..cli.times import parse_time
 from ..ledger.errors import LedgerError
 from ..redis import ids
 from ..redis.connection import Connection, RedisError, checked
-from ..redis.key_names import key_of, shown
+from ..redis.key_names import key_of, printable_name
 from .entries import read_entries
 from .parquet_batches import JobError, local_folder
 
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stderr.write(f"rillet pipeline replay: {error}\n")
         return 1
     there = f"; {old:,} were there already" if old else ""
-    sys.stdout.write(f"{sent:,} entries went into {shown(name)}{there}\n")
+    sys.stdout.write(f"{sent:,} entries went into {printable_name(name)}{there}\n")
     return 0
 
 

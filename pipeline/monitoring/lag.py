@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ..redis import ids
-from ..redis.key_names import shown
+from ..redis.key_names import printable_name
 from ..source.offsets import VERSION
 
 if TYPE_CHECKING:
@@ -104,12 +104,14 @@ def read_sources(sources: Iterable[Mapping[str, Any]]) -> tuple[StreamLag, ...]:
         end, latest = _tree(source.get("endOffset")), _tree(source.get("latestOffset"))
         if latest.get("mode") == "group":
             found += [
-                StreamLag(shown(name), told.get("lag"), _seconds_behind(told), pending=told.get("pending"))
+                StreamLag(
+                    printable_name(name), told.get("lag"), _seconds_behind(told), pending=told.get("pending")
+                )
                 for name, told in sorted(latest.get("streams", {}).items())
             ]
         elif latest.get("v") == VERSION and "streams" in end and "streams" in latest:
             found += [
-                _range_lag(shown(name), at, latest["streams"].get(name))
+                _range_lag(printable_name(name), at, latest["streams"].get(name))
                 for name, at in sorted(end["streams"].items())
             ]
     return tuple(found)

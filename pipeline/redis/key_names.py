@@ -13,6 +13,6 @@ def name_of(key: bytes) -> str:
     return key.decode("utf-8", "surrogateescape")
 
 
-def shown(name: str) -> str:
+def printable_name(name: str) -> str:
     r"""A name as rows, logs and scrapers have it: bytes that are no UTF-8 are spelled ``\xNN``."""
     return key_of(name).decode("utf-8", "backslashreplace")

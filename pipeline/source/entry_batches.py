@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..redis.key_names import shown
+from ..redis.key_names import printable_name
 from ..redis.options import OptionError, Options
 from .values import decode_json, needs_exact, parse_json, parse_texts, text_array
 
@@ -156,7 +156,7 @@ class Columns:
         for column, name in self._metadata.items():
             kind = self._schema.field(column).type
             if name == "stream":
-                columns[column] = pa.repeat(pa.scalar(shown(stream), kind), len(words))
+                columns[column] = pa.repeat(pa.scalar(printable_name(stream), kind), len(words))
             elif name == "id":
                 columns[column] = pa.array(words, kind)
             elif name == "id_key":

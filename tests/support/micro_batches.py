@@ -55,8 +55,8 @@ class Faults:
         raise Crash if self.crash else ConnectionLost("the connection broke")
 
 
-def fail_wires(monkeypatch: pytest.MonkeyPatch, faults: Faults, *modules: Any) -> None:
-    """Have all wires of some modules obey the faults."""
+def fail_connections(monkeypatch: pytest.MonkeyPatch, faults: Faults, *modules: Any) -> None:
+    """Have all connections of some modules obey the faults."""
 
     class FaultyWire(Connection):
         def exchange(self, request: bytes, names: Any, *, repeatable: bool = False) -> list[Any]:

@@ -9,8 +9,7 @@ import pytest
 from support import servers
 
 from rillet.pipeline import sessions
-from rillet.pipeline.cli import doctor
-from rillet.pipeline.cli import main as cli
+from rillet.pipeline.cli import doctor, main
 from rillet.pipeline.java import NoJavaError
 from rillet.pipeline.redis.options import Endpoint
 
@@ -21,7 +20,7 @@ def findings(check):
 
 @pytest.mark.parametrize("kind", servers.KINDS)
 def test_a_good_machine_is_all_ok(running, kind, capsys):
-    assert cli.main(["doctor", "--port", str(running(kind).port)]) == 0
+    assert main.main(["doctor", "--port", str(running(kind).port)]) == 0
     out = capsys.readouterr().out
     assert "WRONG" not in out
     assert "ok      java: Java " in out
@@ -30,21 +29,21 @@ def test_a_good_machine_is_all_ok(running, kind, capsys):
 
 
 def test_a_server_that_does_not_answer_is_wrong(capsys):
-    assert cli.main(["doctor", "--port", "1"]) == 1
+    assert main.main(["doctor", "--port", "1"]) == 1
     assert "WRONG   redis: no answer from the Redis server at 127.0.0.1:1" in capsys.readouterr().out
 
 
 def test_a_contradiction_in_the_words_is_told(capsys):
-    assert cli.main(["doctor", "--username", "u"]) == 2
+    assert main.main(["doctor", "--username", "u"]) == 2
     assert "needs a 'password'" in capsys.readouterr().err
 
 
 def test_the_password_comes_from_the_environment(running, monkeypatch, capsys):
     with servers.start_server("redis7", "--requirepass", "from-the-environment") as server:
-        assert cli.main(["doctor", "--port", str(server.port)]) == 1
+        assert main.main(["doctor", "--port", str(server.port)]) == 1
         assert "NOAUTH" in capsys.readouterr().out
         monkeypatch.setenv("REDIS_PASSWORD", "from-the-environment")
-        assert cli.main(["doctor", "--port", str(server.port)]) == 0
+        assert main.main(["doctor", "--port", str(server.port)]) == 0
 
 
 def test_a_clock_that_is_off_is_a_warning(running, monkeypatch):
@@ -107,7 +106,7 @@ def test_spark_reaches_the_server_in_every_way_that_was_said(monkeypatch, capsys
     monkeypatch.setattr(sessions, "session", lambda *_, **__: spark)
     monkeypatch.setenv("REDIS_PASSWORD", "from-the-environment")
     words = "--host localhost --port 1 --username u --db 3 --tls --tls-skip-verify"
-    assert cli.main(["doctor", "--spark", *words.split()]) == 1
+    assert main.main(["doctor", "--spark", *words.split()]) == 1
     assert "ok      worker: read 0 entries" in capsys.readouterr().out
     spark.read.format.return_value.options.assert_called_once_with(
         host="localhost", port="1", username="u", password="from-the-environment", db="3", tls="true",
@@ -171,12 +170,12 @@ def test_a_missing_package_ends_a_verb_with_the_command_to_install_it(monkeypatc
     def without(*_):
         raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark.sql")
 
-    monkeypatch.setattr(cli, "import_module", without)
-    assert cli.main(["doctor"]) == 1
+    monkeypatch.setattr(main, "import_module", without)
+    assert main.main(["doctor"]) == 1
     assert "needs pyspark, which is not installed: pip install 'rillet[spark]'" in capsys.readouterr().err
 
 
 def test_an_unknown_verb_is_refused_with_those_there_are(capsys):
     with pytest.raises(SystemExit):
-        cli.main(["physician"])
+        main.main(["physician"])
     assert "doctor" in capsys.readouterr().err

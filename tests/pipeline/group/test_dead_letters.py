@@ -5,7 +5,7 @@ import itertools
 import pytest
 from support.servers import KINDS
 
-from rillet.pipeline.group.dead_letters import DeadLetter, bury
+from rillet.pipeline.group.dead_letters import DeadLetter, move_to_dead_letters
 from rillet.pipeline.group.member import Idle, Member
 from rillet.pipeline.redis import ids
 from rillet.pipeline.redis.connection import Connection, ServerError
@@ -40,10 +40,10 @@ class Scene:
         self.other.call("XREADGROUP", "GROUP", "g", "me", "STREAMS", self.stream, ">")
         self.poison = [Idle(ids.parse(word), "late", 5) for word in self.ids]
 
-    def bury(self):
-        return bury(self.member, self.stream, self.dead, self.poison, "too often")
+    def move_to_dead_letters(self):
+        return move_to_dead_letters(self.member, self.stream, self.dead, self.poison, "too often")
 
-    def buried(self):
+    def dead_ids(self):
         return [
             ids.text(DeadLetter.of_words(words).stream_id).encode()
             for _, words in self.other.call("XRANGE", self.dead, "-", "+")
@@ -62,7 +62,7 @@ def scene(request, running):
 
 
 def test_entries_move_with_all_their_fields(scene):
-    assert scene.bury() == (3, [])
+    assert scene.move_to_dead_letters() == (3, [])
     (_, words), *_ = scene.other.call("XRANGE", scene.dead, "-", "+")
     assert DeadLetter.of_words(words) == DeadLetter(
         scene.stream, ids.parse("1-0"), "g", "late", 5, "too often", (b"n", b"1")
@@ -70,38 +70,38 @@ def test_entries_move_with_all_their_fields(scene):
     assert scene.other.call("XPENDING", scene.stream, "g")[0] == 0
 
 
-def test_burying_again_does_nothing(scene):
-    scene.bury()
-    assert scene.bury() == (0, [])
-    assert scene.buried() == scene.ids
+def test_moving_again_does_nothing(scene):
+    scene.move_to_dead_letters()
+    assert scene.move_to_dead_letters() == (0, [])
+    assert scene.dead_ids() == scene.ids
 
 
 def test_what_another_consumer_took_is_left_to_it(scene):
     scene.other.call("XCLAIM", scene.stream, "g", "other", 0, scene.ids[1])
-    assert scene.bury() == (2, [])
-    assert scene.buried() == [scene.ids[0], scene.ids[2]]
+    assert scene.move_to_dead_letters() == (2, [])
+    assert scene.dead_ids() == [scene.ids[0], scene.ids[2]]
 
 
 def test_what_another_consumer_acknowledges_meanwhile_is_no_dead_letter(scene):
     scene.connection.meanwhile = lambda: scene.other.call("XACK", scene.stream, "g", scene.ids[1])
-    assert scene.bury() == (2, [])
-    assert scene.buried() == [scene.ids[0], scene.ids[2]]
+    assert scene.move_to_dead_letters() == (2, [])
+    assert scene.dead_ids() == [scene.ids[0], scene.ids[2]]
 
 
 def test_a_transaction_that_comes_late_after_all_buries_nothing_twice(scene):
-    """Its connection was thought broken, and the same entries were buried over another one."""
-    scene.connection.meanwhile = lambda: bury(
+    """Its connection was thought broken, and the same entries were moved over another one."""
+    scene.connection.meanwhile = lambda: move_to_dead_letters(
         Member(scene.other, "g", "me"), scene.stream, scene.dead, scene.poison, "first"
     )
-    assert scene.bury() == (0, [])
-    assert scene.buried() == scene.ids
+    assert scene.move_to_dead_letters() == (0, [])
+    assert scene.dead_ids() == scene.ids
     facts = scene.other.call("XINFO", "STREAM", scene.dead)
     assert facts[facts.index(b"entries-added") + 1] == len(scene.ids)
 
 
 def test_deleted_entries_are_acknowledged_and_told(scene):
     scene.other.call("XDEL", scene.stream, scene.ids[0])
-    assert scene.bury() == (2, [ids.parse(scene.ids[0])])
+    assert scene.move_to_dead_letters() == (2, [ids.parse(scene.ids[0])])
     assert scene.other.call("XPENDING", scene.stream, "g")[0] == 0
 
 
@@ -111,7 +111,7 @@ def test_a_server_that_refuses_keeps_the_entries_pending(running):
     scene.other.call("CONFIG", "SET", "maxmemory", 1)
     try:
         with pytest.raises(ServerError, match="OOM"):
-            scene.bury()
+            scene.move_to_dead_letters()
     finally:
         scene.other.call("CONFIG", "SET", "maxmemory", 0)
     assert scene.other.call("XPENDING", scene.stream, "g")[0] == 3

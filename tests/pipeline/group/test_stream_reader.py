@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from support.group_scene import Scene
-from support.micro_batches import Faults, fail_wires, surviving
+from support.micro_batches import Faults, fail_connections, surviving
 from support.servers import KINDS
 
-from rillet.pipeline.group import stream_reader as stream_group
+from rillet.pipeline.group import stream_reader
 from rillet.pipeline.redis.connection import ServerError
 from rillet.pipeline.redis.options import OptionError
 from rillet.pipeline.source.offsets import OffsetError
@@ -320,7 +320,7 @@ steps = st.one_of(
 @pytest.mark.parametrize("kind", KINDS)
 def test_after_crashes_anywhere_nothing_is_missing_doubled_or_pending(running, monkeypatch, kind):
     faults = Faults()
-    fail_wires(monkeypatch, faults, stream_group)
+    fail_connections(monkeypatch, faults, stream_reader)
 
     @settings(
         max_examples=60 if kind == "rillet" else 25,

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import from_arrow_schema
-from support.micro_batches import Crash, Faults, fail_wires
+from support.micro_batches import Crash, Faults, fail_connections
 from support.servers import KINDS
 from support.sink_scene import Scene, numbers_of, rows
 
 from rillet.pipeline.redis.connection import Connection, ConnectionLost
-from rillet.pipeline.sink import writers as sink
+from rillet.pipeline.sink import writers
 from rillet.pipeline.sink.delivery import SinkError
 from rillet.pipeline.sink.exactly_once import Publisher
 from rillet.pipeline.sink.writers import StreamWriter
@@ -41,7 +41,7 @@ class Query:
         self.writer = StreamWriter(from_arrow_schema(self.schema), scene.options, overwrite)
         self.told = {"sql.streaming.queryId": scene.query}
         context = SimpleNamespace(getLocalProperty=self.property, partitionId=lambda: 0)
-        monkeypatch.setattr(sink, "TaskContext", SimpleNamespace(get=lambda: context))
+        monkeypatch.setattr(writers, "TaskContext", SimpleNamespace(get=lambda: context))
 
     def property(self, name: str) -> str | None:
         return (self.told | {"streaming.sql.batchId": str(self.batch)}).get(name)
@@ -100,7 +100,7 @@ def test_a_task_without_a_batch_is_refused(rillet_process, monkeypatch):
 def test_a_large_batch_is_finished_from_its_first_rows(server, monkeypatch):
     """A task may make its rows in another order when it runs again: half of each order would be wrong."""
     faults = Faults()
-    fail_wires(monkeypatch, faults, sink)
+    fail_connections(monkeypatch, faults, writers)
     with Scene(server, chunkRows=3, inlineBytes=0) as scene:
         query = Query(scene, monkeypatch)
         messages = query.tasks(0, [rows(12)])
@@ -121,7 +121,7 @@ def test_aborting_leaves_what_a_begun_publication_needs(server, monkeypatch):
         messages = query.tasks(0, [rows(12)])
         scene.call("SET", f"{scene.stream}-bad", 1)
         faults = Faults()
-        fail_wires(monkeypatch, faults, sink)
+        fail_connections(monkeypatch, faults, writers)
         faults.arm(28, after=True)
         with pytest.raises(Crash):
             query.writer.commit(messages, 0)
@@ -134,7 +134,7 @@ def test_aborting_leaves_what_a_begun_publication_needs(server, monkeypatch):
 @pytest.mark.parametrize("after", [False, True])
 def test_a_connection_that_breaks_once_costs_nothing(rillet_process, monkeypatch, options, after):
     faults = Faults()
-    fail_wires(monkeypatch, faults, sink)
+    fail_connections(monkeypatch, faults, writers)
     for number in range(12):
         with Scene(rillet_process, **options) as scene:
             query = Query(scene, monkeypatch)
@@ -155,7 +155,7 @@ actions = st.one_of(
 @pytest.mark.parametrize("kind", KINDS)
 def test_after_crashes_anywhere_each_batch_is_there_once(running, monkeypatch, kind):
     faults = Faults()
-    fail_wires(monkeypatch, faults, sink)
+    fail_connections(monkeypatch, faults, writers)
 
     @settings(
         max_examples=60 if kind == "rillet" else 25,

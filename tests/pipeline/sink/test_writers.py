@@ -7,12 +7,12 @@ import json
 import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
-from support.micro_batches import Crash, Faults, fail_wires
+from support.micro_batches import Crash, Faults, fail_connections
 from support.servers import KINDS
 from support.sink_scene import Scene, numbers_of, rows
 
 from rillet.pipeline.redis.options import OptionError
-from rillet.pipeline.sink import writers as sink
+from rillet.pipeline.sink import writers
 from rillet.pipeline.sink.delivery import SinkError
 from rillet.pipeline.sink.rows import RowError
 from rillet.pipeline.sink.writers import BatchWriter
@@ -84,7 +84,7 @@ def test_a_large_batch_goes_out_in_chunks(server, inline):
 
 def test_a_write_that_cannot_be_repeated_leaves_nothing_for_good(server, monkeypatch):
     faults = Faults()
-    fail_wires(monkeypatch, faults, sink)
+    fail_connections(monkeypatch, faults, writers)
     with Scene(server, chunkRows=3, inlineBytes=0) as scene:
         writer = BatchWriter(from_arrow_schema(pa.schema({"n": pa.int64()})), scene.options, False)
         message = writer.write(iter(pa.table(rows(12)).to_batches()))
