@@ -1,10 +1,10 @@
-"""How far behind a query is, read from Spark's progress reports, as log lines and as Prometheus text. No JVM needed."""
+"""How far behind a query is, read from Spark's progress reports, without a JVM."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ..redis import ids
 from ..redis.key_names import printable_name
@@ -12,19 +12,6 @@ from ..source.offsets import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-_HELP: Final = {
-    "entries_behind": ("gauge", "Entries that the stream has and the query has not read yet."),
-    "bytes_behind": ("gauge", "Bytes that the append-only file has and the query has not read yet."),
-    "seconds_behind": ("gauge", "Time between the last entry of the stream, or write to the file, and the last one read."),
-    "entries_gone_total": ("counter", "Entries trimmed or deleted before they were read; in group mode of all streams."),
-    "dead_letters_total": ("counter", "Entries that group mode has moved to the dead-letter stream."),
-    "pending": ("gauge", "Entries delivered to the group and not acknowledged."),
-    "rows_total": ("counter", "Rows that the query has read since it was started."),
-    "batch_id": ("gauge", "Number of the last batch."),
-    "batch_seconds": ("gauge", "How long the last batch took."),
-    "running": ("gauge", '1 while the query runs, 0 after it ended, and failed="true" if it did so badly.'),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -137,48 +124,6 @@ def read_ledger(sources: Iterable[Mapping[str, Any]]) -> LedgerLag | None:
     return LedgerLag(sum(each["bytes_behind"] for each in found), max(seconds, default=None))
 
 
-def prometheus_text(queries: Iterable[QueryState]) -> str:
-    """The state of queries in Prometheus' text format, metrics named ``rillet_spark_…``."""
-    samples: dict[str, list[str]] = {name: [] for name in _HELP}
-    for query in queries:
-        labels = f'query="{_escaped(query.name)}"'
-        of_query: dict[str, float] = {
-            "rows_total": query.rows_total,
-            "batch_id": query.batch_id,
-            "batch_seconds": query.batch_seconds,
-        }
-        if query.group is not None:
-            of_query |= {"entries_gone_total": query.group.gone, "dead_letters_total": query.group.dead}
-        if query.ledger is not None:
-            of_query["bytes_behind"] = query.ledger.bytes_behind
-            if query.ledger.seconds_behind is not None:
-                of_query["seconds_behind"] = query.ledger.seconds_behind
-        for metric, number in of_query.items():
-            samples[metric].append(f"{{{labels}}} {number}")
-        failed = ',failed="true"' if query.failed else ""
-        samples["running"].append(f"{{{labels}{failed}}} {int(query.running)}")
-        for at in query.streams:
-            told: dict[str, float | None] = {
-                "entries_behind": at.entries_behind,
-                "seconds_behind": at.seconds_behind,
-                "entries_gone_total": at.gone,
-                "pending": at.pending,
-            }
-            for metric, value in told.items():
-                if value is not None:
-                    samples[metric].append(f'{{{labels},stream="{_escaped(at.stream)}"}} {value}')
-    lines: list[str] = []
-    for metric, (kind, told_of) in _HELP.items():
-        if samples[metric]:
-            name = f"rillet_spark_{metric}"
-            lines += [
-                f"# HELP {name} {told_of}",
-                f"# TYPE {name} {kind}",
-                *(name + line for line in samples[metric]),
-            ]
-    return "".join(f"{line}\n" for line in lines)
-
-
 def _range_lag(name: str, at: Mapping[str, Any], latest: Mapping[str, Any] | None) -> StreamLag:
     if latest is None:  # the key is gone
         return StreamLag(name, 0, 0.0, at["gone"])
@@ -204,7 +149,3 @@ def _tree(offset: Any) -> dict[str, Any]:
     """An offset of a report: JSON text in Spark classic."""
     found = json.loads(offset) if isinstance(offset, str) and offset.startswith("{") else offset
     return found if isinstance(found, dict) else {}
-
-
-def _escaped(label: str) -> str:
-    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

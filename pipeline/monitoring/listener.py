@@ -11,17 +11,18 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from ...storage.files import replace_file
-from .lag import QueryState, prometheus_text, read_ledger, read_losses, read_sources
+from .lag import QueryState, read_ledger, read_losses, read_sources
+from .metrics import QueryMetrics
 
 if TYPE_CHECKING:
     import os
+    from wsgiref.simple_server import WSGIServer
 
     from pyspark.sql.streaming.listener import (
         QueryIdleEvent,
@@ -44,7 +45,8 @@ class LagListener(StreamingQueryListener):
         self._file = None if prometheus_file is None else Path(prometheus_file)
         self._lock = threading.Lock()
         self._queries: dict[str, QueryState] = {}
-        self._http: ThreadingHTTPServer | None = None
+        self._metrics = QueryMetrics(lambda: self.queries)
+        self._http: WSGIServer | None = None
 
     @property
     def queries(self) -> list[QueryState]:
@@ -54,26 +56,19 @@ class LagListener(StreamingQueryListener):
 
     def text(self) -> str:
         """All of it in Prometheus' text format."""
-        return prometheus_text(self.queries)
+        return self._metrics.text()
 
     def serve(self, port: int, host: str = "127.0.0.1") -> int:
-        """Answer ``GET /metrics`` from a thread until ``close``; the port, which was free if 0 was asked for."""
-        listener = self
+        """Answer ``GET /metrics`` from a thread until ``close``.
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                body = listener.text().encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+        Args:
+            port: 0 takes a free one.
+            host: the address to listen at.
 
-            def log_message(self, *_: object) -> None:
-                """Scrapes are not worth a line."""
-
-        self._http = ThreadingHTTPServer((host, port), Handler)
-        threading.Thread(target=self._http.serve_forever, name="rillet-metrics", daemon=True).start()
+        Returns:
+            The port.
+        """
+        self._http = self._metrics.serve(port, host)
         return self._http.server_port
 
     def close(self) -> None:

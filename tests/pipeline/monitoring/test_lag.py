@@ -1,4 +1,4 @@
-"""pipeline/monitoring/lag.py: entries and seconds behind, what is gone and pending, in words and in Prometheus' format."""
+"""pipeline/monitoring/lag.py: entries and seconds behind, what is gone and pending, and as metrics."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rillet.pipeline.monitoring.lag import (
     LedgerLag,
     QueryState,
     StreamLag,
-    prometheus_text,
     read_ledger,
     read_losses,
     read_sources,
 )
+from rillet.pipeline.monitoring.metrics import QueryMetrics
 from rillet.pipeline.redis import ids
 from rillet.pipeline.source import offsets
 from rillet.pipeline.source.offsets import Position
@@ -67,7 +67,10 @@ def test_a_name_that_is_no_utf8_is_told_as_text():
     group = {"v": 1, "mode": "group", "group": "g", "streams": {"b\udcff": {"lag": 7, "pending": 0}}}
     found = read_sources([source(end, end), source({"v": 1, "mode": "group"}, group)])
     assert [each.stream for each in found] == ["a\\xff", "b\\xff"]
-    assert prometheus_text([QueryState("q", streams=found)]).encode().count(b'stream="a\\\\xff"') == 3
+    assert (
+        QueryMetrics(lambda: [QueryState("q", streams=found)]).text().encode().count(b'stream="a\\\\xff"')
+        == 3
+    )
 
 
 def test_what_group_mode_did_not_read_is_told_of_the_query():
@@ -76,9 +79,9 @@ def test_what_group_mode_did_not_read_is_told_of_the_query():
     assert losses == GroupLosses(5, 1)
     assert read_losses([source({"v": 1, "streams": {}}, None), {}]) is None
     state = QueryState("q", 1, group=losses)
-    lines = prometheus_text([state]).splitlines()
-    assert 'rillet_spark_entries_gone_total{query="q"} 5' in lines
-    assert 'rillet_spark_dead_letters_total{query="q"} 1' in lines
+    lines = QueryMetrics(lambda: [state]).text().splitlines()
+    assert 'rillet_spark_entries_gone_total{query="q"} 5.0' in lines
+    assert 'rillet_spark_dead_letters_total{query="q"} 1.0' in lines
     assert str(state).endswith("; 5 gone, 1 dead letters")
 
 
@@ -93,10 +96,10 @@ def test_a_ledger_tells_bytes_and_seconds():
     assert read_ledger([source({"v": 1, "streams": {}}, {"v": 1, "streams": {}}), {}]) is None
     assert read_sources([ledger(1500, 2.5)]) == ()
     state = QueryState("q", 1, rows=3, batch_seconds=0.1, ledger=LedgerLag(1500, 2.5))
-    lines = prometheus_text([state, QueryState("r", ledger=LedgerLag(0, None))]).splitlines()
-    assert 'rillet_spark_bytes_behind{query="q"} 1500' in lines
+    lines = QueryMetrics(lambda: [state, QueryState("r", ledger=LedgerLag(0, None))]).text().splitlines()
+    assert 'rillet_spark_bytes_behind{query="q"} 1500.0' in lines
     assert 'rillet_spark_seconds_behind{query="q"} 2.5' in lines
-    assert 'rillet_spark_bytes_behind{query="r"} 0' in lines
+    assert 'rillet_spark_bytes_behind{query="r"} 0.0' in lines
     assert not any(line.startswith('rillet_spark_seconds_behind{query="r"') for line in lines)
     assert str(state) == "q: batch 1, 3 rows in 0.100 s; 1,500 bytes / 2.5 s behind"
     assert str(LedgerLag(7, None)) == "7 bytes behind"
@@ -107,19 +110,6 @@ def test_other_sources_are_left_out():
         read_sources([source({"t": {"0": 5}}, {"t": {"0": 9}}), {"endOffset": "5", "latestOffset": None}, {}])
         == ()
     )
-
-
-def test_prometheus_text_has_each_metric_once():
-    lag = StreamLag('or"ders\n', 4, 2.5, 2, 1)
-    states = [QueryState("a\\b", 3, 5, 50, 0.25, (lag,)), QueryState("c", running=False, failed=True)]
-    text = prometheus_text(states)
-    lines = text.splitlines()
-    assert 'rillet_spark_entries_behind{query="a\\\\b",stream="or\\"ders\\n"} 4' in lines
-    assert 'rillet_spark_rows_total{query="a\\\\b"} 50' in lines
-    assert 'rillet_spark_running{query="c",failed="true"} 0' in lines
-    assert 'rillet_spark_pending{query="a\\\\b",stream="or\\"ders\\n"} 1' in lines
-    assert text.count("# TYPE rillet_spark_running gauge\n") == 1
-    assert text.endswith("\n")
 
 
 def test_a_log_line_says_what_a_person_asks_first():
