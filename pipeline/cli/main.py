@@ -27,7 +27,9 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
         "set up and run the Declarative Pipelines project: bronze, silver, gold",
     ),
 }
-_NEEDED: Final = frozenset({"pyspark", "pyarrow", "py4j", "matplotlib", "prometheus_client"})
+_NEEDED: Final = frozenset(
+    {"pyspark", "pyarrow", "py4j", "matplotlib", "prometheus_client", "jinja2", "markupsafe"}
+)
 _HOW: Final = "The pipeline needs {module}, which is not installed: pip install 'rillet[spark]'"
 
 

@@ -70,7 +70,7 @@ def test_the_wheel_has_every_module_and_nothing_else(wheel):
     expected = {
         f"rillet/{path.relative_to(ROOT).as_posix()}"
         for folder in ("commands", "pipeline", "protocol", "server", "storage")
-        for kind in ("*.py", "*.lua", "*.css", "*.yml")
+        for kind in ("*.py", "*.lua", "*.css", "*.html", "*.yml")
         for path in (ROOT / folder).rglob(kind)
     } | {
         "rillet/__init__.py",

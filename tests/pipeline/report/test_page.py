@@ -56,6 +56,20 @@ def test_names_of_people_are_not_html():
     assert "db 2" in page
 
 
+def test_no_value_of_any_table_becomes_markup():
+    numbers = (
+        "db messages deliveries redelivered acked pending taken_over taken_away repeated given_back lost ack_p50 ack_p90 "
+        "ack_p99 ack_max total_p50 first_ms last_ms last_seen_ms silent_ms delivered_ms idle_ms oldest_ms newest_ms"
+    )
+    row = dict.fromkeys(numbers.split(), 7)
+    row |= dict.fromkeys(("stream", "group", "consumer", "entry_id", "path", "state"), "<img src='x'>&")
+    shown = ("groups", "poison", "abandoned", "pending")
+    page = report({"messages": 7, "owners": [row]}, **{name: [row] for name in shown})
+    assert "<img" not in page
+    # stream and group in five tables, consumer in three, entry in two, path and state in one; three in the story
+    assert page.count("&lt;img src=&#39;x&#39;&gt;&amp;") == 5 * 2 + 3 + 2 + 2 + 3
+
+
 def test_progress_counts_its_steps():
     out = io.StringIO()
     progress = Progress(2, out)
