@@ -1,7 +1,7 @@
 """The Spark format ``redis-streams``: a source in two modes, and a sink.
 
-Options of the source in range mode (names in any case; group mode and the sink tell theirs in ``group_options`` and
-``sink_options``):
+Options of the source in range mode (names in any case; ``group.options`` and ``sink.options``
+describe those of group mode and of the sink):
 
 ==============================================  ==============================================================
 host port username password db unixSocket       where the server is
@@ -51,7 +51,7 @@ class RedisStreams(DataSource):
         return "redis-streams"
 
     def schema(self) -> StructType:
-        """The default columns; group mode tells three things more of each delivery."""
+        """Return the default columns; group mode adds three about each delivery."""
         from pyspark.sql import types
 
         options = Options(self.options)

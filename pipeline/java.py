@@ -97,9 +97,9 @@ def inspect(home: Path, found_by: str) -> Java | None:
     program = home / "bin" / "java"
     if not os.access(program, os.X_OK):
         return None
-    told = _release(home)
-    if "JAVA_VERSION" in told and "MODULES" in told:
-        return Java(home, _numbers(told["JAVA_VERSION"]), found_by, _VECTOR in told["MODULES"].split())
+    release = _release(home)
+    if "JAVA_VERSION" in release and "MODULES" in release:
+        return Java(home, _numbers(release["JAVA_VERSION"]), found_by, _VECTOR in release["MODULES"].split())
     version = re.search(r'version "([^"]+)"', _run(program, "-version"))
     if version is None:
         return None

@@ -1,4 +1,4 @@
-"""Spares each of our tasks a wait of 40 ms.
+"""Spare each task a wait of 40 ms.
 
 Spark's JVM sends a task to its Python worker over TCP in two writes: what to run, then the rows or the partition. Its
 kernel keeps the second one back until the first is acknowledged (Nagle), and the worker's kernel puts that off, hoping
@@ -19,7 +19,7 @@ _QUICKACK: Final = getattr(socket, "TCP_QUICKACK", None)  # Linux has it
 
 
 class QuickAck:
-    """A base for readers and writers: where one arrives, the sender is let go on."""
+    """Base of readers and writers: unpickling one acknowledges what was received, so that the sender continues."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         acknowledge_now()
@@ -27,12 +27,12 @@ class QuickAck:
 
 
 def acknowledge_now() -> int:
-    """Acknowledge now all that this process has received over TCP, where the system lets one; on how many connections."""
+    """Acknowledge what this process has received over TCP, where the system allows it; return on how many connections."""
     if _QUICKACK is None or not _OWN_FILES.exists():
         return 0
     asked = 0
     for number in [int(each.name) for each in _OWN_FILES.iterdir()]:
-        # Files may be closed meanwhile, and not all sockets are TCP.
+        # Files may be closed in between, and not all sockets are TCP.
         with contextlib.suppress(OSError):
             if stat.S_ISSOCK(os.fstat(number).st_mode):
                 with socket.socket(fileno=os.dup(number)) as connection:

@@ -1,4 +1,4 @@
-"""A SparkSession that is set up right on one machine, and our formats for anybody's session."""
+"""A SparkSession that is set up right on one machine, and our formats for any session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ALWAYS: Final = {
     # A query that was killed while it wrote its first offset leaves half a file behind, and Spark would never start it again.
     "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
 }
-# When a query is stopped amid foreachBatch, Spark matches a regular expression that recurses once for each character
+# When a query is stopped during foreachBatch, Spark matches a regular expression that recurses once for each character
 # of Python's traceback; with the usual stack the query ends with a StackOverflowError.
 _STACK: Final = "-Xss8m"
 _LOCAL: Final = {
@@ -83,13 +83,13 @@ def register(spark: SparkSession) -> None:
     from .formats import RedisStreams
     from .ledger.format import LedgerDataSource
 
-    _show_the_way(spark)
+    _add_to_python_path(spark)
     spark.dataSource.register(RedisStreams)
     spark.dataSource.register(LedgerDataSource)
 
 
-def _show_the_way(spark: SparkSession) -> None:
-    """Let the Python processes that streaming sources and sinks have in the driver find us in ``--py-files``.
+def _add_to_python_path(spark: SparkSession) -> None:
+    """Put Rillet on the path of the Python processes that streaming sources and sinks have in the driver.
 
     Spark puts those files on the path of its tasks, and of the driver itself, but not of these.
     """

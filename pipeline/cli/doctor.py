@@ -1,6 +1,6 @@
 """``rillet pipeline doctor``: what this machine has for the pipeline, and what is wrong, one line each.
 
-Spark tells little when it cannot start ("Java gateway process exited"); this tries its needs one by one.
+Spark says little when it cannot start ("Java gateway process exited"); this tries its needs one by one.
 """
 
 from __future__ import annotations
@@ -168,17 +168,17 @@ def check_redis(endpoint: Endpoint) -> Iterator[Finding]:
     """The server: reachable, new enough, and with our clock."""
     try:
         with Connection(endpoint) as connection:
-            told = _info(connection.call("INFO", "server"))
+            info = _info(connection.call("INFO", "server"))
             before = time.time()
             seconds, microseconds = connection.call("TIME")
             after = time.time()
     except RedisError as error:
         yield Finding("wrong", "redis", str(error), "--host, --port, --password … say where it is")
         return
-    name = "Valkey" if "valkey_version" in told else "Rillet" if "rillet_version" in told else "Redis"
-    version = told.get(f"{name.lower()}_version", told.get("redis_version", "?"))
+    name = "Valkey" if "valkey_version" in info else "Rillet" if "rillet_version" in info else "Redis"
+    version = info.get(f"{name.lower()}_version", info.get("redis_version", "?"))
     text = f"{name} {version} at {endpoint}"
-    if int(told.get("redis_version", "0").partition(".")[0]) < 7:
+    if int(info.get("redis_version", "0").partition(".")[0]) < 7:
         yield Finding(
             "warning",
             "redis",
@@ -200,7 +200,7 @@ def check_redis(endpoint: Endpoint) -> Iterator[Finding]:
 
 
 def check_spark(given: Mapping[str, str]) -> Iterator[Finding]:
-    """A session, and a worker that reads a stream nobody has."""
+    """A session, and a worker that reads streams that do not exist."""
     from ..sessions import session
 
     about = "spark"

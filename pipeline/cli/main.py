@@ -50,7 +50,10 @@ def main(words: Sequence[str]) -> int:
         description="Redis Streams on Spark: source, sink, delivery ledger, reports, jobs.",
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="verb")
-    parsers = {name: verbs.add_parser(name, help=told, description=told) for name, (_, told) in VERBS.items()}
+    parsers = {
+        name: verbs.add_parser(name, help=summary, description=summary)
+        for name, (_, summary) in VERBS.items()
+    }
     # The verb's own options are known once its module is there.
     chosen = next((word for word in words if not word.startswith("-")), None)
     try:

@@ -1,4 +1,4 @@
-"""Says on the terminal what is being done, how far it is, and how long it took."""
+"""Write to the terminal what is being done, how far it is, and how long it took."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CLEAR: Final = "\r\x1b[2K"
 
 
 class Progress:
-    """Steps that are counted: one line each when done, and on a terminal a line that moves meanwhile.
+    """Steps that are counted: one line each when done, and on a terminal a line that moves during the step.
 
     Args:
         steps: how many there will be.
@@ -31,14 +31,14 @@ class Progress:
         self._out = sys.stderr if out is None else out
         self._done = 0
         self.spark: SparkSession | None = None
-        self._told = ""
+        self._noted = ""
 
     @contextmanager
     def step(self, title: str) -> Iterator[None]:
-        """Do one step; what ``tell`` says in it stands at the end of its line."""
+        """Do one step; the words of ``note`` end its line."""
         self._done += 1
         head = f"[{self._done}/{self._steps}] {title}"
-        self._told = ""
+        self._noted = ""
         begun = time.monotonic()
         ended = threading.Event()
         watcher = threading.Thread(target=self._move, args=(head, begun, ended), daemon=True)
@@ -47,18 +47,18 @@ class Progress:
         how = "failed"
         try:
             yield
-            how = self._told
+            how = self._noted
         finally:
             ended.set()
             if watcher.is_alive():
                 watcher.join()
                 self._out.write(_CLEAR)
-            told = f": {how}" if how else ""
-            self.say(f"{head}{told} ({time.monotonic() - begun:.1f} s)")
+            result = f": {how}" if how else ""
+            self.say(f"{head}{result} ({time.monotonic() - begun:.1f} s)")
 
-    def tell(self, words: str) -> None:
+    def note(self, words: str) -> None:
         """What the step found."""
-        self._told = words
+        self._noted = words
 
     def say(self, line: str) -> None:
         """A line of its own."""

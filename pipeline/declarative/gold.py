@@ -17,7 +17,7 @@ def gold_entries() -> DataFrame:
     comment="Per group: messages, deliveries, redelivery rate, time from first delivery to acknowledgement"
 )
 def gold_groups() -> DataFrame:
-    """How well it went; ``rillet pipeline report`` tells more, and exactly."""
+    """How well it went; ``rillet pipeline report`` shows more, and exactly."""
     handed = f.col("event").isin("delivered", "claimed")
     of_message = ["db", "stream", "group", "entry_id"]
     messages = (

@@ -1,4 +1,4 @@
-"""Silver: typed, with times, and without what nobody asks for."""
+"""Silver: typed, with times, and without the events of consumers and keys."""
 
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession

@@ -1,7 +1,7 @@
 """Acknowledges a batch of group mode when Spark has committed it, rather than when Spark asks for the next one.
 
-A source hears of a commit only when the next batch is made: with a long trigger interval that is late, and for the last
-batch before ``query.stop()`` it is at the next start. Spark tells the listeners in the driver at once, though::
+A source learns of a commit only when the next batch is made: with a long trigger interval that is late, and for the last
+batch before ``query.stop()`` it is at the next start. Spark notifies the listeners in the driver at once, though::
 
     query = frame.writeStream.trigger(processingTime="10 minutes").start()
     acknowledger = Acknowledger(query, options)  # those of the source
@@ -11,7 +11,7 @@ batch before ``query.stop()`` it is at the next start. Spark tells the listeners
     spark.streams.removeListener(acknowledger)
     acknowledger.settle("/path/to/checkpoint")
 
-Not for queries with asyncProgressTrackingEnabled: those commit later than they tell.
+Not for queries with asyncProgressTrackingEnabled: those commit later than they report.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ LOG: Final = logging.getLogger("rillet.pipeline")
 
 
 class Acknowledger(StreamingQueryListener):
-    """Listens to one query, over a connection of its own. To acknowledge what is acknowledged does nothing.
+    """Listens to one query, over a connection of its own. Acknowledging an entry twice does nothing.
 
     Args:
         query: a query that reads in group mode.
@@ -123,4 +123,4 @@ class Acknowledger(StreamingQueryListener):
         """Nothing was committed since."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
-        """What was committed was told before, or is told by ``settle``."""
+        """Do nothing: commits were reported before, or are read by ``settle``."""

@@ -1,4 +1,4 @@
-"""Puts the next batch of group mode together: what died with us, what others left idle, then what is new."""
+"""Gathers the next batch of group mode: our own pending entries, idle ones of others, then new ones."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class Batch:
 
 
 class Gatherer:
-    """Gathers one batch after the other. A new one first looks for what its predecessor was given and did not tell.
+    """Gathers one batch after the other. A new one first looks for entries that were delivered to its predecessor and are in no batch.
 
     Args:
-        member: who reads.
+        member: the consumer that reads.
         options: how.
         clock: seconds; when to look for idle entries again.
     """

@@ -1,6 +1,6 @@
 """Poison messages: entries delivered too often move to a dead-letter stream, together with their acknowledgement.
 
-A dead letter is the entry with its fields as they were, in their order, behind six of ours (``HEADER``)::
+A dead letter is the entry with its fields as they were, in their order, after six of ours (``HEADER``)::
 
     rillet.stream orders  rillet.id 1700000000000-0  rillet.group billing  rillet.consumer worker-3
     rillet.deliveries 5   rillet.reason "delivered 5 times and never acknowledged (maxDeliveries=5)"   <the entry>
@@ -41,8 +41,8 @@ class DeadLetter:
 
     def words(self) -> list[bytes]:
         """Its fields and values in the dead-letter stream."""
-        told = ids.text(self.stream_id), self.group, self.consumer, str(self.deliveries), self.reason
-        values = key_of(self.stream), *(text.encode() for text in told)
+        texts = ids.text(self.stream_id), self.group, self.consumer, str(self.deliveries), self.reason
+        values = key_of(self.stream), *(text.encode() for text in texts)
         header = [word for pair in zip(HEADER, values, strict=True) for word in pair]
         return [*header, *self.fields]
 
@@ -56,8 +56,8 @@ class DeadLetter:
         width = 2 * len(HEADER)
         if tuple(words[:width:2]) != HEADER:
             raise ValueError("not a dead letter: it does not begin with rillet.stream, rillet.id, ...")
-        key, *told = words[1:width:2]
-        stream_id, group, consumer, deliveries, reason = (word.decode(errors="replace") for word in told)
+        key, *texts = words[1:width:2]
+        stream_id, group, consumer, deliveries, reason = (word.decode(errors="replace") for word in texts)
         return cls(
             name_of(key), ids.parse(stream_id), group, consumer, int(deliveries), reason, tuple(words[width:])
         )
@@ -72,7 +72,7 @@ def move_to_dead_letters(
     lost and it comes late after all, it fails.
 
     Args:
-        member: who has them pending.
+        member: the consumer that has them pending.
         stream: where they are.
         target: the dead-letter stream.
         poison: the entries, made ours by ``Member.take``.
@@ -90,7 +90,7 @@ def move_to_dead_letters(
     for at in range(0, len(poison), _AT_ONCE):
         page = list(poison[at : at + _AT_ONCE])
         while (done := _move_page(member, stream, target, page, reason)) is None:
-            pass  # somebody else wrote to the dead-letter stream
+            pass  # another client wrote to the dead-letter stream
         moved += done[0]
         gone += done[1]
     return moved, gone

@@ -1,7 +1,7 @@
 """The driver as a member of a consumer group: takes entries over, gets new ones, acknowledges what Spark committed.
 
 Commands that deliver are sent once. When a reply is lost the entries are in our pending list all the same, which is
-why `own` looks there: whoever catches `ConnectionLost` starts again from it and misses nothing.
+why `own` looks there: a caller that catches `ConnectionLost` starts again from it and misses nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _GREATEST_COUNT: Final = 2**63 - 1
 
 @dataclass(frozen=True)
 class Idle:
-    """A pending entry that may be taken over: who has it, and how often it was delivered."""
+    """A pending entry that may be claimed: its owner, and how often it was delivered."""
 
     stream_id: int
     owner: str
@@ -36,7 +36,7 @@ class Idle:
 class Taken:
     """What came of taking entries over: ours now, left to others, or no longer in the stream.
 
-    ``size`` is how many bytes those of ours have, if somebody wanted to know.
+    ``size`` is how many bytes those of ours have, if the caller asked for it.
     """
 
     ours: list[Idle] = field(default_factory=list)
@@ -192,7 +192,7 @@ class Member:
     # The end of a batch
 
     def acknowledge(self, pieces: Iterable[BatchPart]) -> None:
-        """Acknowledge all entries of a batch, whoever may have taken them over meanwhile; again is harmless."""
+        """Acknowledge all entries of a batch, whichever consumer owns them by now; repeating it is harmless."""
         for piece in pieces:
             key = key_of(piece.stream)
             if isinstance(piece, Run):

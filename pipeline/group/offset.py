@@ -162,7 +162,7 @@ def shares(pieces: Sequence[BatchPart], parts: int) -> list[list[BatchPart]]:
 
 
 def _packed(members: Sequence[int]) -> str:
-    """Each id as its distance from the one before: ``"1700000000000-0 3-0 0-1"``; with the time the sequence begins anew."""
+    """Each id as its distance from the one before: ``"1700000000000-0 3-0 0-1"``; a new time restarts the sequence."""
     words = []
     for before, now in pairwise((0, *members)):
         ms, seq = ids.split(now)

@@ -1,4 +1,4 @@
-"""What a user may say about reading as a consumer of a group."""
+"""The options of reading as a consumer of a group."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ NAMES: Final = (
 
 @dataclass(frozen=True)
 class GroupOptions:
-    """Who reads which streams, how much at once, and what it takes over from others; pickles into every task.
+    """Which streams a consumer reads, how much at once, and what it claims; pickles into every task.
 
     Attributes:
         names: the streams; empty with a pattern.
         pattern: a glob of streams, looked for before each batch.
-        consumer: who we are; two queries of one group need two names.
+        consumer: our name; two queries of one group need two names.
         start: after which id a group that we create reads.
         claim_min_idle_ms: take over what others have had for so long; None: nothing.
         max_deliveries: an entry delivered so often goes to ``dead_letter_stream`` instead of into a batch.

@@ -54,7 +54,7 @@ GROUP_COLUMNS: Final = {"consumer": pa.string(), "delivery_count": pa.int64(), "
 def group_columns() -> dict[str, DataType]:
     """The columns that group mode adds, for a schema.
 
-    ``consumer`` is whom the entry was taken over from, or for a new one our own name; ``delivery_count`` counts this
+    ``consumer`` is the consumer that the entry was claimed from, or for a new one our own name; ``delivery_count`` counts this
     delivery, too; ``claimed`` says whether it was taken over from another consumer.
     """
     from pyspark.sql.types import BooleanType, LongType, StringType
@@ -135,7 +135,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._dead += batch.dead
         if batch.gone and self._options.fail_on_data_loss:
             self.stop()
-            raise DataLossError(_told_gone(batch.gone, self._options.group))
+            raise DataLossError(_gone_text(batch.gone, self._options.group))
         if not batch.pieces:
             self._returned = committed.batch
             return start
@@ -157,7 +157,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
                     self._acknowledged = committed.batch
                 return gatherer.gather(limits, self._until)
             except ConnectionLost:
-                # What was delivered and not told to us is pending with us, where a new gatherer looks first.
+                # Entries whose delivery we did not hear of are pending with us, where a new gatherer looks first.
                 self.stop()
                 losses += 1
                 if losses > self._options.endpoint.retries:
@@ -171,20 +171,20 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         """Where the group stands, by stream: how far it and the stream are, entries not delivered (null if unknown), pending."""
         gatherer = self._gathering()
-        told = {}
+        found = {}
         for stream in gatherer.streams():
             try:
                 facts = gatherer.member.facts(stream)
                 newest = gatherer.member.newest(stream)
             except ServerError:
                 continue  # no such group, or no such stream, yet
-            told[stream] = {
+            found[stream] = {
                 "last_delivered": facts[b"last-delivered-id"].decode(),
                 "newest": newest,
                 "lag": facts.get(b"lag"),
                 "pending": facts[b"pending"],
             }
-        return {"v": 1, "mode": "group", "group": self._options.group, "streams": told}
+        return {"v": 1, "mode": "group", "group": self._options.group, "streams": found}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[GroupPartition]:
         """Share the entries of a batch among tasks."""
@@ -242,7 +242,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
             for piece in partition.pieces:
                 entries = _fetch(connection, piece, self._options.fetch_size)
                 if len(entries) != piece.count and self._options.fail_on_data_loss:
-                    raise DataLossError(_told(piece, len(entries)))
+                    raise DataLossError(_missing_text(piece, len(entries)))
                 if isinstance(piece, Run):
                     owner, deliveries = partition.consumer, 1
                 else:
@@ -279,7 +279,7 @@ def _fetch(connection: Connection, piece: BatchPart, at_once: int) -> list[Any]:
     return entries
 
 
-def _told_gone(gone: Sequence[tuple[str, int]], group: str) -> str:
+def _gone_text(gone: Sequence[tuple[str, int]], group: str) -> str:
     shown = ", ".join(f"{stream!r} {ids.text(each)}" for stream, each in gone[:3])
     return (
         f"{len(gone)} entries that were pending in group {group!r} had been deleted or trimmed "
@@ -288,7 +288,7 @@ def _told_gone(gone: Sequence[tuple[str, int]], group: str) -> str:
     )
 
 
-def _told(piece: BatchPart, found: int) -> str:
+def _missing_text(piece: BatchPart, found: int) -> str:
     first, last = (piece.first, piece.last) if isinstance(piece, Run) else (piece.ids[0], piece.ids[-1])
     if found > piece.count:
         return (

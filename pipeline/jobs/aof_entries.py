@@ -80,10 +80,10 @@ class _Streams:
         number = self.names.get(place)
         if number is None or self.all[number].last_id >= stream_id:
             number = self._new(place, number)
-        told = self.all[number]
-        if told.last_id < 0:
-            told.first_id, told.first_at = stream_id, self.at
-        told.last_id, told.last_at = stream_id, self.at
+        numbered = self.all[number]
+        if numbered.last_id < 0:
+            numbered.first_id, numbered.first_at = stream_id, self.at
+        numbered.last_id, numbered.last_at = stream_id, self.at
         return number
 
     def take(self, words: list[bytes]) -> Iterator[tuple[int, int, list[bytes] | bytes]]:
@@ -93,7 +93,7 @@ class _Streams:
         if name in _WITHIN or not self._recorder.knows(name):
             return
         if name == b"XADD":
-            place, _, _ = Recorder._limits(words, 2)  # noqa: SLF001 - the one who knows XADD's options
+            place, _, _ = Recorder._limits(words, 2)  # noqa: SLF001 - it parses XADD's options
             if b"*" not in words[place]:  # else a producer has repeated itself
                 stream_id = ids.parse(words[place])
                 number = self.add((self._recorder.db, spell_name(words[1])), stream_id)
@@ -172,10 +172,10 @@ def _survey(parts: list[Part], wanted: Place) -> tuple[list[_Numbered], dict[int
     limits: dict[int, float] = dict.fromkeys(streams.held, inf)
     waiting = list(limits)
     while waiting:
-        told = streams.all[waiting.pop()]
-        if told.parent is not None and limits.get(told.parent, -1) < told.since:
-            limits[told.parent] = told.since
-            waiting.append(told.parent)
+        numbered = streams.all[waiting.pop()]
+        if numbered.parent is not None and limits.get(numbered.parent, -1) < numbered.since:
+            limits[numbered.parent] = numbered.since
+            waiting.append(numbered.parent)
     return streams.all, limits
 
 
@@ -183,11 +183,11 @@ def _runs(streams: list[_Numbered], wanted: Iterable[int]) -> list[list[int]]:
     """Streams that one walk gives in the order of their ids."""
     runs: list[list[int]] = []
     for number in sorted(wanted, key=lambda number: streams[number].first_at):
-        told = streams[number]
-        if told.last_id < 0:
+        numbered = streams[number]
+        if numbered.last_id < 0:
             continue
         for run in runs:
-            if streams[run[-1]].is_before(told):
+            if streams[run[-1]].is_before(numbered):
                 run.append(number)
                 break
         else:

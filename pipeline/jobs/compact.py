@@ -80,11 +80,11 @@ def finish(folder: Path) -> None:
     hidden = folder / _HIDDEN
     note = hidden / _NOTE
     if note.exists():
-        told = json.loads(note.read_text(encoding="utf-8"))
-        for old in told["old"]:
+        plan = json.loads(note.read_text(encoding="utf-8"))
+        for old in plan["old"]:
             shutil.rmtree(folder / old, ignore_errors=True)
         if (hidden / "new").exists():
-            (hidden / "new").rename(folder / told["new"])
+            (hidden / "new").rename(folder / plan["new"])
         note.unlink()
     shutil.rmtree(hidden, ignore_errors=True)
 
@@ -130,11 +130,11 @@ def _replace(folder: Path, day: Path, run: list[tuple[int, int, Path]], files: l
     with target.open("rb") as written:
         os.fsync(written.fileno())
     name = f"batch={run[0][0]:08d}-{run[-1][1]:08d}"
-    told = {
+    plan = {
         "new": str((day / name).relative_to(folder)),
         "old": [str(each.relative_to(folder)) for _, _, each in run],
     }
     draft = hidden / "draft"
-    draft.write_text(json.dumps(told), encoding="utf-8")
+    draft.write_text(json.dumps(plan), encoding="utf-8")
     draft.rename(hidden / _NOTE)
     finish(folder)

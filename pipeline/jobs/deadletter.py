@@ -119,7 +119,7 @@ def choose(
 def requeue(connection: Connection, stream: str, letters: Iterator[Letter], to: str | None = None) -> int:
     """Move letters back into their streams, each exactly once; how many.
 
-    Somebody who requeues the same letters at the same time takes none twice: the dead-letter stream is watched.
+    Two callers that requeue the same letters at once move none twice: the dead-letter stream is watched.
 
     Raises:
         RedisError: the server refuses, or is gone; letters that are still there may be requeued again.

@@ -58,7 +58,7 @@ class ParquetTarget:
 
     Args:
         folder: on a file system of this machine, or mounted.
-        day: tells the day of a row; None: no folders for days.
+        day: the day of a row; None: no folders for days.
     """
 
     def __init__(self, folder: Path, day: Column | None) -> None:
@@ -83,7 +83,12 @@ class ParquetTarget:
 
 
 def start(
-    frame: DataFrame, folder: Path, target: Target, follow: str | None, tell: Callable[[int], None], name: str
+    frame: DataFrame,
+    folder: Path,
+    target: Target,
+    follow: str | None,
+    report: Callable[[int], None],
+    name: str,
 ) -> StreamingQuery:
     """Begin to move batches, or go on where the last run ended.
 
@@ -92,7 +97,7 @@ def start(
         folder: keeps the checkpoint.
         target: where batches go.
         follow: how often to look for more (``"10 seconds"``); None: take what is there now, and end.
-        tell: is told the number of each batch that is done.
+        report: called with the number of each batch that is done.
         name: of the query, for its listeners.
 
     Raises:
@@ -108,7 +113,7 @@ def start(
     def take(batch: DataFrame, number: int) -> None:
         query = json.loads((checkpoint / "metadata").read_text(encoding="utf-8"))["id"]
         target.write(batch, number, query)
-        tell(number)
+        report(number)
 
     writer = frame.writeStream.foreachBatch(take).queryName(name)
     writer = writer.option("checkpointLocation", str(checkpoint.resolve()))

@@ -182,8 +182,8 @@ def send_anew(
 def _last_id(connection: Connection, target: bytes) -> int:
     if not connection.call("EXISTS", target):
         return -1
-    told = connection.call("XINFO", "STREAM", target)
-    return ids.parse(dict(zip(told[::2], told[1::2], strict=True))[b"last-generated-id"])
+    reply = connection.call("XINFO", "STREAM", target)
+    return ids.parse(dict(zip(reply[::2], reply[1::2], strict=True))[b"last-generated-id"])
 
 
 def _marker(target: bytes, source: Path, stream: str, first: int, last: int, db: int) -> bytes:

@@ -86,8 +86,8 @@ def run(
     Args:
         arguments: with the words of ``add_target_arguments``.
         name: of the verb.
-        read: gives the rows, and what tells their day.
-        acknowledging: gives who acknowledges what the query has read, if it reads as a member of a group.
+        read: returns the rows, and the column of their day.
+        acknowledging: returns what acknowledges the entries of a query that reads as a member of a group.
     """
     from pyspark.errors import StreamingQueryException
     from pyspark.sql import SparkSession
@@ -112,7 +112,7 @@ def run(
             done: list[int] = []
             target = _target(arguments, folder, day)
             with Stopping() as stopping:
-                query = start(frame, folder, target, arguments.follow, partial(_told, done), name)
+                query = start(frame, folder, target, arguments.follow, partial(_report_batch, done), name)
                 if (acknowledger := acknowledging(query)) is not None:
                     around.enter_context(_acknowledging(spark, acknowledger, folder))
                 wait(query, folder, stopping)
@@ -129,7 +129,7 @@ def run(
 
 @contextmanager
 def _listening(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[None]:
-    """Tell how far behind the job is: a line for each batch, and Prometheus if it was asked for."""
+    """Log how far behind the job is after each batch, and serve Prometheus metrics if asked to."""
     from ..monitoring.listener import LOG, LagListener
 
     listener = LagListener()
@@ -166,7 +166,7 @@ def _acknowledging(spark: SparkSession, acknowledger: Acknowledger, folder: Path
 
 
 class Stopping:
-    """SIGINT and SIGTERM as a wish to end after the batch under way; a second one does what it always does."""
+    """SIGINT and SIGTERM as a request to end after the batch under way; a second one does what it always does."""
 
     def __init__(self) -> None:
         self._asked = threading.Event()
@@ -182,11 +182,11 @@ class Stopping:
         self._restore()
 
     def is_asked(self) -> bool:
-        """Whether somebody wants an end."""
+        """Whether the job is to stop."""
         return self._asked.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for that; whether it came."""
+        """Wait for that; return whether it came."""
         return self._asked.wait(seconds)
 
     def _ask(self, *_: object) -> None:
@@ -200,7 +200,7 @@ class Stopping:
 
 
 def wait(query: StreamingQuery, folder: Path, stopping: Stopping) -> None:
-    """Wait until a query ends, or until somebody wants it to and the batch that had begun by then is committed.
+    """Wait until a query ends, or is to stop and has committed the batch under way.
 
     Raises:
         StreamingQueryException: the query failed.
@@ -225,7 +225,7 @@ def _target(arguments: argparse.Namespace, folder: Path, day: Column | None) -> 
     return DeltaTarget(folder) if arguments.format == "delta" else IcebergTarget(folder, arguments.table)
 
 
-def _told(done: list[int], number: int) -> None:
+def _report_batch(done: list[int], number: int) -> None:
     done.append(number)
     _say(f"batch {number} is there")
 

@@ -1,5 +1,5 @@
-"""The append-only file as a delivery ledger: who got which message when, how often, and who acknowledged it.
+"""The append-only file as a delivery ledger: which consumer got which message when, how often, and which acknowledged it.
 
-Importing it does not import PySpark. ``folder`` finds the files, ``split`` cuts them, ``parse`` and ``events`` turn
-their records into rows (``schema``), ``replay`` gives those rows their meaning, ``source`` is Spark's ``redis-aof``.
+Importing it does not import PySpark. ``files`` finds and cuts the files, ``records`` turns them into rows (``schema``), ``spans`` replays rows, and
+``format`` is Spark's ``redis-aof``. ``docs/ledger.md`` describes the design.
 """

@@ -123,7 +123,7 @@ class LedgerStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvaila
         self._follower.stop_here()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """How far the server is, and how far behind it the batch ends that Spark was just told of."""
+        """Return how far the server is, and how far behind it the batch returned last ends."""
         if self._ahead is None:
             return None
         backlog = self._follower.backlog(self._ahead)

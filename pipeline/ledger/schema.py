@@ -1,14 +1,14 @@
 r"""One row of the ledger: its columns, its events, and how each value is known.
 
 Every row comes from one record of the file alone, so that many tasks can read one file. What a record *means* may
-depend on what was there before it (does the entry still exist? who owned it?): that is told by ``replay``, whose
-spans are the way to ask who held what at which moment.
+depend on what was there before it (does the entry still exist? who owned it?): ``spans`` replays the rows, and its
+spans say which consumer held what at which moment.
 
 Where a row stands:
 
 - ``file_seq`` is the number of the incr file (``appendonly.aof.7.incr.aof`` is 7). Rows of the base that lies before
-  the first file read have the number of that file and a *negative* ordinal: they tell the state at the beginning
-  and are not things that happened (``ordinal < 0``).
+  the first file read have the number of that file and a *negative* ordinal: they describe the state at the beginning
+  and are not events (``ordinal < 0``).
 - ``ordinal`` orders the rows of a file. It is made of the 64 KiB block of the file in which the record ends (from bit
   38), the number of the record among those that end there (from bit 25) and the number of the row in its record. It
   depends on the file alone, never on how it was split. In a base, 2^62 is taken off.
@@ -34,7 +34,7 @@ deleted             entry_id; detail null (XDEL), KEEPREF, DELREF or ACKED (XDEL
                     with DELREF no group has it pending either; with ACKED only if no group still needs it.
 trimmed             XTRIM, or XADD with a limit (then its row follows that of ``added``). last_id is the MINID: all below
                     it is gone. Or retry_count is the MAXLEN: of the oldest so many are gone that this many are left.
-                    detail as for ``deleted``. Which ids went only ``replay`` knows.
+                    detail as for ``deleted``. Which ids went only ``spans`` knows.
 delivered           group, entry_id, consumer, at_ms, retry_count, last_id. An XCLAIM record that says "for the first
                     time": RETRYCOUNT is 1 and the group had not come further than this entry (LASTID, or no LASTID
                     as in a base).
@@ -45,7 +45,7 @@ claimed             the same columns; any other XCLAIM record. An entry moved to
 acked               group, entry_id. XACK; detail null. XACKDEL: detail is its policy; if the entry was pending it is
                     then deleted as that says.
 nacked              group, entry_id; XNACK. detail SILENT, FAIL or FATAL, with " FORCE" behind where given; retry_count
-                    is its RETRYCOUNT or null. Nobody owns the entry from here on.
+                    is its RETRYCOUNT or null. No consumer owns the entry from here on.
 group-created       group, last_id ("$": the newest entry there), retry_count: ENTRIESREAD (-1 unknown, null not said)
 group-set           the same columns; XGROUP SETID, which also follows deliveries.
 group-destroyed     group
@@ -65,7 +65,7 @@ A RESTOREd stream, and the streams of an RDB base, come as the rows that would m
 group-created, consumer-created, and delivered, claimed or nacked ("FAIL FORCE") by their counter; of these the detail
 ends in FOUND, or in GONE if the message is not there any more though the entry is still pending.
 
-What no such file tells, of any server:
+What no such file contains, of any server:
 
 - Reading one's own history (XREADGROUP with an id) counts a delivery and sets its time, and is not written. The next
   record of the entry shows the new count.
@@ -139,13 +139,13 @@ _COLUMNS: Final = (
 NAMES: Final = tuple(name for name, _ in _COLUMNS)
 DDL: Final = ", ".join(f"`{name}` {kind}" for name, kind in _COLUMNS)
 
-# What replay makes of the rows: one row a time that somebody (or, after XNACK, nobody) held an entry.
+# What the replay makes of the rows: one row for each time that a consumer (or, after XNACK, none) held an entry.
 _SPAN_COLUMNS: Final = (
     ("db", "int"),
     ("stream", "string"),
     ("group", "string"),
     ("entry_id", "string"),
-    ("consumer", "string"),  # null: nobody, after XNACK
+    ("consumer", "string"),  # null: none, after XNACK
     ("retry_count", "bigint"),
     ("at_ms", "bigint"),  # when it was delivered to this consumer
     ("added_ms", "bigint"),  # when the entry was added, by its id

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StreamLag:
-    """One stream of one query after a batch; None where the mode or the server cannot tell."""
+    """One stream of one query after a batch; None where the mode or the server does not report it."""
 
     stream: str
     entries_behind: int | None
@@ -80,7 +80,7 @@ class QueryState:
     def __str__(self) -> str:
         parts = [f"{self.name}: batch {self.batch_id}, {self.rows} rows in {self.batch_seconds:.3f} s"]
         parts += map(str, self.streams)
-        parts += [str(told) for told in (self.ledger, self.group) if told]
+        parts += [str(lag) for lag in (self.ledger, self.group) if lag]
         return "; ".join(parts)
 
 
@@ -92,9 +92,12 @@ def read_sources(sources: Iterable[Mapping[str, Any]]) -> tuple[StreamLag, ...]:
         if latest.get("mode") == "group":
             found += [
                 StreamLag(
-                    printable_name(name), told.get("lag"), _seconds_behind(told), pending=told.get("pending")
+                    printable_name(name),
+                    facts.get("lag"),
+                    _seconds_behind(facts),
+                    pending=facts.get("pending"),
                 )
-                for name, told in sorted(latest.get("streams", {}).items())
+                for name, facts in sorted(latest.get("streams", {}).items())
             ]
         elif latest.get("v") == VERSION and "streams" in end and "streams" in latest:
             found += [
@@ -116,8 +119,8 @@ def read_losses(sources: Iterable[Mapping[str, Any]]) -> GroupLosses | None:
 
 def read_ledger(sources: Iterable[Mapping[str, Any]]) -> LedgerLag | None:
     """The lag of the ledgers in the sources of a progress report, all together; None without one."""
-    told = [_tree(source.get("latestOffset")) for source in sources]
-    found = [each for each in told if each.get("mode") == "ledger"]
+    latest = [_tree(source.get("latestOffset")) for source in sources]
+    found = [each for each in latest if each.get("mode") == "ledger"]
     if not found:
         return None
     seconds = [each["seconds_behind"] for each in found if each["seconds_behind"] is not None]
@@ -137,9 +140,9 @@ def _range_lag(name: str, at: Mapping[str, Any], latest: Mapping[str, Any] | Non
     return StreamLag(name, behind, seconds, at["gone"])
 
 
-def _seconds_behind(told: Mapping[str, Any]) -> float | None:
+def _seconds_behind(facts: Mapping[str, Any]) -> float | None:
     """Between the last entry delivered and the last one added; None before the first delivery."""
-    here, there = ids.parse(told.get("last_delivered", "0-0")), ids.parse(told.get("newest", "0-0"))
+    here, there = ids.parse(facts.get("last_delivered", "0-0")), ids.parse(facts.get("newest", "0-0"))
     if here >= there:
         return 0.0
     return ((there >> 64) - (here >> 64)) / 1000 if here else None

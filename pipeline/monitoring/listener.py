@@ -38,7 +38,7 @@ class LagListener(StreamingQueryListener):
     """Keeps the state of each query; a query without a name goes by its id.
 
     Args:
-        prometheus_file: written anew after each batch, for node_exporter's textfile collector.
+        prometheus_file: rewritten after each batch, for node_exporter's textfile collector.
     """
 
     def __init__(self, prometheus_file: str | os.PathLike[str] | None = None) -> None:

@@ -63,7 +63,7 @@ def part_count(rows: int, *, least: int, rows_per_part: int) -> int:
 
 
 def share_rows(limit: int, backlogs: dict[str, int]) -> dict[str, int]:
-    """Share a number of rows among streams by how far behind each is; nobody with a backlog gets nothing.
+    """Share a number of rows among streams by how far behind each is; each with a backlog gets some.
 
     Streams that are not behind are left out. The shares add up to the limit, or to one row each if there are more
     streams than that.

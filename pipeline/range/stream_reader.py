@@ -177,7 +177,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     ) -> Steps | None:
         """The steps of a walk over a range, where it was walked already or has to be.
 
-        Several tasks that share a range cannot tell how many entries there should be. So if anything is missing since
+        Several tasks that share a range do not know how many entries there should be. So if anything is missing since
         the range was planned, which may be long ago in another process, it is counted here.
         """
         to, now = end.get(name), states.get(name)
@@ -197,7 +197,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return steps
 
     def _find_names(self) -> list[str]:
-        """The streams to read; a pattern is looked up anew now and then, but never past AvailableNow's targets."""
+        """The streams to read; a pattern is looked up again now and then, but never past AvailableNow's targets."""
         if self._options.pattern is None or self._targets is not None:
             return self._names
         now = time.monotonic()
@@ -308,7 +308,7 @@ def _reaches(now: StreamState, bound: int | str) -> bool:
 
 
 def _gone_cheaply(at: Position, now: StreamState) -> int | None:
-    """How many entries after a position are gone, None where only counting would tell."""
+    """How many entries after a position are gone, None where only counting would show it."""
     try:
         return entries_gone(at, now, None, None)
     except RecreatedError:

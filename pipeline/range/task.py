@@ -34,7 +34,7 @@ class RangePartition(InputPartition):
     """The ids of one stream after one, up to and including another.
 
     ``rows`` is how many entries there are, where that is known exactly. Elsewhere ``first`` and ``deleted``, the first
-    entry and the greatest deleted id when the batch was planned, tell whether something was removed since.
+    entry and the greatest deleted id when the batch was planned, show whether something was removed since.
     """
 
     stream: str
@@ -111,7 +111,7 @@ def _counted(
 def _watched(
     connection: Connection, partition: RangePartition, options: SourceOptions
 ) -> Iterator[list[Any]]:
-    """Read a range that nobody counted: trimming must never get ahead of us, nor XDEL into the range.
+    """Read a range that was not counted: detect trimming that got ahead of us, and XDEL in the range.
 
     Each fetch begins with the last entry of the one before. As long as it is still there, trimming, which goes from
     the oldest entry on, has not reached the next ones.
@@ -121,13 +121,13 @@ def _watched(
     last: bytes | None = None
     while cursor < partition.upto:
         if last is None:
-            chunk, told = connection.pipeline(
+            chunk, info = connection.pipeline(
                 [_xrange(partition, cursor + 1, options.fetch_size), _xinfo(partition)]
             )
-            for reply in (chunk, told):
+            for reply in (chunk, info):
                 if isinstance(reply, Exception):
                     raise reply
-            whole = _head_is_there(parse_state(told), partition)
+            whole = _head_is_there(parse_state(info), partition)
         else:
             chunk = _fetch(connection, partition, cursor, options.fetch_size + 1)
             if chunk and chunk[0][0] == last:
@@ -146,7 +146,7 @@ def _watched(
         _report("some entries", partition, options)
     elif deleted is not None and deleted > max(partition.after, partition.deleted):
         _report(
-            "(or while they were read; only one task per batch can tell) some entries", partition, options
+            "(or while they were read; only one task per batch can detect) some entries", partition, options
         )
 
 

@@ -36,7 +36,7 @@ _LATER: Final = ("LOADING", "BUSY ", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN", "E
 
 
 class RedisError(Exception):
-    """Whatever went wrong between us and the server."""
+    """Any failure between us and the server."""
 
 
 class ServerError(RedisError):

@@ -40,7 +40,7 @@ class Options:
         return iter(self._given)
 
     def refuse_unknown(self, known: Iterable[str]) -> None:
-        """Stop at the first option nobody reads: a misspelt limit must not be silently no limit.
+        """Refuse the first unknown option: a misspelt limit must not silently be no limit.
 
         Raises:
             OptionError: with the nearest known name.

@@ -31,7 +31,7 @@ class StreamState:
         return None if self.added is None else self.added - self.length
 
     def added_at(self, stream_id: int) -> int | None:
-        """How many entries were added up to an id, None in the middle of what is there: nobody counts that."""
+        """How many entries were added up to an id, None in the middle of what is there: the server does not count that."""
         if self.added is None:
             return None
         if stream_id >= self.last:
@@ -42,7 +42,7 @@ class StreamState:
 
 
 def fetch_states(connection: Connection, names: Iterable[str]) -> dict[str, StreamState | None]:
-    """Look at several streams in one round trip; None where there is no such key.
+    """Return the state of several streams in one round trip; None where there is no such key.
 
     Raises:
         ServerError: a key is no stream, or may not be read; the text names it.
@@ -62,13 +62,13 @@ def fetch_states(connection: Connection, names: Iterable[str]) -> dict[str, Stre
 
 def parse_state(reply: list[Any]) -> StreamState:
     """Read the reply of XINFO STREAM: names and values in turn."""
-    told = dict(zip(reply[::2], reply[1::2], strict=True))
-    first = told[b"first-entry"]
-    deleted = told.get(b"max-deleted-entry-id")
+    fields = dict(zip(reply[::2], reply[1::2], strict=True))
+    first = fields[b"first-entry"]
+    deleted = fields.get(b"max-deleted-entry-id")
     return StreamState(
-        length=told[b"length"],
-        last=ids.parse(told[b"last-generated-id"]),
+        length=fields[b"length"],
+        last=ids.parse(fields[b"last-generated-id"]),
         first=None if first is None else ids.parse(first[0]),
-        added=told.get(b"entries-added"),
+        added=fields.get(b"entries-added"),
         max_deleted=None if deleted is None else ids.parse(deleted),
     )

@@ -1,4 +1,4 @@
-"""A report from the ledger: what was delivered, how often, how fast it was acknowledged, and who left what behind.
+"""A report from the ledger: what was delivered, how often, how fast it was acknowledged, and which consumers left entries behind.
 
 ``tables`` asks Spark SQL, ``figures`` draws, ``page`` writes the HTML,
 ``command`` is ``rillet pipeline report``.

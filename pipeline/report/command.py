@@ -116,14 +116,14 @@ def make(
         ledger = spark.read.format("redis-aof").option("history", str(history).lower()).load(aof)
         _write(spark, ledger, folder / "ledger", "ledger", files=None)
         bounds = tables.look(spark, settings)
-        progress.tell(f"{bounds.events:,} events")
+        progress.note(f"{bounds.events:,} events")
     with progress.step("replaying them: who held what from when to when"):
         events = spark.table("events").drop("clock_ms").withColumnRenamed("ms", "clock_ms")
         views.register(spark, events, tables.REPLAYED)
         spans = spark.table(f"{tables.REPLAYED}_spans")
         _write(spark, spans, folder / "spans", "spans", files=None)
         tables.define(spark)
-        progress.tell(f"{spark.table('spans').count():,} spans")
+        progress.note(f"{spark.table('spans').count():,} spans")
     shown: dict[str, Rows] = {}
     counts: dict[str, int] = {}
     for name, (query, title) in tables.TABLES.items():
@@ -132,13 +132,13 @@ def make(
             most = _CURVES if name in page.WHOLE else _SHOWN
             shown[name] = [row.asDict() for row in found.limit(most).collect()]
             counts[name] = found.count() if len(shown[name]) == most else len(shown[name])
-            progress.tell(f"{counts[name]:,} row{'' if counts[name] == 1 else 's'}")
+            progress.note(f"{counts[name]:,} row{'' if counts[name] == 1 else 's'}")
     with progress.step("drawing the page"):
         sums = _sums(spark, bounds)
         text = page.render(page.Report(Path(aof), settings, bounds, sums, shown, counts))
         target = out / "index.html"
         target.write_text(text, encoding="utf-8")
-        progress.tell(f"{len(text) // 1024:,} KB")
+        progress.note(f"{len(text) // 1024:,} KB")
     return target
 
 

@@ -40,7 +40,7 @@ POSITION: Final = """
     SELECT max(struct(file_seq, ordinal)) AS last FROM events WHERE coalesce(ms, 0) <= {at}
 """
 
-# A delivery is a span that somebody held; how long one took is told from the delivery to what ended it.
+# A delivery is a span that a consumer held; it lasts from the delivery to what ended it.
 HELD: Final = """
     SELECT *,
         if(began = 'first', at_ms, coalesce(from_clock_ms, at_ms)) AS began_ms,
@@ -255,7 +255,7 @@ def traffic(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
 def lag(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
     """Per group and point: entries not yet delivered, and entries pending, at its end.
 
-    Entries are numbered as they were added, anew whenever their key or database goes; a group has come as far as the number of
+    Entries are numbered as they were added, from 1 again whenever their key or database goes; a group has come as far as the number of
     the last entry it was delivered, or was set to. Entries deleted unread count until the group has passed them.
     """
     point, whole = _point(bounds), views.WHOLE_DATABASES.format(rows="events")

@@ -37,7 +37,7 @@ def send(connection: Connection, options: SinkOptions, chunks: Iterable[Chunk]) 
 
     Raises:
         SinkError: an error reply.
-        ConnectionLost: the server is gone for good.
+        ConnectionLost: the server stays unreachable.
     """
     if options.delivery == "idmp":
         refuse_without_idmp(connection)
@@ -80,7 +80,7 @@ def check(connection: Connection, options: SinkOptions, chunk: Chunk, replies: S
     elif old and options.id_column is None:
         wrong += [(words, _OLD_ID) for words in old]
     if wrong:
-        raise SinkError(_told(wrong, chunk.rows))
+        raise SinkError(_failure_text(wrong, chunk.rows))
 
 
 def _not_there(connection: Connection, options: SinkOptions, old: Sequence[list[bytes]]) -> list[list[bytes]]:
@@ -102,7 +102,7 @@ def _first(connection: Connection, stream: bytes) -> int | None:
     return ids.parse(entries[0][0]) if entries else None
 
 
-def _told(wrong: Sequence[tuple[list[bytes], str]], rows: int) -> str:
+def _failure_text(wrong: Sequence[tuple[list[bytes], str]], rows: int) -> str:
     lines = [
         f"{text} [{b' '.join(words[:8]).decode(errors='backslashreplace')[:120]}]"
         for words, text in wrong[:_SHOWN]

@@ -7,7 +7,7 @@ That also fences a transaction that was under way when its connection broke.
 
 A batch larger than ``chunkRows`` would stop the server for long, so it goes in several transactions. For that its rows
 are staged in the server first, and the marker remembers how many of them are out: ``{"batch": 8, "published": 2,
-"of": 5}``. A driver that comes back finishes from those very rows; what its tasks made anew, in whatever order, is
+"of": 5}``. A driver that comes back finishes from those very rows; what its tasks made again, in whatever order, is
 dropped.
 """
 
@@ -89,7 +89,7 @@ class Stage:
         return tuple(kept)
 
     def put(self, chunk: Chunk) -> Staged:
-        """Stage one chunk; it goes by itself when nobody publishes it."""
+        """Stage one chunk; it expires if it is not published."""
         key = f"{self._prefix}:{self._number}"
         self._number += 1
         self._connection.call("SET", key, chunk.data, "PX", self._options.staging_ttl_ms, repeatable=True)
@@ -107,7 +107,7 @@ class Publisher:
 
     Raises:
         SinkError: from its methods: the server refused rows; nothing of that transaction stays.
-        ConnectionLost: from its methods: the server is gone for good.
+        ConnectionLost: from its methods: the server stays unreachable.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class Publisher:
         return True if done else None
 
     def _begin(self, batch: int, parts: Sequence[Chunk | Staged]) -> None:
-        """Stage all rows for good, and have the marker say that their publication has begun."""
+        """Stage all rows without a limit of time, and note in the marker that their publication has begun."""
         stage = Stage(self._connection, self._options, self.marker)
         staged = [part if isinstance(part, Staged) else stage.put(part) for part in parts]
         for each in staged:
@@ -202,7 +202,7 @@ class Publisher:
         )
 
     def _step(self, now: Progress) -> bool | None:
-        """Publish the next part of a batch that has begun; None: look again, for more or for who overtook us."""
+        """Publish the next part of a batch that has begun; None: look again, for more or because another driver was quicker."""
         try:
             step = self._planned(now)
             chunks = [self._fetched(each) for each in step]

@@ -1,4 +1,4 @@
-"""What a user may say about writing into streams, checked against the columns that are to be written."""
+"""The options of writing into streams, checked against the columns of the rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SinkOptions:
         null_policy: a null column is left out, written as an empty string, or an error.
         chunk_rows: the most entries in one transaction or request; 0: all rows of a batch in one transaction.
         inline_bytes: what a task may send through Spark; beyond, it stages its rows in the server.
-        staging_ttl_ms: how long staged rows live when nobody publishes them.
+        staging_ttl_ms: how long staged rows live unpublished.
         old_ids: an explicit id that is not above the stream's last one counts as written: if it is there (``check``),
             or in any case (``skip``).
         marker: the key that remembers the last batch published, instead of one named after stream and query.

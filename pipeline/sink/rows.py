@@ -1,4 +1,4 @@
-"""Rows to XADD commands, packed as RESP: what a task does with each Arrow batch, once, for whoever sends it on."""
+"""Rows to XADD commands, packed as RESP: what a task does with each Arrow batch, once, before it is sent."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ _QUERY_ID = "sql.streaming.queryId"
 
 @dataclass(frozen=True)
 class TaskRows(WriterCommitMessage):
-    """What a task tells the driver: which query it worked for, how many rows it had, and those not yet written."""
+    """What a task reports to the driver: which query it worked for, how many rows it had, and those not yet written."""
 
     query: str
     rows: int
@@ -79,24 +79,26 @@ def _publish(
 
 
 def _discard(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
-    told = [message for message in messages if isinstance(message, TaskRows)]
-    if told and options.delivery == "exactly-once":
+    reports = [message for message in messages if isinstance(message, TaskRows)]
+    if reports and options.delivery == "exactly-once":
         with Connection(options.endpoint) as connection:
-            Publisher(connection, options, told[0].query).discard(
-                part for message in told for part in message.parts
+            Publisher(connection, options, reports[0].query).discard(
+                part for message in reports for part in message.parts
             )
 
 
-def _all_told(messages: Sequence[WriterCommitMessage | None]) -> list[TaskRows]:
+def _all_reports(messages: Sequence[WriterCommitMessage | None]) -> list[TaskRows]:
     """The messages of all tasks.
 
     Raises:
         SinkError: one is missing; nothing may be published then.
     """
-    told = [message for message in messages if isinstance(message, TaskRows)]
-    if len(told) != len(messages):
-        raise SinkError(f"{len(messages) - len(told)} of {len(messages)} tasks did not say what they wrote")
-    return told
+    reports = [message for message in messages if isinstance(message, TaskRows)]
+    if len(reports) != len(messages):
+        raise SinkError(
+            f"{len(messages) - len(reports)} of {len(messages)} tasks did not say what they wrote"
+        )
+    return reports
 
 
 class BatchWriter(QuickAck, DataSourceArrowWriter):
@@ -119,11 +121,11 @@ class BatchWriter(QuickAck, DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the rows of all tasks."""
-        told = _all_told(messages)
+        reports = _all_reports(messages)
         if self._options.delivery != "exactly-once":
             return
-        # A write that nobody can name again needs no lasting mark.
-        _publish(self._options, self._write_id, 0, told, lasting=self._options.write_id is not None)
+        # A write without a writeId cannot be repeated and needs no lasting marker.
+        _publish(self._options, self._write_id, 0, reports, lasting=self._options.write_id is not None)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what tasks staged."""
@@ -159,9 +161,9 @@ class StreamWriter(QuickAck, DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Publish the rows of all tasks, unless this batch was published before."""
-        told = _all_told(messages)
-        if told and self._options.delivery == "exactly-once":
-            _publish(self._options, told[0].query, batchId, told)
+        reports = _all_reports(messages)
+        if reports and self._options.delivery == "exactly-once":
+            _publish(self._options, reports[0].query, batchId, reports)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's
         """Remove what tasks staged."""

@@ -133,7 +133,7 @@ class Columns:
                     )
                 self._values.append(column.name)
         self._exact = any(needs_exact(self._schema.field(name).type) for name in self._values)
-        self.batch("", [], {name: [] for name in extra or {}})  # a type nobody can read fails here
+        self.batch("", [], {name: [] for name in extra or {}})  # an unsupported type fails here
 
     def batch(
         self, stream: str, entries: Sequence[Any], extra: Mapping[str, Sequence[Any]] | None = None

@@ -39,8 +39,8 @@ def entries_gone(
             were deleted out of the middle. None: do not.
 
     Returns:
-        None where it cannot be known: a start in the middle of the stream that nobody has counted, a server before Redis
-        7, nobody to count.
+        None where it cannot be known: a start in the middle of the stream that was not counted, a server before Redis
+        7, no ``count_present``.
 
     Raises:
         RecreatedError: ids or counts went backwards.

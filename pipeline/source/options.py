@@ -53,7 +53,7 @@ class Bounds:
         return self.everywhere
 
     def later(self, name: str) -> int | str:
-        """The bound of a stream that was not there at first: all of it is new, unless an id or a moment is told."""
+        """Return the bound of a stream found later: all of it is new, unless an id or a time is given."""
         bound = dict(self.each).get(name, self.everywhere)
         return bound if isinstance(bound, int) else EARLIEST
 

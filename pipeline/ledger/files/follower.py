@@ -3,8 +3,8 @@
 A place in the ledger is a file and a cursor in it. Places are always between two records and outside of
 transactions, found by going over every record before them; so no piece needs the proof of another one.
 
-Files that a rewrite removes stay readable for whoever has them open: the follower opens what it is going to read as
-soon as it sees it. What was not open is lost, which is told; servers that keep history
+Files that a rewrite removes stay readable for a process that has them open: the follower opens what it will read when
+it first sees it. What was not open is lost, which is an error; servers that keep history
 (``aof-history-retention``, ``aof-disable-auto-gc yes``) lose nothing.
 """
 
@@ -28,7 +28,7 @@ _VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a reader stands: in which file, and where there."""
+    """Where a reader stands: in which file, and where in it."""
 
     file_seq: int
     is_base: bool
@@ -125,12 +125,12 @@ class Follower:
     def backlog(self, place: Place) -> Backlog:
         """What is there behind a place. In files that are packed or that a rewrite is yet to reach, too."""
         last = self._look()[-1]
-        told = {key: os.fstat(file.fileno()) for key, (_, file) in self._files.items()}
-        newest = told[last.file_seq, last.is_base]
+        stats = {key: os.fstat(file.fileno()) for key, (_, file) in self._files.items()}
+        newest = stats[last.file_seq, last.is_base]
         here = place.file_seq, place.is_base
-        size = told[here].st_size - place.cursor.position if here in told else 0
+        size = stats[here].st_size - place.cursor.position if here in stats else 0
         first = place.file_seq if place.is_base else place.file_seq + 1
-        size += sum(each.st_size for (seq, is_base), each in told.items() if seq >= first and not is_base)
+        size += sum(each.st_size for (seq, is_base), each in stats.items() if seq >= first and not is_base)
         seconds = None
         if size <= 0:
             seconds = 0.0

@@ -36,7 +36,7 @@ class FilePiece:
     Attributes:
         path: of the file.
         file_seq: as in the rows.
-        is_base: whether the rows tell the state before the first incr file.
+        is_base: whether the rows describe the state before the first incr file.
         start: where it begins; what was assumed there is proved by the piece before.
         end: where it must end, and in which state; None: where the file does, which must be whole.
         data: the bytes from start to end, where the file may be gone.
@@ -55,7 +55,7 @@ def read_piece(piece: FilePiece) -> Iterator[pa.RecordBatch]:
 
     Raises:
         SplitError: it does not begin, or does not end, as was assumed: its rows are wrong.
-        LedgerError: the file is damaged, or what it says can not be told.
+        LedgerError: the file is damaged, or has a record that can not be understood.
     """
     start = piece.start
     with open_file(piece) as file:
@@ -109,7 +109,7 @@ class _Reading:
         yield from batches(sorter, self._piece.file_seq)
 
     def _prove(self) -> None:
-        """That the next piece begins where this one ends, and as it was told.
+        """Check that the next piece begins where this one ends, and in the same state.
 
         So all pieces are right if the first one is, which begins where the file does.
         """
@@ -124,7 +124,7 @@ class _Reading:
         if not is_whole or reached != (end.position, end.db, end.clock, end.in_transaction):
             raise SplitError(
                 f"{piece.path} was split at byte {end.position}, which is within a record or in another state than when "
-                "it was split; has something else than a server written to it meanwhile?"
+                "it was split; has something else than a server written to it in between?"
             )
 
 

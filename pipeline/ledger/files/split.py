@@ -232,7 +232,7 @@ def _last(data: Bytes, text: bytes, start: int, end: int) -> int:
 
 
 def _rfind(data: Bytes, text: bytes, start: int, end: int) -> int:
-    """As ``rfind``, but soon done where the text is frequent."""
+    """As ``rfind``, but quick where the text is frequent."""
     near = max(start, end - _NEAR)
     at = data.rfind(text, near, end)
     return at if at >= 0 or near == start else data.rfind(text, start, min(near + len(text), end))

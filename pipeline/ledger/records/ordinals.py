@@ -1,4 +1,4 @@
-"""Which ordinal each record of a file gets: by the block in which it ends, whoever finds where that is."""
+"""The ordinal of each record of a file: it depends on the block in which the record ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Ordinals:
-    """Goes along a file with those who read it.
+    """Numbers the records of a file, read from one place on.
 
     Args:
         origin: what is added to all ordinals.

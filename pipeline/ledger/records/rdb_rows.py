@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ....storage.rdb import ByteSource
     from ..schema import Row
 
-_DATABASES: Final = 1 << 14  # as many as anybody configures
+_DATABASES: Final = 1 << 14  # more than any server is configured with
 # The detail of an entry that was found pending; and of one whose message is not there.
 FOUND: Final = b"FOUND"
 GONE: Final = b"GONE"

@@ -1,6 +1,6 @@
-"""From records to rows: which events one command of an append-only file tells, by that command alone.
+"""From records to rows: which events one command of an append-only file means, by that command alone.
 
-``columns`` makes Arrow of the rows. What each event means is told in ``schema``.
+``arrow_batches`` makes Arrow of the rows; ``schema`` describes the events.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _STORE_OPTION: Final = (b"SORT", b"GEORADIUS", b"GEORADIUSBYMEMBER")
 
 
 class Recorder:
-    """Takes commands one by one, in the order of the file, and makes the rows that they tell.
+    """Takes commands one by one, in the order of the file, and makes their rows.
 
-    This is what the ledger says of a command; the ways of ``sorting`` are only faster.
+    It is the specification of what a command means; ``sorter`` returns the same rows, faster.
 
     Attributes:
         db: the selected database.
@@ -52,7 +52,7 @@ class Recorder:
         self.empty()
 
     def empty(self) -> None:
-        """Begin anew, with the same state."""
+        """Drop the rows; keep the state."""
         self.rows: list[Row] = []
         self.rows_at: list[int] = []
         self._add = self.rows.append

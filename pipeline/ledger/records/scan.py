@@ -59,7 +59,7 @@ class Segment(NamedTuple):
 
 
 class Walk:
-    """Cuts the bytes of a file into commands; annotations are told from values that look like them.
+    """Cuts the bytes of a file into commands; values that look like annotations are not taken for them.
 
     Attributes:
         clock: of the last annotation.
@@ -192,7 +192,7 @@ def read_annotations(data: bytes, clock: int | None) -> int | None:
 
 
 class Frontier:
-    """Goes ahead of those who read a file that grows: finds a place up to which all is whole.
+    """Walks ahead in a file that grows: finds a place up to which all is whole.
 
     Such a place is between two records and in no transaction. One frontier is for one advance.
     """

@@ -1,4 +1,4 @@
-"""Sorting the commands of a file by what they are.
+"""Sort the commands of a file by what they are.
 
 Such files mostly consist of a few commands in the one form in which servers write them; those are kept as columns,
 many at a time. All others, and these in any other form, go to a ``Recorder`` one by one, which gives the same rows.
@@ -44,7 +44,7 @@ class Sorter:
     """Takes commands in the order of the file.
 
     Attributes:
-        recorder: who makes the other rows; it knows the database and whether a transaction is open.
+        recorder: makes the other rows; it knows the database and whether a transaction is open.
         rows: how many rows were gathered.
         number: how many commands were taken.
         kinds: of these commands.
@@ -61,7 +61,7 @@ class Sorter:
         self.empty()
 
     def empty(self) -> None:
-        """Begin anew, with the same state."""
+        """Drop what was gathered; keep the state."""
         self.rows = self.number = 0
         self.kinds: list[bytes] = []
         self.ordinals = array("q")

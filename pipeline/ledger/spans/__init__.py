@@ -1,1 +1,1 @@
-"""From rows to spans: who held which entry from when to when."""
+"""From rows to spans: which consumer held which entry from when to when."""

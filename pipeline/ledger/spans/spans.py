@@ -1,8 +1,8 @@
-"""What the rows of a ledger mean together: who held which entry from when to when.
+"""What the rows of a ledger mean together: which consumer held which entry from when to when.
 
-Rows tell what single records say. Whether an XCLAIM moved an entry or found its message gone, which entries a trim
+A row says what one record says. Whether an XCLAIM moved an entry or found its message gone, which entries a trim
 took, whose pending list a deletion touched: that depends on all rows before. ``Replay`` takes rows in order, keeps what
-a server would keep of them, and gives *spans*: one for each time that somebody held an entry. All rows of a key, of
+a server would keep of them, and returns *spans*: one for each time that a consumer held an entry. All rows of a key, of
 those it was copied or renamed from and to, and of whole databases must go through one replay.
 """
 
@@ -23,7 +23,7 @@ _FATAL_COUNT: Final = (1 << 63) - 1
 
 
 class Span(NamedTuple):
-    """A time that somebody held an entry; the columns are told in ``schema``."""
+    """A time that a consumer held an entry; ``schema`` describes the columns."""
 
     db: int
     stream: str
@@ -209,7 +209,7 @@ class Replay:
             group.last = max(group.last, id_number(last))  # type: ignore[arg-type]
         held = group.pending.get(entry_id)  # type: ignore[arg-type]
         if detail != "GONE" and entry_id not in stream.live:
-            # Whoever claims an entry whose message is gone takes it off the list.
+            # A claim of an entry whose message is gone removes it from the list.
             if held is not None:
                 self._end(group, held.entry_id, "dropped")
             return

@@ -3,7 +3,7 @@
 ``register`` makes temporary views over a frame of ``redis-aof`` (or over its rows kept elsewhere):
 
 - ``<prefix>``: the rows.
-- ``<prefix>_spans``: who held what from when to when (``schema.SPAN_DDL``). All else rests on it; CACHE TABLE it.
+- ``<prefix>_spans``: which consumer held what from when to when (``schema.SPAN_DDL``). All else rests on it; CACHE TABLE it.
 - ``<prefix>_entries``: one row for each entry and group: deliveries, redeliveries, consumers, when it was delivered
   first and acknowledged, and how long that took (``to_ack_ms``; null where the file has no annotations).
 - ``<prefix>_redelivery``: the same for each group.
@@ -82,7 +82,7 @@ WITH keys AS (
 )
 , counted AS (
     SELECT *, count_if(event = 'added') OVER place AS adds,
-           -- What a stream had when it came from elsewhere is told by no row of its own.
+           -- What a stream had when it came from elsewhere is in no row of its own.
            CASE WHEN max(event IN ('key-copied', 'databases-swapped')) OVER place THEN NULL ELSE 0 END AS none
     FROM lives
     WINDOW place AS (PARTITION BY db, stream, life ORDER BY file_seq, ordinal ROWS UNBOUNDED PRECEDING)

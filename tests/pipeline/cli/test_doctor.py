@@ -33,7 +33,7 @@ def test_a_server_that_does_not_answer_is_wrong(capsys):
     assert "WRONG   redis: no answer from the Redis server at 127.0.0.1:1" in capsys.readouterr().out
 
 
-def test_a_contradiction_in_the_words_is_told(capsys):
+def test_a_contradiction_in_the_words_is_reported(capsys):
     assert main.main(["doctor", "--username", "u"]) == 2
     assert "needs a 'password'" in capsys.readouterr().err
 

@@ -30,9 +30,9 @@ def test_idle_entries_of_others_are_claimed(server):
         assert scene.other_reads(2) == added[:2]
         scene.engine.finish()
         assert sorted(scene.read) == added
-        told = {row["id"]: (row["consumer"], row["delivery_count"], row["claimed"]) for row in scene.rows[0]}
-        assert told[added[0]] == ("other", 2, True)
-        assert told[added[4]] == ("me", 1, False)
+        found = {row["id"]: (row["consumer"], row["delivery_count"], row["claimed"]) for row in scene.rows[0]}
+        assert found[added[0]] == ("other", 2, True)
+        assert found[added[4]] == ("me", 1, False)
         assert scene.pending() == 0
         assert scene.call("XPENDING", scene.stream, "g", "-", "+", 10) == []
 
@@ -84,8 +84,8 @@ def test_claimed_entries_count_as_bytes_too(server):
         scene.other_reads(15)
         scene.engine.finish()
         assert [len(rows) for rows in scene.rows.values()] == [10, 10, 5]
-        told = [(row["id"], row["delivery_count"]) for rows in scene.rows.values() for row in rows]
-        assert told == [(each, 2) for each in added[:15]] + [(each, 1) for each in added[15:]]
+        found = [(row["id"], row["delivery_count"]) for rows in scene.rows.values() for row in rows]
+        assert found == [(each, 2) for each in added[:15]] + [(each, 1) for each in added[15:]]
         assert scene.pending() == 0
 
 
@@ -128,8 +128,8 @@ def test_entries_that_others_gave_back_are_claimed_at_once(running):
         scene.call("XNACK", scene.stream, "g", "FAIL", "IDS", 1, added[0])
         scene.call("XNACK", scene.stream, "g", "FATAL", "IDS", 1, added[1])
         scene.engine.finish()
-        told = [(row["id"], row["consumer"], row["delivery_count"], row["claimed"]) for row in scene.rows[0]]
-        assert sorted(told) == [(added[0], "", 2, True), (added[1], "", 2**63 - 1, True)]
+        found = [(row["id"], row["consumer"], row["delivery_count"], row["claimed"]) for row in scene.rows[0]]
+        assert sorted(found) == [(added[0], "", 2, True), (added[1], "", 2**63 - 1, True)]
         assert scene.pending() == 0
 
 

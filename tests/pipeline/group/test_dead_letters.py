@@ -17,11 +17,11 @@ numbers = itertools.count()
 class InterruptedWire(Connection):
     """Something happens before its next transaction is sent."""
 
-    meanwhile = staticmethod(lambda: None)
+    in_between = staticmethod(lambda: None)
 
     def exchange(self, request, names, *, repeatable=False):
         if names[0] == "MULTI":
-            act, self.meanwhile = self.meanwhile, lambda: None
+            act, self.in_between = self.in_between, lambda: None
             act()
         return super().exchange(request, names, repeatable=repeatable)
 
@@ -82,15 +82,15 @@ def test_what_another_consumer_took_is_left_to_it(scene):
     assert scene.dead_ids() == [scene.ids[0], scene.ids[2]]
 
 
-def test_what_another_consumer_acknowledges_meanwhile_is_no_dead_letter(scene):
-    scene.connection.meanwhile = lambda: scene.other.call("XACK", scene.stream, "g", scene.ids[1])
+def test_what_another_consumer_acknowledges_in_between_is_no_dead_letter(scene):
+    scene.connection.in_between = lambda: scene.other.call("XACK", scene.stream, "g", scene.ids[1])
     assert scene.move_to_dead_letters() == (2, [])
     assert scene.dead_ids() == [scene.ids[0], scene.ids[2]]
 
 
 def test_a_transaction_that_comes_late_after_all_buries_nothing_twice(scene):
     """Its connection was thought broken, and the same entries were moved over another one."""
-    scene.connection.meanwhile = lambda: move_to_dead_letters(
+    scene.connection.in_between = lambda: move_to_dead_letters(
         Member(scene.other, "g", "me"), scene.stream, scene.dead, scene.poison, "first"
     )
     assert scene.move_to_dead_letters() == (0, [])
@@ -99,7 +99,7 @@ def test_a_transaction_that_comes_late_after_all_buries_nothing_twice(scene):
     assert facts[facts.index(b"entries-added") + 1] == len(scene.ids)
 
 
-def test_deleted_entries_are_acknowledged_and_told(scene):
+def test_deleted_entries_are_acknowledged_and_returned(scene):
     scene.other.call("XDEL", scene.stream, scene.ids[0])
     assert scene.move_to_dead_letters() == (2, [ids.parse(scene.ids[0])])
     assert scene.other.call("XPENDING", scene.stream, "g")[0] == 0

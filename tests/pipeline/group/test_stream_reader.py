@@ -221,7 +221,7 @@ def test_a_batch_of_the_offset_log_is_replayed_as_it_was(server):
         ]
         assert sorted(row["id"] for row in rows) == added
         assert {row["consumer"] for row in rows} == {"me", "other"}
-        # What Spark has committed is acknowledged, whoever has it now.
+        # What Spark has committed is acknowledged, whichever consumer owns it now.
         again.latestOffset(end, EVERYTHING)
         left = scene.call("XPENDING", scene.stream, "g", "-", "+", 10)
         assert not {row[0].decode() for row in left} & set(added)
@@ -271,8 +271,8 @@ def test_lag_and_pending_are_reported(server):
     with Scene(server, maxRowsPerTrigger=2) as scene:
         added = scene.add(5)
         scene.engine.trigger()
-        told = scene.engine.reader.reportLatestOffset()
-        assert told["streams"][scene.stream] == {
+        found = scene.engine.reader.reportLatestOffset()
+        assert found["streams"][scene.stream] == {
             "last_delivered": added[1],
             "newest": added[4],
             "lag": 3,
@@ -292,7 +292,7 @@ def test_the_checkpoint_of_another_group_is_refused(server):
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "error"),
     [
         ({"group": None}, "'group' is required"),
         ({"streams": None}, "'streams' and 'streamsPattern'"),
@@ -301,8 +301,8 @@ def test_the_checkpoint_of_another_group_is_refused(server):
         ({"claimMinIdle": 3}, "did you mean 'claimMinIdleMs'"),
     ],
 )
-def test_wrong_options_are_told(rillet_process, given, told):
-    with Scene(rillet_process) as scene, pytest.raises(OptionError, match=told):
+def test_wrong_options_are_refused(rillet_process, given, error):
+    with Scene(rillet_process) as scene, pytest.raises(OptionError, match=error):
         scene.reader(**given)
 
 

@@ -84,7 +84,7 @@ def stories(draw):
         kind = draw(st.sampled_from(kinds))
         name, db = draw(st.sampled_from(NAMES)), draw(st.integers(0, 1))
         if kind == "xadd":
-            # Time goes on, or does not: other streams and those that began anew have greater ids already.
+            # Time goes on, or does not: other streams and those that were created again have greater ids already.
             n = draw(st.one_of(st.just(number), st.integers(1, 30)))
             if n > max(model.streams.get((model.db, name), {0}), default=0):
                 model.do(kind, name, n, "n", n)
@@ -172,7 +172,7 @@ def test_streams_are_followed_through_real_files(kind, preamble):
         (["XADD t 1 n 1", "RENAME t s", "RENAME s u", "XADD u 2 n 1"], [1]),
         (["XADD s IDMP p i * n 1", "XADD s 7 n 1"], [7]),
     ],
-    ids=["at the same time", "begun anew", "set back", "there and back", "in passing", "repeated"],
+    ids=["at the same time", "created again", "set back", "there and back", "in passing", "repeated"],
 )  # fmt: skip
 def test_ids_rise_whatever_became_of_the_stream(lines, wanted, tmp_path):
     path = tmp_path / "one.aof"

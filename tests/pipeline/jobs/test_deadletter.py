@@ -76,7 +76,7 @@ def test_all_letters_are_requeued_only_if_that_is_said(connection, capsys):
     assert connection.call("XLEN", "dead") == 1
 
 
-def test_a_letter_somebody_else_has_requeued_is_left(connection):
+def test_a_letter_that_another_client_requeued_is_left(connection):
     letters = deadletter.read_letters(connection, "dead")
 
     def while_another_works():

@@ -1,4 +1,4 @@
-"""How a job ends: by itself, by a signal, by an error; with a query that is only told."""
+"""How a job ends: by itself, by a signal, by an error; with a query that is a stub."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rillet.pipeline.jobs.runner import Stopping, wait
 
 
 class Query:
-    """Commits the batch that has begun a moment after somebody wants it to end; `said` is what became of it."""
+    """Commits the batch that has begun a moment after the job is asked to stop; `said` is what became of it."""
 
     def __init__(self, folder, stopping):
         self.folder, self.stopping, self.said = folder, stopping, []

@@ -48,7 +48,7 @@ def test_range_mode_counts_entries_and_seconds():
     )
 
 
-def test_group_mode_tells_the_groups_own_lag():
+def test_group_mode_reports_the_groups_own_lag():
     streams = {
         "new": {"last_delivered": "0-0", "newest": "9-0", "lag": 7, "pending": 0},
         "s": {"last_delivered": "5000-0", "newest": "7500-3", "lag": 7, "pending": 3},
@@ -62,7 +62,7 @@ def test_group_mode_tells_the_groups_own_lag():
     )
 
 
-def test_a_name_that_is_no_utf8_is_told_as_text():
+def test_a_name_that_is_no_utf8_is_shown_as_text():
     end = offsets.dump({"a\udcff": at("7-0", 3)})
     group = {"v": 1, "mode": "group", "group": "g", "streams": {"b\udcff": {"lag": 7, "pending": 0}}}
     found = read_sources([source(end, end), source({"v": 1, "mode": "group"}, group)])
@@ -73,7 +73,7 @@ def test_a_name_that_is_no_utf8_is_told_as_text():
     )
 
 
-def test_what_group_mode_did_not_read_is_told_of_the_query():
+def test_what_group_mode_did_not_read_is_counted_for_the_query():
     ends = [GroupOffset("g", "c", gone=2, dead=1).as_json(), GroupOffset("h", "c", gone=3).as_json()]
     losses = read_losses([*(source(end, None) for end in ends), source({"v": 1, "streams": {}}, None)])
     assert losses == GroupLosses(5, 1)
@@ -86,11 +86,11 @@ def test_what_group_mode_did_not_read_is_told_of_the_query():
 
 
 def ledger(behind, seconds):
-    told = {"v": 1, "mode": "ledger", "file": 2, "position": 9000}
-    return source({"v": 1}, told | {"bytes_behind": behind, "seconds_behind": seconds})
+    latest = {"v": 1, "mode": "ledger", "file": 2, "position": 9000}
+    return source({"v": 1}, latest | {"bytes_behind": behind, "seconds_behind": seconds})
 
 
-def test_a_ledger_tells_bytes_and_seconds():
+def test_a_ledger_reports_bytes_and_seconds():
     assert read_ledger([ledger(1500, 2.5)]) == LedgerLag(1500, 2.5)
     assert read_ledger([ledger(1500, 2.5), ledger(20, 0.5), ledger(1, None)]) == LedgerLag(1521, 2.5)
     assert read_ledger([source({"v": 1, "streams": {}}, {"v": 1, "streams": {}}), {}]) is None

@@ -193,7 +193,7 @@ def test_available_now_ends_although_entries_go_behind_its_target(connection):
         ({"startingoffsets": None, "startingtimestamp": "1970-01-01T00:00:00.004"}, ["5-0", "9-0"]),
     ],
 )
-def test_a_query_starts_where_it_is_told(redis, given, expected):
+def test_a_query_starts_where_its_options_say(redis, given, expected):
     add(redis, "s", "1-0", "3-0", "3-5", "5-0")
     redis.call("XTRIM", "s", "MAXLEN", 3)
     spark = engine(redis, streams="s", **given)
@@ -510,6 +510,6 @@ def test_read_and_gone_add_up_to_what_was_added(running, kind, plan, limit, part
         assert set(there) <= set(found)
         if added > start:
             assert position(spark, name).added == added
-            told = len(found) + position(spark, name).gone
-            # What went before the query had come to its start is nobody's loss.
-            assert told <= added - start if start else told == added
+            accounted = len(found) + position(spark, name).gone
+            # What went before the query had come to its start is no loss.
+            assert accounted <= added - start if start else accounted == added

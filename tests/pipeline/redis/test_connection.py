@@ -137,7 +137,7 @@ def test_in_the_end_a_user_reads_where_and_how_often_and_why():
     assert "hidden-word" not in str(caught.value)
 
 
-def test_a_wrong_password_is_told_at_once():
+def test_a_wrong_password_is_reported_at_once():
     with scripted([b"-WRONGPASS invalid username-password pair\r\n"]) as (endpoint, seen):
         connection = Connection(Endpoint(port=endpoint.port, username="u", password="p", retries=2))
         with pytest.raises(ServerError, match=r"WRONGPASS .* \(at 127"):

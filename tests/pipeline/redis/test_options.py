@@ -1,4 +1,4 @@
-"""pipeline/redis/options.py: what users write, and what they are told when it is wrong."""
+"""pipeline/redis/options.py: what users write, and which error they get when it is wrong."""
 
 from __future__ import annotations
 

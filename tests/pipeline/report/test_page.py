@@ -74,7 +74,7 @@ def test_progress_counts_its_steps():
     out = io.StringIO()
     progress = Progress(2, out)
     with progress.step("first"):
-        progress.tell("3 rows")
+        progress.note("3 rows")
     with pytest.raises(ZeroDivisionError), progress.step("second"):
         _ = 1 / 0
     assert [line.partition(" (")[0] for line in out.getvalue().splitlines()] == [

@@ -17,7 +17,7 @@ def report(folder, out):
 
 
 @pytest.mark.many_jvms
-def test_a_report_is_made_with_progress_told(tmp_path):
+def test_a_report_is_made_and_its_progress_shown(tmp_path):
     with rillet.testing.Server(
         appendonly=True, dir=str(tmp_path), aof_timestamp_enabled="ms", save=""
     ) as server:
@@ -30,10 +30,10 @@ def test_a_report_is_made_with_progress_told(tmp_path):
     out = tmp_path / "report"
     done = report(tmp_path / "appendonlydir", out)
     assert done.returncode == 0, done.stderr
-    told = done.stdout + done.stderr
-    assert "[1/13] starting Spark" in told
-    assert "[13/13] drawing the page" in told
-    assert f"The report is at {out.resolve()}" in told
+    output = done.stdout + done.stderr
+    assert "[1/13] starting Spark" in output
+    assert "[13/13] drawing the page" in output
+    assert f"The report is at {out.resolve()}" in output
     [group] = pq.read_table(out / "tables" / "groups").to_pylist()
     assert (group["deliveries"], group["acked"], group["pending"]) == (15, 9, 6)
     assert "6 of 15 delivered messages still unacknowledged" in (out / "index.html").read_text(

@@ -1,4 +1,4 @@
-"""Micro-batches into the sink without a JVM: each is there once, whatever crashes and whoever else writes."""
+"""Micro-batches into the sink without a JVM: each is there once, whatever crashes and whatever else writes."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Query:
         self.batch = 0
         self.schema = pa.schema({"n": pa.int64()} | more)
         self.writer = StreamWriter(from_arrow_schema(self.schema), scene.options, overwrite)
-        self.told = {"sql.streaming.queryId": scene.query}
+        self.properties = {"sql.streaming.queryId": scene.query}
         context = SimpleNamespace(getLocalProperty=self.property, partitionId=lambda: 0)
         monkeypatch.setattr(writers, "TaskContext", SimpleNamespace(get=lambda: context))
 
     def property(self, name: str) -> str | None:
-        return (self.told | {"streaming.sql.batchId": str(self.batch)}).get(name)
+        return (self.properties | {"streaming.sql.batchId": str(self.batch)}).get(name)
 
     def tasks(self, batch: int, tables: list[dict[str, Any]]) -> list[Any]:
         self.batch = batch
@@ -76,7 +76,7 @@ def test_queries_do_not_know_each_other(server, monkeypatch):
     with Scene(server) as scene:
         query = Query(scene, monkeypatch)
         query.run(0, [rows(1)])
-        query.told = {"sql.streaming.queryId": "another"}
+        query.properties = {"sql.streaming.queryId": "another"}
         query.run(0, [rows(1, 5)])
         assert numbers_of(scene) == [0, 5]
 
@@ -92,7 +92,7 @@ def test_output_mode_complete_replaces_the_stream(server, monkeypatch):
 def test_a_task_without_a_batch_is_refused(rillet_process, monkeypatch):
     with Scene(rillet_process) as scene:
         query = Query(scene, monkeypatch)
-        query.told = {}
+        query.properties = {}
         with pytest.raises(SinkError, match="is it a streaming query"):
             query.run(0, [rows(1)])
 

@@ -215,7 +215,7 @@ def test_what_a_failed_transaction_wrote_is_taken_back(server):
         assert numbers_of(scene) == [1, 3]
 
 
-def test_a_server_that_is_full_is_told_of(running):
+def test_a_full_server_is_an_error(running):
     with Scene(running("redis7")) as scene:
         scene.call("CONFIG", "SET", "maxmemory", 1)
         try:
@@ -266,7 +266,7 @@ def test_idmp_is_refused_by_a_server_without_it(running, kind):
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "error"),
     [
         ({"stream": None}, "Give option 'stream', or a column 'stream'"),
         ({"streamColumn": "n"}, "exclude each other"),
@@ -281,23 +281,23 @@ def test_idmp_is_refused_by_a_server_without_it(running, kind):
         ({"producer": "p"}, "goes with delivery=idmp"),
     ],
 )
-def test_wrong_options_are_told(rillet_process, given, told):
-    with Scene(rillet_process) as scene, pytest.raises(OptionError, match=told):
+def test_wrong_options_are_refused(rillet_process, given, error):
+    with Scene(rillet_process) as scene, pytest.raises(OptionError, match=error):
         scene.save(rows(1), **given)
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "error"),
     [
         ({"delivery": "at-least-once"}, "delivery=exactly-once"),
         ({"idColumn": "id"}, "keeps the stream's last id"),
     ],
 )
-def test_overwriting_has_its_limits(rillet_process, given, told):
-    with Scene(rillet_process) as scene, pytest.raises(OptionError, match=told):
+def test_overwriting_has_its_limits(rillet_process, given, error):
+    with Scene(rillet_process) as scene, pytest.raises(OptionError, match=error):
         scene.save({"id": ["1-0"], "n": [1]}, overwrite=True, **given)
 
 
-def test_a_row_without_fields_is_told_of(rillet_process):
+def test_a_row_without_fields_is_an_error(rillet_process):
     with Scene(rillet_process) as scene, pytest.raises(RowError, match="row 1 of its task has no fields"):
         scene.save({"n": [1, None]})

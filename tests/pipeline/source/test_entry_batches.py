@@ -1,4 +1,4 @@
-"""pipeline/source/entry_batches.py and cells.py: nothing of an entry is lost, and what does not fit is told as asked."""
+"""pipeline/source/entry_batches.py and values.py: nothing of an entry is lost; what does not fit is handled as asked."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_time_without_a_zone_is_utc():
     assert {str(row["at"].tzinfo) for row in rows} == {"UTC"}
 
 
-def test_the_corrupt_record_tells_the_whole_entry():
+def test_the_corrupt_record_has_the_whole_entry():
     entries = [entry("1-0", "n", "x", "n", b"\xff", "q", '"')]
     columns = {"n": LongType(), "bad": StringType()}
     assert rows_of(entries, options={"columnNameOfCorruptRecord": "bad"}, **columns) == [
@@ -272,7 +272,7 @@ def test_a_surrogate_spoils_only_its_own_row():
     assert [row["_corrupt_record"] for row in rows] == [None, texts[1], None]
 
 
-def test_a_prefix_tells_our_columns_from_fields_of_the_same_names():
+def test_a_prefix_separates_our_columns_from_fields_of_the_same_names():
     entries = [entry("1-0", "id", "mine", "ts", "5")]
     columns = {"_id": StringType(), "id": StringType(), "ts": LongType()}
     assert rows_of(entries, options={"metadataPrefix": "_"}, **columns) == [

@@ -112,7 +112,7 @@ def test_other_queries_and_other_groups_are_left_alone(reading):
     assert reading.pending() == 0
 
 
-def test_a_server_that_is_away_stops_nobody_and_hears_it_at_the_end(reading, caplog):
+def test_a_server_that_is_away_stops_no_query_and_gets_the_acknowledgement_at_the_end(reading, caplog):
     query = reading.run_once()
 
     class Event:

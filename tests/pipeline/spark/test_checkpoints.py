@@ -8,9 +8,7 @@ from py4j.protocol import Py4JJavaError
 CLASS = "spark.sql.streaming.checkpointFileManagerClass"
 PACKAGE = "org.apache.spark.sql.execution.streaming.checkpointing"
 OURS = f"{PACKAGE}.FileSystemBasedCheckpointFileManager"
-SPARKS = (
-    f"{PACKAGE}.FileContextBasedCheckpointFileManager"  # what Spark takes for local files when it is not told
-)
+SPARKS = f"{PACKAGE}.FileContextBasedCheckpointFileManager"  # what Spark takes for local files by default
 
 pytestmark = pytest.mark.parametrize("redis", ["rillet"], indirect=True)
 
@@ -46,7 +44,7 @@ def files(folder):
     }
 
 
-def test_a_session_is_told_to(spark, redis):
+def test_a_session_sets_it(spark, redis):
     assert spark.conf.get(CLASS) == OURS
 
 
@@ -72,7 +70,7 @@ def test_a_kill_between_a_file_and_its_checksum_does_no_harm(then, taken, tmp_pa
 def test_a_checksum_that_is_left_of_a_file_that_went_is_replaced(taken, tmp_path):
     """Spark's own way would refuse to rename over it, and the query would fail."""
     taken(SPARKS, 1, 4)
-    (tmp_path / "commits" / "1").unlink()  # of `.1.crc` who wants to have a batch again does not think
+    (tmp_path / "commits" / "1").unlink()  # a user who wants a batch again leaves `.1.crc`
     (tmp_path / "commits" / ".1.crc").write_bytes(b"crc\0\0\0\2\0\0\0\0\0")
     assert taken(OURS, 5, 2) == [3, 4, 5, 6]
     # It reads the file, and would find a checksum that is not the file's.
@@ -80,7 +78,7 @@ def test_a_checksum_that_is_left_of_a_file_that_went_is_replaced(taken, tmp_path
 
 
 def test_a_name_that_is_taken_is_not_taken_again(spark, redis, tmp_path):
-    """What tells a driver that another one has gone on with its checkpoint."""
+    """What shows a driver that another one has continued its checkpoint."""
     jvm = spark._jvm
     conf = spark._jsparkSession.sessionState().newHadoopConf()
     folder = jvm.org.apache.hadoop.fs.Path(str(tmp_path))

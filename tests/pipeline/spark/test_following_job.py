@@ -1,4 +1,4 @@
-"""Jobs with --follow: they go on, tell how far they are, and end when they are told to.
+"""Jobs with --follow: they continue, report how far they are, and end when asked to.
 
 One is a process of its own, on a machine that has no Java but pip's; the others run in this one, whose Spark is there
 already.
@@ -30,7 +30,7 @@ from rillet.pipeline.jobs.parquet_batches import begun, committed
 
 
 class Job:
-    """The process, which finds what Spark's scripts need and nothing else on its PATH; what it says and tells."""
+    """The process, which finds what Spark's scripts need and nothing else on its PATH; what it writes and reports."""
 
     def __init__(self, folder, *words):
         self.log = folder.parent / "job.log"
@@ -58,7 +58,7 @@ class Job:
         return self.log.read_text()
 
     def metrics(self):
-        """What it tells over HTTP: numbers by metric name, of its one query and one stream; none before it serves."""
+        """What it serves over HTTP: numbers by metric name, of its one query and one stream; none before it serves."""
         assert self.process.poll() is None, self.said()[-3000:]
         found = re.search(r"^metrics at (http://\S+)$", self.said(), re.MULTILINE)
         if found is None:
@@ -77,7 +77,7 @@ def add(redis, stream, numbers):
 
 
 @pytest.mark.parametrize("redis", ["rillet"], indirect=True)
-def test_a_job_follows_on_pips_java_tells_its_lag_and_stops_when_told(redis, stream, tmp_path, spark):
+def test_a_job_follows_on_pips_java_reports_its_lag_and_stops_when_asked(redis, stream, tmp_path, spark):
     folder = tmp_path / "out"
     ingest = [
         "ingest",
@@ -123,7 +123,7 @@ def follow_until(scene, *words):
     def play():
         try:
             scene()
-        except BaseException as error:  # noqa: BLE001 - told below
+        except BaseException as error:  # noqa: BLE001 - reported below
             failed.append(error)
         finally:
             os.kill(os.getpid(), signal.SIGTERM)
@@ -147,7 +147,7 @@ def offset(folder, number):
     return json.loads((folder / "_checkpoint" / "offsets" / str(number)).read_text().splitlines()[2])
 
 
-def test_a_ledger_job_tells_how_far_it_is_behind_its_server(spark, tmp_path, capfd):
+def test_a_ledger_job_reports_how_far_it_is_behind_its_server(spark, tmp_path, capfd):
     folder, port = tmp_path / "out", free_port()
     flags = {"appendonly": True, "dir": str(tmp_path), "aof_timestamp_enabled": "ms", "save": ""}
     incr = tmp_path / "appendonlydir" / "appendonly.aof.1.incr.aof"
@@ -184,14 +184,14 @@ def test_a_ledger_job_tells_how_far_it_is_behind_its_server(spark, tmp_path, cap
         ]
         words += ["--option", f"maxBytesPerTrigger={written // 2}", "--metrics-port", str(port)]
         assert follow_until(scene, *words) == 0
-    told = re.findall(
+    reported = re.findall(
         r"^ledger: batch (\d+), \d+ rows in .* s; ([\d,]+) bytes / [\d.]+ s behind$",
         capfd.readouterr().err,
         re.MULTILINE,
     )
-    told = {int(number): int(behind.replace(",", "")) for number, behind in told}
-    assert told[0] == written - offset(folder, 0)["position"] > 0
-    assert told[max(told)] == 0
+    reported = {int(number): int(behind.replace(",", "")) for number, behind in reported}
+    assert reported[0] == written - offset(folder, 0)["position"] > 0
+    assert reported[max(reported)] == 0
 
 
 @pytest.mark.parametrize("redis", ["rillet"], indirect=True)
@@ -216,7 +216,7 @@ def test_a_job_acknowledges_long_before_it_looks_again_and_at_its_end(
     words += ["--option", "mode=group", "--option", "group=g", "--follow", "1 hour"]
     assert follow_until(one_batch, *words) == 0
     add(redis, stream, range(6, 9))
-    # Spark tells its listeners from a thread that the end does not wait for.
+    # Spark notifies its listeners from a thread that the end does not wait for.
     monkeypatch.setattr(Acknowledger, "onQueryProgress", lambda *_: None)
     assert follow_until(another_batch, *words) == 0
     assert pending() == 0

@@ -110,8 +110,8 @@ def test_other_consumers_may_share_the_group(spark, redis, stream, tmp_path):
 
 
 @on_rillet
-def test_entries_deleted_while_pending_are_told_of(spark, redis, stream, tmp_path):
-    """spark-redis: nobody would know."""
+def test_entries_deleted_while_pending_are_reported(spark, redis, stream, tmp_path):
+    """With spark-redis they would be lost silently."""
     redis.call("XGROUP", "CREATE", stream, "g", "0", "MKSTREAM")
     added = add(redis, stream, 4)
     redis.call("XREADGROUP", "GROUP", "g", "worker", "COUNT", 2, "STREAMS", stream, ">")

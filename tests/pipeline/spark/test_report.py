@@ -19,7 +19,7 @@ BEGIN = 1_800_000_000_000
 
 class Story:
     """Six entries. Alice acknowledges two after 50 and 150 ms; Bob takes the third from her after 5 s, tries twice and
-    acknowledges it; Carol takes one and is never seen again; two are read by nobody."""
+    acknowledges it; Carol takes one and is never seen again; two are never read."""
 
     def __init__(self, folder):
         self.folder = str(folder / "appendonlydir")
@@ -113,7 +113,7 @@ def test_the_scoreboard_says_what_each_consumer_did(made):
     }
 
 
-def test_who_fell_silent_with_messages_is_abandoned(made):
+def test_a_consumer_that_fell_silent_with_messages_is_abandoned(made):
     names = "consumer pending taken_away silent_ms"
     assert [picked(row, names) for row in made.table("abandoned")] == [
         ("carol", 1, 0, 98_850),
@@ -154,7 +154,7 @@ def test_before_the_beginning_nothing_was_pending(made, spark):
     assert tables.pending(spark, tables.look(spark, settings), settings).collect() == []
 
 
-def test_the_page_tells_it_and_needs_nothing_else(made):
+def test_the_page_shows_it_and_needs_nothing_else(made):
     assert "<h1>1 of 4 delivered messages still unacknowledged</h1>" in made.page
     assert "<b>carol</b> has 1 message in its hands and has been silent for 1 min 39 s." in made.page
     assert STREAM not in made.page

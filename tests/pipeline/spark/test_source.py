@@ -99,7 +99,7 @@ def test_sql_reads_a_view(spark, redis, stream):
 
 
 @on_rillet
-def test_mistakes_are_told_in_our_words(spark, redis, stream):
+def test_mistakes_are_reported_in_our_words(spark, redis, stream):
     with pytest.raises(PySparkException, match="there is no stream 'nowhere'"):
         batch(spark, redis, "nowhere").load().collect()
     with pytest.raises(PySparkException, match="did you mean 'fetchSize'"):

@@ -25,7 +25,7 @@ def tour():
     return found
 
 
-def test_the_two_minutes_of_the_readme_go_as_told(tour, spark, tmp_path):
+def test_the_two_minutes_of_the_readme_work_as_written(tour, spark, tmp_path):
     start, code, report = (tour[part] for part in ("start", "code", "report"))
     _, served = start.strip().splitlines()
     program, *flags, background = shlex.split(served)

@@ -12,7 +12,7 @@ BASE = -(1 << 62)
 
 
 def row(ordinal, event, at=None, **columns):
-    """A row of stream s in database 0, file 1; `at` is its clock, and its own time unless told."""
+    """A row of stream s in database 0, file 1; `at` is its clock, and its own time unless given."""
     found = {
         "db": 0,
         "stream": "s",
@@ -45,15 +45,15 @@ def moved(ordinal, last, read, event="group-set", at=None, **columns):
 
 
 @pytest.fixture
-def tell(spark):
+def given(spark):
     """Makes the views of some rows; gives the rows of one of them, or what was pending."""
 
     def made(*rows):
-        views.register(spark, spark.createDataFrame(list(rows), struct()).coalesce(1), prefix="told")
+        views.register(spark, spark.createDataFrame(list(rows), struct()).coalesce(1), prefix="given")
 
         def look(what, *names):
             return sorted(
-                tuple(each[name] for name in names) for each in spark.table(f"told_{what}").collect()
+                tuple(each[name] for name in names) for each in spark.table(f"given_{what}").collect()
             )
 
         return look
@@ -74,8 +74,8 @@ HISTORY = [
 ]
 
 
-def test_entries_tell_deliveries_and_the_time_from_the_first_one_to_the_acknowledgement(tell):
-    found = tell(*HISTORY)(
+def test_entries_have_deliveries_and_the_time_from_the_first_one_to_the_acknowledgement(given):
+    found = given(*HISTORY)(
         "entries", "entry_id", "deliveries", "redeliveries", "highest_count", "consumers", "last_consumer", "outcome",
         "added_ms", "first_delivered_ms", "acked_ms", "to_ack_ms",
     )  # fmt: skip
@@ -86,20 +86,20 @@ def test_entries_tell_deliveries_and_the_time_from_the_first_one_to_the_acknowle
     ]
 
 
-def test_redelivery_sums_up_the_entries_of_a_group(tell):
-    found = tell(*HISTORY)(
+def test_redelivery_sums_up_the_entries_of_a_group(given):
+    found = given(*HISTORY)(
         "redelivery", "stream", "group", "entries", "deliveries", "redeliveries", "entries_redelivered", "redelivery_rate",
         "acked", "pending", "to_ack_ms_p50_p90_p99",
     )  # fmt: skip
     assert found == [("s", "g", 3, 5, 2, 1, pytest.approx(1 / 3), 2, 1, [40, 2500, 2500])]
 
 
-def test_what_was_pending_is_told_by_time_and_by_position(spark, tell):
-    tell(*HISTORY)
-    spark.sql("CACHE TABLE told_spans")
+def test_what_was_pending_is_found_by_time_and_by_position(spark, given):
+    given(*HISTORY)
+    spark.sql("CACHE TABLE given_spans")
 
     def pending(*position, **at):
-        frame = views.pending_at(spark, *position, prefix="told", **at)
+        frame = views.pending_at(spark, *position, prefix="given", **at)
         return sorted((each.entry_id, each.consumer, each.retry_count) for each in frame.collect())
 
     first = [("1-1", "ann", 1), ("2-1", "ann", 1), ("3-1", "bob", 1)]
@@ -109,11 +109,11 @@ def test_what_was_pending_is_told_by_time_and_by_position(spark, tell):
     assert pending(at_ms=2500) == [("2-1", "bob", 2), ("3-1", "bob", 1)]
     assert pending((1, 21)) == first[:2]
     assert pending(at_ms=99_999) == pending() == [("3-1", "bob", 1)]
-    spark.sql("UNCACHE TABLE told_spans")
+    spark.sql("UNCACHE TABLE given_spans")
 
 
-def test_lag_is_what_was_added_and_not_read(tell):
-    look = tell(
+def test_lag_is_what_was_added_and_not_read(given):
+    look = given(
         moved(1, "0-0", 0, "group-created"),
         *(added(ordinal, f"{ordinal}-1") for ordinal in (2, 3, 4)),
         moved(5, "3-1", 2),
@@ -128,8 +128,8 @@ def test_lag_is_what_was_added_and_not_read(tell):
     ]
 
 
-def test_lag_counts_from_what_a_base_or_xsetid_says(tell):
-    look = tell(
+def test_lag_counts_from_what_a_base_or_xsetid_says(given):
+    look = given(
         added(BASE, "1-1"),
         row(BASE + 1, "stream-set", last_id="1-1", retry_count=10),
         moved(BASE + 2, "0-0", 9, "group-created"),
@@ -149,8 +149,8 @@ def test_lag_counts_from_what_a_base_or_xsetid_says(tell):
 @pytest.mark.parametrize(
     "place", [{}, {"stream": None}, {"stream": None, "db": None}], ids=["DEL", "FLUSHDB", "FLUSHALL"]
 )
-def test_lag_begins_anew_where_the_key_was_deleted(tell, place):
-    look = tell(
+def test_lag_restarts_where_the_key_was_deleted(given, place):
+    look = given(
         *(added(ordinal, f"{ordinal}-1") for ordinal in (1, 2, 3)),
         row(4, "stream-set", last_id="3-1", retry_count=30),
         moved(5, "0-0", 0, "group-created"),
@@ -205,7 +205,7 @@ def waiting(spark):
     return curves
 
 
-def test_the_lag_of_a_report_begins_anew_where_the_key_or_its_database_went(waiting):
+def test_the_lag_of_a_report_restarts_where_the_key_or_its_database_went(waiting):
     found = waiting(
         *of_two_lives({"event": "key-deleted"}),
         *of_two_lives({"event": "key-deleted", "stream": None}, db=1),
@@ -213,18 +213,18 @@ def test_the_lag_of_a_report_begins_anew_where_the_key_or_its_database_went(wait
         *of_two_lives({"event": "databases-swapped", "stream": None, "db": 9, "detail": "3"}, db=3),
         *of_two_lives({"event": "key-deleted", "stream": "another"}, db=4),
     )
-    anew, on = [1, 3, 0, 1, 2], [1, 3, 3, 4, 5]
-    assert found == {0: anew, 1: anew, 2: anew, 3: anew, 4: on}
+    restarted, on = [1, 3, 0, 1, 2], [1, 3, 3, 4, 5]
+    assert found == {0: restarted, 1: restarted, 2: restarted, 3: restarted, 4: on}
 
 
-def test_the_lag_of_a_report_begins_anew_after_flushall_in_a_file_without_annotations_too(waiting):
+def test_the_lag_of_a_report_restarts_after_flushall_in_a_file_without_annotations_too(waiting):
     flushed = {"event": "key-deleted", "stream": None, "db": None, "at_ms": None}
     # Nobody knows when that was: as soon as what was before it.
     assert waiting(*of_two_lives(flushed, clock=False)) == {0: [1, 0, 0, 1, 2]}
 
 
-def test_lag_of_a_stream_that_came_from_elsewhere_is_not_made_up(tell):
-    look = tell(
+def test_lag_of_a_stream_that_came_from_elsewhere_is_not_made_up(given):
+    look = given(
         added(1, "1-1", stream="old"),
         row(2, "key-copied", detail="0 old"),
         row(3, "key-deleted", stream="old"),

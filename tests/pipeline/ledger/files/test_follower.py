@@ -186,7 +186,7 @@ def test_a_file_that_went_before_it_was_seen_is_missed(writer, started):
         started.take()
 
 
-def test_a_restart_after_a_rewrite_that_kept_nothing_is_told(writer, started):
+def test_a_restart_after_a_rewrite_that_kept_nothing_is_an_error(writer, started):
     started.take(60)
     writer.begin_rewrite()
     writer.end_rewrite()
@@ -197,7 +197,7 @@ def test_a_restart_after_a_rewrite_that_kept_nothing_is_told(writer, started):
         started.take()
 
 
-def test_who_tolerates_loss_goes_on_with_the_base(writer, started):
+def test_a_follower_that_tolerates_loss_continues_with_the_base(writer, started):
     started.take(60)
     writer.begin_rewrite()
     writer.add(1)
@@ -209,7 +209,7 @@ def test_who_tolerates_loss_goes_on_with_the_base(writer, started):
     assert [(row[3], row[11] < 0) for row in started.rows[-2:]] == [("0-9", True), ("4-1", False)]
 
 
-def test_a_shorter_file_is_told(writer, started):
+def test_a_shorter_file_is_an_error(writer, started):
     started.take()
     path = writer.root / "appendonlydir" / "appendonly.aof.1.incr.aof"
     path.write_bytes(path.read_bytes()[:50])
@@ -245,7 +245,7 @@ def test_the_backlog_is_what_lies_behind_a_place(writer, started):
     assert started.follower.backlog(Place.decode(started.offset)) == Backlog(1, written, 0, 0.0)
 
 
-def test_the_backlog_is_told_in_seconds_from_the_last_annotation_to_the_last_write(writer, started):
+def test_the_backlog_is_counted_in_seconds_from_the_last_annotation_to_the_last_write(writer, started):
     started.take(60)
     here = Place.decode(started.offset)
     path = writer.root / "appendonlydir" / "appendonly.aof.1.incr.aof"

@@ -95,7 +95,7 @@ def test_ids_that_are_missing_are_null(words):
 
 
 @given(st.lists(st.binary(max_size=6), min_size=1))
-def test_names_are_told_apart_and_found_again(words):
+def test_different_names_stay_different_and_are_found_again(words):
     texts = arrow_batches._names(words).to_pylist()
     assert texts == [spell_name(word) for word in words]
     assert [unspell_name(text) for text in texts] == words
