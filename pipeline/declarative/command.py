@@ -89,6 +89,6 @@ def make(folder: Path, **values: str) -> None:
 
 
 def command_line(what: str) -> list[str]:
-    """spark-pipelines with a catalog that remembers the tables of the last run: Spark's default one does not."""
+    """Return the command: its catalog remembers the tables of the last run, Spark's default one does not."""
     program = Path(sys.executable).parent / "spark-pipelines"
     return [str(program), what, "--conf", "spark.sql.catalogImplementation=hive", "--spec", _SPEC]

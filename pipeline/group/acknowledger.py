@@ -63,7 +63,7 @@ class Acknowledger(StreamingQueryListener):
         self._lock = threading.Lock()
 
     def settle(self, checkpoint: str | os.PathLike[str]) -> int:
-        """Acknowledge the last batch that a checkpoint has as committed, and close; its number, or -1.
+        """Acknowledge the last batch that a checkpoint has as committed, and close; return its number, or -1.
 
         Args:
             checkpoint: a folder on this machine.
@@ -97,7 +97,7 @@ class Acknowledger(StreamingQueryListener):
                     self._member.acknowledge(batch.pieces)
 
     def _own(self, text: Any) -> GroupOffset | None:
-        """The offset of our group that this is; another source of the query may have others."""
+        """Return the offset of our group that this is; another source of the query may have others."""
         try:
             offset = GroupOffset.of_json(text) if isinstance(text, str) and text.startswith("{") else None
         except OffsetError:

@@ -40,7 +40,7 @@ class Batch:
     dead: int = 0
 
     def room(self, limits: Limits) -> int:
-        """How many more rows it may take."""
+        """Return how many more rows it may take."""
         if limits.size is None or not self.rows:
             return limits.rows - self.rows
         if self.size >= limits.size:
@@ -68,11 +68,11 @@ class Gatherer:
         self._turn = 0
 
     def streams(self) -> list[str]:
-        """The streams to be read now."""
+        """Return the streams to be read now."""
         return self._options.streams_of(self.member.connection)
 
     def ends(self) -> dict[str, int]:
-        """The last id of each stream; 0-0 for one that does not exist."""
+        """Return the last id of each stream; 0-0 for one that does not exist."""
         return {stream: self._last_id(stream) for stream in self.streams()}
 
     def _last_id(self, stream: str) -> int:
@@ -85,7 +85,7 @@ class Gatherer:
         return ids.parse(dict(zip(row[::2], row[1::2], strict=True))[b"last-generated-id"])
 
     def gather(self, limits: Limits, until: dict[str, int] | None) -> Batch:
-        """The next batch, empty when there is nothing to read.
+        """Return the next batch, empty when there is nothing to read.
 
         Args:
             limits: of this batch.
@@ -144,7 +144,7 @@ class Gatherer:
         self._look_again = self._clock() + wait
 
     def _weigh(self, limits: Limits) -> int | None:
-        """How many entries to have in a reply, if it matters how long they are."""
+        """Return how many entries to have in a reply, if it matters how long they are."""
         return None if limits.size is None else self._options.fetch_size
 
     def _take(
@@ -201,7 +201,7 @@ class Gatherer:
                     waiting.remove(stream)
 
     def _unread(self, stream: str, end: int, most: int) -> int:
-        """How many entries are new up to an id, as far as that matters; others may be quicker with some of them."""
+        """Return how many entries are new up to an id, as far as that matters; others may be quicker with some of them."""
         delivered = self.member.last_delivered(stream)
         if delivered >= end:
             return 0

@@ -40,7 +40,7 @@ class DeadLetter:
     fields: tuple[bytes, ...]
 
     def words(self) -> list[bytes]:
-        """Its fields and values in the dead-letter stream."""
+        """Return its fields and values in the dead-letter stream."""
         texts = ids.text(self.stream_id), self.group, self.consumer, str(self.deliveries), self.reason
         values = key_of(self.stream), *(text.encode() for text in texts)
         header = [word for pair in zip(HEADER, values, strict=True) for word in pair]

@@ -70,7 +70,7 @@ class Member:
     # Entries that were delivered before
 
     def own(self, stream: str, most: int) -> list[Idle]:
-        """What is pending with us: while no batch is under way, entries that no batch ever named."""
+        """Return what is pending with us: while no batch is under way, entries that no batch ever named."""
         found: list[Idle] = []
         start = "-"
         while len(found) < most:
@@ -83,7 +83,7 @@ class Member:
         return found
 
     def idle(self, stream: str, least_idle_ms: int, most: int) -> list[Idle]:
-        """What others have had for at least so long, or gave back."""
+        """Return what others have had for at least so long, or gave back."""
         page = self._pending(stream, ["IDLE", least_idle_ms, "-", "+", most])
         return [each for each in page if each.owner != self.consumer]
 
@@ -140,7 +140,7 @@ class Member:
         return result
 
     def _gone(self, stream: str, missed: Sequence[Idle]) -> list[int]:
-        """Those of them that the stream no longer has: XCLAIM dropped them; the others were quicker with the rest."""
+        """Return those of them that the stream no longer has: XCLAIM dropped them; the others were quicker with the rest."""
         words = [ids.text(each.stream_id) for each in missed]
         replies = checked(
             self.connection.pipeline([("XRANGE", key_of(stream), word, word) for word in words])
@@ -150,7 +150,7 @@ class Member:
     # New entries
 
     def read_new(self, stream: str, most: int) -> tuple[Run | None, int]:
-        """Have up to ``most`` new entries delivered; None when there are none. Gives their bytes, too."""
+        """Have up to ``most`` new entries delivered; return them, or None, and their bytes."""
         reply = self.connection.call(
             *("XREADGROUP", "GROUP", self.group, self.consumer),
             *("COUNT", most, "STREAMS", key_of(stream), ">"),
@@ -161,7 +161,7 @@ class Member:
         return Run(stream, ids.parse(entries[0][0]), ids.parse(entries[-1][0]), len(entries)), _size(entries)
 
     def last_delivered(self, stream: str) -> int:
-        """The id up to which the group has read.
+        """Return the id up to which the group has read.
 
         Raises:
             ServerError: ``NOGROUP``.
@@ -169,7 +169,7 @@ class Member:
         return ids.parse(self.facts(stream)[b"last-delivered-id"])
 
     def facts(self, stream: str) -> dict[bytes, Any]:
-        """XINFO GROUPS of our group.
+        """Return the row of XINFO GROUPS of our group.
 
         Raises:
             ServerError: ``NOGROUP``, or the stream does not exist.
@@ -181,7 +181,7 @@ class Member:
         raise ServerError(f"NOGROUP No such consumer group '{self.group}' for key name {stream!r}")
 
     def newest(self, stream: str) -> str:
-        """The last id that a stream gave.
+        """Return the last id that a stream gave.
 
         Raises:
             ServerError: there is no such stream.

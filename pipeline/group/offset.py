@@ -73,7 +73,7 @@ class GroupOffset:
         return sum(piece.count for piece in self.pieces)
 
     def following(self, pieces: Sequence[BatchPart], *, consumer: str, gone: int, dead: int) -> GroupOffset:
-        """The offset of the next batch."""
+        """Return the offset of the next batch."""
         return replace(
             self,
             consumer=consumer,
@@ -84,7 +84,7 @@ class GroupOffset:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The form Spark keeps: a dict of plain values."""
+        """Return the form Spark keeps: a dict of plain values."""
         streams: dict[str, dict[str, list[Any]]] = {}
         for piece in self.pieces:
             of_stream = streams.setdefault(piece.stream, {"runs": [], "claims": []})
@@ -162,7 +162,7 @@ def shares(pieces: Sequence[BatchPart], parts: int) -> list[list[BatchPart]]:
 
 
 def _packed(members: Sequence[int]) -> str:
-    """Each id as its distance from the one before: ``"1700000000000-0 3-0 0-1"``; a new time restarts the sequence."""
+    """Write each id as its distance from the one before: ``"1700000000000-0 3-0 0-1"``; a new time restarts the sequence."""
     words = []
     for before, now in pairwise((0, *members)):
         ms, seq = ids.split(now)

@@ -83,14 +83,14 @@ class GroupOptions:
         return result
 
     def start_of(self, stream: str) -> str:
-        """After which id a group that we create in a stream reads, as XGROUP CREATE wants it."""
+        """Return the id after which a new group reads a stream, as XGROUP CREATE takes it."""
         start = self.start.of(stream)
         if isinstance(start, int):
             return ids.text(start)
         return "0" if start == EARLIEST else "$"
 
     def streams_of(self, connection: Connection) -> list[str]:
-        """The streams that there are to read now; dead letters are none of them."""
+        """Return the streams that there are to read now; dead letters are none of them."""
         if self.pattern is None:
             return list(self.names)
         return [name for name in scan(connection, self.pattern) if name != self.dead_letter_stream]

@@ -52,7 +52,7 @@ GROUP_COLUMNS: Final = {"consumer": pa.string(), "delivery_count": pa.int64(), "
 
 
 def group_columns() -> dict[str, DataType]:
-    """The columns that group mode adds, for a schema.
+    """Return the columns that group mode adds, for a schema.
 
     ``consumer`` is the consumer that the entry was claimed from, or for a new one our own name; ``delivery_count`` counts this
     delivery, too; ``claimed`` says whether it was taken over from another consumer.
@@ -112,7 +112,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._until = self._gathering().ends()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """The limits of the options; Spark shows them, we keep them ourselves."""
+        """Return the limits of the options; Spark shows them, we keep them ourselves."""
         if self._options.max_bytes is not None:
             return ReadMaxBytes(self._options.max_bytes)
         return ReadMaxRows(self._options.max_rows)
@@ -169,7 +169,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
                 raise
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """Where the group stands, by stream: how far it and the stream are, entries not delivered (null if unknown), pending."""
+        """Return where the group stands, by stream: how far it and the stream are, entries not delivered (null if unknown), pending."""
         gatherer = self._gathering()
         found = {}
         for stream in gatherer.streams():
@@ -259,7 +259,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
 
 def _fetch(connection: Connection, piece: BatchPart, at_once: int) -> list[Any]:
-    """The entries of a piece that are still there."""
+    """Return the entries of a piece that are still there."""
     entries: list[Any] = []
     key = key_of(piece.stream)
     if isinstance(piece, Run):

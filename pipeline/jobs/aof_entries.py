@@ -57,7 +57,7 @@ class _Numbered:
     last_id: int = -1
 
     def is_before(self, other: _Numbered) -> bool:
-        """Whether all of its entries come before the other's, in the files and by their ids."""
+        """Return whether all of its entries come before the other's, in the files and by their ids."""
         return self.last_at <= other.first_at and self.last_id < other.first_id
 
 
@@ -76,7 +76,7 @@ class _Streams:
     _recorder: Recorder = field(default_factory=Recorder)
 
     def add(self, place: Place, stream_id: int) -> int:
-        """Let a stream have one more entry; its number. The ids of one number rise, whatever XSETID did."""
+        """Add an entry to a stream; return the stream's number. The ids of one number rise, whatever XSETID did."""
         number = self.names.get(place)
         if number is None or self.all[number].last_id >= stream_id:
             number = self._new(place, number)
@@ -87,7 +87,7 @@ class _Streams:
         return number
 
     def take(self, words: list[bytes]) -> Iterator[tuple[int, int, list[bytes] | bytes]]:
-        """Follow a command; gives number, id and fields of each entry that it adds."""
+        """Follow a command; yield number, id and fields of each entry that it adds."""
         self.at += 1
         name = words[0].upper()
         if name in _WITHIN or not self._recorder.knows(name):
@@ -107,7 +107,7 @@ class _Streams:
             yield from self.found(self._recorder.db, words[1], stream)
 
     def found(self, db: int, key: bytes, stream: Stream) -> Iterator[tuple[int, int, bytes]]:
-        """A stream that is there with all its entries, as ``take`` gives them."""
+        """Yield a stream that is there with all its entries, as ``take`` gives them."""
         place = (db, spell_name(key))
         for stream_id, _, payload in stream.iter_entries():
             yield self.add(place, stream_id), stream_id, payload
@@ -146,7 +146,7 @@ class _Streams:
 
 
 def aof_entries(source: str, stream: str, first: int, last: int, db: int) -> Iterator[Entry]:
-    """The entries that a stream ever had with ids between two, both included, in the order of their ids.
+    """Yield the entries that a stream ever had with ids between two, both included, in the order of their ids.
 
     That is what was added while the name was its name; and what was added to those streams that it was renamed, copied,
     moved or restored from, up to then. What was deleted since is among it. An id that was given twice comes once.
@@ -165,7 +165,7 @@ def aof_entries(source: str, stream: str, first: int, last: int, db: int) -> Ite
 
 
 def _survey(parts: list[Part], wanted: Place) -> tuple[list[_Numbered], dict[int, float]]:
-    """All streams there were; and up to which command the entries of which of them are wanted."""
+    """Return all streams there were; and up to which command the entries of which of them are wanted."""
     streams = _Streams(wanted)
     for _ in _additions(parts, streams):
         pass
@@ -180,7 +180,7 @@ def _survey(parts: list[Part], wanted: Place) -> tuple[list[_Numbered], dict[int
 
 
 def _runs(streams: list[_Numbered], wanted: Iterable[int]) -> list[list[int]]:
-    """Streams that one walk gives in the order of their ids."""
+    """Return runs of streams that one walk gives in the order of their ids."""
     runs: list[list[int]] = []
     for number in sorted(wanted, key=lambda number: streams[number].first_at):
         numbered = streams[number]
@@ -196,7 +196,7 @@ def _runs(streams: list[_Numbered], wanted: Iterable[int]) -> list[list[int]]:
 
 
 def _entries(parts: list[Part], limits: dict[int, float]) -> Iterator[Entry]:
-    """Those of some streams, each up to a command."""
+    """Yield those of some streams, each up to a command."""
     streams = _Streams()
     for number, stream_id, fields in _additions(parts, streams):
         if streams.at <= limits.get(number, -1):
@@ -204,7 +204,7 @@ def _entries(parts: list[Part], limits: dict[int, float]) -> Iterator[Entry]:
 
 
 def _additions(parts: list[Part], streams: _Streams) -> Iterator[tuple[int, int, list[bytes] | bytes]]:
-    """Walk over the files: number, id and fields of every entry that was added to any stream."""
+    """Walk over the files; yield number, id and fields of every entry that was added to any stream."""
     for part in parts:
         with open_path(part.path) as file:
             if part.is_base and part.is_whole():
@@ -216,7 +216,7 @@ def _additions(parts: list[Part], streams: _Streams) -> Iterator[tuple[int, int,
 
 
 def _in_base(file: Any, streams: _Streams) -> Iterator[tuple[int, int, bytes]]:
-    """All entries of an RDB base, whose bytes are taken off the file; none if it is no RDB."""
+    """Yield all entries of an RDB base, whose bytes are taken off the file; none if it is no RDB."""
     from ...storage.keyspace import Keyspace
     from ...storage.rdb import ByteSource, is_rdb, load_rdb
     from ...storage.stream import Stream
@@ -237,7 +237,7 @@ def _in_base(file: Any, streams: _Streams) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _restored(payload: bytes) -> Stream | None:
-    """The stream in a payload of RESTORE; None if it is something else. The recorder has seen that it is sound."""
+    """Return the stream in a payload of RESTORE; None if it is something else. The recorder has seen that it is sound."""
     from ...storage.rdb.reader import restore_value
     from ...storage.rdb.stream_objects import STREAM_TYPES
     from ...storage.stream import Stream

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Compact; 1 if it could not."""
+    """Compact; return 1 if that failed."""
     try:
         before, after = compact(local_folder(arguments.folder), arguments.most_mb << 20)
     except (JobError, OSError) as error:
@@ -90,7 +90,7 @@ def finish(folder: Path) -> None:
 
 
 def _runs(day: Path, last: int, most: int) -> Iterator[list[tuple[int, int, Path]]]:
-    """Batches that follow each other and together are not too big."""
+    """Yield batches that follow each other and together are not too big."""
     run: list[tuple[int, int, Path]] = []
     size = 0
     for first, end, batch in sorted(_batches(day)):

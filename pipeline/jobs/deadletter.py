@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def read_letters(connection: Connection, stream: str, wanted: list[str] | None = None) -> Iterator[Letter]:
-    """The letters of a stream, oldest first; entries that are no letters are left out.
+    """Yield the letters of a stream, oldest first; entries that are no letters are left out.
 
     Raises:
         ValueError: a wanted id is none.
@@ -105,7 +105,7 @@ def read_letters(connection: Connection, stream: str, wanted: list[str] | None =
 def choose(
     letters: Iterator[Letter], stream: str | None, group: str | None, reason: str | None
 ) -> Iterator[Letter]:
-    """Those of a stream, of a group, or with a reason that a pattern is found in."""
+    """Return those of a stream, of a group, or with a reason that a pattern is found in."""
     pattern = re.compile(reason or "")
     return (
         each

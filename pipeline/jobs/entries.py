@@ -21,7 +21,7 @@ _SOME: Final = 10_000
 
 
 def read_entries(source: Path, stream: str, first: int, last: int, *, db: int = 0) -> Iterator[Entry]:
-    """The entries of a stream between two ids, both included, in order.
+    """Return the entries of a stream between two ids, both included, in order.
 
     Args:
         source: the folder of an ingest job (with the default columns), or an append-only folder, manifest or file.
@@ -42,7 +42,7 @@ def read_entries(source: Path, stream: str, first: int, last: int, *, db: int = 
 
 
 def _parquet_entries(source: Path, stream: str, first: int, last: int) -> Iterator[Entry]:
-    """Files that overlap are merged, at most those open at once."""
+    """Merge the entries of files; only files that overlap are open at once."""
     import pyarrow.dataset as ds
 
     dataset = ds.dataset(source, format="parquet", partitioning=None)
@@ -79,7 +79,7 @@ def _parquet_entries(source: Path, stream: str, first: int, last: int) -> Iterat
 
 
 def _least(fragment: Any) -> bytes:
-    """A key that is not above those of a file."""
+    """Return a key that is not above those of a file."""
     metadata = fragment.metadata
     column = metadata.schema.names.index("id_key")
     found = [metadata.row_group(group).column(column).statistics for group in range(metadata.num_row_groups)]

@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, str]:
-    """Those of the source."""
+    """Return those of the source."""
     from ..cli.endpoint_arguments import endpoint_options
 
     options = {"startingOffsets": "earliest", "maxRowsPerTrigger": _MOST_ROWS}

@@ -53,7 +53,7 @@ class IcebergTarget:
         table.append(rows, snapshot_properties={_QUERY: query, _BATCH: str(number)})
 
     def table(self, schema: Any = None) -> Any:
-        """The table (pyiceberg's); it is made if it is not there and a schema (pyarrow's) is given."""
+        """Return the table (pyiceberg's); it is made if it is not there and a schema (pyarrow's) is given."""
         from pyiceberg.catalog.sql import SqlCatalog
 
         folder = self._folder.resolve()

@@ -27,7 +27,7 @@ class JobError(Exception):
 
 
 def local_folder(word: str) -> Path:
-    """The folder that a word of the command line names: a path, or a ``file:`` URI.
+    """Return the folder that a word of the command line names: a path, or a ``file:`` URI.
 
     Raises:
         JobError: it is on a file system that is not mounted here. Batches and compaction are exactly once because
@@ -90,7 +90,7 @@ def start(
     report: Callable[[int], None],
     name: str,
 ) -> StreamingQuery:
-    """Begin to move batches, or go on where the last run ended.
+    """Begin to move batches, or continue where the last run ended.
 
     Args:
         frame: of ``readStream``.
@@ -122,12 +122,12 @@ def start(
 
 
 def committed(folder: Path) -> int:
-    """The number of the last batch that Spark will not try again; -1 before the first."""
+    """Return the number of the last batch that Spark will not try again; -1 before the first."""
     return _last(folder, "commits")
 
 
 def begun(folder: Path) -> int:
-    """The number of the last batch whose rows are determined; -1 before the first."""
+    """Return the number of the last batch whose rows are determined; -1 before the first."""
     return _last(folder, "offsets")
 
 

@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Replay; 1 if it could not."""
+    """Replay; return 1 if that failed."""
     from ..cli.endpoint_arguments import endpoint_options
     from ..redis.options import Endpoint, Options
 
@@ -94,7 +94,7 @@ def at_rate(
     entries: Iterable[Entry], rate: float, clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Entry]:  # fmt: skip
-    """Let so many entries through each second."""
+    """Yield so many entries a second."""
     begun = clock()
     for number, entry in enumerate(entries):
         if (early := begun + number / rate - clock()) > 0:
@@ -106,7 +106,7 @@ def at_speed(
     entries: Iterable[Entry], speed: float, clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Entry]:  # fmt: skip
-    """Let entries through at the distances of their ids, so many times as fast."""
+    """Yield entries at the distances of their ids, so many times as fast."""
     begun, origin = clock(), None
     for entry in entries:
         ms, _ = ids.split(entry.stream_id)
@@ -117,7 +117,7 @@ def at_speed(
 
 
 def chunks(entries: Iterable[Entry], clock: Callable[[], float] = time.monotonic) -> Iterator[list[Entry]]:
-    """Entries in portions: as many as came within a moment, at most some hundred."""
+    """Yield entries in portions: those that came within 0.1 s, at most 500."""
     chunk: list[Entry] = []
     begun = clock()
     for entry in entries:
@@ -187,7 +187,7 @@ def _last_id(connection: Connection, target: bytes) -> int:
 
 
 def _marker(target: bytes, source: Path, stream: str, first: int, last: int, db: int) -> bytes:
-    """One name for one replay, in the target's hash slot."""
+    """Return one name for one replay, in the target's hash slot."""
     what = f"{source.resolve()} {stream} {first} {last}"
     if db:  # those of database 0 are older than this
         what += f" db {db}"
@@ -196,7 +196,7 @@ def _marker(target: bytes, source: Path, stream: str, first: int, last: int, db:
 
 
 def _pace(word: str) -> float:
-    """A number that something can be done at."""
+    """Return a number that something can be done at."""
     with suppress(ValueError):
         if 0 < (number := float(word)) < inf:
             return number
@@ -204,7 +204,7 @@ def _pace(word: str) -> float:
 
 
 def _bound(word: str | None, default: int, *, ends: bool = False) -> int:
-    """An id (``5-0``), or the edge of a moment: milliseconds or an ISO time, which ends before it begins."""
+    """Return an id (``5-0``), or the edge of a moment: milliseconds or an ISO time, which ends before it begins."""
     if word is None:
         return default
     if "-" in word and word.replace("-", "", 1).isdigit():

@@ -63,7 +63,7 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def given_options(arguments: argparse.Namespace) -> dict[str, str]:
-    """What ``--option`` said.
+    """Return what ``--option`` said.
 
     Raises:
         JobError: a word has no =.
@@ -182,7 +182,7 @@ class Stopping:
         self._restore()
 
     def is_asked(self) -> bool:
-        """Whether the job is to stop."""
+        """Return whether the job is to stop."""
         return self._asked.is_set()
 
     def wait(self, seconds: float) -> bool:

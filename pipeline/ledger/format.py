@@ -37,22 +37,22 @@ class LedgerDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The word for ``format``."""
+        """Return the word for ``format``."""
         return "redis-aof"
 
     def schema(self) -> StructType:
-        """One row an event: see ``ledger.schema``."""
+        """Return the schema: one row an event, see ``ledger.schema``."""
         return columns.struct()
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For ``spark.read``."""
+        """Return the reader of ``spark.read``."""
         _refuse_other(schema)
         options = Options(self.options)
         options.refuse_unknown(_BATCH_OPTIONS)
         return LedgerReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """For ``spark.readStream``."""
+        """Return the reader of ``spark.readStream``."""
         _refuse_other(schema)
         options = Options(self.options)
         options.refuse_unknown(_STREAM_OPTIONS)
@@ -75,12 +75,12 @@ class LedgerReader(QuickAck, DataSourceReader):
         self._history = options.flag("history", default=True)
 
     def partitions(self) -> list[LedgerPartition]:
-        """The pieces, in the order of their rows."""
+        """Return the pieces, in the order of their rows."""
         parts = read_folder(self._path, history=self._history)
         return [LedgerPartition(piece) for piece in plan(parts, self._piece_size)]
 
     def read(self, partition: LedgerPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        """The rows of a piece."""
+        """Return the rows of a piece."""
         return read_piece(partition.piece)
 
 
@@ -100,20 +100,20 @@ class LedgerStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvaila
         )
 
     def __reduce__(self) -> tuple[type, tuple[Options], dict[str, Any]]:
-        """Tasks get a reader of their own."""
+        """Pickle the options only: each task gets a reader of its own."""
         return LedgerStreamReader, (self._options,), {}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where a new query begins."""
+        """Return where a new query begins."""
         follower = self._follower
         return (follower.first() if self._starting == "earliest" else follower.last()).encode()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """So many bytes a batch."""
+        """Return so many bytes a batch."""
         return ReadMaxBytes(self._most)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where the next batch ends; the start if nothing is new."""
+        """Return where the next batch ends; the start if nothing is new."""
         most = limit.max_bytes if isinstance(limit, ReadMaxBytes) else 1 << 62
         self._ahead = self._follower.ahead(Place.decode(start), most)
         return self._ahead.encode()
@@ -137,12 +137,12 @@ class LedgerStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvaila
         }
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[LedgerPartition]:
-        """What a batch reads."""
+        """Return what a batch reads."""
         pieces = self._follower.pieces(Place.decode(start), Place.decode(end))
         return [LedgerPartition(piece) for piece in pieces]
 
     def read(self, partition: LedgerPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        """The rows of a piece."""
+        """Return the rows of a piece."""
         return read_piece(partition.piece)
 
     def commit(self, end: dict[str, Any]) -> None:

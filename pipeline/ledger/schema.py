@@ -167,7 +167,7 @@ SPAN_DDL: Final = ", ".join(f"`{name}` {kind}" for name, kind in _SPAN_COLUMNS)
 
 
 def struct() -> StructType:
-    """The schema of ``redis-aof`` as Spark has it."""
+    """Return the schema of ``redis-aof`` as Spark has it."""
     from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
     kinds = {"int": IntegerType(), "bigint": LongType(), "string": StringType()}
@@ -175,7 +175,7 @@ def struct() -> StructType:
 
 
 def arrow() -> pa.Schema:
-    """The schema of the batches, equal to what Spark makes of ``struct``."""
+    """Return the schema of the batches, equal to what Spark makes of ``struct``."""
     import pyarrow as pa
 
     kinds = {"int": pa.int32(), "bigint": pa.int64(), "string": pa.string()}

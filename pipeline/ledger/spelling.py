@@ -19,12 +19,12 @@ _GREATEST_ID: Final = b"18446744073709551615-18446744073709551615"
 
 
 def spell_name(name: bytes) -> str:
-    """A name as text, losslessly."""
+    """Return a name as text, losslessly."""
     return name.replace(b"\\", b"\\x5c").decode(errors="backslashreplace")
 
 
 def unspell_name(text: str) -> bytes:
-    """The name that a text stands for."""
+    """Return the name that a text stands for."""
     return b"".join(
         piece.encode() if place % 2 == 0 else bytes.fromhex(piece)
         for place, piece in enumerate(_SPELLED.split(text))
@@ -32,7 +32,7 @@ def unspell_name(text: str) -> bytes:
 
 
 def canonical_id(word: bytes) -> bytes:
-    """An id as it is spelled canonically; words that are no id (``$``) stay, ``-`` and ``+`` are the outermost ids."""
+    """Return an id as it is spelled canonically; words that are no id (``$``) stay, ``-`` and ``+`` are the outermost ids."""
     if _IS_CANONICAL.match(word):
         return word
     if word == b"-":
@@ -46,6 +46,6 @@ def canonical_id(word: bytes) -> bytes:
 
 
 def id_number(text: str | bytes) -> int:
-    """A canonical id as an integer that orders as ids do."""
+    """Return a canonical id as an integer that orders as ids do."""
     ms, _, seq = text.partition("-" if isinstance(text, str) else b"-")  # type: ignore[arg-type]
     return int(ms) << 64 | int(seq)

@@ -85,7 +85,7 @@ class QueryState:
 
 
 def read_sources(sources: Iterable[Mapping[str, Any]]) -> tuple[StreamLag, ...]:
-    """The lag of every stream in the sources of a progress report; sources that are not ours are left out."""
+    """Return the lag of every stream in the sources of a progress report; sources that are not ours are left out."""
     found: list[StreamLag] = []
     for source in sources:
         end, latest = _tree(source.get("endOffset")), _tree(source.get("latestOffset"))
@@ -108,7 +108,7 @@ def read_sources(sources: Iterable[Mapping[str, Any]]) -> tuple[StreamLag, ...]:
 
 
 def read_losses(sources: Iterable[Mapping[str, Any]]) -> GroupLosses | None:
-    """What the group mode sources of a progress report have not read; None without one."""
+    """Return what the group mode sources of a progress report have not read; None without one."""
     ends = [_tree(source.get("endOffset")) for source in sources]
     counts = [(end["gone"], end["dead"]) for end in ends if end.get("mode") == "group" and "dead" in end]
     if not counts:
@@ -118,7 +118,7 @@ def read_losses(sources: Iterable[Mapping[str, Any]]) -> GroupLosses | None:
 
 
 def read_ledger(sources: Iterable[Mapping[str, Any]]) -> LedgerLag | None:
-    """The lag of the ledgers in the sources of a progress report, all together; None without one."""
+    """Return the lag of the ledgers in the sources of a progress report, all together; None without one."""
     latest = [_tree(source.get("latestOffset")) for source in sources]
     found = [each for each in latest if each.get("mode") == "ledger"]
     if not found:
@@ -141,7 +141,7 @@ def _range_lag(name: str, at: Mapping[str, Any], latest: Mapping[str, Any] | Non
 
 
 def _seconds_behind(facts: Mapping[str, Any]) -> float | None:
-    """Between the last entry delivered and the last one added; None before the first delivery."""
+    """Return the seconds between the last entry delivered and the last one added; None before the first delivery."""
     here, there = ids.parse(facts.get("last_delivered", "0-0")), ids.parse(facts.get("newest", "0-0"))
     if here >= there:
         return 0.0
@@ -149,6 +149,6 @@ def _seconds_behind(facts: Mapping[str, Any]) -> float | None:
 
 
 def _tree(offset: Any) -> dict[str, Any]:
-    """An offset of a report: JSON text in Spark classic."""
+    """Return an offset of a report: JSON text in Spark classic."""
     found = json.loads(offset) if isinstance(offset, str) and offset.startswith("{") else offset
     return found if isinstance(found, dict) else {}

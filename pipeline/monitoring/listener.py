@@ -55,7 +55,7 @@ class LagListener(StreamingQueryListener):
             return sorted(self._queries.values(), key=lambda query: query.name)
 
     def text(self) -> str:
-        """All of it in Prometheus' text format."""
+        """Return all of it in Prometheus' text format."""
         return self._metrics.text()
 
     def serve(self, port: int, host: str = "127.0.0.1") -> int:

@@ -38,7 +38,7 @@ class RangeBatchReader(QuickAck, DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """The ranges to read."""
+        """Return the ranges to read."""
         options = self._options
         start: dict[str, Position] = {}
         end: dict[str, Position] = {}
@@ -55,13 +55,13 @@ class RangeBatchReader(QuickAck, DataSourceReader):
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one range; there is one without a range where there is nothing to read."""
+        """Yield the rows of one range; there is one without a range where there is nothing to read."""
         if isinstance(partition, RangePartition):
             yield from read_range(partition, self._schema, self._options)
 
 
 def resolve(bound: int | str, now: StreamState) -> Position:
-    """A bound as a position in a stream as it is now: before what is there, after it, or at an id."""
+    """Return a bound as a position in a stream as it is now: before what is there, after it, or at an id."""
     if bound == EARLIEST:
         return Position(0, now.removed)
     if bound == LATEST:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def rows_between(start: Position, end: Position) -> int | None:
-    """How many entries are there to read between two positions; None where it is not known."""
+    """Return how many entries are there to read between two positions; None where it is not known."""
     if end.added is None or (start.added is None and start.life == end.life):
         return None
     newly_gone = end.gone - start.gone
@@ -30,7 +30,7 @@ def range_partitions(
     options: SourceOptions,
     steps: Mapping[str, Sequence[tuple[int, int]]] | None = None,
 ) -> list[RangePartition]:
-    """The partitions of one batch.
+    """Return the partitions of one batch.
 
     Args:
         start: where it begins; a stream that is not in it has no rows in this batch.

@@ -58,7 +58,7 @@ def join_steps(after: int, steps: Sequence[tuple[int, int]], parts: int) -> list
 
 
 def part_count(rows: int, *, least: int, rows_per_part: int) -> int:
-    """How many tasks so many rows are worth."""
+    """Return how many tasks so many rows are worth."""
     return max(1, min(least, rows), -(-rows // rows_per_part))
 
 

@@ -61,13 +61,13 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._bytes_left: int | None = None
 
     def __reduce__(self) -> tuple[type, tuple[StructType, SourceOptions], dict[str, Any]]:
-        """Tasks read ranges: they need no more than this."""
+        """Pickle schema and options: tasks read ranges and need no more."""
         return type(self), (self._schema, self._options), {}
 
     # What Spark calls in the driver
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where a new query starts."""
+        """Return where a new query starts."""
         found: dict[str, Position] = {}
         for name, now in stream_state.fetch_states(self._connection, self._find_names()).items():
             bound = self._options.start.of(name)
@@ -78,7 +78,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return offsets.dump(found)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """The limit Spark shall hand to ``latestOffset``; there all of ours are looked at."""
+        """Return the limit Spark shall hand to ``latestOffset``; there all of ours are looked at."""
         options = self._options
         if options.max_rows is not None:
             return ReadMaxRows(options.max_rows)
@@ -93,7 +93,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._targets = stream_state.fetch_states(self._connection, self._find_names())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """How far the next batch goes; ``start`` itself where there is nothing to do.
+        """Return how far the next batch goes; ``start`` itself where there is nothing to do.
 
         Raises:
             DataLossError: entries are gone, or a stream is another one, and ``failOnDataLoss`` is set.
@@ -143,12 +143,12 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return end
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where the streams end now: what progress reports show as ``latestOffset``."""
+        """Return where the streams end now: what progress reports show as ``latestOffset``."""
         found = stream_state.fetch_states(self._connection, self._names).items()
         return offsets.dump({name: Position(now.last, now.added) for name, now in found if now is not None})
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The ranges of one batch; the same ids whenever they are planned."""
+        """Return the ranges of one batch; the same ids whenever they are planned."""
         begin, to = offsets.load(start), offsets.load(end)
         states = stream_state.fetch_states(self._connection, to)
         walked = {name: self._counted_steps(name, at, to, states) for name, at in begin.items()}
@@ -166,7 +166,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     # What Spark calls in tasks
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one range."""
+        """Return the rows of one range."""
         assert isinstance(partition, RangePartition)
         return read_range(partition, self._schema, self._options)
 
@@ -175,7 +175,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     def _counted_steps(
         self, name: str, at: Position, end: Mapping[str, Position], states: Mapping[str, StreamState | None]
     ) -> Steps | None:
-        """The steps of a walk over a range, where it was walked already or has to be.
+        """Return the steps of a walk over a range, where it was walked already or has to be.
 
         Several tasks that share a range do not know how many entries there should be. So if anything is missing since
         the range was planned, which may be long ago in another process, it is counted here.
@@ -197,7 +197,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return steps
 
     def _find_names(self) -> list[str]:
-        """The streams to read; a pattern is looked up again now and then, but never past AvailableNow's targets."""
+        """Return the streams to read; a pattern is looked up again now and then, but never past AvailableNow's targets."""
         if self._options.pattern is None or self._targets is not None:
             return self._names
         now = time.monotonic()
@@ -207,7 +207,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return self._names
 
     def _accounted(self, name: str, at: Position, now: StreamState) -> Position:
-        """The position after counting what is gone."""
+        """Return the position after counting what is gone."""
         fail = self._options.fail_on_data_loss
         known_at, before = self._before.get(name, (None, None))
         try:
@@ -228,7 +228,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return at.moved(at.id, at.added + gone, gone=gone)
 
     def _goal(self, name: str, at: Position, now: StreamState) -> Position:
-        """The end of what is there, or of what was there when AvailableNow began."""
+        """Return the end of what is there, or of what was there when AvailableNow began."""
         if self._targets is None:
             return at.moved(now.last, now.added)
         target = self._targets.get(name)
@@ -248,7 +248,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return self._moved_at is not None and time.monotonic() - self._moved_at < options.max_delay_seconds
 
     def _advance(self, name: str, at: Position, goal: Position, rows: int, *, limited: bool) -> Position:
-        """The end of the next batch in one stream: the goal, or as far as rows and bytes go."""
+        """Return the end of the next batch in one stream: the goal, or as far as rows and bytes go."""
         options = self._options
         max_rows = options.max_rows if limited else None
         known = None if goal.added is None or at.added is None else goal.added - at.added
@@ -287,7 +287,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         return steps
 
     def _within_bytes(self, chunk: list[Any]) -> int:
-        """How many of these entries to take; the first one always, so that big entries do not stop a query."""
+        """Return how many of these entries to take; the first one always, so that big entries do not stop a query."""
         if self._bytes_left is None:
             return len(chunk)
         for index, (word, fields) in enumerate(chunk):
@@ -303,12 +303,12 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
 
 def _reaches(now: StreamState, bound: int | str) -> bool:
-    """Whether a stream has come to where it is to be read from; a moment may be yet to come."""
+    """Return whether a stream has come to where it is to be read from; a moment may be yet to come."""
     return not isinstance(bound, int) or bound <= now.last
 
 
 def _gone_cheaply(at: Position, now: StreamState) -> int | None:
-    """How many entries after a position are gone, None where only counting would show it."""
+    """Return how many entries after a position are gone, None where only counting would show it."""
     try:
         return entries_gone(at, now, None, None)
     except RecreatedError:

@@ -48,7 +48,7 @@ class RangePartition(InputPartition):
 def read_range(
     partition: RangePartition, schema: StructType, options: SourceOptions
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a partition.
+    """Yield the rows of a partition.
 
     Raises:
         DataLossError: some entries are gone and ``failOnDataLoss`` is set.
@@ -151,7 +151,7 @@ def _watched(
 
 
 def _head_is_there(now: StreamState, partition: RangePartition) -> bool:
-    """Whether the oldest entry of the planned range is still there, or was never part of it."""
+    """Return whether the oldest entry of the planned range is still there, or was never part of it."""
     return now.first is not None and now.first <= max(partition.after, partition.first)
 
 

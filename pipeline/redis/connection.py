@@ -236,7 +236,7 @@ class Connection:
 
 
 def checked(replies: list[Reply]) -> list[Reply]:
-    """The replies of a pipeline, if none of them is an error.
+    """Return the replies of a pipeline, if none of them is an error.
 
     Raises:
         ServerError: the first error.

@@ -47,27 +47,27 @@ def parse(word: bytes | str, missing_seq: int = 0) -> int:
 
 
 def text(stream_id: int) -> str:
-    """The canonical text: ``"5-0"``."""
+    """Return the canonical text: ``"5-0"``."""
     return f"{stream_id >> 64}-{stream_id & MAX_U64}"
 
 
 def split(stream_id: int) -> tuple[int, int]:
-    """Milliseconds and sequence."""
+    """Return milliseconds and sequence."""
     return stream_id >> 64, stream_id & MAX_U64
 
 
 def join(ms: int, seq: int = 0) -> int:
-    """The id of two numbers of at most 64 bits."""
+    """Return the id of two numbers of at most 64 bits."""
     return ms << 64 | seq
 
 
 def from_ms(ms: int) -> int:
-    """The smallest id of a millisecond; times before 1970 and beyond 64 bits give the nearest id."""
+    """Return the smallest id of a millisecond; times before 1970 and beyond 64 bits give the nearest id."""
     return min(max(ms, 0), MAX_U64) << 64
 
 
 def next_id(stream_id: int) -> int:
-    """The smallest id above this one.
+    """Return the smallest id above this one.
 
     Raises:
         OverflowError: it is the greatest id.
@@ -78,7 +78,7 @@ def next_id(stream_id: int) -> int:
 
 
 def previous_id(stream_id: int) -> int:
-    """The greatest id below this one.
+    """Return the greatest id below this one.
 
     Raises:
         OverflowError: it is 0-0.
@@ -89,12 +89,12 @@ def previous_id(stream_id: int) -> int:
 
 
 def key(stream_id: int) -> bytes:
-    """Sixteen bytes, big-endian: they compare as ids do, and nothing is lost up to 2^64-1."""
+    """Return sixteen bytes, big-endian: they compare as ids do, and nothing is lost up to 2^64-1."""
     return stream_id.to_bytes(_KEY_BYTES, "big")
 
 
 def from_key(word: bytes) -> int:
-    """The id of a key.
+    """Return the id of a key.
 
     Raises:
         ValueError: not sixteen bytes.

@@ -53,11 +53,11 @@ class Options:
                 raise OptionError(f"unknown option {name!r}{hint}")
 
     def text(self, name: str, default: str | None = None) -> str | None:
-        """The string, or the default."""
+        """Return the string, or the default."""
         return self._given.get(name.lower()) or default
 
     def required(self, name: str) -> str:
-        """The string.
+        """Return the string.
 
         Raises:
             OptionError: it is not given.
@@ -70,7 +70,7 @@ class Options:
     def number(
         self, name: str, default: int | None = None, *, least: int = 0, most: int = 2**63 - 1
     ) -> int | None:
-        """A whole number between two bounds, or the default.
+        """Return a whole number between two bounds, or the default.
 
         Raises:
             OptionError: it is none.
@@ -87,7 +87,7 @@ class Options:
         return number
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """Whether it is set to true.
+        """Return whether it is set to true.
 
         Raises:
             OptionError: it is neither true nor false.
@@ -102,7 +102,7 @@ class Options:
         raise OptionError(f"option {name!r} takes true or false, not {value!r}")
 
     def choice(self, name: str, choices: Iterable[str], default: str) -> str:
-        """One of several words, in whatever case it was written.
+        """Return one of several words, in whatever case it was written.
 
         Raises:
             OptionError: it is none of them.
@@ -178,7 +178,7 @@ class Endpoint:
             raise OptionError("options 'tlsCert' and 'tlsKey' go together")
 
     def __str__(self) -> str:
-        """The address for messages: no password in it."""
+        """Return the address for messages: no password in it."""
         place = self.unix_socket or f"{self.host}:{self.port}"
         return f"{place}{f' db {self.db}' if self.db else ''}{' (TLS)' if self.tls else ''}"
 

@@ -31,7 +31,7 @@ class StreamState:
         return None if self.added is None else self.added - self.length
 
     def added_at(self, stream_id: int) -> int | None:
-        """How many entries were added up to an id, None in the middle of what is there: the server does not count that."""
+        """Return how many entries were added up to an id, None in the middle of what is there: the server does not count that."""
         if self.added is None:
             return None
         if stream_id >= self.last:

@@ -143,7 +143,7 @@ def make(
 
 
 def _sums(spark: SparkSession, bounds: Bounds) -> dict[str, Any]:
-    """The figures of the whole ledger, and of the pending lists by group and consumer."""
+    """Return the figures of the whole ledger, and of the pending lists by group and consumer."""
     ends = "percentile(if(ended = 'acked', greatest(ended_ms - first_ms, 0), null), {0})"
     row = spark.sql(f"""
         SELECT count(*) AS messages, coalesce(sum(handed), 0) AS deliveries, count_if(handed > 1) AS redelivered,

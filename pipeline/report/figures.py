@@ -43,13 +43,13 @@ _GROUPS: Final = 4
 
 
 def _named(key: Sequence[Any]) -> str:
-    """A group, of (database, stream, group); the database only if it is not the first one."""
+    """Return a group, of (database, stream, group); the database only if it is not the first one."""
     db, stream, group = key
     return f"{stream} / {group}" + (f" (db {db})" if db else "")
 
 
 def over_time(traffic: Sequence[Row], lag: Sequence[Row], groups: Sequence[Row]) -> str:
-    """What happened when, and below how far the busiest groups were behind."""
+    """Return what happened when, and below how far the busiest groups were behind."""
     keys = [(row["db"], row["stream"], row["group"]) for row in groups[:_GROUPS]]
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(_WIDTH, 2.6 + 1.65 * len(keys)), layout="constrained")
@@ -91,7 +91,7 @@ def over_time(traffic: Sequence[Row], lag: Sequence[Row], groups: Sequence[Row])
 
 
 def ack_times(times: Sequence[Row]) -> str:
-    """Which share of the messages was acknowledged within which time."""
+    """Return which share of the messages was acknowledged within which time."""
     with mpl.rc_context({**_STYLE, "axes.grid.axis": "both"}):
         figure = Figure(figsize=(_WIDTH, 3.5), layout="constrained")
         axis: Axes = figure.subplots()
@@ -123,7 +123,7 @@ def ack_times(times: Sequence[Row]) -> str:
 
 
 def delivery_counts(repeats: Sequence[Row]) -> str:
-    """How many messages were delivered once, twice, and so on."""
+    """Return how many messages were delivered once, twice, and so on."""
     counts: dict[int, int] = {}
     for row in repeats:
         number = min(row["deliveries"], 10)
@@ -148,7 +148,7 @@ def delivery_counts(repeats: Sequence[Row]) -> str:
 
 
 def scoreboard(consumers: Sequence[Row]) -> str:
-    """What became of the deliveries to each consumer."""
+    """Return what became of the deliveries to each consumer."""
     rows = list(reversed(consumers[:14]))
     parts = (
         ("acked", "acknowledged", GREEN),
@@ -193,7 +193,7 @@ def _counted(axis: Axes) -> None:
 
 
 def _svg(figure: Figure, name: str) -> str:
-    """The picture as an element of a page."""
+    """Return the picture as an element of a page."""
     out = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": name}):  # ids that differ from those of the other pictures
         figure.savefig(

@@ -153,7 +153,7 @@ def define(spark: SparkSession) -> None:
 
 
 def groups(spark: SparkSession, _: Bounds, __: Settings) -> DataFrame:
-    """Per group: messages, deliveries, how many again, what became of them, and how long acknowledging took."""
+    """Return per group: messages, deliveries, how many again, what became of them, and how long acknowledging took."""
     first = _PERCENTILES.format("if(ended = 'acked', greatest(ended_ms - first_ms, 0), null)", "ack")
     whole = _PERCENTILES.format("if(ended = 'acked', greatest(ended_ms - added_ms, 0), null)", "total")
     return spark.sql(f"""
@@ -168,7 +168,7 @@ def groups(spark: SparkSession, _: Bounds, __: Settings) -> DataFrame:
 
 
 def times(spark: SparkSession, _: Bounds, __: Settings) -> DataFrame:
-    """Per group: the whole distribution of time from first delivery to acknowledgement, percentile by percentile."""
+    """Return per group: the whole distribution of time from first delivery to acknowledgement, percentile by percentile."""
     marks = [each / 200 for each in range(1, 200)] + [0.999, 1.0]
     return spark.sql(f"""
         SELECT {_OF_GROUP}, explode(arrays_zip(marks, took)) AS each FROM (
@@ -180,7 +180,7 @@ def times(spark: SparkSession, _: Bounds, __: Settings) -> DataFrame:
 
 
 def repeats(spark: SparkSession, _: Bounds, __: Settings) -> DataFrame:
-    """Per group: how many messages were delivered once, twice, and so on."""
+    """Return per group: how many messages were delivered once, twice, and so on."""
     return spark.sql(f"""
         SELECT {_OF_GROUP}, greatest(handed, deliveries) AS deliveries, count(*) AS messages FROM messages
         GROUP BY ALL ORDER BY {_OF_GROUP}, deliveries
@@ -188,7 +188,7 @@ def repeats(spark: SparkSession, _: Bounds, __: Settings) -> DataFrame:
 
 
 def poison(spark: SparkSession, _: Bounds, settings: Settings) -> DataFrame:
-    """Messages delivered again and again, the worst first."""
+    """Return messages delivered again and again, the worst first."""
     return spark.sql(f"""
         SELECT {_OF_GROUP}, entry_id, greatest(handed, deliveries) AS deliveries, consumers, path, consumer,
             coalesce(ended, 'pending') AS state, first_ms, last_ms, ended_ms
@@ -198,7 +198,7 @@ def poison(spark: SparkSession, _: Bounds, settings: Settings) -> DataFrame:
 
 
 def consumers(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
-    """Per consumer: what it got, took over, acknowledged and lost to others, how fast, and when it was last seen."""
+    """Return per consumer: what it got, took over, acknowledged and lost to others, how fast, and when it was last seen."""
     took = _PERCENTILES.format("if(ended = 'acked', greatest(ended_ms - began_ms, 0), null)", "ack")
     return spark.sql(f"""
         SELECT {_OF_GROUP}, consumer, count(*) AS deliveries, count_if(began = 'first') AS first,
@@ -214,7 +214,7 @@ def consumers(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
 
 
 def abandoned(spark: SparkSession, _: Bounds, settings: Settings) -> DataFrame:
-    """Consumers that fell silent with messages in their hands: still there, or taken over by others."""
+    """Return consumers that fell silent with messages in their hands: still there, or taken over by others."""
     return spark.sql(f"""
         SELECT {_OF_GROUP}, consumer, pending, taken_away, last_seen_ms, silent_ms FROM consumers
         WHERE silent_ms >= {settings.abandoned_ms} AND pending + taken_away > 0
@@ -223,7 +223,7 @@ def abandoned(spark: SparkSession, _: Bounds, settings: Settings) -> DataFrame:
 
 
 def pending(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
-    """The pending lists as of the moment asked for: what XPENDING would have said, entry by entry."""
+    """Return the pending lists as of the moment asked for: what XPENDING would have said, entry by entry."""
     from pyspark.sql.functions import expr
 
     found = views.pending_at(spark, bounds.position, prefix=REPLAYED)
@@ -235,7 +235,7 @@ def pending(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
 
 
 def traffic(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
-    """Point by point: entries added, first deliveries, deliveries again, acknowledgements."""
+    """Return point by point: entries added, first deliveries, deliveries again, acknowledgements."""
     point = _point(bounds)
     return spark.sql(f"""
         WITH counted AS (
@@ -253,7 +253,7 @@ def traffic(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
 
 
 def lag(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
-    """Per group and point: entries not yet delivered, and entries pending, at its end.
+    """Return per group and point: entries not yet delivered, and entries pending, at its end.
 
     Entries are numbered as they were added, from 1 again whenever their key or database goes; a group has come as far as the number of
     the last entry it was delivered, or was set to. Entries deleted unread count until the group has passed them.
@@ -312,7 +312,7 @@ def lag(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
 
 
 def _point(bounds: Bounds) -> str:
-    """The number of the point that a time belongs to."""
+    """Return the number of the point that a time belongs to."""
     return f"cast(floor(({{}} - {bounds.from_ms}) / {bounds.step_ms}) AS int)"
 
 

@@ -84,7 +84,7 @@ def check(connection: Connection, options: SinkOptions, chunk: Chunk, replies: S
 
 
 def _not_there(connection: Connection, options: SinkOptions, old: Sequence[list[bytes]]) -> list[list[bytes]]:
-    """Those refused as old that were not written before: neither in the stream nor below where it begins now."""
+    """Return those refused as old that were not written before: neither in the stream nor below where it begins now."""
     at = 2 + len(options.trim)
     firsts = {words[1]: _first(connection, words[1]) for words in old}
     found = connection.pipeline([("XRANGE", words[1], words[at], words[at]) for words in old])

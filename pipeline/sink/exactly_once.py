@@ -61,7 +61,7 @@ class Progress:
 
 
 def marker_of(options: SinkOptions, query: str) -> str:
-    """The key of a query's marker, in the same cluster slot as its stream."""
+    """Return the key of a query's marker, in the same cluster slot as its stream."""
     if options.marker:
         return options.marker
     stream = options.stream or _NO_STREAM
@@ -147,7 +147,7 @@ class Publisher:
         self._forget([part for part in parts if isinstance(part, Staged) and part.key not in needed])
 
     def progress(self) -> Progress:
-        """What the marker says now."""
+        """Return what the marker says now."""
         text = self._connection.call("GET", self.marker)
         if text is None:
             return Progress()
@@ -160,7 +160,7 @@ class Publisher:
     # The way of a batch
 
     def _try_to_publish(self, batch: int, parts: Sequence[Chunk | Staged]) -> bool | None:
-        """One attempt; None: another driver moved the marker, look again."""
+        """Make one attempt; None: another driver moved the marker, look again."""
         now = self._watch()
         if now.batch > batch or (now.batch == batch and now.complete):
             self._connection.call("UNWATCH")

@@ -156,7 +156,7 @@ def _trim(options: Options) -> tuple[str, ...]:
 
 
 def _holds_fields(schema: StructType, name: str) -> bool:
-    """Whether a column is a map or an array of structs of two."""
+    """Return whether a column is a map or an array of structs of two."""
     from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType
 
     if name not in schema.fieldNames():

@@ -35,7 +35,7 @@ class Chunk:
     rows: int
 
     def commands(self) -> list[list[bytes]]:
-        """Their words; only errors need them."""
+        """Return their words; only errors need them."""
         reader = hiredis.Reader()
         reader.feed(self.data)
         return [reader.gets() for _ in range(self.rows)]
@@ -129,7 +129,7 @@ class RowEncoder:
         return words
 
     def _fields(self, batch: pa.RecordBatch) -> tuple[list[int], list[bytes]]:
-        """How many fields each row has, and their RESP."""
+        """Return how many fields each row has, and their RESP."""
         options = self._options
         if options.fields_column is not None:
             return self._own_fields(batch.column(batch.schema.get_field_index(options.fields_column)))
@@ -173,7 +173,7 @@ class RowEncoder:
         return counts, [b"".join(parts) for parts in found]
 
     def _own_fields(self, column: pa.Array) -> tuple[list[int], list[bytes]]:
-        """Fields that the rows name themselves: twice the same name is twice a field."""
+        """Return fields that the rows name themselves: twice the same name is twice a field."""
         if pa.types.is_map(column.type):
             pair = pa.struct([("name", column.type.key_type), ("value", column.type.item_type)])
             column = column.cast(pa.list_(pair))
@@ -196,7 +196,7 @@ class RowEncoder:
 
 
 def texts(column: pa.Array) -> list[bytes | None]:
-    """Values as an entry holds them.
+    """Return values as an entry holds them.
 
     Strings are UTF-8, binary values as they are, numbers and booleans as Spark shows them (``1.5``, ``true``),
     timestamps and dates ISO 8601 (UTC ends in ``Z``), arrays, structs and maps JSON.
@@ -221,7 +221,7 @@ def _json(value: Any, kind: pa.DataType) -> bytes:
 
 
 def _plain(value: Any, kind: pa.DataType) -> Any:
-    """What JSON can say of a value: bytes that are no UTF-8 go as base64, what it does not know as text."""
+    """Return what JSON can say of a value: bytes that are no UTF-8 go as base64, what it does not know as text."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if pa.types.is_struct(kind):

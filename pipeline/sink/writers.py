@@ -53,7 +53,7 @@ class TaskRows(WriterCommitMessage):
 
 
 def _write(options: SinkOptions, query: str, batch: int, batches: Iterator[pa.RecordBatch]) -> TaskRows:
-    """What a task does with its rows."""
+    """Return what a task does with its rows."""
     with Connection(options.endpoint) as connection:
         if options.delivery == "exactly-once":
             chunks = RowEncoder(options).chunks(batches, options.chunk_rows)
@@ -88,7 +88,7 @@ def _discard(options: SinkOptions, messages: Sequence[WriterCommitMessage | None
 
 
 def _all_reports(messages: Sequence[WriterCommitMessage | None]) -> list[TaskRows]:
-    """The messages of all tasks.
+    """Return the messages of all tasks.
 
     Raises:
         SinkError: one is missing; nothing may be published then.

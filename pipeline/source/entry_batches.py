@@ -79,7 +79,7 @@ class ColumnOptions:
 
 
 def default_schema(prefix: str = "", extra: Mapping[str, DataType] | None = None) -> StructType:
-    """The schema of a source that was given none; ``extra`` names more columns for its end."""
+    """Return the schema of a source that was given none; ``extra`` names more columns for its end."""
     from pyspark.sql import types
 
     pair = types.StructType().add("name", types.StringType()).add("value", types.BinaryType())
@@ -138,7 +138,7 @@ class Columns:
     def batch(
         self, stream: str, entries: Sequence[Any], extra: Mapping[str, Sequence[Any]] | None = None
     ) -> pa.RecordBatch:
-        """One batch of rows.
+        """Return one batch of rows.
 
         Args:
             stream: the name for its column.
@@ -223,7 +223,7 @@ class Columns:
             )
 
     def _raw(self, row: list[bytes]) -> str:
-        """What a malformed entry said: its JSON text, or its fields as one JSON object."""
+        """Return what a malformed entry said: its JSON text, or its fields as one JSON object."""
         if self._options.value_format == "json":
             for name, value in zip(row[-2::-2], row[::-2], strict=True):
                 if name == self._options.value_field.encode():
@@ -255,7 +255,7 @@ def _check_type(column: pa.Field, kind: pa.DataType, *, is_fields: bool = False)
 
 
 def _numbers(words: list[bytes]) -> pa.Array:
-    """Milliseconds and sequences of ids as pairs of 64-bit numbers."""
+    """Return milliseconds and sequences of ids as pairs of 64-bit numbers."""
     parts = pc.split_pattern(pa.array(words, pa.string()), "-").flatten().cast(pa.uint64())
     return pa.FixedSizeListArray.from_arrays(parts, 2)
 
@@ -295,7 +295,7 @@ def _fields(rows: list[list[bytes]], kind: pa.DataType) -> pa.Array:
 
 
 def _same_names(rows: list[list[bytes]], flat: list[bytes]) -> list[bytes] | None:
-    """The names of the fields, where all entries have the same ones in the same order; None where they differ."""
+    """Return the names of the fields, where all entries have the same ones in the same order; None where they differ."""
     if not rows:
         return None
     width = len(rows[0])
@@ -308,7 +308,7 @@ def _same_names(rows: list[list[bytes]], flat: list[bytes]) -> list[bytes] | Non
 
 
 def _field_finder(rows: list[list[bytes]]) -> Callable[[bytes], Sequence[bytes | None]]:
-    """A function from a field's name to its values, quick where all entries have the same fields in the same order."""
+    """Return a function from a field's name to its values, quick where all entries have the same fields in the same order."""
     flat = list(chain.from_iterable(rows))
     names = _same_names(rows, flat)
     if names is not None and len(set(names)) == len(names):

@@ -29,7 +29,7 @@ class RecreatedError(DataLossError):
 def entries_gone(
     at: Position, now: StreamState, before: StreamState | None, count_present: Callable[[], int] | None
 ) -> int | None:
-    """How many entries after a position were trimmed or deleted and are not accounted for yet.
+    """Return how many entries after a position were trimmed or deleted and are not accounted for yet.
 
     Args:
         at: the position.

@@ -34,12 +34,12 @@ class Position:
     gone: int = 0
 
     def moved(self, to: int, added: int | None, *, gone: int = 0) -> Position:
-        """The position after reading up to an id, with so many more entries found missing."""
+        """Return the position after reading up to an id, with so many more entries found missing."""
         return replace(self, id=to, added=added, gone=self.gone + gone)
 
 
 def dump(positions: dict[str, Position]) -> dict[str, Any]:
-    """The JSON tree, streams in order of their names: Spark compares offsets as text."""
+    """Return the JSON tree, streams in order of their names: Spark compares offsets as text."""
     return {
         "v": VERSION,
         "streams": {

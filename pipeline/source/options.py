@@ -40,7 +40,7 @@ class Bounds:
     each: tuple[tuple[str, int | str], ...] = ()
 
     def of(self, name: str) -> int | str:
-        """The bound of a stream.
+        """Return the bound of a stream.
 
         Raises:
             OptionError: bounds are given stream by stream, and none for this one.
@@ -111,12 +111,12 @@ class SourceOptions:
         return found
 
     def names(self, connection: Connection) -> list[str]:
-        """The streams to read: those named, or those there are now that match the pattern."""
+        """Return the streams to read: those named, or those there are now that match the pattern."""
         return list(self.streams) if self.pattern is None else scan(connection, self.pattern)
 
 
 def read_streams(given: Options) -> tuple[tuple[str, ...], str | None]:
-    """The names of ``streams`` (comma-separated, or a JSON list) or of ``load(name)``; else a pattern.
+    """Return the names of ``streams`` (comma-separated, or a JSON list) or of ``load(name)``; else a pattern.
 
     Raises:
         OptionError: neither or both are given.
@@ -136,7 +136,7 @@ def read_streams(given: Options) -> tuple[tuple[str, ...], str | None]:
 
 
 def scan(connection: Connection, pattern: str) -> list[str]:
-    """The streams that match a glob pattern, in order of their names."""
+    """Return the streams that match a glob pattern, in order of their names."""
     found: set[str] = set()
     cursor = b"0"
     while True:
@@ -149,7 +149,7 @@ def scan(connection: Connection, pattern: str) -> list[str]:
 
 
 def parse_duration(given: Options, name: str, default: str) -> float:
-    """Seconds of ``"500ms"``, ``"10s"``, ``"15m"``, ``"1h"``, ``"1d"``; a bare number is milliseconds.
+    """Return seconds of ``"500ms"``, ``"10s"``, ``"15m"``, ``"1h"``, ``"1d"``; a bare number is milliseconds.
 
     Raises:
         OptionError: it is none of these.
@@ -162,7 +162,7 @@ def parse_duration(given: Options, name: str, default: str) -> float:
 
 
 def read_bounds(given: Options, which: str, default: str) -> Bounds:
-    """``<which>Offsets`` or ``<which>Timestamp``: a start is the id *after* which reading begins, an end the last one."""
+    """Read ``<which>Offsets`` or ``<which>Timestamp``: a start is the id *after* which reading begins, an end the last one."""
     offsets, timestamp = given.text(f"{which}Offsets"), given.text(f"{which}Timestamp")
     if offsets and timestamp:
         raise OptionError(f"give one of the options '{which}Offsets' and '{which}Timestamp'")

@@ -23,7 +23,7 @@ class UnsupportedTypeError(TypeError):
 
 
 def text_array(raw: Sequence[bytes | None], kind: pa.DataType) -> pa.Array:
-    r"""Names and free texts as strings or binary; bytes that are no UTF-8 show as ``\xNN`` in a string."""
+    r"""Return names and free texts as strings or binary; bytes that are no UTF-8 show as ``\xNN`` in a string."""
     try:
         return pa.array(raw, kind)
     except (pa.ArrowInvalid, UnicodeDecodeError):
@@ -73,7 +73,7 @@ def parse_json(values: Sequence[Any], kind: pa.DataType) -> tuple[pa.Array, list
 
 
 def decode_json(text: bytes, *, exact: bool = False) -> Any:
-    """One JSON document; ``exact`` keeps fractions as decimals.
+    """Return one JSON document; ``exact`` keeps fractions as decimals.
 
     Raises:
         ValueError: it is none.
@@ -87,7 +87,7 @@ def decode_json(text: bytes, *, exact: bool = False) -> Any:
 
 
 def needs_exact(kind: pa.DataType) -> bool:
-    """Whether a type has decimals in it."""
+    """Return whether a type has decimals in it."""
     if pa.types.is_decimal(kind):
         return True
     return any(needs_exact(kind.field(index).type) for index in range(kind.num_fields))

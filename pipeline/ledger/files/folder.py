@@ -40,26 +40,26 @@ class Part:
     is_open: bool
 
     def exists(self) -> bool:
-        """Whether it is there now."""
+        """Return whether it is there now."""
         return Path(self.path).exists()
 
     def size(self) -> int:
-        """Bytes at present, packed if it is packed."""
+        """Return its size in bytes at present, packed if it is packed."""
         return Path(self.path).stat().st_size
 
     def is_whole(self) -> bool:
-        """Whether it can only be read from its start to its end: packed, or with an RDB head."""
+        """Return whether it can only be read from its start to its end: packed, or with an RDB head."""
         with open(self.path, "rb") as file:  # noqa: PTH123
             return is_whole_head(file.read(5))
 
 
 def is_whole_head(head: bytes) -> bool:
-    """Whether a file that begins so is packed, or RDB: there are no places in it to begin at."""
+    """Return whether a file that begins so is packed, or RDB: there are no places in it to begin at."""
     return head[:2] == _GZIP or head in _RDB
 
 
 def read_folder(path: str, *, history: bool = True) -> list[Part]:
-    """The files of a ledger, oldest first; the last one is the one being written.
+    """Return the files of a ledger, oldest first; the last one is the one being written.
 
     Args:
         path: the folder (appenddirname), its manifest file, or a single append-only file.
@@ -102,7 +102,7 @@ def _parts(folder: Path, manifest: Manifest, *, history: bool) -> list[Part]:
 
 
 def _chain(folder: Path, kept: Sequence[Generation], live: Generation) -> list[Generation]:
-    """The generations that follow each other without a gap up to the live one, beginning with a base."""
+    """Return the generations that follow each other without a gap up to the live one, beginning with a base."""
     chain = [live]
     for generation in reversed(kept):
         seqs = [info.seq for info in [*generation.incr, *chain[0].incr[:1]]]

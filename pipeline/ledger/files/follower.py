@@ -49,7 +49,7 @@ class Place:
 
     @classmethod
     def decode(cls, offset: dict[str, Any]) -> Place:
-        """The reverse.
+        """Return the reverse.
 
         Raises:
             LedgerError: it is of a version that is not known.
@@ -107,12 +107,12 @@ class Follower:
         self._target: tuple[int, int] | None = None  # a file, and bytes of it
 
     def first(self) -> Place:
-        """Where the ledger begins."""
+        """Return where the ledger begins."""
         part = self._look()[0]
         return Place(part.file_seq, part.is_base)
 
     def last(self) -> Place:
-        """Where it ends at present."""
+        """Return where it ends at present."""
         part = self._look()[-1]
         steps = list(self._walk(Place(part.file_seq, part.is_base), None))
         return steps[-1].place if steps else Place(part.file_seq, part.is_base)
@@ -123,7 +123,7 @@ class Follower:
         self._target = part.file_seq, part.size()
 
     def backlog(self, place: Place) -> Backlog:
-        """What is there behind a place. In files that are packed or that a rewrite is yet to reach, too."""
+        """Return what is there behind a place. In files that are packed or that a rewrite is yet to reach, too."""
         last = self._look()[-1]
         stats = {key: os.fstat(file.fileno()) for key, (_, file) in self._files.items()}
         newest = stats[last.file_seq, last.is_base]
@@ -139,14 +139,14 @@ class Follower:
         return Backlog(last.file_seq, newest.st_size, max(size, 0), seconds)
 
     def ahead(self, start: Place, most: int) -> Place:
-        """A place about so many bytes further, or as far as all is whole; the start if nothing is new."""
+        """Return a place about so many bytes further, or as far as all is whole; the start if nothing is new."""
         steps = list(self._walk(start, most))
         end = steps[-1].place if steps else start
         self._steps = {(start, end): steps}
         return end
 
     def pieces(self, start: Place, end: Place) -> list[FilePiece]:
-        """What lies between two places."""
+        """Return what lies between two places."""
         steps = self._steps.get((start, end))
         if steps is None:
             steps = list(self._walk(start, None, end))
@@ -165,7 +165,7 @@ class Follower:
         self._files.clear()
 
     def _look(self) -> list[Part]:
-        """The files there are now; they are kept open."""
+        """Return the files there are now; they are kept open."""
         while True:
             parts = read_folder(self._path, history=self._history)
             try:

@@ -51,7 +51,7 @@ class FilePiece:
 
 
 def read_piece(piece: FilePiece) -> Iterator[pa.RecordBatch]:
-    """The rows of a piece; in order only by their ordinals.
+    """Yield the rows of a piece; in order only by their ordinals.
 
     Raises:
         SplitError: it does not begin, or does not end, as was assumed: its rows are wrong.
@@ -70,7 +70,7 @@ def read_piece(piece: FilePiece) -> Iterator[pa.RecordBatch]:
 
 
 def _read_rdb(piece: FilePiece, source: ByteSource) -> Iterator[pa.RecordBatch]:
-    """The rows of an RDB file, and of the commands that may follow it."""
+    """Yield the rows of an RDB file, and of the commands that may follow it."""
     sorter = Sorter(Recorder())
     recorder = sorter.recorder
     recorder.rows += base_rows(source)
@@ -97,7 +97,7 @@ class _Reading:
         self._ordinals = Ordinals(_origin(piece), start)
 
     def batches(self, file: IO[bytes] | ByteSource) -> Iterator[pa.RecordBatch]:
-        """Rows, as soon as they are worth a batch."""
+        """Yield rows in batches."""
         sorter = self._sorter
         end = None if self._piece.end is None else self._piece.end.position
         for segment in self._walk.segments(file.read, end):
@@ -129,14 +129,14 @@ class _Reading:
 
 
 def open_file(piece: FilePiece) -> IO[bytes]:
-    """The bytes of a piece's file; a gzipped one unpacked."""
+    """Return the bytes of a piece's file; a gzipped one unpacked."""
     if piece.data is not None:
         return io.BytesIO(piece.data)
     return open_path(piece.path)
 
 
 def open_path(path: str) -> IO[bytes]:
-    """A file, unpacked if it is gzipped."""
+    """Return a file, unpacked if it is gzipped."""
     file = open(path, "rb")  # noqa: PTH123, SIM115 - a path as Spark gave it; the caller closes
     head = file.read(len(_GZIP))
     file.seek(0)

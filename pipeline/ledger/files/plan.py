@@ -46,7 +46,7 @@ def plan(parts: list[Part], piece_size: int = PIECE_SIZE) -> list[FilePiece]:
 
 
 def read_ledger(path: str, *, piece_size: int = PIECE_SIZE, history: bool = True) -> Iterator[pa.RecordBatch]:
-    """The rows of a ledger in order, without Spark.
+    """Yield the rows of a ledger in order, without Spark.
 
     Args:
         path: as of ``read_folder``.

@@ -36,7 +36,7 @@ _TRIES: Final = 64  # places looked at before one byte offset is given up
 
 
 def split_file(path: str, size: int, piece_size: int) -> list[Cursor]:
-    """The places where a file of so many bytes is cut, the first at its start; about piece_size apart.
+    """Return the places where a file of so many bytes is cut, the first at its start; about piece_size apart.
 
     Raises:
         OSError: it can not be read.
@@ -61,7 +61,7 @@ def split_bytes(data: Bytes, size: int, piece_size: int) -> list[Cursor]:
 
 
 def place_at(data: Bytes, target: int, after: int, size: int) -> int | None:
-    """Where the record begins that holds the byte before ``target``, or ends behind it: the first of its block.
+    """Return where the record begins that holds the byte before ``target``, or ends behind it: the first of its block.
 
     None if no place near there is certified.
     """
@@ -76,7 +76,7 @@ def place_at(data: Bytes, target: int, after: int, size: int) -> int | None:
 
 
 def end_where_whole(path: str, size: int, cuts: list[Cursor]) -> list[Cursor]:
-    """The cuts of a file that is being written, and how far it is whole: a place in no transaction.
+    """Return the cuts of a file that is being written, and how far it is whole: a place in no transaction.
 
     Args:
         path: the file.
@@ -102,7 +102,7 @@ def end_where_whole(path: str, size: int, cuts: list[Cursor]) -> list[Cursor]:
 
 
 def frontier(path: str, start: Cursor, size: int) -> Cursor:
-    """The last place behind a known one that is between records and in no transaction, of so many bytes."""
+    """Return the last place behind a known one that is between records and in no transaction, of so many bytes."""
     with open(path, "rb") as file:  # noqa: PTH123
         file.seek(start.position)
 
@@ -118,7 +118,7 @@ def _mapped(path: str) -> mmap.mmap:
 
 
 def _certified(data: Bytes, target: int, after: int, size: int) -> Iterator[int]:
-    """Certified places at or before a byte, the nearest first; at last the one that is known."""
+    """Yield certified places at or before a byte, the nearest first; at last the one that is known."""
     lowest = max(after, target - _FAR)
     place = target
     for _ in range(_TRIES):
@@ -142,7 +142,7 @@ def _is_certified(data: Bytes, place: int, after: int, size: int) -> bool:
 
 
 def _is_uncovered(data: Bytes, place: int, after: int) -> bool:
-    """Whether no length that stands before a place, not too far away and behind one that is known, reaches over it."""
+    """Return whether no length that stands before a place, not too far away and behind one that is known, reaches over it."""
     near = max(place - _NEAR, after)
     far = max(place - _FAR, after)
     return not (
@@ -152,7 +152,7 @@ def _is_uncovered(data: Bytes, place: int, after: int) -> bool:
 
 
 def _reaches_over(least: int, data: Bytes, start: int, end: int, place: int) -> bool:
-    """Whether a length between start and end, which may be of so many bytes at least, claims bytes behind a place."""
+    """Return whether a length between start and end, which may be of so many bytes at least, claims bytes behind a place."""
     found = _lengths(len(str(least))).finditer(data, start, end)
     return any(match.end() + int(match[1]) + 2 > place for match in found)
 
@@ -167,7 +167,7 @@ class _Doubt(Exception):  # noqa: N818 - nothing went wrong
 
 
 def _cut_at(data: Bytes, before: Cursor, position: int) -> Cursor | None:
-    """A certified place with what the record there depends on, from the place before; None if there is no record."""
+    """Return a certified place with what the record there depends on, from the place before; None if there is no record."""
     try:
         for match in _lengths(len(str(_FAR))).finditer(data, before.position, position):
             if int(match[1]) >= _FAR:
@@ -193,7 +193,7 @@ def _walked(data: Bytes, before: Cursor, position: int) -> Cursor | None:
 
 
 def _state_at(data: Bytes, before: Cursor, position: int) -> Cursor:
-    """What a record at a place depends on.
+    """Return what a record at a place depends on.
 
     Raises:
         _Doubt: that can not be seen without going over all records.
@@ -217,7 +217,7 @@ def _state_at(data: Bytes, before: Cursor, position: int) -> Cursor:
 
 
 def _last(data: Bytes, text: bytes, start: int, end: int) -> int:
-    """Where a text stands last at the beginning of a line and in no value; -1 if nowhere.
+    """Return where a text stands last at the beginning of a line and in no value; -1 if nowhere.
 
     Raises:
         _Doubt: where it stands may be in a value.

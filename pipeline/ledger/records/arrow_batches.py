@@ -1,4 +1,4 @@
-"""What a sorter gathered as Arrow batches: a column at a time, for that is what makes it fast."""
+"""What a sorter gathered as Arrow batches, a column at a time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SCHEMA: Final = on.arrow()
 
 
 def batches(sorter: Sorter, file_seq: int) -> Iterator[pa.RecordBatch]:
-    """The rows that were gathered, a batch for each kind of command; the sorter is empty then."""
+    """Yield the rows that were gathered, a batch for each kind of command; the sorter is empty then."""
     making = _Making(sorter, file_seq)
     kinds = set().union(*sorter.kinds)
     for kind, make in (
@@ -55,7 +55,7 @@ class _Making:
         self._ordinals = pa.Array.from_buffers(pa.int64(), number, [None, pa.py_buffer(sorter.ordinals)])
 
     def claims(self) -> pa.RecordBatch:
-        """XCLAIM."""
+        """Return the rows of XCLAIM."""
         found = self._sorter.claims
         where = self._where(CLAIM)
         entry_ids, _ = found.ids.ids()
@@ -74,7 +74,7 @@ class _Making:
         )
 
     def moves(self) -> pa.RecordBatch:
-        """XGROUP SETID."""
+        """Return the rows of XGROUP SETID."""
         found = self._sorter.moves
         where = self._where(MOVE)
         return self._batch(
@@ -88,12 +88,12 @@ class _Making:
         )
 
     def adds(self) -> pa.RecordBatch:
-        """XADD."""
+        """Return the rows of XADD."""
         found = self._sorter.adds
         return self._added(found, self._where(ADD), found.streams.column(spell_name, pa.string()))
 
     def limited_adds(self, kind: int, found: Columns) -> Iterator[pa.RecordBatch]:
-        """XADD with MAXLEN or MINID: the additions, and what they trim."""
+        """Yield the rows of XADD with MAXLEN or MINID: the additions, and what they trim."""
         where = self._where(kind)
         stream = found.streams.column(spell_name, pa.string())
         yield self._added(found, where, stream)
@@ -121,7 +121,7 @@ class _Making:
         )
 
     def acks(self) -> pa.RecordBatch:
-        """XACK: a row for each of its ids."""
+        """Return the rows of XACK: a row for each of its ids."""
         found = self._sorter.acks
         entry_ids, _ = found.ids.ids()
         ends = pa.array(self._sorter.ack_ends, pa.int32())
@@ -139,7 +139,7 @@ class _Making:
         )
 
     def others(self) -> pa.RecordBatch:
-        """All other rows."""
+        """Return all other rows."""
         recorder = self._sorter.recorder
         dbs, keys, groups, ids, consumers, events, times, counts, lasts, clocks, details = zip(
             *recorder.rows, strict=True
@@ -161,7 +161,7 @@ class _Making:
         )
 
     def _where(self, kind: int, places: Any = None) -> dict[str, Any]:
-        """Ordinal, clock and database of the commands of a kind; or of those at some places among them."""
+        """Return ordinal, clock and database of the commands of a kind; or of those at some places among them."""
         these = pc.equal(self._kinds, kind)
 
         def those(column: Any) -> Any:
@@ -179,7 +179,7 @@ class _Making:
         return columns
 
     def _batch(self, **columns: Any) -> pa.RecordBatch:
-        """Rows of the ledger; columns that are not given are null."""
+        """Return rows of the ledger; columns that are not given are null."""
         number = len(columns["ordinal"])
         columns["file_seq"] = pa.repeat(pa.scalar(self._file_seq, pa.int64()), number)
         arrays = [
@@ -194,7 +194,7 @@ def _event(event: int, number: int) -> Any:
 
 
 def _first_or_not(is_once: Any, entry_ids: Any, last_ids: Any) -> Any:
-    """Delivered or claimed: whether the count is 1 and the entry at least the group's last one."""
+    """Return delivered or claimed, by whether the count is 1 and the entry at least the group's last one."""
     is_last = pc.equal(entry_ids, last_ids)
     if not pc.all(pc.or_(is_last, pc.invert(is_once))).as_py():
         # Numbers of equal length compare as their texts do.

@@ -1,4 +1,4 @@
-"""Words on their way into Arrow: many of a column at once, and as few Python objects as can be."""
+"""Builders of Arrow columns from words: many words at once, with few Python objects."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class DictionaryColumn:
             self._numbers.extend(numbers)
 
     def column(self, spell: Callable[[bytes], Any], kind: Any, places: Any = None) -> Any:
-        """What a function makes of each word, as an Arrow type; or of those at some places."""
+        """Return what a function makes of each word, as an Arrow type; or of those at some places."""
         found = pa.array(map(spell, self._codes), kind)
         if len(found) == 1:
             return pa.repeat(found[0], len(self._numbers if places is None else places))
@@ -84,7 +84,7 @@ class JoinedColumn:
         self._number += number
 
     def numbers(self) -> Any:
-        """Them as numbers, null where one has more than 63 bits."""
+        """Return the words as numbers, null where one has more than 63 bits."""
         joined = b",".join(self._pieces)
         length = _even_length(joined, self._number)
         if 0 < length < _LONG_DIGITS:
@@ -92,7 +92,7 @@ class JoinedColumn:
         return numbers_column(joined.split(b","))
 
     def ids(self) -> tuple[Any, int]:
-        """Them as ids in their canonical form, and how long their first halves are; 0 if not all alike.
+        """Return the words as ids in their canonical form, and how long their first halves are; 0 if not all alike.
 
         Raises:
             LedgerError: one lacks a half.
@@ -101,17 +101,17 @@ class JoinedColumn:
 
 
 def are_ids(joined: bytes, number: int) -> bool:
-    """Whether words with commas between them have digits and one dash each; ids of servers do."""
+    """Return whether words with commas between them have digits and one dash each; ids of servers do."""
     return joined.translate(None, _DIGITS) == b"-," * (number - 1) + b"-"
 
 
 def are_numbers(joined: bytes, number: int) -> bool:
-    """Whether words with commas between them have only digits."""
+    """Return whether words with commas between them have only digits."""
     return joined.translate(None, _DIGITS) == b"," * (number - 1)
 
 
 def first_halves(ids: Any, length: int) -> Any:
-    """The milliseconds of ids, null beyond 2^63-1; their length as of ``JoinedColumn.ids``."""
+    """Return the milliseconds of ids, null beyond 2^63-1; their length as of ``JoinedColumn.ids``."""
     if 0 < length < _LONG_DIGITS:
         return pc.binary_slice(ids.cast(pa.binary()), 0, length).cast(pa.string()).cast(pa.int64())
     return pa.array(
@@ -121,7 +121,7 @@ def first_halves(ids: Any, length: int) -> Any:
 
 
 def integers(values: Sequence[int | None], kind: Any) -> Any:
-    """A column of integers of an Arrow type."""
+    """Return a column of integers of an Arrow type."""
     first = values[0]
     if values.count(first) == len(values):
         return (
@@ -131,7 +131,7 @@ def integers(values: Sequence[int | None], kind: Any) -> Any:
 
 
 def ids_column(words: Words) -> Any:
-    """A column of ids in their canonical form; of any words."""
+    """Return a column of ids in their canonical form; of any words."""
     if words.count(None) == len(words):
         return pa.nulls(len(words), pa.string())
     return pa.array(
@@ -157,7 +157,7 @@ def _joined_ids(joined: bytes, number: int) -> tuple[Any, int]:
 
 
 def _are_canonical(joined: bytes) -> bool:
-    """Whether words with commas between them that have the look of ids are canonical; a doubt costs only time."""
+    """Return whether words with commas between them that have the look of ids are canonical; a doubt costs only time."""
     return (
         b",-" not in joined
         and b"-," not in joined
@@ -170,7 +170,7 @@ def _are_canonical(joined: bytes) -> bool:
 
 
 def _even_length(joined: bytes, number: int) -> int:
-    """The length of words that stand with commas between them if they all have the same, else 0."""
+    """Return the length of words that stand with commas between them if they all have the same, else 0."""
     length = (len(joined) + 1) // number - 1
     if (length + 1) * number != len(joined) + 1 or joined[length :: length + 1] != b"," * (number - 1):
         return 0
@@ -178,13 +178,13 @@ def _even_length(joined: bytes, number: int) -> int:
 
 
 def _even_column(joined: bytes, number: int, length: int) -> Any:
-    """A column of ASCII texts of one length, from these texts with commas between them."""
+    """Return a column of ASCII texts of one length, from these texts with commas between them."""
     data = pa.py_buffer(joined.replace(b",", b""))
     return pa.StringArray.from_buffers(number, _offsets(number, length), data)
 
 
 def _dash_of_even(data: bytes, number: int, length: int, step: int) -> int:
-    """Where the dash is in ids of one length that begin at every step; 0 if not in all there, or one is not canonical."""
+    """Return where the dash is in ids of one length that begin at every step; 0 if not in all there, or one is not canonical."""
     dash = data.find(b"-")
     if not 0 < dash < length - 1 or data[dash::step] != b"-" * number:
         return 0
@@ -203,12 +203,12 @@ def _first_numbers(number: int) -> Any:
 
 
 def upto(number: int) -> Any:
-    """The integers from 0 on, so many."""
+    """Return the integers from 0 on, so many."""
     return _first_numbers(1 << max(number - 1, 1).bit_length())[:number]
 
 
 def spread(runs: list[tuple[int, Any]], kind: Any) -> Any:
-    """One value for each place, as an Arrow type; the runs say up to which place which one holds."""
+    """Return one value for each place, as an Arrow type; the runs say up to which place which one holds."""
     ends: list[int] = []
     values: list[Any] = []
     for end, value in runs:
@@ -223,7 +223,7 @@ def spread(runs: list[tuple[int, Any]], kind: Any) -> Any:
 
 
 def numbers_column(words: Words) -> Any:
-    """A column of 64-bit numbers; null for what is none."""
+    """Return a column of 64-bit numbers; null for what is none."""
     first = words[0]
     if first == words[-1] and words.count(first) == len(words):
         value = None if first is None else number_of(first)
@@ -235,7 +235,7 @@ def numbers_column(words: Words) -> Any:
 
 
 def number_of(word: bytes | str) -> int | None:
-    """A 64-bit number, or None."""
+    """Return a 64-bit number, or None."""
     try:
         value = int(word)
     except ValueError:

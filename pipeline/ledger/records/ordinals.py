@@ -24,7 +24,7 @@ class Ordinals:
         self._index = start.index  # of the next record, if it ends in this block
 
     def of_block(self, block: int, number: int) -> range:
-        """The ordinals of the next records, which all end in one block."""
+        """Return the ordinals of the next records, which all end in one block."""
         if block != self._block:
             self._block, self._index = block, 0
         first = self._origin + block * on.BLOCK_ORDINAL + self._index * on.RECORD

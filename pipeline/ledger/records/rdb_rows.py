@@ -26,7 +26,7 @@ GONE: Final = b"GONE"
 
 
 def base_rows(source: ByteSource) -> Iterator[Row]:
-    """The rows of all streams of an RDB file, which is taken off the source.
+    """Yield the rows of all streams of an RDB file, which is taken off the source.
 
     Raises:
         LedgerError: the file is damaged.
@@ -45,7 +45,7 @@ def base_rows(source: ByteSource) -> Iterator[Row]:
 
 
 def restored_stream(db: int, key: bytes, clock: int | None, payload: bytes) -> Iterator[Row]:
-    """The rows of a payload of RESTORE; none if it is no stream.
+    """Yield the rows of a payload of RESTORE; none if it is no stream.
 
     Raises:
         LedgerError: the payload is damaged.
@@ -61,7 +61,7 @@ def restored_stream(db: int, key: bytes, clock: int | None, payload: bytes) -> I
 
 
 def stream_rows(db: int, key: bytes, clock: int | None, stream: Stream) -> Iterator[Row]:
-    """The rows of one stream: its entries, its groups and what they have pending."""
+    """Yield the rows of one stream: its entries, its groups and what they have pending."""
     for number in stream.ids_from(0):
         ms = b"%d" % (number >> 64)
         yield db, key, None, encode(number), None, on.ADDED, ms, None, None, clock, None

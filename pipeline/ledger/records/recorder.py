@@ -58,7 +58,7 @@ class Recorder:
         self._add = self.rows.append
 
     def knows(self, name: bytes) -> bool:
-        """Whether a command of this name, in upper case, says anything about streams."""
+        """Return whether a command of this name, in upper case, says anything about streams."""
         return name in self._handlers
 
     def take(self, command: list[bytes], ordinal: int) -> None:
@@ -316,7 +316,7 @@ class Recorder:
         self.in_transaction = False
 
     def overwritten(self, place: int) -> Handler:
-        """A handler of commands that store something in the key at a place."""
+        """Return a handler of commands that store something in the key at a place."""
 
         def handler(words: list[bytes]) -> None:
             self._put(on.KEY_DELETED, words[place])
@@ -324,7 +324,7 @@ class Recorder:
         return handler
 
     def handlers(self) -> Iterator[tuple[bytes, Handler]]:
-        """What is done about each command, by its name; all others say nothing about streams."""
+        """Yield what is done about each command, by its name; all others say nothing about streams."""
         for name in (
             b"XCLAIM XADD XTRIM XACKDEL XDEL XDELEX XNACK XGROUP XSETID DEL MSET MSETEX FLUSHDB FLUSHALL RENAME "
             b"MOVE COPY SWAPDB RESTORE SELECT MULTI EXEC"

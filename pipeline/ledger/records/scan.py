@@ -73,7 +73,7 @@ class Walk:
         self._line: bytes | None = None  # an annotation that has begun and not ended
 
     def is_before_record(self) -> bool:
-        """Whether the next byte, which is known to be a ``*``, is the first one of a record.
+        """Return whether the next byte, which is known to be a ``*``, is the first one of a record.
 
         The reader may have taken the head or some words of a record and say that nothing is left; but then the next
         byte is a ``$``.
@@ -81,7 +81,7 @@ class Walk:
         return self._line is None and not self._reader.has_data()
 
     def ends_whole(self) -> bool:
-        """Whether the last byte was the last one of a record or of an annotation; the walk is over then."""
+        """Return whether the last byte was the last one of a record or of an annotation; the walk is over then."""
         if self._line is not None:
             return False
         self._reader.feed(MARK_RECORD)
@@ -154,7 +154,7 @@ class Walk:
 
 
 def parse(reader: hiredis.Reader, data: bytes, start: int, end: int) -> list[list[bytes]]:
-    """Feed some of the bytes to a reader, and give the commands that are whole then.
+    """Feed some of the bytes to a reader, and return the commands that are whole then.
 
     Raises:
         HiredisError, MemoryError: this is not how commands look.
@@ -167,12 +167,12 @@ def parse(reader: hiredis.Reader, data: bytes, start: int, end: int) -> list[lis
 
 
 def are_commands(found: list[list[bytes]]) -> bool:
-    """Whether what hiredis found are commands; it also reads much else."""
+    """Return whether what hiredis found are commands; it also reads much else."""
     return not found or (set(map(type, found)) == {list} and all(found))
 
 
 def read_annotation(line: bytes, clock: int | None) -> int | None:
-    """The time that an annotation states, in milliseconds; lines that state none leave the clock as it was."""
+    """Return the time that an annotation states, in milliseconds; lines that state none leave the clock as it was."""
     kind, digits = line[:4], line[4:].strip()
     if not digits.isdigit():
         return clock
@@ -182,7 +182,7 @@ def read_annotation(line: bytes, clock: int | None) -> int | None:
 
 
 def read_annotations(data: bytes, clock: int | None) -> int | None:
-    """The time after the annotations that stand at the beginning of some bytes."""
+    """Return the time after the annotations that stand at the beginning of some bytes."""
     at = 0
     while data[at : at + 1] == b"#":
         end = data.find(b"\n", at) + 1 or len(data)

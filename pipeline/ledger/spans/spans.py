@@ -43,7 +43,7 @@ class Span(NamedTuple):
     until_clock_ms: int | None = None
 
     def holds_at(self, position: Position) -> bool:
-        """Whether the entry was held so just after the row at a position."""
+        """Return whether the entry was held so just after the row at a position."""
         if (self.from_seq, self.from_ordinal) > position:
             return False
         return self.until_seq is None or (self.until_seq, self.until_ordinal or 0) > position
@@ -80,7 +80,7 @@ class _Stream:
         return any(group.last < number or entry_id in group.pending for group in self.groups.values())
 
     def trimmed(self, most: int | None, lowest: str | None, policy: str | None) -> list[str]:
-        """Trim, and give the ids that went."""
+        """Trim, and return the ids that were removed."""
         gone: list[str] = []
         order, live = self.order, self.live
         stays: list[str] = []
@@ -146,13 +146,13 @@ class Replay:
         return ended
 
     def rest(self) -> Iterator[Span]:
-        """The spans that no row has ended."""
+        """Yield the spans that no row has ended."""
         for stream in self._streams.values():
             for group in stream.groups.values():
                 yield from group.pending.values()
 
     def pending(self, db: int, stream: str, group: str) -> dict[str, tuple[str | None, int]]:
-        """The pending list of a group at present: (consumer, delivery count) by id, in order of the ids."""
+        """Return the pending list of a group at present: (consumer, delivery count) by id, in order of the ids."""
         there = self._streams.get((db, stream))
         found = there.groups.get(group) if there else None
         spans = sorted(found.pending.items(), key=lambda item: id_number(item[0])) if found else []
@@ -257,7 +257,7 @@ class Replay:
         )  # fmt: skip
 
     def _end(self, group: _Group, entry_id: str, how: str) -> bool:
-        """End a span, if there is one."""
+        """End a span; return whether there was one."""
         span = group.pending.pop(entry_id, None)
         if span is None:
             return False
@@ -324,7 +324,7 @@ class Replay:
             self._streams[db, name] = self._moved(original, db, name)
 
     def _moved(self, original: _Stream, db: int, name: str) -> _Stream:
-        """A copy in another place: what it has pending is found there."""
+        """Return a copy in another place: what it has pending is found there."""
         copy = _Stream()
         copy.live, copy.order, copy.last = set(original.live), deque(original.order), original.last
         seq, ordinal = self._position

@@ -38,7 +38,7 @@ class Spans:
             yield self._table()
 
     def terminate(self) -> Iterator[pa.Table]:
-        """The spans that no row has ended."""
+        """Yield the spans that no row has ended."""
         self._found += self._replay.rest()
         if self._found:
             yield self._table()

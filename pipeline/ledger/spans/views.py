@@ -135,7 +135,7 @@ def pending_at(
     at_ms: int | None = None,
     prefix: str = "ledger",
 ) -> DataFrame:
-    """What was pending at a moment: one row for each entry, with its consumer, count and time of delivery.
+    """Return what was pending at a moment: one row for each entry, with its consumer, count and time of delivery.
 
     Args:
         spark: the session, with the views of this prefix.
@@ -163,7 +163,7 @@ def pending_at(
 
 
 def _lines(spark: SparkSession, prefix: str) -> DataFrame:
-    """The rows with the lineage that each belongs to: keys that one replay must see together."""
+    """Return the rows with the lineage that each belongs to: keys that one replay must see together."""
     # Few, as a rule none.
     wide = spark.sql(
         f"SELECT DISTINCT db, stream, event, detail FROM {prefix} "  # noqa: S608 - names of ours
@@ -189,7 +189,7 @@ def _lines(spark: SparkSession, prefix: str) -> DataFrame:
 
 
 def lineages(rows: list[tuple[int, str | None, str, str]]) -> tuple[dict[int, int], dict[str, str]]:
-    """Which databases, and which keys, have ever been one another's.
+    """Return which databases, and which keys, have ever been one another's.
 
     Args:
         rows: db, stream, event and detail of the rows that say so.
