@@ -2,7 +2,7 @@
 
 ``exactly-once`` (default)
     Tasks hand their rows to the driver, which publishes them once all tasks are done: each micro-batch once in the
-    life of a checkpoint, in one transaction up to ``chunkRows`` rows (see `sink_publish`). A batch write is published
+    life of a checkpoint, in one transaction up to ``chunkRows`` rows (see `exactly_once`). A batch write is published
     once per ``writeId``; without one, once per ``save()``: a failed job leaves nothing behind.
 ``at-least-once``
     Tasks write themselves, at once: fastest, and a task that runs again writes again.

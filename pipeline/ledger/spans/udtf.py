@@ -1,4 +1,4 @@
-"""``replay`` as a table function of Spark: rows of a lineage go in, in order, and spans come out."""
+"""``Replay`` as a table function of Spark: rows of a lineage go in, in order, and spans come out."""
 
 from __future__ import annotations
 
