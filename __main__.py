@@ -27,7 +27,7 @@ Options are directives of redis.conf:
 
 def main() -> int:
     """Run a server in this process until it is stopped; the exit status is 0 after an orderly end."""
-    from .server.config_file import ConfigFileError, asks_for, parse_arguments
+    from .server.config.file import ConfigFileError, asks_for, parse_arguments
 
     if sys.argv[1:2] == ["check-aof"]:
         return _check_aof(sys.argv[2:])
@@ -50,7 +50,7 @@ def main() -> int:
         print(error, file=sys.stderr)  # noqa: T201 - there is no log yet
         return 1
     _tune_process()
-    from .server.app import Server
+    from .server.server import Server
 
     server = Server(config, handles_signals=sys.platform != "win32")
     gc.collect()
@@ -60,7 +60,7 @@ def main() -> int:
 
 def _check_aof(words: list[str]) -> int:
     """The tool for append-only files; status 1 where one is not sound."""
-    from .storage.aof_check import check_aof
+    from .storage.aof.check import check_aof
 
     fixes = words[:1] == ["--fix"]
     if len(words) != 1 + fixes:
@@ -87,7 +87,7 @@ def _confirm(question: str) -> bool:
 
 def _tune_process() -> None:
     """Short collections, and no page faults for each big reply (DESIGN.md 2)."""
-    # Data is in no circles, or they are broken when it goes (storage/freeing): only what is young is looked at, here and
+    # Data is in no circles, or they are broken when it goes (storage/keyspace/lazyfree): only what is young is looked at, here and
     # by the server's cron. The second generation would grow to millions of objects, and be half a second of work.
     gc.set_threshold(10_000, 5, 1 << 30)
     if not sys.platform.startswith("linux"):

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     import redis
     import redis.asyncio
 
-    from .server.app import Server as RilletServer
     from .server.clock import Clock as ServerClock
+    from .server.server import Server as RilletServer
 
 __all__ = ["AsyncServer", "Clock", "Server", "StartError"]
 
@@ -199,8 +199,8 @@ class Server:
         return flags
 
     def _start_thread(self) -> None:
-        from .server.app import Server as RilletServer
-        from .server.config_file import parse_arguments
+        from .server.config.file import parse_arguments
+        from .server.server import Server as RilletServer
 
         ready: Future[None] = Future()
         lines: list[str] = []

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FILES_BESIDE: Final = 200
-_PACKING_BEGINS: Final = 31.0  # seconds after the last entry at most: two rounds of storage/cold
+_PACKING_BEGINS: Final = (
+    31.0  # seconds after the last entry at most: two rounds of storage/streams/cold_chunks
+)
 
 
 def memory(count: int, *, packed: bool) -> Iterator[Figure]:

@@ -16,18 +16,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rillet.__main__ import main
-from rillet.commands.table import command
+from rillet.commands.spec.command import command
 from rillet.protocol import replies
-from rillet.server.app import Server
-from rillet.server.connection import Connection
-from rillet.server.secure import SecureChannel
-from rillet.server.slices import Slices
-from rillet.server.turns import Turns
+from rillet.server.execution.background_jobs import Slices
+from rillet.server.execution.turns import Turns
+from rillet.server.net.connection import Connection
+from rillet.server.net.tls_channel import SecureChannel
+from rillet.server.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rillet.commands.client import Client
+    from rillet.commands.runtime.client import Client
 
 
 @dataclass

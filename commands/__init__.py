@@ -1,15 +1,38 @@
-"""Commands: a declarative table and one family of handlers a file."""
+"""Commands: a package a family, each with its declarations and its handlers."""
 
 from importlib import import_module
 from pkgutil import iter_modules
 
-from .table import REGISTRY
+from .spec.command import REGISTRY
+
+FAMILIES = (
+    "acl",
+    "admin",
+    "bitmaps",
+    "cluster",
+    "connection",
+    "geo",
+    "hashes",
+    "hyperloglog",
+    "keys",
+    "lists",
+    "pubsub",
+    "replication",
+    "scripting",
+    "sets",
+    "sorted_sets",
+    "streams",
+    "strings",
+    "transactions",
+)
 
 
 def load_all() -> None:
-    """Import every module of this package, so that each command has declared itself."""
-    for module in iter_modules(__path__):
-        import_module(f"{__name__}.{module.name}")
-    # The order that clients see does not depend on that of the modules.
+    """Import every module of every family, so that each command has declared itself."""
+    for family in FAMILIES:
+        package = import_module(f"{__name__}.{family}")
+        for module in iter_modules(package.__path__):
+            import_module(f"{package.__name__}.{module.name}")
+    # The order that clients see does not hang on that of the modules.
     for name in sorted(REGISTRY):
         REGISTRY[name] = REGISTRY.pop(name)

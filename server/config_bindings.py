@@ -6,13 +6,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..commands.compat import compat_with
-from ..storage.limits import Limits
-from . import tls
-from .turns import LONG_COMMAND, NEVER
+from ..commands.spec.versions import compat_with
+from ..storage.collections.encoding_limits import Limits
+from .execution.turns import LONG_COMMAND, NEVER
+from .net import tls_context as tls
 
 if TYPE_CHECKING:
-    from .app import Server
+    from .server import Server
 
 _LEAST_LUA_MEMORY: Final = 4 << 20  # bytes; what Lua and the libraries take is a part of it
 

@@ -26,7 +26,7 @@ from ..redis.key_names import key_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ...storage.stream import Stream
+    from ...storage.streams.stream import Stream
     from ..ledger.files.folder import Part
 
     Place = tuple[int, str]  # database and name, as the ledger writes it
@@ -217,9 +217,9 @@ def _additions(parts: list[Part], streams: _Streams) -> Iterator[tuple[int, int,
 
 def _in_base(file: Any, streams: _Streams) -> Iterator[tuple[int, int, bytes]]:
     """Yield all entries of an RDB base, whose bytes are taken off the file; none if it is no RDB."""
-    from ...storage.keyspace import Keyspace
+    from ...storage.keyspace.keyspace import Keyspace
     from ...storage.rdb import ByteSource, is_rdb, load_rdb
-    from ...storage.stream import Stream
+    from ...storage.streams.stream import Stream
 
     source = ByteSource(file.read)
     if not is_rdb(source):
@@ -239,8 +239,8 @@ def _in_base(file: Any, streams: _Streams) -> Iterator[tuple[int, int, bytes]]:
 def _restored(payload: bytes) -> Stream | None:
     """Return the stream in a payload of RESTORE; None if it is something else. The recorder has seen that it is sound."""
     from ...storage.rdb.reader import restore_value
-    from ...storage.rdb.stream_objects import STREAM_TYPES
-    from ...storage.stream import Stream
+    from ...storage.rdb.streams import STREAM_TYPES
+    from ...storage.streams.stream import Stream
 
     value = restore_value(payload) if payload[0] in STREAM_TYPES else None
     return value if isinstance(value, Stream) else None

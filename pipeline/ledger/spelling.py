@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ...storage.stream_id import InvalidID, encode, parse
+from ...storage.streams.ids import InvalidID, encode, parse
 
 CANONICAL_ID: Final = r"^(?:0|[1-9][0-9]{0,18})-(?:0|[1-9][0-9]{0,18})$"
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...storage.stream_id import MAX_ID, MAX_U64, InvalidID, encode
-from ...storage.stream_id import parse as parse_lenient
+from ...storage.streams.ids import MAX_ID, MAX_U64, InvalidID, encode
+from ...storage.streams.ids import parse as parse_lenient
 
 __all__ = [
     "MAX_ID",

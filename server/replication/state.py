@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol.errors import ReplyError
 from ...storage.rdb import rdb_chunks, stream_type_of
-from ..propagation import ALL_VERSIONS
+from ..execution.propagation import ALL_VERSIONS
 from .backlog import Backlog
-from .link import CONNECTED, MasterLink
-from .master import Master
-from .waits import Waits
+from .master_link import CONNECTED, MasterLink
+from .replicas import Master
+from .wait import Waits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...commands.client import Client
-    from ...storage.keyspace import Keyspace
-    from ..app import Server
-    from ..background_writer import Pieces
-    from .follower import Follower
+    from ...commands.runtime.client import Client
+    from ...storage.keyspace.keyspace import Keyspace
+    from ..persistence.background_writer import Pieces
+    from ..server import Server
+    from .replica import Follower
 
 NO_ID: Final = "0" * 40
 UNBLOCKED: Final = ReplyError(

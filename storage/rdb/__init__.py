@@ -1,8 +1,8 @@
 """RDB, the snapshot format of Redis: dump files, bases of append-only files, full syncs, DUMP payloads."""
 
-from .libraries import dump_libraries, restore_libraries
+from .byte_source import ByteSource, PayloadRefusedError, RdbError, is_rdb
+from .functions import dump_libraries, restore_libraries
 from .reader import RdbInfo, load_rdb, restore_value
-from .source import ByteSource, PayloadRefusedError, RdbError, is_rdb
 from .writer import dump_value, rdb_chunks, stream_type_of, write_rdb
 
 __all__ = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .byte_source import ByteSource, RdbError
 from .reader import RdbInfo, load_rdb
-from .source import ByteSource, RdbError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from .source import RdbError
+from .byte_source import RdbError
 
 if TYPE_CHECKING:
-    from .source import ByteSource
+    from .byte_source import ByteSource
 
 _INTEGER: Final = re.compile(rb"(?:0|-?[1-9][0-9]{0,9})\Z")
 # LZF turns three bytes into 264 at best.

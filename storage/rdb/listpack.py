@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final, TypeAlias
 
-from .source import RdbError
+from .byte_source import RdbError
 
 Element: TypeAlias = int | bytes
 

@@ -5,27 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ..collection import Collection
-from ..field_expiry import let_expire
+from ..collections.base import Collection
+from ..collections.hash import Hash
 from ..files import Log, silent
-from ..frequency import stored
-from ..hash import Hash
-from ..libraries import LibraryError, library_head
-from ..stream import Stream
+from ..keyspace.field_expiry import let_expire
+from ..keyspace.frequency import stored
+from ..keyspace.function_libraries import LibraryError, library_head
+from ..streams.stream import Stream
 from . import opcodes
-from .collections import COLLECTION_TYPES, read_collection
+from .byte_source import ByteSource, PayloadRefusedError, RdbError
 from .crc64 import crc64
 from .encoding import read_length, read_string, skip_string
-from .extras import FIELD, apply_extras
-from .foreign import skip_module_data, skip_value, type_name
-from .hash_objects import TIMES_FIELD, read_times
-from .source import ByteSource, PayloadRefusedError, RdbError
-from .stream_objects import STREAM_TYPES, read_stream
+from .hashes import TIMES_FIELD, read_times
+from .module_values import skip_module_data, skip_value, type_name
+from .stream_extensions import FIELD, apply_extras
+from .streams import STREAM_TYPES, read_stream
+from .types import COLLECTION_TYPES, read_collection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..keyspace import Keyspace, Value
+    from ..keyspace.keyspace import Keyspace, Value
 
 # What Redis has published up to 8.10, and Valkey since 9.0, which counts from 80.
 _REDIS_VERSIONS: Final = range(1, 17)

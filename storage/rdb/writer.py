@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..collection import Collection
-from ..hash import Hash
-from ..stream import Stream
-from .collections import encode_collection, type_of
+from ..collections.base import Collection
+from ..collections.hash import Hash
+from ..streams.stream import Stream
 from .crc64 import crc64
 from .encoding import encode_length, encode_string
-from .extras import FIELD, encode_extras
-from .hash_objects import FIRST_WITH_TIMES, TIMES_FIELD, encode_times
+from .hashes import FIRST_WITH_TIMES, TIMES_FIELD, encode_times
 from .opcodes import AUX, END, EXPIRE_MS, FREQUENCY, FUNCTION, IDLE, RESIZE, SELECT
-from .stream_objects import encode_stream
+from .stream_extensions import FIELD, encode_extras
+from .streams import encode_stream
+from .types import encode_collection, type_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ..keyspace import Keyspace, Value
+    from ..keyspace.keyspace import Keyspace, Value
 
 VERSION: Final = 11
 STREAM_TYPE: Final = 21

@@ -9,7 +9,7 @@ from differential.excused import EXCUSES, NOT_AS_VALKEY
 from support.masks import change_at
 from support.script import NO_REPLY, Answer, change_text, parse_script
 
-from rillet.commands.compat import VERSIONS
+from rillet.commands.spec.versions import VERSIONS
 
 FOLDER = Path(__file__).parent / "scripts"
 CASES = [case for path in sorted(FOLDER.glob("*.script")) for case in parse_script(path)]

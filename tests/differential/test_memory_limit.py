@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rillet.commands import load_all
-from rillet.commands.table import REGISTRY
+from rillet.commands.spec.command import REGISTRY
 
 if TYPE_CHECKING:
     from support.servers import ServerProcess

@@ -15,7 +15,7 @@ from fuzz.grammar import PREPARE, Maker
 from fuzz.victim import Victim
 from support.servers import start_server
 
-from rillet.commands.table import CATEGORIES, REGISTRY
+from rillet.commands.spec.command import CATEGORIES, REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

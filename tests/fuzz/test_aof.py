@@ -12,9 +12,9 @@ from fuzz.engine import Fuzzer, mutate
 from fuzz.starts import start
 from support.wire import encode_command
 
-from rillet.storage.aof_check import check_aof, examine
-from rillet.storage.aof_loader import AofLoader
-from rillet.storage.manifest import AofError
+from rillet.storage.aof.check import check_aof, examine
+from rillet.storage.aof.loader import AofLoader
+from rillet.storage.aof.manifest import AofError
 from rillet.storage.rdb.crc64 import crc64
 
 if TYPE_CHECKING:

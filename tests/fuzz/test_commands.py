@@ -9,7 +9,7 @@ from fuzz.engine import Fuzzer, parse_lines, show_line
 from fuzz.grammar import PREPARE, Maker
 from fuzz.victim import Victim
 
-from rillet.commands.table import REGISTRY
+from rillet.commands.spec.command import REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,9 +11,9 @@ from fuzz.engine import Fuzzer, mutate
 from fuzz.starts import start
 from support.wire import encode_command
 
-from rillet.storage.aof_check import check_aof
-from rillet.storage.aof_loader import AofLoader
-from rillet.storage.manifest import AofError, Manifest
+from rillet.storage.aof.check import check_aof
+from rillet.storage.aof.loader import AofLoader
+from rillet.storage.aof.manifest import AofError, Manifest
 from rillet.storage.rdb.crc64 import crc64
 
 if TYPE_CHECKING:

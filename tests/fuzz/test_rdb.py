@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from fuzz.engine import Fuzzer, mutate
 from fuzz.starts import start
 
-from rillet.commands.digest import keyspace_digest, value_digest
-from rillet.storage.keyspace import Keyspace
+from rillet.commands.admin.debug_digest import keyspace_digest, value_digest
+from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.rdb import ByteSource, RdbError, dump_value, load_rdb, rdb_chunks, restore_value
 from rillet.storage.rdb.check import check_rdb
 from rillet.storage.rdb.crc64 import crc64

@@ -9,8 +9,8 @@ from fuzz.engine import Fuzzer, mutate
 from fuzz.values import VALUES
 from fuzz.victim import Victim
 
-from rillet.commands.digest import value_digest
-from rillet.storage.keyspace import Keyspace
+from rillet.commands.admin.debug_digest import value_digest
+from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.rdb import RdbError, dump_value, restore_value
 from rillet.storage.rdb.crc64 import crc64
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rillet.commands.arguments import parse_double
+from rillet.commands.runtime.arguments import parse_double
 from rillet.protocol.errors import ReplyError
 from rillet.protocol.replies import double, format_double
 

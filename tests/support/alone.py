@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from rillet.server.app import Server
 from rillet.server.clock import Clock
-from rillet.server.config import Config
-from rillet.server.connection import Connection
-from rillet.server.turns import NEVER
+from rillet.server.config.config import Config
+from rillet.server.execution.turns import NEVER
+from rillet.server.net.connection import Connection
+from rillet.server.server import Server
 
 NOW = 1_700_000_000_000
 

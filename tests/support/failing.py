@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 from hiredis import Reader
 
-from rillet.commands.client import Client
+from rillet.commands.runtime.client import Client
 from rillet.protocol.replies import command
-from rillet.server.app import Server
 from rillet.server.clock import Clock
-from rillet.server.config import Config
-from rillet.server.connection import Connection
-from rillet.storage.collection import Collection
-from rillet.storage.hash import Hash
-from rillet.storage.list import List
-from rillet.storage.stream import Stream
+from rillet.server.config.config import Config
+from rillet.server.net.connection import Connection
+from rillet.server.server import Server
+from rillet.storage.collections.base import Collection
+from rillet.storage.collections.hash import Hash
+from rillet.storage.collections.list import List
+from rillet.storage.streams.stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from rillet.storage.keyspace import Database, Value
+    from rillet.storage.keyspace.keyspace import Database, Value
 
 NOW = 1_700_000_000_000
 

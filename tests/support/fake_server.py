@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 import hiredis
 
 from rillet.commands import load_all
-from rillet.commands.acl_log import AclLog
-from rillet.commands.client import Client
-from rillet.commands.compat import NEWEST, compat_with
-from rillet.commands.table import REGISTRY
-from rillet.commands.users import Users
+from rillet.commands.acl.log import AclLog
+from rillet.commands.runtime.client import Client
+from rillet.commands.runtime.users import Users
+from rillet.commands.spec.command import REGISTRY
+from rillet.commands.spec.versions import NEWEST, compat_with
 from rillet.protocol.errors import ReplyError, wrong_arity
 from rillet.protocol.replies import null_array
 from rillet.server.clock import Clock
-from rillet.storage.keyspace import Database, Keyspace
+from rillet.storage.keyspace.keyspace import Database, Keyspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

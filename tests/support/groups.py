@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING
 
 from support.fake_server import make_client, run
 
-from rillet.commands import claims, groups, pending, stream_info, stream_reads, streams
+from rillet.commands.streams import xadd as streams
+from rillet.commands.streams import xclaim as claims
+from rillet.commands.streams import xgroup as groups
+from rillet.commands.streams import xinfo as stream_info
+from rillet.commands.streams import xpending as pending
+from rillet.commands.streams import xreadgroup as stream_reads
 
 if TYPE_CHECKING:
-    from rillet.commands.client import Client
+    from rillet.commands.runtime.client import Client
 
 # Importing them is what registers the commands.
 FAMILIES = (claims, groups, pending, stream_info, stream_reads, streams)

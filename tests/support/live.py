@@ -15,7 +15,7 @@ import rillet.testing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rillet.server.app import Server
+    from rillet.server.server import Server
 
 DEADLINE = 30.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rillet.commands.lua.interpreter import FailedScriptError, Interpreter, ScriptError
+from rillet.commands.scripting.lua.interpreter import FailedScriptError, Interpreter, ScriptError
 
 
 class Host:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rillet.storage.chunk import MAX_ENTRIES, Chunk, ids_in, length_of, texts_in
-from rillet.storage.pages import texts_of
-from rillet.storage.stream_id import MAX_U64, encode
+from rillet.storage.groups.pel_pages import texts_of
+from rillet.storage.streams.chunk import MAX_ENTRIES, Chunk, ids_in, length_of, texts_in
+from rillet.storage.streams.ids import MAX_U64, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rillet.storage.chunk import Piece
-    from rillet.storage.group import Group
-    from rillet.storage.pages import Place, Places
-    from rillet.storage.stream import Stream
+    from rillet.storage.groups.group import Group
+    from rillet.storage.groups.pel_pages import Place, Places
+    from rillet.storage.streams.chunk import Piece
+    from rillet.storage.streams.stream import Stream
 
 
 def pieces_of(numbers: list[int]) -> list[Piece]:

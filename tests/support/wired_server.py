@@ -15,11 +15,13 @@ from typing import Any
 
 from support.fake_server import FakeServer, run
 
-from rillet.commands import client_list, clients, connection, monitor, transactions  # noqa: F401 - they declare commands
-from rillet.commands.client import Client
-from rillet.commands.pubsub import PubSub
-from rillet.commands.table import REGISTRY, Command
-from rillet.commands.tracking import TrackingTable
+from rillet.commands.admin import monitor  # noqa: F401 - they declare commands
+from rillet.commands.connection import client_list  # noqa: F401 - they declare commands
+from rillet.commands.connection.tracking import TrackingTable
+from rillet.commands.pubsub.handlers import PubSub
+from rillet.commands.runtime.client import Client
+from rillet.commands.spec.command import REGISTRY, Command
+from rillet.commands.transactions import handlers as transactions  # noqa: F401 - they declare commands
 from rillet.protocol.errors import ReplyError
 from rillet.protocol.replies import QUEUED
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....storage.aof_history import Generation, generations
-from ....storage.manifest import AofError, FileInfo, Manifest
+from ....storage.aof.history import Generation, generations
+from ....storage.aof.manifest import AofError, FileInfo, Manifest
 from ..errors import LedgerError
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from ....storage.aof_scan import End, scan_by_hand
+from ....storage.aof.scanner import End, scan_by_hand
 from ..records.scan import START, Cursor, Frontier, Walk, read_annotation
 from ..schema import BLOCK
 

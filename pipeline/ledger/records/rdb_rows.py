@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ....storage.keyspace import Keyspace
+from ....storage.keyspace.keyspace import Keyspace
 from ....storage.rdb import RdbError, load_rdb
 from ....storage.rdb.reader import restore_value
-from ....storage.rdb.stream_objects import STREAM_TYPES
-from ....storage.stream import Stream
-from ....storage.stream_id import encode
+from ....storage.rdb.streams import STREAM_TYPES
+from ....storage.streams.ids import encode
+from ....storage.streams.stream import Stream
 from .. import schema as on
 from ..errors import LedgerError
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from ....storage.stream_id import InvalidID, parse
+from ....storage.streams.ids import InvalidID, parse
 from .. import schema as on
 from ..errors import LedgerError
 from ..spelling import spell_name

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import hiredis
 
-from ....storage.aof_scan import End, scan_by_hand
+from ....storage.aof.scanner import End, scan_by_hand
 from ..errors import LedgerError, SplitError
 from ..schema import BLOCK
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.random_streams import make_stream
 from support.servers import start_server
 
-from rillet.storage.keyspace import Keyspace
+from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.rdb import (
     ByteSource,
     PayloadRefusedError,
@@ -21,7 +21,7 @@ from rillet.storage.rdb import (
     restore_value,
 )
 from rillet.storage.rdb.crc64 import crc64
-from rillet.storage.stream import Stream
+from rillet.storage.streams.stream import Stream
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.servers import start_server
 
-from rillet.storage.field_expiry import let_expire
-from rillet.storage.hash import Hash
-from rillet.storage.keyspace import Keyspace
-from rillet.storage.limits import Limits
+from rillet.storage.collections.encoding_limits import Limits
+from rillet.storage.collections.hash import Hash
+from rillet.storage.keyspace.field_expiry import let_expire
+from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.rdb import ByteSource, RdbError, dump_value, load_rdb, rdb_chunks, restore_value
 from rillet.storage.rdb.crc64 import crc64
 from rillet.storage.rdb.encoding import encode_length, encode_string

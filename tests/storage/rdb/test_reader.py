@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from rillet.storage.keyspace import Keyspace
+from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.rdb import ByteSource, RdbError, is_rdb, load_rdb
 
 # As redis-server 7.0.15 and valkey-server 9.1.2 wrote them on a first start.

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.servers import start_server
 
-from rillet.storage.keyspace import Keyspace
-from rillet.storage.limits import Limits
+from rillet.storage.collections.encoding_limits import Limits
+from rillet.storage.collections.set import Set
+from rillet.storage.collections.sorted_set import SortedSet
+from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.rdb import ByteSource, RdbError, dump_value, load_rdb, rdb_chunks, restore_value
 from rillet.storage.rdb.crc64 import crc64
 from rillet.storage.rdb.encoding import encode_length, encode_string
 from rillet.storage.rdb.listpack import pack, text
-from rillet.storage.set import Set
-from rillet.storage.sorted_set import SortedSet
 
 PEERS = ("redis7", "valkey")
 NUMBERS = [b"-70000", b"-3", b"0", b"5", b"1000"]

@@ -7,23 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.pending import texts
 
-from rillet.storage.blocks import UNOWNED_MS
-from rillet.storage.group import Group
-from rillet.storage.idempotency import Idempotency
-from rillet.storage.keyspace import Keyspace
-from rillet.storage.rdb import (
-    ByteSource,
-    RdbError,
-    dump_value,
-    load_rdb,
-    rdb_chunks,
-    restore_value,
-    stream_objects,
-)
+from rillet.storage.groups.deliveries import UNOWNED_MS
+from rillet.storage.groups.group import Group
+from rillet.storage.keyspace.keyspace import Keyspace
+from rillet.storage.rdb import ByteSource, RdbError, dump_value, load_rdb, rdb_chunks, restore_value
+from rillet.storage.rdb import streams as stream_objects
 from rillet.storage.rdb.crc64 import crc64
-from rillet.storage.rdb.extras import FIELD
-from rillet.storage.stream import Stream
-from rillet.storage.stream_id import MAX_ID, MAX_U64
+from rillet.storage.rdb.stream_extensions import FIELD
+from rillet.storage.streams.idempotency import Idempotency
+from rillet.storage.streams.ids import MAX_ID, MAX_U64
+from rillet.storage.streams.stream import Stream
 
 WORDS = st.one_of(st.binary(max_size=70), st.integers(-(1 << 64), 1 << 64).map(lambda number: b"%d" % number))
 IDS = st.one_of(st.integers(1, 1 << 20), st.integers(1, MAX_ID), st.integers(1 << 90, (1 << 90) + (1 << 66)))

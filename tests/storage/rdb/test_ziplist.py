@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rillet.storage.rdb.source import RdbError
+from rillet.storage.rdb.byte_source import RdbError
 from rillet.storage.rdb.ziplist import unpack
 
 

@@ -15,7 +15,7 @@ from rillet.pipeline.ledger.errors import LedgerError, RowsLostError
 from rillet.pipeline.ledger.files.follower import Backlog, Follower, Place
 from rillet.pipeline.ledger.files.piece import read_piece
 from rillet.pipeline.ledger.files.plan import read_ledger
-from rillet.storage.aof import AppendOnlyFile
+from rillet.storage.aof.writer import AppendOnlyFile
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,7 +23,7 @@ from rillet.pipeline.ledger.records.recorder import Recorder
 from rillet.pipeline.ledger.records.scan import START, Cursor, Frontier, Segment, Walk
 from rillet.pipeline.ledger.records.sorter import Sorter
 from rillet.pipeline.ledger.schema import NAMES
-from rillet.storage.aof_scan import scan_by_hand
+from rillet.storage.aof.scanner import scan_by_hand
 
 if TYPE_CHECKING:
     from pathlib import Path

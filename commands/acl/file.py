@@ -1,0 +1,125 @@
+"""Users as text: the ACL file, and the ``user`` lines of redis.conf."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ...storage.files import replace_file
+from ..runtime.users import RuleError, User, is_username, joined
+
+if TYPE_CHECKING:
+    from ..runtime.users import Users
+
+_UNCHANGED: Final = (
+    b"WARNING: ACL errors detected, no change to the previously active ACL rules was performed"
+)
+
+
+class AclFileError(Exception):
+    """The file can not be used; ``text`` is what Redis says of it, and nothing was changed."""
+
+    def __init__(self, text: bytes) -> None:
+        super().__init__(os.fsdecode(text))
+        self.text = text
+
+
+def read(path: str, *, all_channels: bool) -> dict[bytes, User]:
+    """The users of a file by name; ``default`` is there in any case.
+
+    Raises:
+        AclFileError: all that is wrong with it.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        why = os.fsencode(error.strerror or str(error))
+        raise AclFileError(b"Error loading ACLs, opening file '%b': %b" % (os.fsencode(path), why)) from None
+    found: dict[bytes, User] = {}
+    errors = []
+    for number, raw in enumerate(content.split(b"\n"), 1):
+        line = raw.strip(b" \t\r\n")
+        if not line:
+            continue
+        place = b"%b:%d" % (os.fsencode(path), number)
+        words = line.split()
+        if words[0] != b"user" or len(words) < 2:
+            errors.append(place + b" should start with user keyword followed by the username. ")
+        elif words[1] in found:
+            errors.append(b"WARNING: Duplicate user '%b' found on line %d. " % (words[1], number))
+        else:
+            user = found[words[1]] = User(words[1], all_channels=all_channels)
+            errors.extend(_apply(user, words[2:], place, all_channels))
+    if errors:
+        raise AclFileError(b"".join(errors) + _UNCHANGED)
+    found.setdefault(b"default", User.superuser(b"default"))
+    return found
+
+
+def _apply(user: User, words: list[bytes], place: bytes, all_channels: bool) -> list[bytes]:
+    """Give a user the rules of a line; returns what was wrong with it."""
+    try:
+        rules = joined(words)
+    except RuleError:
+        return [place + b": Unmatched parenthesis in selector definition."]
+    for rule in rules:
+        try:
+            user.apply(rule, all_channels=all_channels)
+        except RuleError as error:
+            if rule[:1] in {b"+", b"-"}:
+                return [b"%b: Error in applying operation '%b': %b. " % (place, rule, error.text)]
+            return [b"%b: %b. " % (place, error.text)]
+    return []
+
+
+def configure(users: Users, declared: list[list[bytes]], *, all_channels: bool) -> None:
+    """Make the users that ``user`` lines of redis.conf declare, each the words behind ``user``.
+
+    Raises:
+        AclFileError: the first thing that is wrong.
+    """
+    for name, *words in declared:
+        if not name or not is_username(name):
+            raise AclFileError(
+                b"Spaces not allowed in ACL usernames. Critical error while loading ACLs. Exiting."
+            )
+        user = users.get(name)
+        if user is None:
+            user = users.by_name[name] = User(name, all_channels=all_channels)
+        else:
+            user.become(User(name, all_channels=all_channels))
+        rule = b""
+        try:
+            for rule in joined(words):
+                user.apply(rule, all_channels=all_channels)
+        except RuleError as error:
+            raise AclFileError(
+                b"Error loading ACL rule '%b' for the user named '%b': %b. Critical error while loading ACLs. Exiting."
+                % (rule, name, error.text)
+            ) from None
+
+
+def declaration(users: Users, requirepass: bytes) -> list[bytes]:
+    """The ``user`` lines that CONFIG REWRITE is to write; none as long as requirepass says everything."""
+    plain = User.superuser(b"default")
+    if requirepass:
+        plain.apply(b">" + requirepass)
+    if len(users.by_name) == 1 and users.default.describe() == plain.describe():
+        return []
+    return lines(users)
+
+
+def lines(users: Users) -> list[bytes]:
+    """One line a user, as ACL LIST shows them."""
+    return [b"user %b %b" % (user.name, user.describe()) for user in users]
+
+
+def write(path: str, users: Users) -> None:
+    """Replace the file at once, so that there is always a whole one.
+
+    Raises:
+        OSError: the file is as it was.
+    """
+    content = b"".join(line + b"\n" for line in lines(users))
+    replace_file(Path(path).resolve(), content, 0o600)  # it holds passwords, though hashed

@@ -1,0 +1,413 @@
+"""ACL: who the users are, what each may do, and what was denied."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import ReplyError, shown, wrong_arity, wrong_subcommand_arguments
+from ..admin import specs as syntax
+from ..runtime.arguments import parse_integer
+from ..runtime.denials import Reason
+from ..runtime.users import RuleError, User, is_username, joined
+from ..spec.command import CATEGORIES, command, container
+from ..spec.usage import help_lines
+from ..spec.versions import known_commands
+from . import file as acl_file
+from .log import AclLog
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+    from ..runtime.context import ServerContext
+
+_ADMIN: Final = "admin noscript loading stale"
+_ANYONE: Final = "noscript loading stale"
+_ON_ALL_NODES: Final = ("request_policy:all_nodes", "response_policy:all_succeeded")
+_DEFAULT: Final = b"default"
+_BITS: Final = 256
+_MOST_BITS: Final = 4096
+_ENTRIES_SHOWN: Final = 10
+_NO_FILE: Final = (
+    b"ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the "
+    b"ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) "
+    b"in order to store users in the Redis configuration."
+)
+
+container("ACL", since="6.0.0", group="server", summary="A container for Access List Control commands.")
+
+
+# ACL CAT [category]
+@command(
+    "ACL|CAT",
+    arity=-2,
+    flags=_ANYONE,
+    since="6.0.0",
+    group="server",
+    complexity="O(1) since the categories and commands are a fixed set.",
+    summary="Returns the categories, or the commands of one.",
+    arguments=syntax.ACL_CAT,
+)
+def acl_cat(client: Client, args: list[bytes]) -> bytes:
+    """Names."""
+    if len(args) > 3:
+        raise wrong_subcommand_arguments(args)
+    if len(args) == 2:
+        return replies.bulk_array([name.encode() for name in CATEGORIES])
+    category = args[2].lower().decode("latin-1")
+    if category not in CATEGORIES:
+        raise ReplyError(b"ERR Unknown category '%b'" % shown(args[2]))
+    return replies.bulk_array(
+        [
+            name.encode()
+            for name, entry in known_commands(client.server.compat).items()
+            if category in entry.categories
+        ]
+    )
+
+
+# ACL DELUSER username [username ...]
+@command(
+    "ACL|DELUSER",
+    arity=-3,
+    flags=_ADMIN,
+    tips=_ON_ALL_NODES,
+    since="6.0.0",
+    group="server",
+    complexity="O(1) amortized time considering the typical user.",
+    summary="Deletes users and closes their connections.",
+    arguments=syntax.ACL_DELUSER,
+)
+def acl_deluser(client: Client, args: list[bytes]) -> bytes:
+    """How many there were."""
+    if _DEFAULT in args[2:]:
+        raise ReplyError(b"ERR The 'default' user cannot be removed")
+    users = client.server.users
+    gone = [user for name in args[2:] if (user := users.by_name.pop(name, None)) is not None]
+    for other in list(client.server.clients.values()):
+        if other.user in gone:
+            other.close(after_reply=other is client)
+    _changed(client.server)
+    return replies.integer(len(gone))
+
+
+# ACL DRYRUN username command [arg [arg ...]]
+@command(
+    "ACL|DRYRUN",
+    arity=-4,
+    flags=_ADMIN,
+    since="7.0.0",
+    group="server",
+    complexity="O(1).",
+    summary="Tells whether a user may run a command, without running it.",
+    arguments=syntax.ACL_DRYRUN,
+)
+def acl_dryrun(client: Client, args: list[bytes]) -> bytes:
+    """OK, or as a bulk string why not."""
+    user = client.server.users.get(args[2])
+    if user is None:
+        raise ReplyError(b"ERR User '%b' not found" % shown(args[2]))
+    words = args[3:]
+    name = words[0].lower().decode("latin-1")
+    if name not in known_commands(client.server.compat) or "|" in name:
+        raise ReplyError(b"ERR Command '%b' not found" % shown(words[0]))
+    found = client.server.dispatcher.find(words).command
+    if not found.accepts(len(words)):
+        raise wrong_arity(found.name)
+    denial = user.check(found, words)
+    if denial is None:
+        return replies.OK
+    who = b"User " + user.name if client.server.compat.tells_denials else b"This user"
+    what = (
+        b"run the '%b' command"
+        if denial.reason is Reason.COMMAND
+        else b"access the '%%b' %b" % denial.reason.word
+    )
+    return replies.bulk(b"%b has no permissions to %b" % (who, what % denial.subject))
+
+
+# ACL GENPASS [bits]
+@command(
+    "ACL|GENPASS",
+    arity=-2,
+    flags=_ANYONE,
+    since="6.0.0",
+    group="server",
+    complexity="O(1)",
+    summary="Returns a random password.",
+    arguments=syntax.ACL_GENPASS,
+)
+def acl_genpass(client: Client, args: list[bytes]) -> bytes:
+    """Hexadecimal digits for so many bits, rounded up to the next multiple of 4."""
+    del client
+    if len(args) > 3:
+        raise wrong_subcommand_arguments(args)
+    bits = parse_integer(args[2]) if len(args) == 3 else _BITS
+    if not 0 < bits <= _MOST_BITS:
+        raise ReplyError(
+            b"ERR ACL GENPASS argument must be the number of bits for the output password, "
+            b"a positive number up to %d" % _MOST_BITS
+        )
+    digits = (bits + 3) // 4
+    return replies.bulk(secrets.token_hex((digits + 1) // 2)[:digits].encode())
+
+
+# ACL GETUSER username
+@command(
+    "ACL|GETUSER",
+    arity=3,
+    flags=_ADMIN,
+    since="6.0.0",
+    group="server",
+    complexity="O(N). Where N is the number of password, command and pattern rules that the user has.",
+    summary="Returns the rules of a user.",
+    history=syntax.ACL_GETUSER_HISTORY,
+    arguments=syntax.ACL_GETUSER,
+)
+def acl_getuser(client: Client, args: list[bytes]) -> bytes:
+    """A map of flags, passwords (SHA-256 in hex), commands, keys, channels, selectors; null for nobody."""
+    resp = client.resp
+    user = client.server.users.get(args[2])
+    if user is None:
+        return replies.null(resp)
+    permissions = [
+        [
+            (b"commands", replies.bulk(selector.command_rules)),
+            (b"keys", replies.bulk(selector.key_rules)),
+            (b"channels", replies.bulk(selector.channel_rules)),
+        ]
+        for selector in user.selectors
+    ]
+    return replies.map_of(
+        [
+            (b"flags", replies.set_of([replies.bulk(flag) for flag in user.flags], resp)),
+            (b"passwords", replies.bulk_array(user.passwords)),
+            *permissions[0],
+            (b"selectors", replies.array([replies.map_of(facts, resp) for facts in permissions[1:]])),
+        ],
+        resp,
+    )
+
+
+# ACL LIST
+@command(
+    "ACL|LIST",
+    arity=2,
+    flags=_ADMIN,
+    since="6.0.0",
+    group="server",
+    complexity="O(N). Where N is the number of configured users.",
+    summary="Returns the users as lines of an ACL file.",
+    arguments=syntax.ACL_LIST,
+)
+def acl_list(client: Client, args: list[bytes]) -> bytes:
+    """One line a user."""
+    del args
+    return replies.bulk_array(acl_file.lines(client.server.users))
+
+
+# ACL LOAD
+@command(
+    "ACL|LOAD",
+    arity=2,
+    flags=_ADMIN,
+    since="6.0.0",
+    group="server",
+    complexity="O(N). Where N is the number of configured users.",
+    summary="Reads the users from the ACL file.",
+    arguments=syntax.ACL_LOAD,
+)
+def acl_load(client: Client, args: list[bytes]) -> bytes:
+    """Take all users of the file, or on any error none."""
+    del args
+    server = client.server
+    if not server.config.aclfile:
+        raise ReplyError(_NO_FILE)
+    try:
+        load_users(server)
+    except acl_file.AclFileError as error:
+        raise ReplyError(b"ERR " + error.text) from error
+    return replies.OK
+
+
+def load_users(server: ServerContext) -> None:
+    """Replace the users by those of the ACL file; clients of those who are gone are closed.
+
+    Raises:
+        AclFileError: nothing was changed.
+    """
+    users = server.users
+    found = acl_file.read(server.config.aclfile, all_channels=_all_channels(server))
+    before = users.by_name
+    users.by_name = {b"default": users.default}
+    for name, user in found.items():
+        kept = users.by_name[name] = before.get(name, user)
+        kept.become(user)
+    for client in list(server.clients.values()):
+        if users.get(client.user.name) is not client.user:
+            client.close()
+    _changed(server)
+
+
+# ACL LOG [count | RESET]
+@command(
+    "ACL|LOG",
+    arity=-2,
+    flags=_ADMIN,
+    since="6.0.0",
+    group="server",
+    complexity="O(N) with N being the number of entries shown.",
+    summary="Returns what was denied to users, the latest first.",
+    history=syntax.ACL_LOG_HISTORY,
+    arguments=syntax.ACL_LOG,
+)
+def acl_log(client: Client, args: list[bytes]) -> bytes:
+    """Maps, ten unless told otherwise; OK for RESET."""
+    if len(args) > 3:
+        raise wrong_subcommand_arguments(args)
+    log = client.server.part(AclLog)
+    count = _ENTRIES_SHOWN
+    if len(args) == 3:
+        if args[2].upper() == b"RESET":
+            log.entries.clear()
+            return replies.OK
+        count = max(parse_integer(args[2]), 0)
+    now = client.server.clock.now
+    knows = client.server.compat.tells_denials
+    return replies.array([entry.encode(now, client.resp, numbered=knows) for entry in log.entries[:count]])
+
+
+# ACL SAVE
+@command(
+    "ACL|SAVE",
+    arity=2,
+    flags=_ADMIN,
+    tips=_ON_ALL_NODES,
+    since="6.0.0",
+    group="server",
+    complexity="O(N). Where N is the number of configured users.",
+    summary="Writes the users into the ACL file.",
+    arguments=syntax.ACL_SAVE,
+)
+def acl_save(client: Client, args: list[bytes]) -> bytes:
+    """OK once the file is on disk."""
+    del args
+    server = client.server
+    if not server.config.aclfile:
+        raise ReplyError(_NO_FILE)
+    try:
+        acl_file.write(server.config.aclfile, server.users)
+    except OSError as error:
+        server.log.warning(f"Writing the ACL file failed: {error}")
+        raise ReplyError(
+            b"ERR There was an error trying to save the ACLs. Please check the server logs for more information"
+        ) from error
+    return replies.OK
+
+
+# ACL SETUSER username [rule [rule ...]]
+@command(
+    "ACL|SETUSER",
+    arity=-3,
+    flags=_ADMIN,
+    tips=_ON_ALL_NODES,
+    since="6.0.0",
+    group="server",
+    complexity="O(N). Where N is the number of rules provided.",
+    summary="Creates a user or changes one.",
+    history=syntax.ACL_SETUSER_HISTORY,
+    arguments=syntax.ACL_SETUSER,
+)
+def acl_setuser(client: Client, args: list[bytes]) -> bytes:
+    """All rules or, if one is wrong, none."""
+    server, name = client.server, args[2]
+    if not is_username(name):
+        raise ReplyError(b"ERR Usernames can't contain spaces or null characters")
+    all_channels = _all_channels(server)
+    users = server.users
+    user = users.get(name)
+    trial = User(name, all_channels=all_channels) if user is None else user.copy()
+    try:
+        rules = joined(args[3:])
+    except RuleError as error:
+        raise ReplyError(b"ERR " + error.text) from error
+    for rule in rules:
+        try:
+            trial.apply(rule, all_channels=all_channels)
+        except RuleError as error:
+            text = b"ERR Error in ACL SETUSER modifier '%b': %b" % (shown(rule), error.text)
+            raise ReplyError(text) from error
+    if user is None:
+        users.by_name[name] = trial
+    else:
+        user.become(trial)
+    _changed(server)
+    return replies.OK
+
+
+def _all_channels(server: ServerContext) -> bool:
+    return server.config.acl_pubsub_default == "allchannels"
+
+
+def _changed(server: ServerContext) -> None:
+    """Let the connections of users feel what was changed, and CONFIG REWRITE know of it."""
+    if not server.config.aclfile:
+        declared = acl_file.declaration(server.users, server.config.requirepass)
+        server.config.users = [line.split()[1:] for line in declared]
+    for client in list(server.clients.values()):
+        client.update_plain()
+        if client.is_subscriber and not client.user.is_unlimited:
+            channels = client.channels | client.shard_channels
+            if not client.user.may_listen(channels, client.patterns):
+                client.close()
+
+
+# ACL USERS
+@command(
+    "ACL|USERS",
+    arity=2,
+    flags=_ADMIN,
+    since="6.0.0",
+    group="server",
+    complexity="O(N). Where N is the number of configured users.",
+    summary="Returns the names of the users.",
+    arguments=syntax.ACL_USERS,
+)
+def acl_users(client: Client, args: list[bytes]) -> bytes:
+    """Names, in order."""
+    del args
+    return replies.bulk_array([user.name for user in client.server.users])
+
+
+# ACL WHOAMI
+@command(
+    "ACL|WHOAMI",
+    arity=2,
+    flags=_ANYONE,
+    since="6.0.0",
+    group="server",
+    complexity="O(1)",
+    summary="Returns the user of this connection.",
+    arguments=syntax.ACL_WHOAMI,
+)
+def acl_whoami(client: Client, args: list[bytes]) -> bytes:
+    """The name."""
+    del args
+    return replies.bulk(client.user.name)
+
+
+# ACL HELP
+@command(
+    "ACL|HELP",
+    arity=2,
+    flags="loading stale",
+    since="6.0.0",
+    group="server",
+    complexity="O(1)",
+    summary="Shows helpful text about the subcommands.",
+    arguments=syntax.ACL_HELP,
+)
+def acl_help(client: Client, args: list[bytes]) -> bytes:
+    """The subcommands, one or two lines each."""
+    del client, args
+    return replies.simple_array(help_lines("acl"))

@@ -1,0 +1,91 @@
+"""What was denied to users, for ACL LOG: like denials within a minute are one entry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ..connection.client_list import client_line
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+    from ..runtime.context import ServerContext
+    from ..runtime.denials import Denial
+
+_TOGETHER: Final = 60_000  # milliseconds
+
+
+@dataclass(slots=True)
+class Entry:
+    """Denials of one kind. Times are in milliseconds since the epoch."""
+
+    number: int
+    reason: bytes
+    context: bytes
+    subject: bytes
+    username: bytes
+    client: bytes  # as in CLIENT LIST
+    created: int
+    updated: int
+    count: int = 1
+
+    def encode(self, now: int, resp: int, *, numbered: bool) -> bytes:
+        """As ACL LOG answers it; 7.0 does not know the last three fields."""
+        bulk, integer = replies.bulk, replies.integer
+        number: tuple[tuple[bytes, bytes], ...] = (
+            (b"entry-id", integer(self.number)),
+            (b"timestamp-created", integer(self.created)),
+            (b"timestamp-last-updated", integer(self.updated)),
+        )
+        return replies.map_of(
+            [
+                (b"count", integer(self.count)),
+                (b"reason", bulk(self.reason)),
+                (b"context", bulk(self.context)),
+                (b"object", bulk(self.subject)),
+                (b"username", bulk(self.username)),
+                (b"age-seconds", replies.double((now - self.updated) / 1000, resp)),
+                (b"client-info", bulk(self.client)),
+                *(number if numbered else ()),
+            ],
+            resp,
+        )
+
+
+class AclLog:
+    """The latest denials of one server, the newest first."""
+
+    def __init__(self, server: ServerContext) -> None:
+        self.server = server
+        self.entries: list[Entry] = []
+        self._next = 0
+
+    def note_denial(self, client: Client, denial: Denial, context: bytes | None = None) -> None:
+        """A command was denied; counted in INFO, too."""
+        stats = self.server.stats
+        stats.denied[denial.reason.word] += 1
+        self._note(client, denial.reason.word, denial.subject, client.user.name, context)
+
+    def note_login(self, client: Client, username: bytes, command: bytes) -> None:
+        """Somebody failed to log in."""
+        self.server.stats.denied[b"auth"] += 1
+        self._note(client, b"auth", command, username, None)
+
+    def _note(
+        self, client: Client, reason: bytes, subject: bytes, username: bytes, context: bytes | None
+    ) -> None:
+        if context is None:
+            context = b"multi" if client.transaction is not None else b"toplevel"
+        now = self.server.clock.now
+        line = client_line(client)
+        number, self._next = self._next, self._next + 1
+        for index, entry in enumerate(self.entries):
+            like = (entry.reason, entry.context, entry.subject, entry.username)
+            if like == (reason, context, subject, username) and now - entry.updated <= _TOGETHER:
+                entry.count += 1
+                entry.updated, entry.client = now, line
+                self.entries.insert(0, self.entries.pop(index))
+                return
+        self.entries.insert(0, Entry(number, reason, context, subject, username, line, now, now))
+        del self.entries[max(self.server.config.acllog_max_len, 0) :]

@@ -1,0 +1,1 @@
+"""The server itself: INFO, CONFIG, COMMAND, DEBUG, MEMORY, SLOWLOG, SAVE, SHUTDOWN."""

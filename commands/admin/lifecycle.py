@@ -1,0 +1,147 @@
+"""The server as a whole: its time, its role, its end, and LOLWUT."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, ReplyError
+from ..runtime.arguments import parse_integer
+from ..scripting.lua.engine import Scripting
+from ..spec.command import command
+from . import specs as syntax
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+
+_ART: Final = r"""
+   _ .-.  .-.   .-.    .-.     .-.
+  (_)   `-'   `-'   `--'  `---'   `-~ ~ ~
+  a rillet: small, but it streams
+
+"""
+
+
+# TIME
+@command(
+    "TIME",
+    arity=1,
+    flags="fast loading stale",
+    tips=("nondeterministic_output",),
+    since="2.6.0",
+    group="server",
+    complexity="O(1)",
+    summary="Returns the server's time.",
+    arguments=syntax.TIME,
+)
+def time(client: Client, args: list[bytes]) -> bytes:
+    """``[unix seconds, microseconds of that second]``, both as bulk strings."""
+    del args
+    seconds, microseconds = divmod(int(client.server.clock.unix_seconds() * 1_000_000), 1_000_000)
+    return replies.bulk_array([b"%d" % seconds, b"%d" % microseconds])
+
+
+# LASTSAVE
+@command(
+    "LASTSAVE",
+    arity=1,
+    flags="fast loading stale",
+    categories="admin dangerous",
+    tips=("nondeterministic_output",),
+    since="1.0.0",
+    group="server",
+    complexity="O(1)",
+    summary="Returns the time of the last successful save, or of the start.",
+    arguments=syntax.LASTSAVE,
+)
+def lastsave(client: Client, args: list[bytes]) -> bytes:
+    """Unix seconds."""
+    del args
+    return replies.integer(client.server.last_save)
+
+
+# ROLE
+@command(
+    "ROLE",
+    arity=1,
+    flags="fast loading noscript stale",
+    categories="admin dangerous",
+    since="2.8.12",
+    group="server",
+    complexity="O(1)",
+    summary="Returns the server's place in replication.",
+    arguments=syntax.ROLE,
+)
+def role(client: Client, args: list[bytes]) -> bytes:
+    """``["master", offset, [[host, port, offset] …]]``, or ``["slave", host, port, state of the link, offset]``."""
+    del args
+    replication = client.server.replication
+    link = replication.link
+    offset = replies.integer(replication.offset)
+    if link is not None:
+        place = [replies.bulk(b"slave"), replies.bulk(link.host.encode()), replies.integer(link.port)]
+        shown = replication.offset if link.state == "connected" else -1
+        return replies.array([*place, replies.bulk(link.state.encode()), replies.integer(shown)])
+    replicas = [
+        replies.bulk_array((each.address, b"%d" % each.port, b"%d" % max(each.acknowledged, 0)))
+        for each in replication.master.online
+    ]
+    return replies.array([replies.bulk(b"master"), offset, replies.array(replicas)])
+
+
+# SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]
+@command(
+    "SHUTDOWN",
+    arity=-1,
+    flags="admin noscript loading stale no_multi allow_busy",
+    since="1.0.0",
+    group="server",
+    complexity=(
+        "O(N) when saving, where N is the total number of keys in all databases when saving data, otherwise O(1)"
+    ),
+    summary="Stops the server; what its files are to hold is written first.",
+    history=syntax.SHUTDOWN_HISTORY,
+    arguments=syntax.SHUTDOWN,
+)
+def shutdown(client: Client, args: list[bytes]) -> bytes | None:
+    """No reply: the connection closes, after a last snapshot if SAVE or the save points want one."""
+    if client.trusted:  # a file that is loaded, or the master of a replica
+        raise ReplyError(b"ERR SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client")
+    options = [word.upper() for word in args[1:]]
+    if not {b"NOSAVE", b"SAVE", b"NOW", b"FORCE", b"ABORT"}.issuperset(options):
+        raise ReplyError(SYNTAX)
+    if b"ABORT" in options:
+        if len(options) > 1:
+            raise ReplyError(SYNTAX)
+        # Nothing has to be waited for here, so there is never one to abort.
+        raise ReplyError(b"ERR No shutdown in progress.")
+    if b"NOSAVE" in options and b"SAVE" in options:
+        raise ReplyError(SYNTAX)
+    save = True if b"SAVE" in options else False if b"NOSAVE" in options else None
+    busy = client.server.busy_error
+    if busy is not None:
+        if save is not False:
+            raise ReplyError(busy)
+        client.server.part(Scripting).stop()
+    if not client.server.end(save=save, force=b"FORCE" in options):
+        raise ReplyError(b"ERR Errors trying to SHUTDOWN. Check logs.")
+    client.close()
+    return None
+
+
+# LOLWUT [VERSION version]
+@command(
+    "LOLWUT",
+    arity=-1,
+    flags="readonly fast",
+    since="5.0.0",
+    group="server",
+    summary="Draws something, and names the Redis version.",
+    arguments=syntax.LOLWUT,
+)
+def lolwut(client: Client, args: list[bytes]) -> bytes:
+    """Text whose last line is ``Redis ver. <version>``."""
+    if len(args) > 2 and args[1].upper() == b"VERSION":
+        parse_integer(args[2])
+    text = f"{_ART.lstrip(chr(10))}Redis ver. {client.server.version}\n"
+    return replies.verbatim(text.encode(), client.resp)

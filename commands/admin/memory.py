@@ -1,0 +1,319 @@
+"""MEMORY: what the data takes, by the sizes of the structures that hold it."""
+
+from __future__ import annotations
+
+import gc
+import mmap
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, ReplyError
+from ...storage.keyspace.weights import EXPIRY_ENTRY, KEY_ENTRY, SAMPLES, estimated_bytes, key_bytes
+from ..runtime.arguments import parse_integer
+from ..scripting.lua.engine import Scripting
+from ..spec.command import command, container, key
+from ..spec.usage import help_lines
+from . import specs as syntax
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..runtime.client import Client
+    from ..runtime.context import ServerContext
+
+# What a server of this process takes before any data, as tracemalloc tells: its tables of commands, users, directives.
+SERVER_BYTES: Final = 430_000
+
+
+def _resident() -> int:
+    try:
+        pages = int(Path("/proc/self/statm").read_bytes().split()[1])
+    except (OSError, IndexError, ValueError):
+        return _peak_resident()
+    return pages * mmap.PAGESIZE
+
+
+def _peak_resident() -> int:
+    """The nearest thing where there is no /proc; 0 where the system does not tell (Windows)."""
+    if sys.platform == "win32":
+        return 0
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+# The interpreter with this program loaded, before any data.
+PROGRAM_BYTES: Final = _resident()
+
+
+def resident_bytes() -> int:
+    """Physical memory of the process, whatever else it runs besides this server."""
+    return _resident()
+
+
+def give_back() -> None:
+    """Let the system have what is free between the data, as far as the C library can do that."""
+    if sys.platform == "linux":
+        import ctypes
+
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:  # glibc
+            trim(0)
+
+
+def used_bytes(server: ServerContext) -> int:
+    """INFO used_memory, in bytes: the server's tables, the data, and all buffers and caches.
+
+    The interpreter and the program are not in it: several servers of one process share them, and no eviction could
+    make them smaller. ``used_memory_rss`` has them.
+    """
+    return overhead_bytes(server) + dataset_bytes(server)
+
+
+def overhead_bytes(server: ServerContext) -> int:
+    """The part of ``used_bytes`` that is not data."""
+    return SERVER_BYTES + buffer_bytes(server) + server.keyspace.graveyard.weight + not_counted_bytes(server)
+
+
+def buffer_bytes(server: ServerContext) -> int:
+    """Clients, scripts and the replication backlog: what counts for ``maxmemory`` besides the data."""
+    backlog = server.replication.backlog
+    return (
+        client_bytes(server, replicas=False)
+        + sum(server.part(Scripting).memory())
+        + server.part(Scripting).scripts.size
+        + (0 if backlog is None else len(backlog))
+    )
+
+
+def not_counted_bytes(server: ServerContext) -> int:
+    """What does not count for ``maxmemory``, for eviction would make more of it: what waits for AOF and replicas."""
+    return aof_buffer_bytes(server) + client_bytes(server, replicas=True)
+
+
+def client_bytes(server: ServerContext, *, replicas: bool) -> int:
+    """What the replicas or all other clients take."""
+    return sum([client.memory for client in server.clients.values() if client.is_replica is replicas])
+
+
+def counted_bytes(server: ServerContext) -> int:
+    """What is compared with ``maxmemory``: all that is used but ``not_counted_bytes`` and what is being freed."""
+    return SERVER_BYTES + buffer_bytes(server) + dataset_bytes(server)
+
+
+def aof_buffer_bytes(server: ServerContext) -> int:
+    """What waits to be written into the AOF."""
+    aof = server.persistence.aof
+    return 0 if aof is None else aof.pending
+
+
+def system_bytes() -> int:
+    """The machine's memory, 0 where the system does not tell."""
+    if sys.platform == "win32":
+        return 0
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def dataset_bytes(server: ServerContext) -> int:
+    """About the bytes that all keys of all databases take; without a meter, large databases are estimated."""
+    return sum(
+        [
+            estimated_bytes(db) if db.meter is None else db.meter.bytes_of(db)
+            for db in server.keyspace.databases
+            if db.entries
+        ]
+    )
+
+
+def human_bytes(n: int) -> str:
+    """A size as INFO's ``_human`` fields tell it: ``512B``, ``1.05M``."""
+    if n < 1024:
+        return f"{n}B"
+    size = float(n)
+    for unit in "KMGTP":
+        size /= 1024
+        if size < 1024 or unit == "P":
+            return f"{size:.2f}{unit}"
+    raise AssertionError
+
+
+container("MEMORY", since="4.0.0", group="server", summary="A container for memory diagnostics commands.")
+
+
+# MEMORY USAGE key [SAMPLES count]
+@command(
+    "MEMORY|USAGE",
+    arity=-3,
+    flags="readonly",
+    keys=(key(2, "RO"),),
+    since="4.0.0",
+    group="server",
+    complexity="O(N) where N is the number of samples.",
+    summary="Estimates the memory that a key takes.",
+    arguments=syntax.MEMORY_USAGE,
+)
+def memory_usage(client: Client, args: list[bytes]) -> bytes:
+    """Bytes, or null for a missing key."""
+    samples = SAMPLES
+    for position in range(3, len(args), 2):
+        if args[position].upper() != b"SAMPLES" or position + 1 == len(args):
+            raise ReplyError(SYNTAX)
+        samples = parse_integer(args[position + 1])
+        if samples < 0:
+            raise ReplyError(SYNTAX)
+    value = client.db.peek(args[2])
+    if value is None:
+        return replies.null(client.resp)
+    return replies.integer(key_bytes(args[2], value, samples))
+
+
+# MEMORY STATS
+@command(
+    "MEMORY|STATS",
+    arity=2,
+    tips=("nondeterministic_output", "request_policy:all_shards", "response_policy:special"),
+    since="4.0.0",
+    group="server",
+    complexity="O(1)",
+    summary="Returns figures about the server's memory.",
+    arguments=syntax.MEMORY_STATS,
+)
+def memory_stats(client: Client, args: list[bytes]) -> bytes:
+    """A map of names to integers, ratios (doubles), and one map per database that holds keys."""
+    del args
+    return replies.map_of(list(_stats(client.server, client.resp)), client.resp)
+
+
+def _stats(server: ServerContext, resp: int) -> Iterator[tuple[bytes, bytes]]:
+    data, overhead, resident = dataset_bytes(server), overhead_bytes(server), resident_bytes()
+    used = overhead + data
+    peak = server.stats.note_memory(used)
+    keys = sum(len(db) for db in server.keyspace.databases)
+    integers = [
+        ("peak.allocated", peak),
+        ("total.allocated", used),
+        ("startup.allocated", SERVER_BYTES),
+        ("replication.backlog", len(server.replication.backlog or b"")),
+        ("clients.slaves", client_bytes(server, replicas=True)),
+        ("clients.normal", client_bytes(server, replicas=False)),
+        ("cluster.links", 0),
+        ("aof.buffer", aof_buffer_bytes(server)),
+        ("lua.caches", server.part(Scripting).scripts.size),
+        ("functions.caches", sum(map(len, server.keyspace.libraries.codes.values()))),
+        ("script.VMs", sum(server.part(Scripting).memory())),
+    ]
+    for name, number in integers:
+        yield name.encode(), replies.integer(number)
+    for db in server.keyspace.databases:
+        if db.entries:
+            tables = [
+                (b"overhead.hashtable.main", replies.integer(len(db) * KEY_ENTRY)),
+                (b"overhead.hashtable.expires", replies.integer(len(db.expires) * EXPIRY_ENTRY)),
+            ]
+            yield b"db.%d" % db.index, replies.map_of(tables, resp)
+    yield b"overhead.db.hashtable.lut", replies.ZERO
+    yield b"overhead.db.hashtable.rehashing", replies.ZERO
+    yield b"db.dict.rehashing.count", replies.ZERO
+    yield b"overhead.total", replies.integer(overhead)
+    yield b"keys.count", replies.integer(keys)
+    yield b"keys.bytes-per-key", replies.integer(data // keys if keys else 0)
+    yield b"dataset.bytes", replies.integer(data)
+    yield b"dataset.percentage", replies.double(data * 100 / max(used - SERVER_BYTES, 1), resp)
+    yield b"peak.percentage", replies.double(used * 100 / max(peak, 1), resp)
+    for name in ("allocator.allocated", "allocator.active"):
+        yield name.encode(), replies.integer(used)
+    yield b"allocator.resident", replies.integer(resident)
+    yield b"allocator-fragmentation.ratio", replies.double(1.0, resp)
+    yield b"allocator-fragmentation.bytes", replies.ZERO
+    yield b"allocator-rss.ratio", replies.double(resident / max(used, 1), resp)
+    yield b"allocator-rss.bytes", replies.integer(resident - used)
+    yield b"rss-overhead.ratio", replies.double(1.0, resp)
+    yield b"rss-overhead.bytes", replies.ZERO
+    yield b"fragmentation", replies.double(resident / max(used, 1), resp)
+    yield b"fragmentation.bytes", replies.integer(resident - used)
+
+
+# MEMORY DOCTOR
+@command(
+    "MEMORY|DOCTOR",
+    arity=2,
+    tips=("nondeterministic_output", "request_policy:all_shards", "response_policy:special"),
+    since="4.0.0",
+    group="server",
+    complexity="O(1)",
+    summary="Tells in plain words where the memory goes.",
+    arguments=syntax.MEMORY_DOCTOR,
+)
+def memory_doctor(client: Client, args: list[bytes]) -> bytes:
+    """A short report."""
+    del args
+    server = client.server
+    data, resident = dataset_bytes(server), resident_bytes()
+    keys = sum(len(db) for db in server.keyspace.databases)
+    text = (
+        f"The process takes {human_bytes(resident)}, {human_bytes(PROGRAM_BYTES)} of it before any data.\n"
+        f"{keys} keys take about {human_bytes(data)}.\n"
+    )
+    return replies.verbatim(text.encode(), client.resp)
+
+
+# MEMORY MALLOC-STATS
+@command(
+    "MEMORY|MALLOC-STATS",
+    arity=2,
+    tips=("nondeterministic_output", "request_policy:all_shards", "response_policy:special"),
+    since="4.0.0",
+    group="server",
+    complexity="Depends on how much memory is allocated, could be slow",
+    summary="Returns the memory allocator's own figures.",
+    arguments=syntax.MEMORY_MALLOC_STATS,
+)
+def memory_malloc_stats(client: Client, args: list[bytes]) -> bytes:
+    """What CPython tells of its allocator and its garbage collector."""
+    del args
+    lines = [f"allocated blocks: {sys.getallocatedblocks()}"]
+    lines += [
+        f"generation {number}: {counts['collections']} collections, {counts['collected']} objects collected"
+        for number, counts in enumerate(gc.get_stats())
+    ]
+    return replies.verbatim("\n".join(lines).encode() + b"\n", client.resp)
+
+
+# MEMORY PURGE
+@command(
+    "MEMORY|PURGE",
+    arity=2,
+    tips=("request_policy:all_shards", "response_policy:all_succeeded"),
+    since="4.0.0",
+    group="server",
+    complexity="Depends on how much memory is allocated, could be slow",
+    summary="Gives memory that is not needed back to the system.",
+    arguments=syntax.MEMORY_PURGE,
+)
+def memory_purge(client: Client, args: list[bytes]) -> bytes:
+    """Collect garbage, and let the C library return free memory where it can."""
+    del client, args
+    gc.collect()
+    give_back()
+    return replies.OK
+
+
+# MEMORY HELP
+@command(
+    "MEMORY|HELP",
+    arity=2,
+    flags="loading stale",
+    since="4.0.0",
+    group="server",
+    complexity="O(1)",
+    summary="Shows helpful text about the subcommands.",
+    arguments=syntax.MEMORY_HELP,
+)
+def memory_help(client: Client, args: list[bytes]) -> bytes:
+    """The subcommands, one or two lines each."""
+    del client, args
+    return replies.simple_array(help_lines("memory"))

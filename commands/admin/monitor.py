@@ -1,0 +1,67 @@
+"""MONITOR and the lines it sends."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import ReplyError
+from ..runtime.redaction import redacted
+from ..spec.command import command
+from . import specs as syntax
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+
+_SPECIAL: Final = re.compile(rb"[^ !#-\[\]-~]")
+_NAMED: Final = {
+    b"\\": rb"\\", b'"': rb"\"", b"\n": rb"\n", b"\r": rb"\r", b"\t": rb"\t", b"\a": rb"\a", b"\b": rb"\b"
+}  # fmt: skip
+
+
+def quoted(word: bytes) -> bytes:
+    r"""A word in double quotes with C escapes (``\n``, ``\xff``), printable ASCII only."""
+    return b'"%b"' % _SPECIAL.sub(_escaped, word)
+
+
+def _escaped(match: re.Match[bytes]) -> bytes:
+    byte = match[0]
+    return _NAMED.get(byte) or b"\\x%02x" % byte[0]
+
+
+def monitor_line(unix_seconds: float, client: Client, argv: list[bytes]) -> bytes:
+    """What monitors are sent for one command: ``+<time> [<db> <address>] "word" "word" …``.
+
+    Args:
+        unix_seconds: the wall time with microseconds.
+        client: who ran it, with the database it has selected now.
+        argv: the words as they were sent.
+    """
+    address = b"unix:" + client.address.removesuffix(b":0") if client.unix_socket else client.address
+    words = b" ".join([quoted(word) for word in redacted(argv)])
+    return b"+%.6f [%d %b] %b\r\n" % (unix_seconds, client.db.index, address, words)
+
+
+# MONITOR
+@command(
+    "MONITOR",
+    arity=1,
+    flags="admin noscript loading stale",
+    since="1.0.0",
+    group="server",
+    summary="Streams every command that the server runs to this connection.",
+    arguments=syntax.MONITOR,
+)
+def monitor(client: Client, args: list[bytes]) -> bytes | None:
+    """Begin to watch; a client that already does gets no answer."""
+    del args
+    if client.in_exec:
+        raise ReplyError(b"ERR MONITOR isn't allowed for DENY BLOCKING client")
+    if client.monitor:
+        return None
+    client.monitor = True
+    client.server.monitors.add(client)
+    client.server.update_observed()
+    client.update_plain()
+    return replies.OK

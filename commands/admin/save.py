@@ -1,0 +1,98 @@
+"""SAVE, BGSAVE and BGREWRITEAOF: the files that hold the data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, ReplyError
+from ..spec.command import command
+from . import specs as syntax
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+
+
+_SAVING: Final = b"ERR Background save already in progress"
+
+
+# SAVE
+@command(
+    "SAVE",
+    arity=1,
+    flags="admin noscript no_async_loading no_multi",
+    since="1.0.0",
+    group="server",
+    complexity="O(N) where N is the total number of keys in all databases",
+    summary="Writes the data to the dump file and waits for it.",
+    arguments=syntax.SAVE,
+)
+def save(client: Client, args: list[bytes]) -> bytes:
+    """OK once the file is complete and on the disk; everybody waits meanwhile."""
+    del args
+    snapshots = client.server.snapshots
+    if snapshots.in_progress:
+        raise ReplyError(_SAVING)
+    snapshots.save()
+    return replies.OK
+
+
+# BGSAVE [SCHEDULE]
+@command(
+    "BGSAVE",
+    arity=-1,
+    flags="admin noscript no_async_loading",
+    since="1.0.0",
+    group="server",
+    complexity="O(1)",
+    summary="Writes the data to the dump file in the background.",
+    history=syntax.BGSAVE_HISTORY,
+    arguments=syntax.BGSAVE,
+)
+def bgsave(client: Client, args: list[bytes]) -> bytes:
+    """Begun; or scheduled, in a transaction or where an AOF rewrite is under way and SCHEDULE allows it."""
+    if len(args) > 2 or (len(args) == 2 and args[1].upper() != b"SCHEDULE"):
+        raise ReplyError(SYNTAX)
+    server = client.server
+    snapshots = server.snapshots
+    if snapshots.in_progress:
+        raise ReplyError(_SAVING)
+    if client.in_exec or server.persistence.rewrite.in_progress:
+        if not client.in_exec and len(args) == 1:
+            raise ReplyError(
+                b"ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to "
+                b"schedule a BGSAVE whenever possible."
+            )
+        snapshots.scheduled = True
+        return replies.simple(b"Background saving scheduled")
+    snapshots.check_folder()
+    if not snapshots.start():
+        raise ReplyError(b"ERR")
+    return replies.simple(b"Background saving started")
+
+
+# BGREWRITEAOF
+@command(
+    "BGREWRITEAOF",
+    arity=1,
+    flags="admin noscript no_async_loading",
+    since="1.0.0",
+    group="server",
+    complexity="O(1)",
+    summary="Rewrites the append-only file in the background to the shortest that holds the data.",
+    arguments=syntax.BGREWRITEAOF,
+)
+def bgrewriteaof(client: Client, args: list[bytes]) -> bytes:
+    """Begun, or scheduled where a transaction or another snapshot is under way; works without appendonly, too."""
+    del args
+    rewrite = client.server.persistence.rewrite
+    if rewrite.in_progress:
+        raise ReplyError(b"ERR Background append only file rewriting already in progress")
+    begun = rewrite.ask(at_once=not client.in_exec)
+    if begun is None:
+        return replies.simple(b"Background append only file rewriting scheduled")
+    if not begun:
+        raise ReplyError(
+            b"ERR Can't execute an AOF background rewriting. Please check the server logs for more information."
+        )
+    return replies.simple(b"Background append only file rewriting started")

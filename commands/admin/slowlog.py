@@ -1,0 +1,175 @@
+"""SLOWLOG: the last commands that took longer than slowlog-log-slower-than."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import ReplyError
+from ..runtime.arguments import parse_integer
+from ..runtime.redaction import redacted
+from ..spec.command import command, container
+from ..spec.usage import help_lines
+from . import specs as syntax
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+    from ..runtime.context import ServerContext
+
+_MAX_WORDS: Final = 32
+_MAX_BYTES: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class SlowCommand:
+    """One remembered command; words beyond the limits are replaced by how much is missing."""
+
+    id: int
+    unix_seconds: int
+    microseconds: int
+    words: list[bytes]
+    address: bytes
+    client_name: bytes
+
+
+class Slowlog:
+    """The remembered commands, newest first."""
+
+    def __init__(self, server: ServerContext) -> None:
+        self._server = server
+        self._next_id = 0
+        self.entries: deque[SlowCommand] = deque()
+
+    def add(self, client: Client, argv: list[bytes], microseconds: int) -> None:
+        """Remember a slow command."""
+        limit = self._server.config.slowlog_max_len
+        self.entries.appendleft(
+            SlowCommand(
+                self._next_id,
+                self._server.clock.now // 1000,
+                microseconds,
+                _shortened(redacted(argv)),
+                client.address,
+                client.name,
+            )
+        )
+        self._next_id += 1
+        while len(self.entries) > limit:
+            self.entries.pop()
+
+
+def _shortened(argv: list[bytes]) -> list[bytes]:
+    words = argv if len(argv) <= _MAX_WORDS else argv[: _MAX_WORDS - 1]
+    shown = [
+        word
+        if len(word) <= _MAX_BYTES
+        else b"%b... (%d more bytes)" % (word[:_MAX_BYTES], len(word) - _MAX_BYTES)
+        for word in words
+    ]
+    if len(words) < len(argv):
+        shown.append(b"... (%d more arguments)" % (len(argv) - len(words)))
+    return shown
+
+
+container("SLOWLOG", since="2.2.12", group="server", summary="A container for slow log commands.")
+
+_TIPS: Final = ("request_policy:all_nodes",)
+
+
+# SLOWLOG GET [count]
+@command(
+    "SLOWLOG|GET",
+    arity=-2,
+    flags="admin loading stale",
+    tips=(*_TIPS, "nondeterministic_output"),
+    since="2.2.12",
+    group="server",
+    complexity="O(N) where N is the number of entries returned",
+    summary="Returns the slow log's entries.",
+    history=syntax.SLOWLOG_GET_HISTORY,
+    arguments=syntax.SLOWLOG_GET,
+)
+def slowlog_get(client: Client, args: list[bytes]) -> bytes:
+    """Entries as ``[id, unix seconds, microseconds, [words], client address, client name]``, newest first."""
+    if len(args) > 3:
+        raise ReplyError(b"ERR unknown subcommand or wrong number of arguments for 'GET'. Try SLOWLOG HELP.")
+    entries = client.server.part(Slowlog).entries
+    count = 10
+    if len(args) == 3:
+        count = parse_integer(args[2], b"ERR count should be greater than or equal to -1")
+        if count < -1:
+            raise ReplyError(b"ERR count should be greater than or equal to -1")
+        if count == -1:
+            count = len(entries)
+    shown = list(entries)[:count]
+    return replies.array(
+        [
+            replies.array(
+                [
+                    replies.integer(entry.id),
+                    replies.integer(entry.unix_seconds),
+                    replies.integer(entry.microseconds),
+                    replies.bulk_array(entry.words),
+                    replies.bulk(entry.address),
+                    replies.bulk(entry.client_name),
+                ]
+            )
+            for entry in shown
+        ]
+    )
+
+
+# SLOWLOG LEN
+@command(
+    "SLOWLOG|LEN",
+    arity=2,
+    flags="admin loading stale",
+    tips=(*_TIPS, "response_policy:agg_sum", "nondeterministic_output"),
+    since="2.2.12",
+    group="server",
+    complexity="O(1)",
+    summary="Returns the number of entries in the slow log.",
+    arguments=syntax.SLOWLOG_LEN,
+)
+def slowlog_len(client: Client, args: list[bytes]) -> bytes:
+    """The number of entries."""
+    del args
+    return replies.integer(len(client.server.part(Slowlog).entries))
+
+
+# SLOWLOG RESET
+@command(
+    "SLOWLOG|RESET",
+    arity=2,
+    flags="admin loading stale",
+    tips=(*_TIPS, "response_policy:all_succeeded"),
+    since="2.2.12",
+    group="server",
+    complexity="O(N) where N is the number of entries in the slowlog",
+    summary="Clears all entries from the slow log.",
+    arguments=syntax.SLOWLOG_RESET,
+)
+def slowlog_reset(client: Client, args: list[bytes]) -> bytes:
+    """Forget all entries; ids go on counting."""
+    del args
+    client.server.part(Slowlog).entries.clear()
+    return replies.OK
+
+
+# SLOWLOG HELP
+@command(
+    "SLOWLOG|HELP",
+    arity=2,
+    flags="loading stale",
+    since="6.2.0",
+    group="server",
+    complexity="O(1)",
+    summary="Shows helpful text about the subcommands.",
+    arguments=syntax.SLOWLOG_HELP,
+)
+def slowlog_help(client: Client, args: list[bytes]) -> bytes:
+    """The subcommands, one or two lines each."""
+    del client, args
+    return replies.simple_array(help_lines("slowlog"))

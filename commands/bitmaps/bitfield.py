@@ -1,0 +1,182 @@
+"""Strings as rows of integers of any width: BITFIELD, BITFIELD_RO."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, ReplyError
+from ..runtime.arguments import Arguments
+from ..spec.command import command, key
+from ..strings.shared import read_string, store_changed, write_string
+from . import specs as syntax
+from .bits import parse_offset
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+
+_TYPE: Final = re.compile(rb"([iu])([1-9][0-9]?)\Z")
+_BAD_TYPE: Final = (
+    b"ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is."
+)
+_OVERFLOWS: Final = frozenset((b"WRAP", b"SAT", b"FAIL"))
+_WIDEST: Final = {b"i": 64, b"u": 63}
+
+
+class _Operation(NamedTuple):
+    """One of GET, SET, INCRBY: the integer it is about, the amount, and what happens to one that does not fit."""
+
+    verb: bytes
+    signed: bool
+    width: int
+    offset: int
+    amount: int
+    overflow: bytes
+
+    @property
+    def end(self) -> int:
+        """The number of bytes that hold the integer and what is before it."""
+        return (self.offset + self.width + 7) >> 3
+
+
+def _parse_type(word: bytes) -> tuple[bool, int]:
+    found = _TYPE.match(word)
+    if found is None or int(found[2]) > _WIDEST[found[1]]:
+        raise ReplyError(_BAD_TYPE)
+    return found[1] == b"i", int(found[2])
+
+
+def _parse(client: Client, words: list[bytes], *, reading: bool) -> list[_Operation]:
+    operations: list[_Operation] = []
+    overflow = b"WRAP"
+    options = Arguments(words, 2)
+    while options:
+        verb = options.option()
+        if verb == b"OVERFLOW" and options:
+            overflow = options.option()
+            if overflow not in _OVERFLOWS:
+                raise ReplyError(b"ERR Invalid OVERFLOW type specified")
+            continue
+        needed = {b"GET": 2, b"SET": 3, b"INCRBY": 3}.get(verb)
+        if needed is None or options.remaining < needed:
+            raise ReplyError(SYNTAX)
+        signed, width = _parse_type(options.next())
+        offset = parse_offset(client, options.next(), width)
+        if verb != b"GET" and reading:
+            raise ReplyError(b"ERR BITFIELD_RO only supports the GET subcommand")
+        amount = options.integer() if verb != b"GET" else 0
+        operations.append(_Operation(verb, signed, width, offset, amount, overflow))
+    return operations
+
+
+def _get(data: bytes | bytearray, at: _Operation) -> int:
+    """The integer; behind the end of the string all bits are clear."""
+    start, stop = at.offset >> 3, at.end
+    piece = int.from_bytes(data[start:stop].ljust(stop - start, b"\0"))
+    number = piece >> (8 * stop - at.offset - at.width) & ((1 << at.width) - 1)
+    return number - (1 << at.width) if at.signed and number >> (at.width - 1) else number
+
+
+def _set(data: bytearray, at: _Operation, number: int) -> None:
+    start, stop = at.offset >> 3, at.end
+    shift = 8 * stop - at.offset - at.width
+    mask = ((1 << at.width) - 1) << shift
+    piece = int.from_bytes(data[start:stop]) & ~mask | number << shift & mask
+    data[start:stop] = piece.to_bytes(stop - start)
+
+
+def _fitted(number: int, at: _Operation) -> int | None:
+    """A number as the type holds it, by the rule for overflows; None: it must not be stored."""
+    low = -(1 << (at.width - 1)) if at.signed else 0
+    high = low + (1 << at.width) - 1
+    if low <= number <= high:
+        return number
+    if at.overflow == b"FAIL":
+        return None
+    if at.overflow == b"SAT":
+        return high if number > high else low
+    return (number - low) % (1 << at.width) + low
+
+
+def _run(data: bytearray, at: _Operation) -> tuple[int | None, bool]:
+    """Do one operation; returns its answer, and whether it stored another number."""
+    old = _get(data, at)
+    if at.verb == b"GET":
+        return old, False
+    amount = at.amount
+    if at.verb == b"SET" and not at.signed:
+        amount &= (1 << 64) - 1  # as C converts it: negative numbers are huge
+    new = _fitted(amount if at.verb == b"SET" else old + amount, at)
+    if new is None:
+        return None, False
+    _set(data, at, new)
+    return (old if at.verb == b"SET" else new), new != old
+
+
+# BITFIELD key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>]
+#     <SET encoding offset value | INCRBY encoding offset increment> [GET encoding offset | ...]]
+@command(
+    "BITFIELD",
+    arity=-2,
+    flags="write denyoom",
+    categories="bitmap",
+    keys=(
+        key(
+            1,
+            "RW access update variable_flags",
+            notes="This command allows both access and modification of the key",
+        ),
+    ),
+    since="3.2.0",
+    group="bitmap",
+    complexity="O(1) for each subcommand specified",
+    summary="Reads and changes integers of any width in the string at a key.",
+    arguments=syntax.BITFIELD,
+)
+def bitfield(client: Client, args: list[bytes]) -> bytes:
+    """For each operation: what GET found, what SET replaced, what INCRBY stored; null where FAIL stopped it."""
+    name = args[1]
+    operations = _parse(client, args, reading=False)
+    writes = [operation for operation in operations if operation.verb != b"GET"]
+    if not writes:
+        return _read(client, name, operations)
+    present = write_string(client, name)
+    data = bytearray(present or b"")
+    missing = max(operation.end for operation in writes) - len(data)
+    grown = present is None or missing > 0
+    data.extend(bytes(max(missing, 0)))
+    answers: list[bytes] = []
+    changes = 0
+    for operation in operations:
+        answer, changed = _run(data, operation)
+        answers.append(replies.null(client.resp) if answer is None else replies.integer(answer))
+        changes += changed or (grown and answer is not None and operation.verb != b"GET")
+    if changes:
+        store_changed(client, name, bytes(data), b"setbit")
+        client.db.keyspace.dirty += changes - 1  # store counted one
+        client.propagate(args)
+    return replies.array(answers)
+
+
+def _read(client: Client, name: bytes, operations: list[_Operation]) -> bytes:
+    value = read_string(client, name) or b""
+    return replies.array([replies.integer(_get(value, operation)) for operation in operations])
+
+
+# BITFIELD_RO key [GET encoding offset [GET encoding offset ...]]
+@command(
+    "BITFIELD_RO",
+    arity=-2,
+    flags="readonly fast",
+    categories="bitmap",
+    keys=(key(1, "RO access"),),
+    since="6.0.0",
+    group="bitmap",
+    complexity="O(1) for each subcommand specified",
+    summary="Reads integers of any width from the string at a key.",
+    arguments=syntax.BITFIELD_RO,
+)
+def bitfield_ro(client: Client, args: list[bytes]) -> bytes:
+    """As BITFIELD with GET alone."""
+    return _read(client, args[1], _parse(client, args, reading=True))

@@ -1,0 +1,297 @@
+"""Strings as rows of bits, the highest bit of the first byte first: SETBIT, GETBIT, BITCOUNT, BITPOS, BITOP."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import and_, or_, xor
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, ReplyError
+from ..keys.lifecycle import delete
+from ..runtime.arguments import INT64_MAX, parse_integer
+from ..spec.command import command, key
+from ..strings.shared import overwrite, read_string, replaced, store_changed, write_string
+from . import specs as syntax
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+
+_ACCESSED: Final = (key(1, "RO access"),)
+_NOT_FOUND: Final = replies.integer(-1)
+_BAD_OFFSET: Final = b"ERR bit offset is not an integer or out of range"
+_AT_LEAST_TWO: Final = frozenset((b"DIFF", b"DIFF1", b"ANDOR"))
+_OPERATIONS: Final = frozenset((b"AND", b"OR", b"XOR", b"NOT", b"ONE", *_AT_LEAST_TWO))
+_SINCE_8_2: Final = frozenset((b"ONE", *_AT_LEAST_TWO))
+_PIECE: Final = 1 << 16  # bytes that are one number at a time: what the processor's cache holds
+_INVERTED: Final = bytes(range(255, -1, -1))
+_ALIKE: Final = {flip: bytes((flip,)) * _PIECE for flip in (0, 0xFF)}
+
+
+def parse_offset(client: Client, word: bytes, width: int | None = None) -> int:
+    """The place of a bit. ``#n`` is the n-th run of ``width`` bits, where that is given."""
+    factor = 1
+    if width is not None and word.startswith(b"#"):
+        word, factor = word[1:], width
+    offset = parse_integer(word, _BAD_OFFSET) * factor
+    if not 0 <= offset <= INT64_MAX:
+        raise ReplyError(_BAD_OFFSET)
+    if offset >> 3 >= client.server.config.proto_max_bulk_len and not client.trusted:
+        raise ReplyError(_BAD_OFFSET)
+    return offset
+
+
+# SETBIT key offset value
+@command(
+    "SETBIT",
+    arity=4,
+    flags="write denyoom",
+    categories="bitmap",
+    keys=(key(1, "RW access update"),),
+    since="2.2.0",
+    group="bitmap",
+    complexity="O(1)",
+    summary="Sets or clears a bit of the string at a key; makes the key if it is missing.",
+    arguments=syntax.SETBIT,
+)
+def setbit(client: Client, args: list[bytes]) -> bytes:
+    """The bit as it was; nothing changes, and nothing is propagated, if it was so already."""
+    name = args[1]
+    offset = parse_offset(client, args[2])
+    error = b"ERR bit is not an integer or out of range"
+    bit = parse_integer(args[3], error)
+    if bit not in {0, 1}:
+        raise ReplyError(error)
+    present = write_string(client, name)
+    data = present or b""
+    at, mask = offset >> 3, 0x80 >> (offset & 7)
+    grown = present is None or at >= len(data)
+    byte = 0 if at >= len(data) else data[at]
+    old = int(byte & mask != 0)
+    if grown or old != bit:
+        changed = bytes((byte ^ mask if old != bit else byte,))
+        store_changed(client, name, replaced(data, at, changed), b"setbit")
+        client.propagate(args)
+    return replies.integer(old)
+
+
+# GETBIT key offset
+@command(
+    "GETBIT",
+    arity=3,
+    flags="readonly fast",
+    categories="bitmap",
+    keys=_ACCESSED,
+    since="2.2.0",
+    group="bitmap",
+    complexity="O(1)",
+    summary="Returns a bit of the string at a key.",
+    arguments=syntax.GETBIT,
+)
+def getbit(client: Client, args: list[bytes]) -> bytes:
+    """0 or 1; 0 beyond the end of the string."""
+    offset = parse_offset(client, args[2])
+    value = read_string(client, args[1]) or b""
+    at = offset >> 3
+    return replies.integer(value[at] >> (7 - (offset & 7)) & 1 if at < len(value) else 0)
+
+
+def _clamped(start: int, end: int, length: int) -> tuple[int, int]:
+    """A range with both ends included and none of them counted from behind; it may be empty."""
+    first = start if start >= 0 else max(start + length, 0)
+    last = end if end >= 0 else max(end + length, 0)
+    return first, min(last, length - 1)
+
+
+def _parse_unit(word: bytes) -> bool:
+    """Whether a range counts bits."""
+    unit = word.upper()
+    if unit not in {b"BYTE", b"BIT"}:
+        raise ReplyError(SYNTAX)
+    return unit == b"BIT"
+
+
+def _edges(first: int, last: int, *, bits: bool) -> tuple[int, int]:
+    """Say which bits of the first and of the last byte that a range touches lie inside the range."""
+    return (0xFF >> (first & 7), 0xFF << (7 - (last & 7)) & 0xFF) if bits else (0xFF, 0xFF)
+
+
+def _touched(value: bytes, first: int, last: int, *, bits: bool) -> memoryview:
+    """Show the bytes that a range touches, without a copy."""
+    return memoryview(value)[first >> 3 : (last >> 3) + 1] if bits else memoryview(value)[first : last + 1]
+
+
+def _count(data: memoryview) -> int:
+    """Count the bits that are set."""
+    return sum(
+        [int.from_bytes(data[at : at + _PIECE], "little").bit_count() for at in range(0, len(data), _PIECE)]
+    )
+
+
+def _next_other(data: memoryview, flip: int, start: int) -> int:
+    """Find the first byte from ``start`` on that is not ``flip``; the length of the data if there is none."""
+    alike = _ALIKE[flip]
+    for at in range(start, len(data), _PIECE):
+        piece = bytes(data[at : at + _PIECE])
+        if piece != alike[: len(piece)]:
+            return at + len(piece) - len(piece.lstrip(alike[:1]))
+    return len(data)
+
+
+# BITCOUNT key [start end [BYTE | BIT]]
+@command(
+    "BITCOUNT",
+    arity=-2,
+    flags="readonly",
+    categories="bitmap",
+    keys=_ACCESSED,
+    since="2.6.0",
+    group="bitmap",
+    complexity="O(N)",
+    summary="Counts the bits that are set in the string at a key.",
+    history=syntax.BITCOUNT_HISTORY,
+    arguments=syntax.BITCOUNT,
+)
+def bitcount(client: Client, args: list[bytes]) -> bytes:
+    """How many; both ends of the range are included and may count from the end."""
+    late = client.server.compat.checks_bit_ranges_first
+    value = None if late else read_string(client, args[1])
+    if not late and value is None:
+        return replies.ZERO
+    start, end, bits = 0, -1, False
+    if len(args) in {4, 5}:
+        start, end = parse_integer(args[2]), parse_integer(args[3])
+        bits = len(args) == 5 and _parse_unit(args[4])
+    elif len(args) != 2:
+        raise ReplyError(SYNTAX)
+    if late:
+        value = read_string(client, args[1])
+    if not value or (start < 0 and end < 0 and start > end):
+        return replies.ZERO
+    first, last = _clamped(start, end, len(value) << 3 if bits else len(value))
+    if first > last:
+        return replies.ZERO
+    data = _touched(value, first, last, bits=bits)
+    before, behind = _edges(first, last, bits=bits)
+    outside = (data[0] & ~before).bit_count() + (data[-1] & ~behind).bit_count()
+    return replies.integer(_count(data) - outside)
+
+
+# BITPOS key bit [start [end [BYTE | BIT]]]
+@command(
+    "BITPOS",
+    arity=-3,
+    flags="readonly",
+    categories="bitmap",
+    keys=_ACCESSED,
+    since="2.8.7",
+    group="bitmap",
+    complexity="O(N)",
+    summary="Finds the first bit that is set, or clear, in the string at a key.",
+    history=syntax.BITPOS_HISTORY,
+    arguments=syntax.BITPOS,
+)
+def bitpos(client: Client, args: list[bytes]) -> bytes:
+    """Its place, -1 if there is none; behind a string whose end is not given all bits are clear."""
+    bit = parse_integer(args[2])
+    if bit not in {0, 1}:
+        raise ReplyError(b"ERR The bit argument must be 1 or 0.")
+    missing = _NOT_FOUND if bit else replies.ZERO
+    late = client.server.compat.checks_bit_ranges_first
+    value = None if late else read_string(client, args[1])
+    if not late and value is None:
+        return missing
+    start, end, bits = 0, -1, False
+    if len(args) > 6:
+        raise ReplyError(SYNTAX)
+    if len(args) > 3:
+        start = parse_integer(args[3])
+        bits = len(args) == 6 and _parse_unit(args[5])
+        end = parse_integer(args[4]) if len(args) > 4 else -1
+    if late:
+        value = read_string(client, args[1])
+    if value is None:
+        return missing
+    first, last = _clamped(start, end, len(value) << 3 if bits else len(value))
+    if first > last:
+        return _NOT_FOUND
+    data = _touched(value, first, last, bits=bits)
+    before, behind = _edges(first, last, bits=bits)
+    flip = 0 if bit else 0xFF
+    place, end = _next_other(data, flip, 0), len(data) - 1
+    while place <= end:
+        byte = data[place] ^ flip
+        byte &= before if not place else 0xFF
+        byte &= behind if place == end else 0xFF
+        if byte:
+            return replies.integer(((first >> 3 if bits else first) + place) * 8 + 8 - byte.bit_length())
+        place = _next_other(data, flip, place + 1)  # what was found lies outside the range
+    return _NOT_FOUND if bit or len(args) > 4 else replies.integer(len(value) * 8)
+
+
+def _combine(operation: bytes, numbers: list[int]) -> int:
+    """Compute the result of a BITOP with two or more sources on numbers."""
+    if operation == b"AND":
+        return reduce(and_, numbers)
+    if operation == b"OR":
+        return reduce(or_, numbers)
+    if operation == b"XOR":
+        return reduce(xor, numbers)
+    if operation == b"ONE":
+        once = more = 0
+        for number in numbers:
+            more |= once & number
+            once |= number
+        return once & ~more
+    others = reduce(or_, numbers[1:])
+    if operation == b"DIFF":
+        return numbers[0] & ~others
+    return others & ~numbers[0] if operation == b"DIFF1" else numbers[0] & others
+
+
+def _result(operation: bytes, values: list[bytes], length: int) -> bytes:
+    """Compute the result of a BITOP; zeros fill up the shorter strings."""
+    if operation == b"NOT":
+        return values[0].translate(_INVERTED)
+    pieces = []
+    for at in range(0, length, _PIECE):
+        # The lowest byte comes first, so that what a shorter string lacks is zero.
+        numbers = [int.from_bytes(value[at : at + _PIECE], "little") for value in values]
+        pieces.append(_combine(operation, numbers).to_bytes(min(_PIECE, length - at), "little"))
+    return b"".join(pieces)
+
+
+# BITOP <AND | OR | XOR | NOT | DIFF | DIFF1 | ANDOR | ONE> destkey key [key ...]
+@command(
+    "BITOP",
+    arity=-4,
+    flags="write denyoom",
+    categories="bitmap",
+    keys=(key(2, "OW update"), key(3, "RO access", last=-1)),
+    since="2.6.0",
+    group="bitmap",
+    complexity="O(N)",
+    summary="Combines strings bit by bit and stores the result.",
+    history=syntax.BITOP_HISTORY,
+    arguments=syntax.BITOP,
+)
+def bitop(client: Client, args: list[bytes]) -> bytes:
+    """The length of the result, that of the longest string: shorter ones are filled up with zeros."""
+    operation = args[1].upper()
+    if operation not in _OPERATIONS or (operation in _SINCE_8_2 and not client.server.compat.knows("8.2")):
+        raise ReplyError(SYNTAX)
+    if operation == b"NOT" and len(args) != 4:
+        raise ReplyError(b"ERR BITOP NOT must be called with a single source key.")
+    if operation in _AT_LEAST_TWO and len(args) < 5:
+        raise ReplyError(b"ERR BITOP %b must be called with at least two source keys." % operation)
+    values = [read_string(client, name) or b"" for name in args[3:]]
+    length = max(map(len, values))
+    target = args[2]
+    if length:
+        overwrite(client, target, _result(operation, values, length))
+        client.db.raw.add(target)
+        client.propagate(args)
+    elif client.db.write(target) is not None:
+        delete(client, target)
+        client.propagate(args)
+    return replies.integer(length)

@@ -1,0 +1,1 @@
+"""CLUSTER, as a server without a cluster answers it."""

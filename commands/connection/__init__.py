@@ -1,0 +1,1 @@
+"""The connection of a client: HELLO, AUTH, SELECT, CLIENT and tracking."""

@@ -1,0 +1,269 @@
+"""CLIENT LIST, INFO and KILL: one client as a line of text, and how clients are picked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, ReplyError, shown
+from ..runtime.arguments import Arguments, parse_integer
+from ..spec.command import command
+from ..transactions.handlers import watched_key_changed
+from . import specs as syntax
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+    from ..runtime.users import User
+    from ..spec.versions import Compat
+
+_TYPES: Final = {
+    b"normal": "normal",
+    b"master": "master",
+    b"replica": "replica",
+    b"slave": "replica",
+    b"pubsub": "pubsub",
+}
+_NO_ID: Final = b"ERR client-id should be greater than 0"
+
+
+def client_type(client: Client) -> str:
+    """The class of a client as TYPE filters name it: normal, master, replica or pubsub."""
+    if client.trusted:
+        return "master"
+    if client.is_replica:
+        return "replica"
+    return "pubsub" if client.is_subscriber else "normal"
+
+
+def flag_letters(client: Client) -> str:
+    """The modes of a client as letters, ``N`` for none."""
+    tracking = client.tracking
+    modes = (
+        (client.monitor, "O"),
+        (client.is_replica, "S"),
+        (client.trusted, "M"),
+        (client.is_subscriber, "P"),
+        (client.transaction is not None, "x"),
+        (client.blocked is not None, "b"),
+        (tracking is not None, "t"),
+        (tracking is not None and tracking.broken_redirect, "R"),
+        (tracking is not None and tracking.bcast, "B"),
+        (bool(client.watched) and watched_key_changed(client), "d"),
+        (client.close_asap, "A"),
+        (client.unix_socket, "U"),
+        (client.no_evict, "e"),
+        (client.no_touch, "T"),
+    )
+    return "".join([letter for on, letter in modes if on]) or "N"
+
+
+_LINE: Final = (
+    b"id=%d addr=%b laddr=%b fd=%d name=%b age=%d idle=%d flags=%b db=%d sub=%d psub=%d ssub=%d multi=%d watch=%d "
+    b"qbuf=0 qbuf-free=0 argv-mem=%d multi-mem=%d rbs=0 rbp=0 obl=0 oll=%d omem=%d tot-mem=%d events=r cmd=%b "
+    b"user=%b redir=%d resp=%d lib-name=%b lib-ver=%b io-thread=0 tot-net-in=%d tot-net-out=%d tot-cmds=%d"
+)
+_NEWER_FIELDS: Final = {
+    b"lib-name": "7.2",
+    b"lib-ver": "7.2",
+    b"watch": "7.4",
+    b"io-thread": "8.0",
+    b"tot-net-in": "8.0",
+    b"tot-net-out": "8.0",
+    b"tot-cmds": "8.0",
+}
+
+
+def client_line(client: Client) -> bytes:
+    """One client as CLIENT LIST shows it: ``name=value`` pairs, without the line end.
+
+    Of the buffers only the one of unread replies has a size to tell: qbuf, rbs and the like are zero.
+    """
+    unread = client.unread
+    now = client.server.clock.now
+    transaction = client.transaction
+    queued = transaction.size if transaction is not None else 0
+    line = _LINE % (
+        client.id,
+        client.address,
+        client.local_address,
+        client.fd,
+        client.name,
+        max(now - client.created, 0) // 1000,
+        max(now - client.last_interaction, 0) // 1000,
+        flag_letters(client).encode(),
+        client.db.index,
+        len(client.channels),
+        len(client.patterns),
+        len(client.shard_channels),
+        len(transaction.commands) if transaction is not None else -1,
+        len(client.watched),
+        client.argv_bytes,
+        queued,
+        unread > 0,
+        unread,
+        client.memory,
+        client.last_command.encode(),
+        client.user.name,
+        client.tracking.redirect if client.tracking is not None else -1,
+        client.resp,
+        client.lib_name,
+        client.lib_ver,
+        client.net_in,
+        client.net_out,
+        client.total_commands,
+    )
+    newer = _fields_newer_than(client.server.compat)
+    if not newer:
+        return line
+    return b" ".join([pair for pair in line.split(b" ") if pair.partition(b"=")[0] not in newer])
+
+
+@cache
+def _fields_newer_than(compat: Compat) -> frozenset[bytes]:
+    return frozenset(name for name, since in _NEWER_FIELDS.items() if not compat.knows(since))
+
+
+def _listing(clients: list[Client], resp: int) -> bytes:
+    return replies.verbatim(b"".join([client_line(client) + b"\n" for client in clients]), resp)
+
+
+def _parse_type(word: bytes) -> str:
+    name = _TYPES.get(word.lower())
+    if name is None:
+        raise ReplyError(b"ERR Unknown client type '%b'" % shown(word))
+    return name
+
+
+# CLIENT LIST [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]
+@command(
+    "CLIENT|LIST",
+    arity=-2,
+    flags="admin noscript loading stale",
+    categories="connection",
+    tips=("nondeterministic_output",),
+    since="2.4.0",
+    group="connection",
+    complexity="O(N) where N is the number of client connections",
+    summary="Lists the open connections.",
+    history=syntax.CLIENT_LIST_HISTORY,
+    arguments=syntax.CLIENT_LIST,
+)
+def client_list(client: Client, args: list[bytes]) -> bytes:
+    """Answer one line per client, all of them or those of one type or of some IDs (unknown ones are left out)."""
+    everybody = client.server.clients
+    rest = Arguments(args, 2)
+    if not rest:
+        return _listing(list(everybody.values()), client.resp)
+    option = rest.option()
+    if option == b"TYPE" and rest.remaining == 1:
+        wanted = _parse_type(rest.next())
+        return _listing([other for other in everybody.values() if client_type(other) == wanted], client.resp)
+    if option == b"ID" and rest:
+        identifiers = [parse_integer(word, b"ERR Invalid client ID") for word in rest.rest()]
+        return _listing([everybody[number] for number in identifiers if number in everybody], client.resp)
+    raise ReplyError(SYNTAX)
+
+
+# CLIENT INFO
+@command(
+    "CLIENT|INFO",
+    arity=2,
+    flags="noscript loading stale",
+    categories="connection",
+    tips=("nondeterministic_output",),
+    since="6.2.0",
+    group="connection",
+    complexity="O(1)",
+    summary="Tells about this connection.",
+    arguments=syntax.CLIENT_INFO,
+)
+def client_info(client: Client, args: list[bytes]) -> bytes:
+    """Answer the client's own line of CLIENT LIST."""
+    del args
+    return _listing([client], client.resp)
+
+
+@dataclass(slots=True)
+class _Filter:
+    """What CLIENT KILL asks for; everything given must fit."""
+
+    number: int | None = None
+    kind: str | None = None
+    address: bytes | None = None
+    local_address: bytes | None = None
+    user: User | None = None
+    max_age: int | None = None  # seconds
+    skip_me: bool = True
+
+    def fits(self, other: Client, me: Client) -> bool:
+        return (
+            (self.number is None or other.id == self.number)
+            and (self.kind is None or client_type(other) == self.kind)
+            and (self.address is None or other.address == self.address)
+            and (self.local_address is None or other.local_address == self.local_address)
+            and (self.user is None or (other.authenticated and other.user is self.user))
+            and (self.max_age is None or (me.server.clock.now - other.created) // 1000 >= self.max_age)
+            and not (self.skip_me and other is me)
+        )
+
+
+def _parse_filter(client: Client, args: list[bytes]) -> _Filter:
+    wanted = _Filter()
+    rest = Arguments(args, 2)
+    while rest:
+        option = rest.option()
+        word = rest.next()
+        if option == b"ID":
+            wanted.number = parse_integer(word, _NO_ID)
+            if wanted.number < 1:
+                raise ReplyError(_NO_ID)
+        elif option == b"TYPE":
+            wanted.kind = _parse_type(word)
+        elif option == b"ADDR":
+            wanted.address = word
+        elif option == b"LADDR":
+            wanted.local_address = word
+        elif option == b"USER":
+            wanted.user = client.server.users.get(word)
+            if wanted.user is None:
+                raise ReplyError(b"ERR No such user '%b'" % shown(word))
+        elif option == b"SKIPME":
+            answer = word.lower()
+            if answer not in {b"yes", b"no"}:
+                raise ReplyError(SYNTAX)
+            wanted.skip_me = answer == b"yes"
+        elif option == b"MAXAGE" and client.server.compat.knows("7.4"):
+            wanted.max_age = parse_integer(word, b"ERR maxage is not an integer or out of range")
+            if wanted.max_age < 1:
+                raise ReplyError(b"ERR maxage should be greater than 0")
+        else:
+            raise ReplyError(SYNTAX)
+    return wanted
+
+
+# CLIENT KILL <ip:port | <[ID id] [TYPE type] [USER name] [ADDR ip:port] [LADDR ip:port] [SKIPME yes | no] [MAXAGE s]>>
+@command(
+    "CLIENT|KILL",
+    arity=-3,
+    flags="admin noscript loading stale",
+    categories="connection",
+    since="2.4.0",
+    group="connection",
+    complexity="O(N) where N is the number of client connections",
+    summary="Closes connections.",
+    history=syntax.CLIENT_KILL_HISTORY,
+    arguments=syntax.CLIENT_KILL,
+)
+def client_kill(client: Client, args: list[bytes]) -> bytes:
+    """Close the client at an address (OK or an error), or all that fit the filters (how many)."""
+    old_form = len(args) == 3
+    wanted = _Filter(address=args[2], skip_me=False) if old_form else _parse_filter(client, args)
+    victims = [other for other in client.server.clients.values() if wanted.fits(other, client)]
+    if old_form and not victims:
+        raise ReplyError(b"ERR No such client")
+    for victim in victims:
+        # Who kills itself still gets its answer.
+        victim.close(after_reply=victim is client)
+    return replies.OK if old_form else replies.integer(len(victims))

@@ -1,0 +1,246 @@
+"""Connection commands: HELLO, AUTH, PING, ECHO, QUIT, SELECT, RESET."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import INDEX_OUT_OF_RANGE, SYNTAX, ReplyError, shown, wrong_arity
+from ..acl.log import AclLog
+from ..pubsub.handlers import PubSub
+from ..runtime.arguments import Arguments, parse_integer
+from ..runtime.names import NAME_ERROR, is_printable_word
+from ..spec.command import command
+from ..transactions.handlers import discard_transaction
+from . import specs as syntax
+from .tracking import TrackingTable
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+
+WRONGPASS: Final = b"WRONGPASS invalid username-password pair or user is disabled."
+NO_PASSWORD_SET: Final = (
+    b"ERR AUTH <password> called without any password configured for the default user. "
+    b"Are you sure your configuration is correct?"
+)
+HELLO_UNAUTHENTICATED: Final = (
+    b"NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> "
+    b"<pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
+)
+_DEFAULT_USER: Final = b"default"
+_INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
+_BEFORE_LOGIN: Final = "noscript loading stale fast no_auth allow_busy"
+
+
+def log_in(client: Client, user: bytes, password: bytes, command: bytes) -> None:
+    """Authenticate a client; ``command`` is what ACL LOG calls it if that fails.
+
+    Raises:
+        ReplyError: WRONGPASS, the same for an unknown user, one who is off, and a wrong password.
+    """
+    server = client.server
+    found = server.users.get(user)
+    if found is None or not found.accepts(password):
+        server.part(AclLog).note_login(client, user, command)
+        raise ReplyError(WRONGPASS)
+    client.user = found
+    client.authenticated = True
+    client.update_plain()
+
+
+# HELLO [protover [AUTH username password] [SETNAME clientname]]
+@command(
+    "HELLO",
+    arity=-1,
+    flags=_BEFORE_LOGIN,
+    categories="connection",
+    since="6.0.0",
+    group="connection",
+    complexity="O(1)",
+    summary="Chooses the protocol version, optionally logs in, and tells about the server and the connection.",
+    history=syntax.HELLO_HISTORY,
+    arguments=syntax.HELLO,
+)
+def hello(client: Client, args: list[bytes]) -> bytes:
+    """Answer a map of seven facts, already in the protocol that was asked for."""
+    rest = Arguments(args)
+    protocol = client.resp
+    if rest:
+        protocol = rest.integer(b"ERR Protocol version is not an integer or out of range")
+        if protocol not in {2, 3}:
+            raise ReplyError(b"NOPROTO unsupported protocol version")
+    login: tuple[bytes, bytes] | None = None
+    name: bytes | None = None
+    while rest:
+        word = rest.next()
+        option = word.upper()
+        if option == b"AUTH" and rest.remaining >= 2:
+            login = rest.next(), rest.next()
+        elif option == b"SETNAME" and rest.remaining >= 1:
+            name = rest.next()
+            if not is_printable_word(name):
+                raise ReplyError(NAME_ERROR)
+        else:
+            raise ReplyError(b"ERR Syntax error in HELLO option '%b'" % shown(word))
+    if login is not None:
+        log_in(client, *login, b"HELLO")
+    if not client.authenticated:
+        text = HELLO_UNAUTHENTICATED
+        raise ReplyError(text if client.server.compat.names_protocol else text.replace(b" <proto>", b""))
+    if name is not None:
+        client.name = name
+    client.resp = protocol
+    server = client.server
+    facts = (
+        (b"server", replies.bulk(b"redis")),
+        (b"version", replies.bulk(server.version.encode())),
+        (b"proto", replies.integer(protocol)),
+        (b"id", replies.integer(client.id)),
+        (b"mode", replies.bulk(b"standalone")),
+        (b"role", replies.bulk(b"master" if server.role == "master" else b"replica")),
+        (b"modules", replies.EMPTY_ARRAY),
+    )
+    return replies.map_of(facts, protocol)
+
+
+# AUTH [username] password
+@command(
+    "AUTH",
+    arity=-2,
+    flags=_BEFORE_LOGIN,
+    categories="connection",
+    since="1.0.0",
+    group="connection",
+    complexity="O(N) where N is the number of passwords defined for the user",
+    summary="Logs the connection in.",
+    history=syntax.AUTH_HISTORY,
+    arguments=syntax.AUTH,
+)
+def auth(client: Client, args: list[bytes]) -> bytes:
+    """Log in with a password, or with a user name and a password."""
+    if len(args) > 3:
+        raise ReplyError(SYNTAX)
+    if len(args) == 2 and client.server.users.default.nopass:
+        raise ReplyError(NO_PASSWORD_SET)
+    log_in(client, _DEFAULT_USER if len(args) == 2 else args[1], args[-1], b"AUTH")
+    return replies.OK
+
+
+# PING [message]
+@command(
+    "PING",
+    arity=-1,
+    flags="fast",
+    categories="connection",
+    tips=("request_policy:all_shards", "response_policy:all_succeeded"),
+    since="1.0.0",
+    group="connection",
+    complexity="O(1)",
+    summary="Answers PONG, or the message it was given.",
+    arguments=syntax.PING,
+)
+def ping(client: Client, args: list[bytes]) -> bytes:
+    """Answer in the shape of a published message where only such can be told apart: to a RESP2 subscriber."""
+    if len(args) > 2:
+        raise wrong_arity("ping")
+    if client.resp == 2 and client.is_subscriber:
+        return replies.bulk_array((b"pong", args[1] if len(args) == 2 else b""))
+    return replies.bulk(args[1]) if len(args) == 2 else replies.PONG
+
+
+# ECHO message
+@command(
+    "ECHO",
+    arity=2,
+    flags="loading stale fast",
+    categories="connection",
+    since="1.0.0",
+    group="connection",
+    complexity="O(1)",
+    summary="Answers the message it was given.",
+    arguments=syntax.ECHO,
+)
+def echo(client: Client, args: list[bytes]) -> bytes:
+    """Answer the message."""
+    del client
+    return replies.bulk(args[1])
+
+
+# QUIT
+@command(
+    "QUIT",
+    arity=-1,
+    flags=_BEFORE_LOGIN,
+    categories="connection",
+    since="1.0.0",
+    group="connection",
+    complexity="O(1)",
+    summary="Closes the connection.",
+    arguments=syntax.QUIT,
+    doc_flags="deprecated",
+    deprecated_since="7.2.0",
+    replaced_by="just closing the connection",
+)
+def quit_(client: Client, args: list[bytes]) -> bytes:
+    """Answer OK, then close."""
+    del args
+    client.close()
+    return replies.OK
+
+
+# SELECT index
+@command(
+    "SELECT",
+    arity=2,
+    flags="loading stale fast",
+    categories="connection",
+    since="1.0.0",
+    group="connection",
+    complexity="O(1)",
+    summary="Changes the connection's database.",
+    arguments=syntax.SELECT,
+)
+def select(client: Client, args: list[bytes]) -> bytes:
+    """Change the selected database."""
+    index = parse_integer(args[1])
+    if not _INT_MIN <= index <= _INT_MAX:
+        raise ReplyError(b"ERR value is out of range, value must between %d and %d" % (_INT_MIN, _INT_MAX))
+    databases = client.server.keyspace.databases
+    if not 0 <= index < len(databases):
+        raise ReplyError(INDEX_OUT_OF_RANGE)
+    client.db = databases[index]
+    return replies.OK
+
+
+# RESET
+@command(
+    "RESET",
+    arity=1,
+    flags=_BEFORE_LOGIN,
+    categories="connection",
+    since="6.2.0",
+    group="connection",
+    complexity="O(1)",
+    summary="Makes the connection as good as new.",
+    arguments=syntax.RESET,
+)
+def reset(client: Client, args: list[bytes]) -> bytes:
+    """Leave every mode: transaction, subscriptions, MONITOR, tracking, protocol, database, login, name."""
+    del args
+    server = client.server
+    client.monitor = False
+    server.monitors.discard(client)
+    server.part(TrackingTable).stop(client)
+    server.part(PubSub).remove(client)
+    discard_transaction(client)
+    client.db = server.keyspace.databases[0]
+    client.resp = 2
+    client.user = server.users.default
+    client.authenticated = client.user.is_open
+    client.name = b""
+    client.reply_mode = "on"
+    client.no_evict = client.no_touch = False
+    client.fieldsets = None
+    client.update_plain()
+    server.update_observed()
+    return b"+RESET\r\n"

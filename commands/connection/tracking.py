@@ -1,0 +1,408 @@
+"""Client-side caching: who remembers which key, invalidation messages, and the CLIENT subcommands for it.
+
+In the default mode the table notes each key that a tracking client reads; the first change of that key sends one
+message and forgets the note. In broadcasting mode nothing is noted: changes of keys with a registered prefix are
+collected and sent once a batch. The keyspace hooks are set only while somebody may have to be told.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, ReplyError, shown
+from ..runtime.arguments import Arguments
+from ..runtime.client import Tracking
+from ..spec.command import REGISTRY, command
+from . import specs as syntax
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ...storage.keyspace.keyspace import Database
+    from ..runtime.client import Client
+    from ..runtime.context import ServerContext
+
+CHANNEL: Final = b"__redis__:invalidate"
+_FLAGS: Final = "noscript loading stale"
+_MODE_SWITCH: Final = b"ERR You can't switch %b before disabling tracking for this client, and then re-enabling it with a different mode."
+_OVERLAP: Final = (
+    b"ERR Prefix '%b' overlaps with %b prefix '%b'. Prefixes for a single client must not overlap."
+)
+
+
+class TrackingTable:
+    """Which clients are to be told of which keys.
+
+    Keys are noted without their database, and clients by ID: an ID may outlive its client.
+
+    Attributes:
+        clients: those that track.
+        broadcasts: by prefix, the keys changed since the last ``send_broadcasts``, each with the client that last
+            changed it. Empty when there is nothing to send.
+    """
+
+    def __init__(self, server: ServerContext) -> None:
+        self.server = server
+        self.clients: set[Client] = set()
+        self.broadcasts: dict[bytes, dict[bytes, Client | None]] = {}
+        self._readers: dict[bytes, set[int]] = {}
+        self._prefixes: dict[bytes, dict[Client, None]] = {}
+        # Of the client whose command is running: its own messages follow its reply. None is a flush.
+        self._own: list[bytes | None] = []
+
+    # Figures of INFO
+
+    @property
+    def total_keys(self) -> int:
+        """INFO tracking_total_keys: keys that somebody is noted for."""
+        return len(self._readers)
+
+    @property
+    def total_items(self) -> int:
+        """INFO tracking_total_items: pairs of key and client."""
+        return sum(map(len, self._readers.values()))
+
+    @property
+    def total_prefixes(self) -> int:
+        """INFO tracking_total_prefixes."""
+        return len(self._prefixes)
+
+    # On and off
+
+    def start(self, client: Client, tracking: Tracking) -> None:
+        """Let a client track, or change how it does (its registered prefixes stay)."""
+        if client.tracking is not None:
+            tracking.prefixes = client.tracking.prefixes + tracking.prefixes
+            tracking.caching = client.tracking.caching
+        client.tracking = tracking
+        self.clients.add(client)
+        for prefix in tracking.prefixes:
+            self._prefixes.setdefault(prefix, {})[client] = None
+        self._update(client)
+
+    def stop(self, client: Client) -> None:
+        """Let a client track no more. What it was noted for stays, and counts again if it starts anew."""
+        tracking = client.tracking
+        if tracking is None:
+            return
+        for prefix in tracking.prefixes:
+            there = self._prefixes[prefix]
+            del there[client]
+            if not there:
+                del self._prefixes[prefix]
+                self.broadcasts.pop(prefix, None)
+        if client is self.server.current_client:
+            self._send_own(client)
+        client.tracking = None
+        self.clients.discard(client)
+        self._update(client)
+
+    def remove(self, client: Client) -> None:
+        """The client is gone; with the last one that tracks all notes go, too."""
+        if client.tracking is not None:
+            self.stop(client)
+            if not self.clients:
+                self._readers.clear()
+                self._update(client)
+
+    def _set_hooks(self) -> None:
+        keyspace = self.server.keyspace
+        if self.clients or self._readers:
+            keyspace.on_modified = self.invalidate
+            keyspace.on_flushed = self.flush
+        else:
+            keyspace.on_modified = keyspace.on_flushed = None
+
+    def _update(self, client: Client) -> None:
+        self._set_hooks()
+        client.update_plain()
+        self.server.update_observed()
+
+    # What commands did
+
+    def remember(self, client: Client, keys: Iterable[bytes]) -> None:
+        """Note that a read-only command of this client looked at the keys (the dispatcher, after the command)."""
+        if client.tracking is None or not client.tracking.remembers:
+            return
+        readers = self._readers
+        for key in keys:
+            readers.setdefault(key, set()).add(client.id)
+        limit = self.server.config.tracking_table_max_keys
+        while 0 < limit < len(readers):
+            self._tell_readers(next(iter(readers)))
+
+    def invalidate(self, database: Database, key: bytes) -> None:
+        """A key changed: the hook ``Keyspace.on_modified``."""
+        del database
+        for prefix in self._prefixes:
+            if key.startswith(prefix):
+                self.broadcasts.setdefault(prefix, {})[key] = self.server.current_client
+        if key in self._readers:
+            self._tell_readers(key)
+
+    def flush(self) -> None:
+        """Everything went (FLUSHALL, FLUSHDB): the hook ``Keyspace.on_flushed``. Tell everybody who tracks."""
+        for client in list(self.clients):
+            self._tell(client, None)
+        self._readers.clear()
+        self._set_hooks()
+
+    def finish(self, client: Client, argv: list[bytes]) -> None:
+        """A command of a tracking client is over, queued or refused: its own messages may follow its reply now.
+
+        The dispatcher calls it once for each command such a client sent: for EXEC, but not for what EXEC ran.
+        """
+        if self._own:
+            self._send_own(client)
+        tracking = client.tracking
+        if (
+            tracking is not None
+            and tracking.caching
+            and client.transaction is None
+            and not _is_about_clients(argv)
+        ):
+            tracking.caching = False
+
+    def _send_own(self, client: Client) -> None:
+        own, self._own = self._own, []
+        for key in own:
+            self._send(client, [key])
+
+    def send_broadcasts(self) -> None:
+        """Send what was collected for broadcasting clients; once a batch, behind its replies."""
+        collected, self.broadcasts = self.broadcasts, {}
+        for prefix in sorted(collected):
+            changes = sorted(collected[prefix].items(), key=lambda change: change[0])
+            everything: list[bytes | None] = [key for key, _ in changes]
+            for client in list(self._prefixes.get(prefix, ())):
+                tracking = client.tracking
+                keys = everything
+                if tracking is not None and tracking.noloop:
+                    keys = [key for key, writer in changes if writer is not client]
+                if keys:
+                    self._send(client, keys)
+
+    # Messages
+
+    def _tell_readers(self, key: bytes) -> None:
+        for client_id in sorted(self._readers.pop(key)):
+            client = self.server.clients.get(client_id)
+            if client is None or client.tracking is None or client.tracking.bcast:
+                continue
+            if not (client.tracking.noloop and client is self.server.current_client):
+                self._tell(client, key)
+        if not self._readers:
+            self._set_hooks()
+
+    def _tell(self, client: Client, key: bytes | None) -> None:
+        if client is self.server.current_client:
+            self._own.append(key)
+        else:
+            self._send(client, [key])
+
+    def _send(self, client: Client, keys: list[bytes | None]) -> None:
+        """Send one message to the client or where it redirects to; ``[None]`` is a flush."""
+        tracking = client.tracking
+        assert tracking is not None
+        target = client
+        if tracking.redirect:
+            found = self.server.clients.get(tracking.redirect)
+            if found is None:
+                tracking.broken_redirect = True
+                if client.resp == 3:
+                    text = replies.bulk(b"tracking-redir-broken") + replies.integer(tracking.redirect)
+                    client.send(replies.push_header(2, 3) + text)
+                return
+            target = found
+        if target.resp == 3:
+            head = replies.push_header(2, 3) + replies.bulk(b"invalidate")
+        elif tracking.redirect and target.is_subscriber:
+            # RESP2 has no push messages: it looks like a published one, whatever channel the target listens to.
+            head = replies.array_header(3) + replies.bulk(b"message") + replies.bulk(CHANNEL)
+        else:
+            return
+        names = [key for key in keys if key is not None]
+        target.send(head + (replies.bulk_array(names) if names else replies.null(target.resp)))
+
+
+def _is_about_clients(argv: list[bytes]) -> bool:
+    """Whether it is a (known) CLIENT subcommand: those do not use up what CLIENT CACHING said."""
+    if len(argv) == 1 or argv[0].upper() != b"CLIENT":
+        return False
+    return f"client|{argv[1].lower().decode('latin-1')}" in REGISTRY
+
+
+def _parse_options(client: Client, rest: Arguments) -> Tracking:
+    tracking = Tracking()
+    while rest:
+        option = rest.option()
+        if option == b"REDIRECT" and rest:
+            if tracking.redirect:
+                raise ReplyError(b"ERR A client can only redirect to a single other client")
+            tracking.redirect = rest.integer()
+            if tracking.redirect not in client.server.clients:
+                raise ReplyError(b"ERR The client ID you want redirect to does not exist")
+        elif option == b"PREFIX" and rest:
+            tracking.prefixes.append(rest.next())
+        elif option == b"BCAST":
+            tracking.bcast = True
+        elif option == b"OPTIN":
+            tracking.optin = True
+        elif option == b"OPTOUT":
+            tracking.optout = True
+        elif option == b"NOLOOP":
+            tracking.noloop = True
+        else:
+            raise ReplyError(SYNTAX)
+    return tracking
+
+
+def _check_options(old: Tracking | None, new: Tracking) -> None:
+    if new.prefixes and not new.bcast:
+        raise ReplyError(b"ERR PREFIX option requires BCAST mode to be enabled")
+    if old is not None and old.bcast != new.bcast:
+        raise ReplyError(_MODE_SWITCH % b"BCAST mode on/off")
+    if new.bcast and (new.optin or new.optout):
+        raise ReplyError(b"ERR OPTIN and OPTOUT are not compatible with BCAST")
+    if new.optin and new.optout:
+        raise ReplyError(b"ERR You can't specify both OPTIN mode and OPTOUT mode")
+    if old is not None and ((new.optin and old.optout) or (new.optout and old.optin)):
+        raise ReplyError(_MODE_SWITCH % b"OPTIN/OPTOUT mode")
+    for index, prefix in enumerate(new.prefixes):
+        for other in old.prefixes if old is not None else ():
+            if prefix.startswith(other) or other.startswith(prefix):
+                raise ReplyError(_OVERLAP % (shown(prefix), b"an existing", shown(other)))
+        for other in new.prefixes[index + 1 :]:
+            if prefix.startswith(other) or other.startswith(prefix):
+                raise ReplyError(_OVERLAP % (shown(prefix), b"another provided", shown(other)))
+
+
+# CLIENT TRACKING <ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]
+@command(
+    "CLIENT|TRACKING",
+    arity=-3,
+    flags=_FLAGS,
+    categories="connection",
+    since="6.0.0",
+    group="connection",
+    complexity="O(1). Some options may introduce additional complexity.",
+    summary="Switches messages about changed keys, for client-side caching, on or off.",
+    arguments=syntax.CLIENT_TRACKING,
+)
+def client_tracking(client: Client, args: list[bytes]) -> bytes:
+    """Switch tracking; options are parsed, but not checked, for OFF, too."""
+    new = _parse_options(client, Arguments(args, 3))
+    mode = args[2].upper()
+    registry = client.server.part(TrackingTable)
+    if mode == b"ON":
+        _check_options(client.tracking, new)
+        if (
+            new.bcast
+            and not new.prefixes
+            and (client.tracking is None or b"" not in client.tracking.prefixes)
+        ):
+            new.prefixes.append(b"")
+        registry.start(client, new)
+    elif mode == b"OFF":
+        registry.stop(client)
+    else:
+        raise ReplyError(SYNTAX)
+    return replies.OK
+
+
+# CLIENT CACHING <YES | NO>
+@command(
+    "CLIENT|CACHING",
+    arity=3,
+    flags=_FLAGS,
+    categories="connection",
+    since="6.0.0",
+    group="connection",
+    complexity="O(1)",
+    summary="Says whether the keys of the next command are to be tracked, in OPTIN or OPTOUT mode.",
+    arguments=syntax.CLIENT_CACHING,
+)
+def client_caching(client: Client, args: list[bytes]) -> bytes:
+    """Make the next command an exception to the mode."""
+    tracking = client.tracking
+    if tracking is None:
+        raise ReplyError(
+            b"ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode "
+            b"enabled"
+        )
+    choice = args[2].upper()
+    if choice == b"YES":
+        if not tracking.optin:
+            raise ReplyError(b"ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
+    elif choice == b"NO":
+        if not tracking.optout:
+            raise ReplyError(b"ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
+    else:
+        raise ReplyError(SYNTAX)
+    tracking.caching = True
+    return replies.OK
+
+
+# CLIENT GETREDIR
+@command(
+    "CLIENT|GETREDIR",
+    arity=2,
+    flags=_FLAGS,
+    categories="connection",
+    since="6.0.0",
+    group="connection",
+    complexity="O(1)",
+    summary="Tells which client the tracking messages are redirected to.",
+    arguments=syntax.CLIENT_GETREDIR,
+)
+def client_getredir(client: Client, args: list[bytes]) -> bytes:
+    """Answer -1 without tracking, 0 without redirection, else the client's ID."""
+    del args
+    return replies.integer(client.tracking.redirect if client.tracking is not None else -1)
+
+
+# CLIENT TRACKINGINFO
+@command(
+    "CLIENT|TRACKINGINFO",
+    arity=2,
+    flags=_FLAGS,
+    categories="connection",
+    since="6.2.0",
+    group="connection",
+    complexity="O(1)",
+    summary="Tells how the connection tracks keys.",
+    arguments=syntax.CLIENT_TRACKINGINFO,
+)
+def client_trackinginfo(client: Client, args: list[bytes]) -> bytes:
+    """Answer a map: flags (a set), redirect, prefixes."""
+    del args
+    tracking = client.tracking
+    if tracking is None:
+        flags = [b"off"]
+        redirect, prefixes = -1, []
+    else:
+        redirect, prefixes = tracking.redirect, sorted(tracking.prefixes)
+        flags = [b"on"]
+        if tracking.bcast:
+            flags.append(b"bcast")
+        if tracking.optin:
+            flags.append(b"optin")
+            if tracking.caching:
+                flags.append(b"caching-yes")
+        if tracking.optout:
+            flags.append(b"optout")
+            if tracking.caching:
+                flags.append(b"caching-no")
+        if tracking.noloop:
+            flags.append(b"noloop")
+        if tracking.broken_redirect:
+            flags.append(b"broken_redirect")
+    return replies.map_of(
+        (
+            (b"flags", replies.set_of([replies.bulk(flag) for flag in flags], client.resp)),
+            (b"redirect", replies.integer(redirect)),
+            (b"prefixes", replies.bulk_array(prefixes)),
+        ),
+        client.resp,
+    )

@@ -1,0 +1,167 @@
+"""Places kept in sorted sets: added, located, measured. Their scores are geohashes of 52 bits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, ReplyError
+from ...storage.collections import geohash
+from ...storage.collections.sorted_set import SortedSet
+from ..runtime.arguments import parse_double
+from ..sorted_sets.members import zadd
+from ..spec.command import command, key
+from . import specs as syntax
+
+if TYPE_CHECKING:
+    from ...storage.collections.geohash import Place
+    from ..runtime.client import Client
+
+_METRES: Final = {b"M": 1.0, b"KM": 1000.0, b"FT": 0.3048, b"MI": 1609.34}
+_UNITS: Final = b"ERR unsupported unit provided. please use M, KM, FT, MI"
+_ADD_OPTIONS: Final = frozenset((b"NX", b"XX", b"CH"))
+
+
+def parse_unit(word: bytes) -> float:
+    """How many metres a unit has."""
+    metres = _METRES.get(word.upper())
+    if metres is None:
+        raise ReplyError(_UNITS)
+    return metres
+
+
+def parse_place(longitude: bytes, latitude: bytes) -> Place:
+    """Two words as a place on the map."""
+    place = parse_double(longitude), parse_double(latitude)
+    for value, (low, high) in zip(place, (geohash.LONGITUDES, geohash.LATITUDES), strict=True):
+        if not low <= value <= high:
+            raise ReplyError(b"ERR invalid longitude,latitude pair %f,%f" % place)
+    return place
+
+
+def coordinates(place: Place, resp: int) -> bytes:
+    """A place as a reply."""
+    return b"*2\r\n" + b"".join([_number(value, resp) for value in place])
+
+
+def _number(value: float, resp: int) -> bytes:
+    """All the digits a double has behind the point, up to 17."""
+    digits = (b"%.17f" % value).rstrip(b"0").rstrip(b".")
+    return b",%b\r\n" % digits if resp == 3 else replies.bulk(digits)
+
+
+def length(metres: float, unit: float) -> bytes:
+    """A distance as a reply: four digits behind the point."""
+    return replies.bulk(b"%.4f" % (metres / unit))
+
+
+# GEOADD key [NX | XX] [CH] longitude latitude member [longitude latitude member ...]
+@command(
+    "GEOADD",
+    arity=-5,
+    flags="write denyoom",
+    categories="geo",
+    keys=(key(1, "RW update"),),
+    since="3.2.0",
+    group="geo",
+    complexity="O(log(N)) for each item added, where N is the number of elements in the sorted set.",
+    summary="Adds members with their places to a sorted set, or gives members other places.",
+    history=syntax.GEOADD_HISTORY,
+    arguments=syntax.GEOADD,
+)
+def geoadd(client: Client, args: list[bytes]) -> bytes | None:
+    """What ZADD with the geohashes as scores answers; that is what is propagated, too."""
+    first = 2
+    while first < len(args) and args[first].upper() in _ADD_OPTIONS:
+        first += 1
+    options = {word.upper() for word in args[2:first]}
+    if (len(args) - first) % 3 or options >= {b"NX", b"XX"}:
+        raise ReplyError(SYNTAX)
+    # The name as it is written to the AOF.
+    words = [b"ZADD" if client.server.compat.knows("7.2") else b"zadd", *args[1:first]]
+    for at in range(first, len(args), 3):
+        words += (b"%d" % geohash.encode(parse_place(args[at], args[at + 1])), args[at + 2])
+    return zadd(client, words)
+
+
+# GEODIST key member1 member2 [M | KM | FT | MI]
+@command(
+    "GEODIST",
+    arity=-4,
+    flags="readonly",
+    categories="geo",
+    keys=(key(1, "RO access"),),
+    since="3.2.0",
+    group="geo",
+    complexity="O(1)",
+    summary="Returns the distance between two members.",
+    arguments=syntax.GEODIST,
+)
+def geodist(client: Client, args: list[bytes]) -> bytes:
+    """Metres, or what the unit says; null if one is missing."""
+    unit = 1.0
+    if len(args) == 5:
+        unit = parse_unit(args[4])
+    elif len(args) > 5:
+        raise ReplyError(SYNTAX)
+    value = client.read_value(args[1], SortedSet)
+    if value is None:
+        return replies.null(client.resp)
+    first, second = value.scores.get(args[2]), value.scores.get(args[3])
+    if first is None or second is None:
+        return replies.null(client.resp)
+    return length(geohash.distance(geohash.decode(first), geohash.decode(second)), unit)
+
+
+# GEOHASH key [member [member ...]]
+@command(
+    "GEOHASH",
+    arity=-2,
+    flags="readonly",
+    categories="geo",
+    keys=(key(1, "RO access"),),
+    since="3.2.0",
+    group="geo",
+    complexity="O(1) for each member requested.",
+    summary="Returns the places of members as the usual geohash texts.",
+    arguments=syntax.GEOHASH,
+)
+def geohash_(client: Client, args: list[bytes]) -> bytes:
+    """Eleven letters for each, null for one that is missing."""
+    value = client.read_value(args[1], SortedSet)
+    scores = {} if value is None else value.scores
+    null = replies.null(client.resp)
+    return replies.array(
+        [
+            null
+            if (score := scores.get(member)) is None
+            else replies.bulk(geohash.text(geohash.decode(score)))
+            for member in args[2:]
+        ]
+    )
+
+
+# GEOPOS key [member [member ...]]
+@command(
+    "GEOPOS",
+    arity=-2,
+    flags="readonly",
+    categories="geo",
+    keys=(key(1, "RO access"),),
+    since="3.2.0",
+    group="geo",
+    complexity="O(1) for each member requested.",
+    summary="Returns the longitudes and latitudes of members.",
+    arguments=syntax.GEOPOS,
+)
+def geopos(client: Client, args: list[bytes]) -> bytes:
+    """A pair for each, null for one that is missing."""
+    value = client.read_value(args[1], SortedSet)
+    scores = {} if value is None else value.scores
+    null = replies.null_array(client.resp)
+    return replies.array(
+        [
+            null if (score := scores.get(member)) is None else coordinates(geohash.decode(score), client.resp)
+            for member in args[2:]
+        ]
+    )

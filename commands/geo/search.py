@@ -1,0 +1,365 @@
+"""Members of a sorted set that are within a circle or a box."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, ReplyError, shown
+from ...storage.collections import geohash
+from ...storage.collections.geohash import Area
+from ...storage.collections.sorted_set import SortedSet
+from ...storage.keyspace import notifications as events
+from ..keys.store_result import store_result
+from ..runtime.arguments import Arguments, parse_double
+from ..sorted_sets.ranges import sorted_set_of
+from ..spec.command import KeySpec, command, key
+from . import specs as syntax
+from .positions import coordinates, length, parse_place, parse_unit
+
+if TYPE_CHECKING:
+    from ...storage.collections.geohash import Place
+    from ..runtime.client import Client
+
+_NO_MEMBER: Final = b"ERR could not decode requested zset member"
+_AREA_COMPLEXITY: Final = (
+    "O(N+log(M)) where N is the number of elements in the grid-aligned bounding box area around the shape provided "
+    "as the filter and M is the number of items inside the shape"
+)
+_RADIUS_COMPLEXITY: Final = (
+    "O(N+log(M)) where N is the number of elements inside the bounding box of the circular area delimited by center "
+    "and radius and M is the number of items inside the index."
+)
+_TELLING: Final = {b"WITHDIST", b"WITHHASH", b"WITHCOORD"}
+
+
+@dataclass(slots=True)
+class _Search:
+    """What is asked for, word by word."""
+
+    source: SortedSet | None
+    center: Place | None = None
+    width: float | None = None  # metres; the radius of a circle
+    height: float | None = None
+    unit: float = 1.0
+    order: bytes = b""
+    count: int = 0
+    any: bool = False
+    telling: frozenset[bytes] = frozenset()
+    target: bytes | None = None
+    stores_distances: bool = False
+
+    # Reading words
+
+    def take_member(self, member: bytes) -> None:
+        """The center is where a member is; nothing is found where there are no members."""
+        self.center = 0.0, 0.0
+        if self.source is not None:
+            score = self.source.scores.get(member)
+            if score is None:
+                raise ReplyError(_NO_MEMBER)
+            self.center = geohash.decode(score)
+
+    def take_radius(self, radius: bytes, unit: bytes) -> None:
+        """A circle."""
+        amount = parse_double(radius, b"ERR need numeric radius")
+        if amount < 0:
+            raise ReplyError(b"ERR radius cannot be negative")
+        self.unit = parse_unit(unit)
+        self.width = amount * self.unit
+
+    def take_box(self, width: bytes, height: bytes, unit: bytes) -> None:
+        """A box around the center."""
+        across = parse_double(width, b"ERR need numeric width")
+        along = parse_double(height, b"ERR need numeric height")
+        if across < 0 or along < 0:
+            raise ReplyError(b"ERR height or width cannot be negative")
+        self.unit = parse_unit(unit)
+        self.width, self.height = across * self.unit, along * self.unit
+
+    def take_option(self, name: bytes, arguments: Arguments) -> bool:
+        """One of the options that all commands have; False if it is none."""
+        if name in _TELLING:
+            self.telling |= {name}
+        elif name == b"ANY":
+            self.any = True
+        elif name in {b"ASC", b"DESC"}:
+            self.order = name
+        elif name == b"COUNT" and arguments:
+            self.count = arguments.integer()
+            if self.count <= 0:
+                raise ReplyError(b"ERR COUNT must be > 0")
+        else:
+            return False
+        return True
+
+    def check(self, what: bytes) -> None:
+        """Refuse what does not go together."""
+        if self.target is not None and self.telling:
+            raise ReplyError(b"ERR %b is not compatible with WITHDIST, WITHHASH and WITHCOORD options" % what)
+
+    def check_count(self) -> None:
+        """ANY says how a COUNT is to be reached; a COUNT without it means the nearest ones."""
+        if self.any and not self.count:
+            raise ReplyError(b"ERR the ANY argument requires COUNT argument")
+        if self.count and not self.order and not self.any:
+            self.order = b"ASC"
+
+    # Searching
+
+    def find(self) -> list[tuple[float, bytes, float]]:
+        """Distance, member and score of what is found, in the order in which it is told."""
+        source = self.source
+        if source is None:
+            return []
+        assert self.center is not None
+        assert self.width is not None
+        area = Area(self.center, self.width, self.height)
+        enough = self.count if self.any else 0
+        found: list[tuple[float, bytes, float]] = []
+        for cell in area.cells():
+            first, stop = cell.hashes()
+            places = source.score_range(first, stop, after=False, before=True)
+            for score, member in source.slice(*places):
+                distance = area.distance_to(geohash.decode(score))
+                if distance is not None:
+                    found.append((distance, member, score))
+                    if len(found) == enough:
+                        break
+            if enough and len(found) == enough:
+                break
+        if self.order:
+            found.sort(key=lambda each: each[0], reverse=self.order == b"DESC")
+        return found[: self.count] if self.count else found
+
+    def reply(self, found: list[tuple[float, bytes, float]], resp: int) -> bytes:
+        """The members, each with what else is to be told of it."""
+        if not self.telling:
+            return replies.bulk_array([member for _, member, _ in found])
+        items = []
+        for distance, member, score in found:
+            parts = [replies.bulk(member)]
+            if b"WITHDIST" in self.telling:
+                parts.append(length(distance, self.unit))
+            if b"WITHHASH" in self.telling:
+                parts.append(replies.integer(int(score)))
+            if b"WITHCOORD" in self.telling:
+                parts.append(coordinates(geohash.decode(score), resp))
+            items.append(replies.array(parts))
+        return replies.array(items)
+
+    def store(self, client: Client, args: list[bytes], event: bytes) -> bytes:
+        """Put what is found in place of whatever is at the target, or delete that if there is nothing to store."""
+        name = self.target
+        assert name is not None
+        found = self.find()
+        scores = {
+            member: distance / self.unit if self.stores_distances else score
+            for distance, member, score in found
+        }
+        return store_result(client, args, name, sorted_set_of(scores), events.ZSET, event, changes=len(found))
+
+
+def _search(client: Client, args: list[bytes], *, stores: bool) -> _Search:
+    """The arguments of GEOSEARCH and GEOSEARCHSTORE."""
+    first = 2 if stores else 1
+    search = _Search(client.read_value(args[first], SortedSet), target=args[1] if stores else None)
+    from_member = from_place = False
+    arguments = Arguments(args, first + 1)
+    while arguments:
+        name = arguments.option()
+        left = arguments.remaining
+        if search.take_option(name, arguments):
+            continue
+        if name == b"FROMMEMBER" and left >= 1 and not from_place:
+            search.take_member(arguments.next())
+            from_member = True
+        elif name == b"FROMLONLAT" and left >= 2 and not from_member:
+            search.center = parse_place(arguments.next(), arguments.next())
+            from_place = True
+        elif name == b"BYRADIUS" and left >= 2 and search.height is None:
+            search.take_radius(arguments.next(), arguments.next())
+        elif name == b"BYBOX" and left >= 3 and (search.width is None or search.height is not None):
+            search.take_box(arguments.next(), arguments.next(), arguments.next())
+        elif name == b"STOREDIST" and stores:
+            search.stores_distances = True
+        else:
+            raise ReplyError(SYNTAX)
+    search.check(b"GEOSEARCHSTORE")
+    if search.center is None:
+        raise ReplyError(
+            b"ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for %b" % shown(args[0])
+        )
+    if search.width is None:
+        raise ReplyError(b"ERR exactly one of BYRADIUS and BYBOX can be specified for %b" % shown(args[0]))
+    search.check_count()
+    return search
+
+
+def _radius(client: Client, args: list[bytes], *, by_member: bool, may_store: bool) -> bytes:
+    """GEORADIUS and its kin."""
+    search = _Search(client.read_value(args[1], SortedSet))
+    if by_member:
+        search.take_member(args[2])
+        first = 3
+    else:
+        search.center = parse_place(args[2], args[3])
+        first = 4
+    search.take_radius(args[first], args[first + 1])
+    arguments = Arguments(args, first + 2)
+    while arguments:
+        name = arguments.option()
+        if search.take_option(name, arguments):
+            continue
+        if name not in {b"STORE", b"STOREDIST"} or not may_store or not arguments:
+            raise ReplyError(SYNTAX)
+        search.target = arguments.next()
+        search.stores_distances = name == b"STOREDIST"
+    search.check(b"STORE option in GEORADIUS")
+    search.check_count()
+    if search.target is not None:
+        return search.store(client, args, b"georadiusstore")
+    return search.reply(search.find(), client.resp)
+
+
+# GEOSEARCH key <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius unit | BYBOX width height unit>
+#     [ASC | DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]
+@command(
+    "GEOSEARCH",
+    arity=-7,
+    flags="readonly",
+    categories="geo",
+    keys=(key(1, "RO access"),),
+    since="6.2.0",
+    group="geo",
+    complexity=_AREA_COMPLEXITY,
+    summary="Returns the members within a circle or a box.",
+    history=syntax.GEOSEARCH_HISTORY,
+    arguments=syntax.GEOSEARCH,
+)
+def geosearch(client: Client, args: list[bytes]) -> bytes:
+    """The members, with what the options ask for."""
+    search = _search(client, args, stores=False)
+    return search.reply(search.find(), client.resp)
+
+
+# GEOSEARCHSTORE destination source <FROMMEMBER member | FROMLONLAT longitude latitude>
+#     <BYRADIUS radius unit | BYBOX width height unit> [ASC | DESC] [COUNT count [ANY]] [STOREDIST]
+@command(
+    "GEOSEARCHSTORE",
+    arity=-8,
+    flags="write denyoom",
+    categories="geo",
+    keys=(key(1, "OW update"), key(2, "RO access")),
+    since="6.2.0",
+    group="geo",
+    complexity=_AREA_COMPLEXITY,
+    summary="Stores the members within a circle or a box as another sorted set.",
+    history=syntax.GEOSEARCHSTORE_HISTORY,
+    arguments=syntax.GEOSEARCHSTORE,
+)
+def geosearchstore(client: Client, args: list[bytes]) -> bytes:
+    """How many; their scores are the geohashes, or the distances."""
+    return _search(client, args, stores=True).store(client, args, b"geosearchstore")
+
+
+def _keys(start: int) -> tuple[KeySpec, ...]:
+    """The sorted set, and where the results go."""
+    targets = [
+        KeySpec(("OW", "update"), ("keyword", word, start), ("range", 0, 1, 0))
+        for word in ("STORE", "STOREDIST")
+    ]
+    return (key(1, "RO access"), *targets)
+
+
+# GEORADIUS key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]]
+#     [ASC | DESC] [STORE key | STOREDIST key]
+@command(
+    "GEORADIUS",
+    arity=-6,
+    flags="write denyoom movablekeys",
+    categories="geo",
+    keys=_keys(6),
+    since="3.2.0",
+    group="geo",
+    complexity=_RADIUS_COMPLEXITY,
+    summary="Returns or stores the members within a distance from a place.",
+    history=syntax.GEORADIUS_HISTORY,
+    arguments=syntax.GEORADIUS,
+    doc_flags="deprecated",
+    deprecated_since="6.2.0",
+    replaced_by="`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` argument",
+)
+def georadius(client: Client, args: list[bytes]) -> bytes:
+    """The members, or how many were stored."""
+    return _radius(client, args, by_member=False, may_store=True)
+
+
+# GEORADIUS_RO key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH]
+#     [COUNT count [ANY]] [ASC | DESC]
+@command(
+    "GEORADIUS_RO",
+    arity=-6,
+    flags="readonly",
+    categories="geo",
+    keys=(key(1, "RO access"),),
+    since="3.2.10",
+    group="geo",
+    complexity=_RADIUS_COMPLEXITY,
+    summary="Returns the members within a distance from a place.",
+    history=syntax.GEORADIUS_RO_HISTORY,
+    arguments=syntax.GEORADIUS_RO,
+    doc_flags="deprecated",
+    deprecated_since="6.2.0",
+    replaced_by="`GEOSEARCH` with the `BYRADIUS` argument",
+)
+def georadius_ro(client: Client, args: list[bytes]) -> bytes:
+    """As GEORADIUS, which can not be sent to replicas because it may store."""
+    return _radius(client, args, by_member=False, may_store=False)
+
+
+# GEORADIUSBYMEMBER key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]]
+#     [ASC | DESC] [STORE key | STOREDIST key]
+@command(
+    "GEORADIUSBYMEMBER",
+    arity=-5,
+    flags="write denyoom movablekeys",
+    categories="geo",
+    keys=_keys(5),
+    since="3.2.0",
+    group="geo",
+    complexity=_RADIUS_COMPLEXITY,
+    summary="Returns or stores the members within a distance from one of them.",
+    history=syntax.GEORADIUSBYMEMBER_HISTORY,
+    arguments=syntax.GEORADIUSBYMEMBER,
+    doc_flags="deprecated",
+    deprecated_since="6.2.0",
+    replaced_by="`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments",
+)
+def georadiusbymember(client: Client, args: list[bytes]) -> bytes:
+    """The members, itself among them, or how many were stored."""
+    return _radius(client, args, by_member=True, may_store=True)
+
+
+# GEORADIUSBYMEMBER_RO key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]]
+#     [ASC | DESC]
+@command(
+    "GEORADIUSBYMEMBER_RO",
+    arity=-5,
+    flags="readonly",
+    categories="geo",
+    keys=(key(1, "RO access"),),
+    since="3.2.10",
+    group="geo",
+    complexity=_RADIUS_COMPLEXITY,
+    summary="Returns the members within a distance from one of them.",
+    history=syntax.GEORADIUSBYMEMBER_RO_HISTORY,
+    arguments=syntax.GEORADIUSBYMEMBER_RO,
+    doc_flags="deprecated",
+    deprecated_since="6.2.0",
+    replaced_by="`GEOSEARCH` with the `BYRADIUS` and `FROMMEMBER` arguments",
+)
+def georadiusbymember_ro(client: Client, args: list[bytes]) -> bytes:
+    """As GEORADIUSBYMEMBER, which can not be sent to replicas because it may store."""
+    return _radius(client, args, by_member=True, may_store=False)

@@ -1,0 +1,1 @@
+"""Hashes: HSET, HGETEX, HEXPIRE, HSCAN."""

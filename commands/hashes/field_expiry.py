@@ -1,0 +1,357 @@
+"""Times to live of the fields of a hash: HEXPIRE and its kin, HTTL and its kin, HPERSIST."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import ReplyError, shown
+from ...storage.collections.hash import Hash
+from ...storage.keyspace.field_expiry import drop, is_due, let_expire
+from ..runtime.arguments import Arguments, parse_integer
+from ..spec.command import command, key
+from ..streams.downgrade import needs_older
+from . import specs as syntax
+from .fields import FIELD_TIMES_SINCE
+from .shared import Looks, changed, remove_if_empty
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+
+_LATEST: Final = (1 << 46) - 1  # milliseconds; as Redis, which needs the other bits
+_COST: Final = "O(N) where N is the number of specified fields"
+_UPDATED: Final = (key(1, "RW update"),)
+_ACCESSED: Final = (key(1, "RO access"),)
+_CONDITIONS: Final = frozenset((b"NX", b"XX", b"GT", b"LT"))
+_MISPLACED: Final = b"ERR Mandatory argument FIELDS is missing or not at the right position"
+_NO_FIELD: Final = replies.integer(-2)
+_NO_TIME: Final = replies.integer(-1)
+_GONE: Final = replies.integer(2)
+
+
+def parse_time(word: bytes, command_name: str, base: int, *, seconds: bool) -> int:
+    """When a field shall expire, in milliseconds since the epoch.
+
+    Args:
+        word: the amount as it was sent.
+        command_name: lower case, for the error.
+        base: what the amount counts from, in milliseconds; 0 if it is absolute.
+        seconds: the amount's unit; else milliseconds.
+    """
+    amount = parse_integer(word)
+    if amount < 0:
+        raise ReplyError(b"ERR invalid expire time, must be >= 0")
+    if seconds:
+        amount *= 1000
+    if amount > _LATEST - base:
+        raise ReplyError(b"ERR invalid expire time in '%b' command" % command_name.encode())
+    return amount + base
+
+
+def is_past(client: Client, when: int) -> bool:
+    """Whether a field with such a time is deleted at once; a replica leaves that to its master."""
+    keyspace = client.db.keyspace
+    return when <= keyspace.now and keyspace.expiring and not keyspace.hides_expired
+
+
+def parse_fields(words: list[bytes]) -> list[bytes]:
+    """``FIELDS numfields field [field ...]``, which is all there is from the third word on."""
+    if words[2].upper() != b"FIELDS":
+        raise ReplyError(_MISPLACED)
+    error = b"ERR Number of fields must be a positive integer"
+    count = parse_integer(words[3], error)
+    if count < 1:
+        raise ReplyError(error)
+    if count != len(words) - 4:
+        raise ReplyError(b"ERR The `numfields` parameter must match the number of arguments")
+    return words[4:]
+
+
+def _parse_conditions(words: list[bytes]) -> tuple[bytes, list[bytes]]:
+    """``[NX | XX | GT | LT] FIELDS numfields field [field ...]`` in any order: the condition (or nothing), the fields."""
+    conditions: set[bytes] = set()
+    fields: list[bytes] = []
+    options = Arguments(words, 3)
+    while options:
+        word = options.next()
+        option = word.upper()
+        if option in _CONDITIONS:
+            conditions.add(option)
+        elif option != b"FIELDS":
+            raise ReplyError(b"ERR unknown argument: %b" % shown(word))
+        elif fields:
+            raise ReplyError(b"ERR FIELDS keyword specified multiple times")
+        elif options.remaining < 2:
+            raise ReplyError(b"ERR FIELDS requires at least numfields and one field argument")
+        else:
+            error = b"ERR Parameter `numFields` should be greater than 0"
+            count = options.integer(error)
+            if count < 1:
+                raise ReplyError(error)
+            if count > options.remaining:
+                raise ReplyError(b"ERR wrong number of arguments")
+            fields = [options.next() for _ in range(count)]
+    if not fields:
+        raise ReplyError(b"ERR missing FIELDS argument")
+    if len(conditions) > 1:
+        raise ReplyError(b"ERR Multiple condition flags specified")
+    return (conditions.pop() if conditions else b""), fields
+
+
+def _allows(condition: bytes, present: int | None, when: int) -> bool:
+    """Whether a condition allows a new time; a field without one is taken to live for ever."""
+    if present is None:
+        return condition not in {b"XX", b"GT"}
+    if condition == b"GT":
+        return when > present
+    if condition == b"LT":
+        return when < present
+    return condition != b"NX"
+
+
+def _expire(client: Client, args: list[bytes], command_name: str, *, seconds: bool, relative: bool) -> bytes:
+    name = args[1]
+    value = client.write_value(name, Hash)
+    base = client.db.keyspace.now if relative else 0
+    when = parse_time(args[2], command_name, base, seconds=seconds)
+    condition, fields = _parse_conditions(args)
+    if value is None:
+        return replies.array([_NO_FIELD] * len(fields))
+    looks = Looks(client, name, value)
+    updated: list[bytes] = []
+    deleted: list[bytes] = []
+    answers: list[bytes] = []
+    for field in fields:
+        if looks.find(field) is None:
+            answers.append(_NO_FIELD)
+        elif not _allows(condition, None if value.times is None else value.times.when.get(field), when):
+            answers.append(replies.ZERO)
+        elif is_past(client, when):
+            drop(client.db, name, value, field)
+            deleted.append(field)
+            answers.append(_GONE)
+        else:
+            let_expire(client.db, name, value, field, when)
+            updated.append(field)
+            answers.append(replies.ONE)
+    if deleted or updated:
+        changed(client, name, b"hdel" if deleted else b"hexpire", deleted or updated)
+    _end(client, name, value, looks, bool(deleted))
+    if updated:
+        conditions = [condition] if condition else []
+        tell_times(client, [b"HPEXPIREAT", name, b"%d" % when, *conditions], updated)
+    return replies.array(answers)
+
+
+def _end(client: Client, name: bytes, value: Hash, looks: Looks, deleted: bool) -> None:
+    """Tell what is left to tell after fields went by their old times and by new ones."""
+    if looks.dropped:
+        looks.finish()
+    elif deleted:
+        remove_if_empty(client, name, value)
+
+
+def tell_times(client: Client, words: list[bytes], fields: list[bytes]) -> None:
+    """Propagate that fields have other times, or none; replicas that know no times learn of the end of the fields."""
+    told = [*words, b"FIELDS", b"%d" % len(fields), *fields]
+    client.propagate_with_older(told, [] if needs_older(client, FIELD_TIMES_SINCE) else None)
+
+
+# HEXPIRE key seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]
+@command(
+    "HEXPIRE",
+    arity=-6,
+    flags="write fast",
+    categories="hash",
+    keys=_UPDATED,
+    since="7.4.0",
+    group="hash",
+    complexity=_COST,
+    summary="Lets fields of a hash expire after some seconds.",
+    arguments=syntax.HEXPIRE,
+)
+def hexpire(client: Client, args: list[bytes]) -> bytes:
+    """For each field: 1 it will expire, 2 it was deleted, its time being past, 0 the condition fails, -2 it is missing."""
+    return _expire(client, args, "hexpire", seconds=True, relative=True)
+
+
+# HPEXPIRE key milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]
+@command(
+    "HPEXPIRE",
+    arity=-6,
+    flags="write fast",
+    categories="hash",
+    keys=_UPDATED,
+    since="7.4.0",
+    group="hash",
+    complexity=_COST,
+    summary="Lets fields of a hash expire after some milliseconds.",
+    arguments=syntax.HPEXPIRE,
+)
+def hpexpire(client: Client, args: list[bytes]) -> bytes:
+    """As HEXPIRE."""
+    return _expire(client, args, "hpexpire", seconds=False, relative=True)
+
+
+# HEXPIREAT key unix-time-seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]
+@command(
+    "HEXPIREAT",
+    arity=-6,
+    flags="write fast",
+    categories="hash",
+    keys=_UPDATED,
+    since="7.4.0",
+    group="hash",
+    complexity=_COST,
+    summary="Lets fields of a hash expire at a Unix time in seconds.",
+    arguments=syntax.HEXPIREAT,
+)
+def hexpireat(client: Client, args: list[bytes]) -> bytes:
+    """As HEXPIRE."""
+    return _expire(client, args, "hexpireat", seconds=True, relative=False)
+
+
+# HPEXPIREAT key unix-time-milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]
+@command(
+    "HPEXPIREAT",
+    arity=-6,
+    flags="write fast",
+    categories="hash",
+    keys=_UPDATED,
+    since="7.4.0",
+    group="hash",
+    complexity=_COST,
+    summary="Lets fields of a hash expire at a Unix time in milliseconds.",
+    arguments=syntax.HPEXPIREAT,
+)
+def hpexpireat(client: Client, args: list[bytes]) -> bytes:
+    """As HEXPIRE."""
+    return _expire(client, args, "hpexpireat", seconds=False, relative=False)
+
+
+def _times_of(client: Client, args: list[bytes], *, seconds: bool, remaining: bool) -> bytes:
+    value = client.read_value(args[1], Hash)
+    fields = parse_fields(args)
+    if value is None:
+        return replies.array([_NO_FIELD] * len(fields))
+    keyspace = client.db.keyspace
+    answers: list[bytes] = []
+    for field in fields:
+        when = None if value.times is None else value.times.when.get(field)
+        if field not in value.fields or is_due(value, field, keyspace):
+            answers.append(_NO_FIELD)
+        elif when is None:
+            answers.append(_NO_TIME)
+        else:
+            left = when - keyspace.now if remaining else when
+            answers.append(replies.integer((left + 999) // 1000 if seconds else left))
+    return replies.array(answers)
+
+
+# HTTL key FIELDS numfields field [field ...]
+@command(
+    "HTTL",
+    arity=-5,
+    flags="readonly fast",
+    categories="hash",
+    keys=_ACCESSED,
+    since="7.4.0",
+    group="hash",
+    complexity=_COST,
+    summary="Tells how many seconds fields of a hash have to live.",
+    arguments=syntax.HTTL,
+)
+def httl(client: Client, args: list[bytes]) -> bytes:
+    """For each field: seconds, rounded up; -1 without expiry, -2 if it is missing."""
+    return _times_of(client, args, seconds=True, remaining=True)
+
+
+# HPTTL key FIELDS numfields field [field ...]
+@command(
+    "HPTTL",
+    arity=-5,
+    flags="readonly fast",
+    categories="hash",
+    keys=_ACCESSED,
+    since="7.4.0",
+    group="hash",
+    complexity=_COST,
+    summary="Tells how many milliseconds fields of a hash have to live.",
+    arguments=syntax.HPTTL,
+)
+def hpttl(client: Client, args: list[bytes]) -> bytes:
+    """For each field: milliseconds; -1 without expiry, -2 if it is missing."""
+    return _times_of(client, args, seconds=False, remaining=True)
+
+
+# HEXPIRETIME key FIELDS numfields field [field ...]
+@command(
+    "HEXPIRETIME",
+    arity=-5,
+    flags="readonly fast",
+    categories="hash",
+    keys=_ACCESSED,
+    since="7.4.0",
+    group="hash",
+    complexity=_COST,
+    summary="Tells the Unix times in seconds at which fields of a hash expire.",
+    arguments=syntax.HEXPIRETIME,
+)
+def hexpiretime(client: Client, args: list[bytes]) -> bytes:
+    """For each field: seconds, rounded up; -1 without expiry, -2 if it is missing."""
+    return _times_of(client, args, seconds=True, remaining=False)
+
+
+# HPEXPIRETIME key FIELDS numfields field [field ...]
+@command(
+    "HPEXPIRETIME",
+    arity=-5,
+    flags="readonly fast",
+    categories="hash",
+    keys=_ACCESSED,
+    since="7.4.0",
+    group="hash",
+    complexity=_COST,
+    summary="Tells the Unix times in milliseconds at which fields of a hash expire.",
+    arguments=syntax.HPEXPIRETIME,
+)
+def hpexpiretime(client: Client, args: list[bytes]) -> bytes:
+    """For each field: milliseconds; -1 without expiry, -2 if it is missing."""
+    return _times_of(client, args, seconds=False, remaining=False)
+
+
+# HPERSIST key FIELDS numfields field [field ...]
+@command(
+    "HPERSIST",
+    arity=-5,
+    flags="write fast",
+    categories="hash",
+    keys=_UPDATED,
+    since="7.4.0",
+    group="hash",
+    complexity=_COST,
+    summary="Lets fields of a hash live for ever.",
+    arguments=syntax.HPERSIST,
+)
+def hpersist(client: Client, args: list[bytes]) -> bytes:
+    """For each field: 1 if it had an expiry, -1 if not, -2 if it is missing."""
+    name = args[1]
+    value = client.write_value(name, Hash)
+    fields = parse_fields(args)
+    if value is None:
+        return replies.array([_NO_FIELD] * len(fields))
+    keyspace = client.db.keyspace
+    answers: list[bytes] = []
+    persisted: list[bytes] = []
+    for field in fields:
+        if field not in value.fields or is_due(value, field, keyspace):
+            answers.append(_NO_FIELD)
+        elif value.persist(field):
+            persisted.append(field)
+            answers.append(replies.ONE)
+        else:
+            answers.append(_NO_TIME)
+    if persisted:
+        changed(client, name, b"hpersist", persisted)
+        tell_times(client, [b"HPERSIST", name], fields)
+    return replies.array(answers)

@@ -1,0 +1,251 @@
+"""Fields of a hash got or set together with their times to live: HGETEX, HSETEX, HGETDEL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import ReplyError, shown, wrong_arity
+from ...storage.collections.hash import Hash
+from ...storage.keyspace import notifications as events
+from ...storage.keyspace.field_expiry import drop, let_expire
+from ..keys.expiry import TIME_UNITS
+from ..runtime.arguments import Arguments, parse_integer
+from ..spec.command import command, key
+from ..streams.downgrade import needs_older
+from . import specs as syntax
+from .field_expiry import is_past, parse_fields, parse_time, tell_times
+from .fields import FIELD_TIMES_SINCE
+from .shared import Looks, changed, make_hash, remove_if_empty
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+
+_COST: Final = "O(N) where N is the number of specified fields"
+_INT_MAX: Final = (1 << 31) - 1
+_UPDATED: Final = (key(1, "RW update"),)
+
+
+class _Options:
+    """The options of HGETEX or HSETEX, which may stand in any order.
+
+    Args:
+        words: the whole command.
+        setting: it is HSETEX: each field has a value, and conditions are known.
+        now: what relative times count from.
+
+    Attributes:
+        condition: FNX, FXX or nothing.
+        time_word: the unit, PERSIST, KEEPTTL or nothing.
+        when: the time in milliseconds, if there is a unit.
+        fields: the words behind numfields.
+    """
+
+    __slots__ = ("condition", "fields", "time_word", "when")
+
+    def __init__(self, words: list[bytes], now: int, *, setting: bool) -> None:
+        command_name = "hsetex" if setting else "hgetex"
+        alone = b"KEEPTTL" if setting else b"PERSIST"
+        self.condition = self.time_word = b""
+        self.when = 0
+        self.fields: list[bytes] = []
+        options = Arguments(words, 2)
+        while options:
+            word = options.next()
+            option = word.upper()
+            if option == b"FIELDS":
+                if self.fields:
+                    raise ReplyError(b"ERR FIELDS keyword specified multiple times")
+                self.fields = _counted(options, command_name, 2 if setting else 1)
+            elif option in TIME_UNITS or option == alone:
+                if self.time_word:
+                    raise ReplyError(
+                        b"ERR Only one of EX, PX, EXAT, PXAT or %b arguments can be specified" % alone
+                    )
+                self.time_word = option
+                if option != alone:
+                    amount = options.next(b"ERR missing expire time")
+                    base = now if option in {b"EX", b"PX"} else 0
+                    self.when = parse_time(amount, command_name, base, seconds=option.startswith(b"EX"))
+            elif setting and option in {b"FNX", b"FXX"}:
+                if self.condition:
+                    raise ReplyError(b"ERR Only one of FXX or FNX arguments can be specified")
+                self.condition = option
+            else:
+                raise ReplyError(b"ERR unknown argument: %b" % shown(word))
+        if not self.fields:
+            raise ReplyError(b"ERR missing FIELDS argument")
+
+    @property
+    def sets_times(self) -> bool:
+        return self.time_word in TIME_UNITS
+
+
+def _counted(options: Arguments, command_name: str, words_each: int) -> list[bytes]:
+    """``numfields`` and what it counts."""
+    error = b"ERR invalid number of fields"
+    if options.remaining < 1 + words_each:
+        raise wrong_arity(command_name)
+    count = parse_integer(options.next(), error)
+    if not 1 <= count <= _INT_MAX:
+        raise ReplyError(error)
+    if count * words_each > options.remaining:
+        raise wrong_arity(command_name)
+    return [options.next() for _ in range(count * words_each)]
+
+
+# HGETEX key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]
+#     FIELDS numfields field [field ...]
+@command(
+    "HGETEX",
+    arity=-5,
+    flags="write fast",
+    categories="hash",
+    keys=(key(1, "RW access update", notes="RW and UPDATE because it changes the TTL"),),
+    since="8.0.0",
+    group="hash",
+    complexity=_COST,
+    summary="Returns the values of fields of a hash and sets or removes their expiry.",
+    arguments=syntax.HGETEX,
+)
+def hgetex(client: Client, args: list[bytes]) -> bytes:
+    """The values in order, null for a missing field. Propagated as HPEXPIREAT, HPERSIST or HDEL."""
+    name, db = args[1], client.db
+    options = _Options(args, db.keyspace.now, setting=False)
+    value = client.write_value(name, Hash)
+    null = replies.null(client.resp)
+    if value is None:
+        return replies.array([null] * len(options.fields))
+    looks = Looks(client, name, value)
+    answers: list[bytes] = []
+    updated: list[bytes] = []
+    deleted: list[bytes] = []
+    for field in options.fields:
+        content = looks.find(field)
+        answers.append(null if content is None else replies.bulk(content))
+        if content is None or not options.time_word:
+            continue
+        if options.time_word == b"PERSIST":
+            if value.persist(field):
+                updated.append(field)
+        elif is_past(client, options.when):
+            drop(db, name, value, field)
+            deleted.append(field)
+        else:
+            let_expire(db, name, value, field, options.when)
+            updated.append(field)
+    if updated and options.time_word == b"PERSIST":
+        changed(client, name, b"hpersist", updated)
+        tell_times(client, [b"HPERSIST", name], options.fields)
+    elif updated:
+        changed(client, name, b"hexpire", updated)
+        tell_times(client, [b"HPEXPIREAT", name, b"%d" % options.when], options.fields)
+    elif deleted:
+        changed(client, name, b"hdel", deleted)
+    if looks.dropped:
+        looks.finish()
+    elif deleted:
+        remove_if_empty(client, name, value)
+    return replies.array(answers)
+
+
+# HSETEX key [FNX | FXX] [EX seconds | PX milliseconds | EXAT unix-time-seconds |
+#     PXAT unix-time-milliseconds | KEEPTTL] FIELDS numfields field value [field value ...]
+@command(
+    "HSETEX",
+    arity=-6,
+    flags="write denyoom fast",
+    categories="hash",
+    keys=_UPDATED,
+    since="8.0.0",
+    group="hash",
+    complexity="O(N) where N is the number of fields being set.",
+    summary="Sets fields of a hash and their expiry; makes the hash if it is missing.",
+    arguments=syntax.HSETEX,
+)
+def hsetex(client: Client, args: list[bytes]) -> bytes:
+    """1 if all fields were set, 0 if the condition fails: then none was."""
+    name, db = args[1], client.db
+    options = _Options(args, db.keyspace.now, setting=True)
+    value = client.write_value(name, Hash)
+    if value is None and options.condition == b"FXX":
+        return replies.ZERO
+    words, limits = options.fields, db.keyspace.limits
+    fields = words[::2]
+    if value is not None and options.condition:
+        looks = Looks(client, name, value)
+        wanted = options.condition == b"FXX"
+        met = all((looks.find(field) is not None) == wanted for field in fields)
+        looks.finish()
+        if not met:
+            return replies.ZERO
+    if value is None or not value.fields:
+        value = make_hash(client, name)
+    value.expect(len(fields), limits)
+    keep = options.time_word == b"KEEPTTL"
+    deleted: list[bytes] = []
+    for field, content in zip(fields, words[1::2], strict=True):
+        value.set(field, content, limits, keep_time=keep)
+        if options.sets_times and is_past(client, options.when):
+            drop(db, name, value, field)
+            deleted.append(field)
+        elif options.sets_times:
+            let_expire(db, name, value, field, options.when)
+    changed(client, name, b"hset", fields)
+    if options.sets_times:
+        db.keyspace.notify(events.HASH, b"hdel" if deleted else b"hexpire", name, db, deleted or fields)
+    remove_if_empty(client, name, value)
+    if not deleted:
+        _tell_set(client, args, options)
+    return replies.ONE
+
+
+def _tell_set(client: Client, args: list[bytes], options: _Options) -> None:
+    """Propagate an HSETEX with its time made absolute."""
+    told = args
+    if options.sets_times and options.time_word != b"PXAT":
+        condition = [options.condition] if options.condition else []
+        times = [b"PXAT", b"%d" % options.when]
+        count = b"%d" % (len(options.fields) // 2)
+        told = [*args[:2], *condition, *times, b"FIELDS", count, *options.fields]
+    older = [[b"HSET", args[1], *options.fields]] if needs_older(client, FIELD_TIMES_SINCE) else None
+    client.propagate_with_older(told, older)
+
+
+# HGETDEL key FIELDS numfields field [field ...]
+@command(
+    "HGETDEL",
+    arity=-5,
+    flags="write fast",
+    categories="hash",
+    keys=(key(1, "RW access delete"),),
+    since="8.0.0",
+    group="hash",
+    complexity=_COST,
+    summary="Returns the values of fields of a hash and deletes the fields.",
+    arguments=syntax.HGETDEL,
+)
+def hgetdel(client: Client, args: list[bytes]) -> bytes:
+    """The values in order, null for a missing field. Propagated as HDEL."""
+    name = args[1]
+    value = client.write_value(name, Hash)
+    fields = parse_fields(args)
+    null = replies.null(client.resp)
+    if value is None:
+        return replies.array([null] * len(fields))
+    looks = Looks(client, name, value)
+    answers: list[bytes] = []
+    deleted: list[bytes] = []
+    for field in fields:
+        content = looks.find(field)
+        answers.append(null if content is None else replies.bulk(content))
+        if content is not None and value.discard(field):
+            deleted.append(field)
+    if deleted:
+        changed(client, name, b"hdel", deleted)
+        client.propagate([b"HDEL", name, *fields])
+    if looks.dropped:
+        looks.finish()
+    elif deleted:
+        remove_if_empty(client, name, value)
+    return replies.array(answers)

@@ -1,0 +1,135 @@
+"""Hashes walked and sampled: HSCAN, HRANDFIELD."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, ReplyError
+from ...storage.collections.hash import TABLE, Hash
+from ...storage.keyspace.field_expiry import drop_all_due, due_fields
+from ..keys.element_scan import EMPTY, ScanOptions, page
+from ..keys.scan import parse_cursor
+from ..runtime.arguments import INT64_MAX, parse_integer
+from ..runtime.repetitions import OUT_OF_RANGE, repeated
+from ..spec.command import command, key
+from . import specs as syntax
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..runtime.client import Client
+
+_ACCESSED: Final = (key(1, "RO access"),)
+_FEW: Final = 3  # fewer than one in so many: tries until enough are found
+
+
+# HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES]
+@command(
+    "HSCAN",
+    arity=-3,
+    flags="readonly",
+    categories="hash",
+    keys=_ACCESSED,
+    tips=("nondeterministic_output",),
+    since="2.8.0",
+    group="hash",
+    complexity=(
+        "O(1) for every call. O(N) for a complete iteration, including enough command calls for the cursor to return "
+        "back to 0. N is the number of elements inside the collection."
+    ),
+    summary="Walks over the fields of a hash, some at a time.",
+    arguments=syntax.HSCAN,
+)
+def hscan(client: Client, args: list[bytes]) -> bytes:
+    """``[next cursor, [field, value ...]]``; a small hash comes at once."""
+    cursor = parse_cursor(args[2])
+    value = client.read_value(args[1], Hash)
+    if value is None:
+        return EMPTY
+    options = ScanOptions(args, novalues=True if client.server.compat.knows("7.4") else None)
+    found: Sequence[bytes]
+    if value.encoding is TABLE:
+        cursor, found = value.order().page(cursor, options.count)
+    else:
+        cursor, found = 0, list(value.fields)
+    fits, due = options.fits, due_fields(value, client.db.keyspace)
+    if fits is not None:
+        found = [field for field in found if fits(field)]
+    if due:
+        found = [field for field in found if field not in due]
+    if not options.names_only:
+        found = [word for field in found for word in (field, value.fields[field])]
+    return page(cursor, found)
+
+
+# HRANDFIELD key [count [WITHVALUES]]
+@command(
+    "HRANDFIELD",
+    arity=-2,
+    flags="readonly",
+    categories="hash",
+    keys=_ACCESSED,
+    tips=("nondeterministic_output",),
+    since="6.2.0",
+    group="hash",
+    complexity="O(N) where N is the number of fields returned",
+    summary="Returns random fields of a hash.",
+    arguments=syntax.HRANDFIELD,
+)
+def hrandfield(client: Client, args: list[bytes]) -> bytes:
+    """One field, null for a missing key; with a count an array, of different fields unless it is negative."""
+    if len(args) == 2:
+        value = _without_due(client, args[1])
+        return replies.null(client.resp) if value is None else replies.bulk(_pick(value))
+    count = parse_integer(args[2])
+    if count < -INT64_MAX:
+        raise ReplyError(b"ERR value is out of range, value must between -%d and %d" % (INT64_MAX, INT64_MAX))
+    with_values = len(args) == 4 and args[3].upper() == b"WITHVALUES"
+    if len(args) > 3 and not with_values:
+        raise ReplyError(SYNTAX)
+    if with_values and abs(count) > INT64_MAX // 2:
+        raise ReplyError(OUT_OF_RANGE)
+    value = _without_due(client, args[1])
+    if value is None:
+        return replies.EMPTY_ARRAY
+    contents = value.fields
+
+    def encoded(field: bytes) -> bytes:
+        if not with_values:
+            return replies.bulk(field)
+        pair = replies.bulk(field) + replies.bulk(contents[field])
+        return b"*2\r\n" + pair if client.resp == 3 else pair
+
+    if count >= 0:
+        items = list(map(encoded, _sample(value, count)))
+    else:
+        items = repeated(-count, len(contents), lambda: encoded(_pick(value)), lambda: map(encoded, contents))
+    number = 2 * len(items) if with_values and client.resp == 2 else len(items)
+    return replies.array_header(number) + b"".join(items)
+
+
+def _without_due(client: Client, name: bytes) -> Hash | None:
+    """The hash without the fields past their time, None if none is left; a replica keeps them, and may pick them."""
+    value = client.read_value(name, Hash)
+    if value is not None and value.times is not None:
+        drop_all_due(client.db, name, value)
+    return value if value is not None and value.fields else None
+
+
+def _pick(value: Hash) -> bytes:
+    return value.order().random()
+
+
+def _sample(value: Hash, count: int) -> Sequence[bytes]:
+    """So many different fields, or all there are."""
+    fields = value.fields
+    if count >= len(fields):
+        return list(fields)
+    if count * _FEW > len(fields):
+        return random.sample(list(fields), count)
+    found: dict[bytes, None] = {}
+    while len(found) < count:
+        found[_pick(value)] = None
+    return list(found)

@@ -1,0 +1,1 @@
+"""HyperLogLogs in strings: PFADD, PFCOUNT, PFMERGE."""

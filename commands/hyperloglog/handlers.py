@@ -1,0 +1,155 @@
+"""HyperLogLog: counting different elements, about, in little memory. The counters are strings (``storage/collections/hyperloglog``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import ReplyError
+from ...storage.collections.hyperloglog import (
+    CorruptError,
+    HyperLogLog,
+    NotHyperLogLogError,
+    estimate,
+    highest,
+)
+from ...storage.keyspace import notifications as events
+from ..spec.command import command, key
+from ..strings.shared import read_string, write_string
+from . import specs as syntax
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+
+_NOT_ONE: Final = b"WRONGTYPE Key is not a valid HyperLogLog string value."
+_CORRUPT: Final = b"INVALIDOBJ Corrupted HLL object detected"
+
+
+def _open(client: Client, data: bytes | None) -> HyperLogLog:
+    try:
+        return HyperLogLog(data, client.server.config.hll_sparse_max_bytes)
+    except NotHyperLogLogError as error:
+        raise ReplyError(_NOT_ONE) from error
+
+
+def _store(client: Client, name: bytes, counter: HyperLogLog, changes: int) -> None:
+    """Put the counter in its place, the expiry of which stays, and tell of the change."""
+    db = client.db
+    db.put(name, bytes(counter), keep_ttl=True)
+    db.raw.add(name)
+    db.modified(name)
+    db.keyspace.notify(events.STRING, b"pfadd", name, db)
+    db.keyspace.dirty += changes
+
+
+# PFADD key [element [element ...]]
+@command(
+    "PFADD",
+    arity=-2,
+    flags="write denyoom fast",
+    categories="hyperloglog",
+    keys=(key(1, "RW insert"),),
+    since="2.8.9",
+    group="hyperloglog",
+    complexity="O(1) to add every element.",
+    summary="Adds elements to a HyperLogLog; makes it if the key is missing.",
+    arguments=syntax.PFADD,
+)
+def pfadd(client: Client, args: list[bytes]) -> bytes:
+    """1 if it (or what it counts) changed, else 0."""
+    data = write_string(client, args[1])
+    counter = _open(client, data)
+    try:
+        changes = (data is None) + sum([counter.add(element) for element in args[2:]])
+    except CorruptError as error:
+        raise ReplyError(_CORRUPT) from error
+    if not changes:
+        return replies.ZERO
+    counter.forget_count()
+    _store(client, args[1], counter, changes)
+    client.propagate(args)
+    return replies.ONE
+
+
+# PFCOUNT key [key ...]
+@command(
+    "PFCOUNT",
+    arity=-2,
+    flags="readonly",
+    categories="hyperloglog",
+    keys=(
+        key(
+            1,
+            "RW access",
+            last=-1,
+            notes="RW because it may change the internal representation of the key, and propagate to replicas",
+        ),
+    ),
+    since="2.8.9",
+    group="hyperloglog",
+    complexity=(
+        "O(1) with a very small average constant time when called with a single key. O(N) with N "
+        "being the number of keys, and much bigger constant times, when called with multiple keys."
+    ),
+    summary="Returns about how many different elements were added to one HyperLogLog, or to any of several.",
+    arguments=syntax.PFCOUNT,
+)
+def pfcount(client: Client, args: list[bytes]) -> bytes:
+    """A number. That of a single one is kept in it, which is a change of the key."""
+    name = args[1]
+    try:
+        if len(args) > 2:
+            counters = [
+                _open(client, data) for each in args[1:] if (data := read_string(client, each)) is not None
+            ]
+            registers = [counter.registers() for counter in counters]
+            return replies.integer(estimate(highest(registers)) if registers else 0)
+        data = read_string(client, name)
+        if data is None:
+            return replies.ZERO
+        counter = _open(client, data)
+        known = counter.known_count()
+        if known is not None:
+            return replies.integer(known)
+        count = counter.count()
+    except CorruptError as error:
+        raise ReplyError(_CORRUPT) from error
+    db = client.db
+    db.put(name, bytes(counter), keep_ttl=True)
+    db.raw.add(name)
+    db.modified(name)
+    db.keyspace.dirty += 1
+    client.propagate(args)
+    return replies.integer(count)
+
+
+# PFMERGE destkey [sourcekey [sourcekey ...]]
+@command(
+    "PFMERGE",
+    arity=-2,
+    flags="write denyoom",
+    categories="hyperloglog",
+    keys=(key(1, "RW access insert"), key(2, "RO access", last=-1)),
+    since="2.8.9",
+    group="hyperloglog",
+    complexity="O(N) to merge N HyperLogLogs, but with high constant times.",
+    summary="Makes a HyperLogLog count what it and others count together.",
+    arguments=syntax.PFMERGE,
+)
+def pfmerge(client: Client, args: list[bytes]) -> bytes:
+    """OK."""
+    sources = [_open(client, data) for name in args[1:] if (data := read_string(client, name)) is not None]
+    counter = _open(client, write_string(client, args[1]))
+    try:
+        if any(source.is_dense for source in sources):
+            counter.become_dense()
+        if sources:
+            for place, rank in enumerate(highest([source.registers() for source in sources])):
+                if rank:
+                    counter.set(place, rank)
+    except CorruptError as error:
+        raise ReplyError(_CORRUPT) from error
+    counter.forget_count()
+    _store(client, args[1], counter, 1)
+    client.propagate(args)
+    return replies.OK

@@ -1,0 +1,230 @@
+"""Whole databases, and keys that go from one to another: DBSIZE, FLUSHDB, FLUSHALL, SWAPDB, MOVE, COPY."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import INDEX_OUT_OF_RANGE, SAME_OBJECT, SYNTAX, ReplyError
+from ...storage.keyspace import notifications as events
+from ...storage.streams.stream import Stream
+from ..admin import specs as syntax
+from ..runtime.arguments import Arguments, parse_integer
+from ..spec.command import command, key
+from . import specs as keys_syntax
+
+if TYPE_CHECKING:
+    from ...storage.keyspace.keyspace import Database
+    from ..runtime.client import Client
+
+_INT_MIN: Final = -(1 << 31)
+_INT_MAX: Final = (1 << 31) - 1
+_BEYOND_INT: Final = b"ERR value is out of range, value must between -2147483648 and 2147483647"
+_FLUSH_TIPS: Final = ("request_policy:all_shards", "response_policy:all_succeeded")
+
+
+def _parse_index(word: bytes, error: bytes | None = None) -> int:
+    """A database index as a C int; ``error`` is the text for anything else, None for Redis' usual ones."""
+    index = parse_integer(word) if error is None else parse_integer(word, error)
+    if not _INT_MIN <= index <= _INT_MAX:
+        raise ReplyError(_BEYOND_INT if error is None else error)
+    return index
+
+
+def _database(client: Client, index: int) -> Database:
+    databases = client.server.keyspace.databases
+    if not 0 <= index < len(databases):
+        raise ReplyError(INDEX_OUT_OF_RANGE)
+    return databases[index]
+
+
+# DBSIZE
+@command(
+    "DBSIZE",
+    arity=1,
+    flags="readonly fast",
+    categories="keyspace",
+    tips=("request_policy:all_shards", "response_policy:agg_sum"),
+    since="1.0.0",
+    group="server",
+    complexity="O(1)",
+    summary="Returns the number of keys in the database.",
+    arguments=syntax.DBSIZE,
+)
+def dbsize(client: Client, args: list[bytes]) -> bytes:
+    """How many keys there are, those past their time but not yet noticed among them."""
+    del args
+    return replies.integer(len(client.db))
+
+
+def _check_flush(args: list[bytes]) -> None:
+    """ASYNC or SYNC may follow; here both mean the same."""
+    if len(args) > 2 or (len(args) == 2 and args[1].upper() not in {b"ASYNC", b"SYNC"}):
+        raise ReplyError(SYNTAX)
+
+
+# FLUSHDB [ASYNC | SYNC]
+@command(
+    "FLUSHDB",
+    arity=-1,
+    flags="write",
+    categories="keyspace dangerous",
+    tips=_FLUSH_TIPS,
+    since="1.0.0",
+    group="server",
+    complexity="O(N) where N is the number of keys in the selected database",
+    summary="Deletes all keys of the database.",
+    history=syntax.FLUSHDB_HISTORY,
+    arguments=syntax.FLUSHDB,
+)
+def flushdb(client: Client, args: list[bytes]) -> bytes:
+    """OK; propagated even if there was nothing."""
+    _check_flush(args)
+    keyspace = client.server.keyspace
+    keyspace.dirty += keyspace.flush([client.db])
+    client.propagate(args)
+    return replies.OK
+
+
+# FLUSHALL [ASYNC | SYNC]
+@command(
+    "FLUSHALL",
+    arity=-1,
+    flags="write",
+    categories="keyspace dangerous",
+    tips=_FLUSH_TIPS,
+    since="1.0.0",
+    group="server",
+    complexity="O(N) where N is the total number of keys in all databases",
+    summary="Deletes all keys of all databases.",
+    history=syntax.FLUSHALL_HISTORY,
+    arguments=syntax.FLUSHALL,
+)
+def flushall(client: Client, args: list[bytes]) -> bytes:
+    """OK; propagated even if there was nothing."""
+    _check_flush(args)
+    keyspace = client.server.keyspace
+    gone = keyspace.flush(keyspace.databases)
+    client.server.snapshots.after_flushall()
+    keyspace.dirty += gone
+    client.propagate(args)
+    return replies.OK
+
+
+# SWAPDB index1 index2
+@command(
+    "SWAPDB",
+    arity=3,
+    flags="write fast",
+    categories="keyspace dangerous",
+    since="4.0.0",
+    group="server",
+    complexity="O(N) where N is the count of clients watching or blocking on keys from both databases.",
+    summary="Lets two databases exchange their keys.",
+    arguments=syntax.SWAPDB,
+)
+def swapdb(client: Client, args: list[bytes]) -> bytes:
+    """OK; at once everybody connected to either database sees the keys of the other."""
+    first = _parse_index(args[1], b"ERR invalid first DB index")
+    second = _parse_index(args[2], b"ERR invalid second DB index")
+    keyspace = client.server.keyspace
+    one, other = _database(client, first), _database(client, second)
+    keyspace.dirty += 1
+    entries = one.entries
+    try:
+        keyspace.swap(one, other)
+        client.propagate(args)
+    except Exception:
+        if one.entries is not entries:  # all keys changed their places: it is told even so
+            client.propagate(args)
+        raise
+    return replies.OK
+
+
+# MOVE key db
+@command(
+    "MOVE",
+    arity=3,
+    flags="write fast",
+    categories="keyspace",
+    keys=(key(1, "RW access update"),),
+    since="1.0.0",
+    group="generic",
+    complexity="O(1)",
+    summary="Moves a key to another database.",
+    arguments=keys_syntax.MOVE,
+)
+def move(client: Client, args: list[bytes]) -> bytes:
+    """1 if it was moved, 0 if it is missing or the other database has such a key already."""
+    name, db = args[1], client.db
+    target = _database(client, _parse_index(args[2]))
+    if target is db:
+        raise ReplyError(SAME_OBJECT)
+    value = db.write(name)
+    if value is None or target.write(name) is not None:
+        return replies.ZERO
+    expiry = db.expires.get(name)
+    target.add(name, value)
+    if name in db.raw:
+        target.raw.add(name)
+    if expiry is not None:
+        target.set_expiry(name, expiry)
+    db.remove(name)
+    db.modified(name)
+    target.modified(name)
+    db.keyspace.notify(events.GENERIC, b"move_from", name, db)
+    db.keyspace.notify(events.GENERIC, b"move_to", name, target)
+    db.keyspace.dirty += 1
+    client.propagate(args)
+    return replies.ONE
+
+
+# COPY source destination [DB destination-db] [REPLACE]
+@command(
+    "COPY",
+    arity=-3,
+    flags="write denyoom",
+    categories="keyspace",
+    keys=(key(1, "RO access"), key(2, "OW update")),
+    since="6.2.0",
+    group="generic",
+    complexity="O(N) for a stream of N entries and pending messages. O(1) for string values.",
+    summary="Copies the value of a key to another key.",
+    arguments=keys_syntax.COPY,
+)
+def copy(client: Client, args: list[bytes]) -> bytes:
+    """1 if it was copied, with its expiry, else 0; a stream's groups and pending entries are copied too."""
+    source, name, db = args[1], args[2], client.db
+    target = db
+    overwrite = False
+    options = Arguments(args, 3)
+    while options:
+        if options.take(b"REPLACE"):
+            overwrite = True
+        elif options.take(b"DB"):
+            target = _database(client, _parse_index(options.next()))
+        else:
+            raise ReplyError(SYNTAX)
+    if target is db and source == name:
+        raise ReplyError(SAME_OBJECT)
+    value = db.read(source)
+    if value is None:
+        return replies.ZERO
+    before = target.write(name)
+    if before is not None and not overwrite:
+        return replies.ZERO
+    expiry = db.expires.get(source)
+    twin = value if isinstance(value, bytes) else value.copy()
+    target.replace(name, twin)
+    if source in db.raw:
+        target.raw.add(name)
+    if isinstance(twin, Stream) and twin.idempotency is not None:
+        db.keyspace.idempotency_of(twin)
+    if expiry is not None:
+        target.set_expiry(name, expiry)
+    target.modified(name)
+    db.keyspace.notify(events.GENERIC, b"copy_to", name, target)
+    target.notify_overwritten(name, before)
+    db.keyspace.dirty += 1
+    client.propagate(args)
+    return replies.ONE

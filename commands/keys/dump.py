@@ -1,0 +1,158 @@
+"""DUMP and RESTORE: a value as the bytes in which an RDB file would hold it, to carry it to another server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, ReplyError
+from ...storage.collections.base import Collection
+from ...storage.keyspace import notifications as events
+from ...storage.keyspace.frequency import stored
+from ...storage.rdb import PayloadRefusedError, RdbError, dump_value, restore_value
+from ...storage.streams.stream import Stream
+from ..runtime.arguments import INT64_MAX, Arguments, parse_integer
+from ..spec.command import command, key
+from . import specs as syntax
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+
+_REFUSED: Final = b"ERR DUMP payload version or checksum are wrong"
+_BROKEN: Final = b"ERR Bad data format"
+_COST: Final = (
+    "O(N) where N is the number of entries and pending messages of a stream, or of bytes of a string."
+)
+_HIGHEST_FREQUENCY: Final = 255
+
+
+# DUMP key
+@command(
+    "DUMP",
+    arity=2,
+    flags="readonly",
+    categories="keyspace",
+    keys=(key(1, "RO access"),),
+    tips=("nondeterministic_output",),
+    since="2.6.0",
+    group="generic",
+    complexity=_COST,
+    summary="Returns the value of a key in a form that RESTORE takes.",
+    arguments=syntax.DUMP,
+)
+def dump(client: Client, args: list[bytes]) -> bytes:
+    """Bytes as a bulk string, null for a missing key; rdb-version says for which servers."""
+    value = client.db.read(args[1])
+    if value is None:
+        return replies.null(client.resp)
+    return replies.bulk(
+        dump_value(
+            value,
+            version=client.server.config.rdb_version,
+            idempotency_defaults=client.server.keyspace.idempotency_defaults,
+        )
+    )
+
+
+def _restore(client: Client, args: list[bytes]) -> bytes:
+    """OK. A time to live of 0 is none; one that is over already deletes what REPLACE would have replaced."""
+    name, db = args[1], client.db
+    options = Arguments(args, 4)
+    replace = absolute = False
+    idle = frequency = -1
+    while options:
+        if options.take(b"REPLACE"):
+            replace = True
+        elif options.take(b"ABSTTL"):
+            absolute = True
+        elif options.remaining > 1 and frequency < 0 and options.take(b"IDLETIME"):
+            idle = parse_integer(options.next())
+            if idle < 0:
+                raise ReplyError(b"ERR Invalid IDLETIME value, must be >= 0")
+        elif options.remaining > 1 and idle < 0 and options.take(b"FREQ"):
+            frequency = parse_integer(options.next())
+            if not 0 <= frequency <= _HIGHEST_FREQUENCY:
+                raise ReplyError(b"ERR Invalid FREQ value, must be >= 0 and <= 255")
+        else:
+            raise ReplyError(SYNTAX)
+    if db.write(name) is not None and not replace:
+        raise ReplyError(b"BUSYKEY Target key name already exists.")
+    expiry = parse_integer(args[2])
+    if expiry < 0:
+        raise ReplyError(b"ERR Invalid TTL value, must be >= 0")
+    try:
+        value = restore_value(args[3])
+    except PayloadRefusedError as error:
+        raise ReplyError(_REFUSED) from error
+    except RdbError as error:
+        client.server.log.warning(f"RESTORE: {error}")
+        raise ReplyError(_BROKEN) from error
+    keyspace = db.keyspace
+    if expiry and not absolute:
+        expiry = min(expiry + keyspace.now, INT64_MAX)
+    if expiry and expiry <= keyspace.now and keyspace.expiring and not client.trusted:
+        if db.remove(name) is not None:
+            db.modified(name)
+            keyspace.notify(events.GENERIC, b"del", name, db)
+            keyspace.dirty += 1
+            client.propagate([b"UNLINK" if client.server.config.lazyfree_lazy_server_del else b"DEL", name])
+        return replies.OK
+    if isinstance(value, Collection):
+        value.fit(keyspace.limits)
+    db.replace(name, value)
+    if isinstance(value, Stream):
+        keyspace.watch_idempotency(value)
+    if expiry:
+        db.set_expiry(name, expiry)
+    if keyspace.usage is None:
+        if idle >= 0:
+            db.accessed[name] = keyspace.now - idle * 1000
+    elif frequency >= 0:
+        db.frequencies[name] = stored(frequency, keyspace.now)
+    db.modified(name)
+    keyspace.notify(events.GENERIC, b"restore", name, db)
+    keyspace.dirty += 1
+    if expiry and not absolute:
+        client.propagate([args[0], name, b"%d" % expiry, *args[3:], b"ABSTTL"])
+    else:
+        client.propagate(args)
+    return replies.OK
+
+
+# RESTORE key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]
+@command(
+    "RESTORE",
+    arity=-4,
+    flags="write denyoom",
+    categories="keyspace dangerous",
+    keys=(key(1, "OW update"),),
+    since="2.6.0",
+    group="generic",
+    complexity=_COST,
+    summary="Creates a key from what DUMP returned.",
+    history=syntax.RESTORE_HISTORY,
+    arguments=syntax.RESTORE,
+)
+def restore(client: Client, args: list[bytes]) -> bytes:
+    """See ``_restore``."""
+    return _restore(client, args)
+
+
+# RESTORE-ASKING key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]
+@command(
+    "RESTORE-ASKING",
+    arity=-4,
+    flags="write denyoom asking",
+    categories="keyspace dangerous",
+    keys=(key(1, "OW update"),),
+    since="3.0.0",
+    group="server",
+    complexity=_COST,
+    summary="RESTORE as a node of a cluster sends it to another.",
+    history=syntax.RESTORE_ASKING_HISTORY,
+    arguments=syntax.RESTORE_ASKING,
+    doc_flags="syscmd",
+)
+def restore_asking(client: Client, args: list[bytes]) -> bytes:
+    """See ``_restore``."""
+    return _restore(client, args)

@@ -1,0 +1,60 @@
+"""What HSCAN, SSCAN and ZSCAN have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, ReplyError
+from ...protocol.globs import matcher
+from ..runtime.arguments import Arguments, parse_integer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_DEFAULT_COUNT: Final = 10
+# The reply for a key that is missing: the walk is over.
+EMPTY: Final = b"*2\r\n$1\r\n0\r\n*0\r\n"
+
+
+class ScanOptions:
+    """The words behind the cursor.
+
+    Args:
+        words: the whole command.
+        novalues: whether NOVALUES may stand there; None where it is not known at all.
+
+    Attributes:
+        count: how many elements to look at.
+        fits: tells whether an element matches the pattern; None without MATCH.
+        names_only: NOVALUES was there.
+    """
+
+    __slots__ = ("count", "fits", "names_only")
+
+    def __init__(self, words: list[bytes], *, novalues: bool | None) -> None:
+        self.count = _DEFAULT_COUNT
+        self.fits: Callable[[bytes], object] | None = None
+        self.names_only = False
+        options = Arguments(words, 3)
+        while options:
+            option = options.option()
+            if option == b"NOVALUES" and novalues is not None:
+                if not novalues:
+                    raise ReplyError(b"ERR NOVALUES option can only be used in HSCAN")
+                self.names_only = True
+                continue
+            value = options.next()
+            if option == b"COUNT":
+                self.count = parse_integer(value)
+                if self.count < 1:
+                    raise ReplyError(SYNTAX)
+            elif option == b"MATCH":
+                self.fits = matcher(value)
+            else:
+                raise ReplyError(SYNTAX)
+
+
+def page(cursor: int, elements: Sequence[bytes]) -> bytes:
+    """The reply: ``[next cursor, [elements]]``."""
+    return b"*2\r\n" + replies.bulk(b"%d" % cursor) + replies.bulk_array(elements)

@@ -1,0 +1,325 @@
+"""Times to live: EXPIRE and its kin, TTL and its kin, PERSIST; and what other commands that set an expiry need."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import ReplyError, shown
+from ...storage.keyspace import notifications as events
+from ..runtime.arguments import INT64_MAX, INT64_MIN, parse_integer
+from ..spec.command import command, key
+from . import specs as syntax
+from .lifecycle import delete
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+
+_UPDATED: Final = (key(1, "RW update"),)
+_ACCESSED: Final = (key(1, "RO access"),)
+
+
+def _invalid_time(command_name: str) -> ReplyError:
+    return ReplyError(b"ERR invalid expire time in '%b' command" % command_name.encode())
+
+
+def _absolute(amount: int, command_name: str, base: int, *, seconds: bool) -> int:
+    """An absolute time in milliseconds; refused where Redis' 64-bit arithmetic would overflow."""
+    if seconds:
+        # Redis divides towards zero.
+        if not -(-INT64_MIN // 1000) <= amount <= INT64_MAX // 1000:
+            raise _invalid_time(command_name)
+        amount *= 1000
+    if amount > INT64_MAX - base:
+        raise _invalid_time(command_name)
+    return amount + base
+
+
+# How SET and its kin say when a key is to expire.
+TIME_UNITS: Final = frozenset((b"EX", b"PX", b"EXAT", b"PXAT"))
+
+
+def checked_time_in(unit: bytes, word: bytes, command_name: str, now: int) -> int:
+    """As ``checked_time``, for an amount behind one of TIME_UNITS; ``now`` is what EX and PX count from."""
+    base = now if unit in {b"EX", b"PX"} else 0
+    return checked_time(word, command_name, base, seconds=unit.startswith(b"EX"))
+
+
+def checked_time(word: bytes, command_name: str, base: int, *, seconds: bool) -> int:
+    """The absolute expiry in milliseconds that a SET or GETEX asks for; it takes only positive amounts.
+
+    Args:
+        word: the amount as it was sent.
+        command_name: lower case, for the error.
+        base: what the amount counts from, in milliseconds; 0 if it is absolute.
+        seconds: the amount's unit; else milliseconds.
+    """
+    amount = parse_integer(word)
+    if amount <= 0:
+        raise _invalid_time(command_name)
+    return _absolute(amount, command_name, base, seconds=seconds)
+
+
+def set_expiry(client: Client, name: bytes, when: int) -> None:
+    """Let a key expire: tell watchers and subscribers, count one change. The caller propagates."""
+    db = client.db
+    db.set_expiry(name, when)
+    db.modified(name)
+    db.keyspace.notify(events.GENERIC, b"expire", name, db)
+    db.keyspace.dirty += 1
+
+
+def delete_expired(client: Client, name: bytes, when: int) -> bool:
+    """Delete a key, instead of letting it expire, if that time is past already; True if so. Propagates.
+
+    Not while a file is loaded: time passes for a loaded key only when the load is over.
+    """
+    keyspace = client.db.keyspace
+    if when > keyspace.now or not keyspace.expiring:
+        return False
+    delete(client, name)
+    client.propagate([b"UNLINK" if client.server.config.lazyfree_lazy_expire else b"DEL", name])
+    return True
+
+
+_CONDITIONS: Final = frozenset((b"NX", b"XX", b"GT", b"LT"))
+
+
+def _parse_conditions(words: list[bytes]) -> set[bytes]:
+    conditions: set[bytes] = set()
+    for word in words:
+        condition = word.upper()
+        if condition not in _CONDITIONS:
+            raise ReplyError(b"ERR Unsupported option %b" % shown(word))
+        conditions.add(condition)
+    if b"NX" in conditions and len(conditions) > 1:
+        raise ReplyError(b"ERR NX and XX, GT or LT options at the same time are not compatible")
+    if b"GT" in conditions and b"LT" in conditions:
+        raise ReplyError(b"ERR GT and LT options at the same time are not compatible")
+    return conditions
+
+
+def _allows(conditions: set[bytes], present: int | None, when: int) -> bool:
+    """Whether the conditions allow a new expiry; a key without one is taken to live for ever."""
+    if present is None:
+        return not conditions & {b"XX", b"GT"}
+    if b"NX" in conditions or (b"GT" in conditions and when <= present):
+        return False
+    return b"LT" not in conditions or when < present
+
+
+def _expire(client: Client, args: list[bytes], command_name: str, *, seconds: bool, relative: bool) -> bytes:
+    conditions = _parse_conditions(args[3:])
+    base = client.db.keyspace.now if relative else 0
+    when = _absolute(parse_integer(args[2]), command_name, base, seconds=seconds)
+    name = args[1]
+    if client.db.write(name) is None:
+        return replies.ZERO
+    if not _allows(conditions, client.db.expires.get(name), when):
+        return replies.ZERO
+    if not delete_expired(client, name, when):
+        set_expiry(client, name, when)
+        client.propagate([b"PEXPIREAT", name, b"%d" % when, *args[3:]])
+    return replies.ONE
+
+
+# EXPIRE key seconds [NX | XX | GT | LT]
+@command(
+    "EXPIRE",
+    arity=-3,
+    flags="write fast",
+    categories="keyspace",
+    keys=_UPDATED,
+    since="1.0.0",
+    group="generic",
+    complexity="O(1)",
+    summary="Lets a key expire after some seconds.",
+    history=syntax.EXPIRE_HISTORY,
+    arguments=syntax.EXPIRE,
+)
+def expire(client: Client, args: list[bytes]) -> bytes:
+    """1 if the expiry was set (or the key deleted, its time being past), 0 if the key is missing or a condition fails."""
+    return _expire(client, args, "expire", seconds=True, relative=True)
+
+
+# PEXPIRE key milliseconds [NX | XX | GT | LT]
+@command(
+    "PEXPIRE",
+    arity=-3,
+    flags="write fast",
+    categories="keyspace",
+    keys=_UPDATED,
+    since="2.6.0",
+    group="generic",
+    complexity="O(1)",
+    summary="Lets a key expire after some milliseconds.",
+    history=syntax.PEXPIRE_HISTORY,
+    arguments=syntax.PEXPIRE,
+)
+def pexpire(client: Client, args: list[bytes]) -> bytes:
+    """As EXPIRE."""
+    return _expire(client, args, "pexpire", seconds=False, relative=True)
+
+
+# EXPIREAT key unix-time-seconds [NX | XX | GT | LT]
+@command(
+    "EXPIREAT",
+    arity=-3,
+    flags="write fast",
+    categories="keyspace",
+    keys=_UPDATED,
+    since="1.2.0",
+    group="generic",
+    complexity="O(1)",
+    summary="Lets a key expire at a Unix time in seconds.",
+    history=syntax.EXPIREAT_HISTORY,
+    arguments=syntax.EXPIREAT,
+)
+def expireat(client: Client, args: list[bytes]) -> bytes:
+    """As EXPIRE."""
+    return _expire(client, args, "expireat", seconds=True, relative=False)
+
+
+# PEXPIREAT key unix-time-milliseconds [NX | XX | GT | LT]
+@command(
+    "PEXPIREAT",
+    arity=-3,
+    flags="write fast",
+    categories="keyspace",
+    keys=_UPDATED,
+    since="2.6.0",
+    group="generic",
+    complexity="O(1)",
+    summary="Lets a key expire at a Unix time in milliseconds.",
+    history=syntax.PEXPIREAT_HISTORY,
+    arguments=syntax.PEXPIREAT,
+)
+def pexpireat(client: Client, args: list[bytes]) -> bytes:
+    """As EXPIRE."""
+    return _expire(client, args, "pexpireat", seconds=False, relative=False)
+
+
+_NO_KEY: Final = replies.integer(-2)
+_NO_EXPIRY: Final = replies.integer(-1)
+
+
+def _time_of(client: Client, args: list[bytes], *, seconds: bool, remaining: bool) -> bytes:
+    if client.db.look(args[1]) is None:
+        return _NO_KEY
+    when = client.db.expires.get(args[1])
+    if when is None:
+        return _NO_EXPIRY
+    if remaining:
+        when = max(when - client.db.keyspace.now, 0)
+    return replies.integer((when + 500) // 1000 if seconds else when)
+
+
+# TTL key
+@command(
+    "TTL",
+    arity=2,
+    flags="readonly fast",
+    categories="keyspace",
+    keys=_ACCESSED,
+    tips=("nondeterministic_output",),
+    since="1.0.0",
+    group="generic",
+    complexity="O(1)",
+    summary="Tells how many seconds a key has to live.",
+    history=syntax.TTL_HISTORY,
+    arguments=syntax.TTL,
+)
+def ttl(client: Client, args: list[bytes]) -> bytes:
+    """Seconds, rounded to the nearest; -1 for a key without expiry, -2 for a missing key."""
+    return _time_of(client, args, seconds=True, remaining=True)
+
+
+# PTTL key
+@command(
+    "PTTL",
+    arity=2,
+    flags="readonly fast",
+    categories="keyspace",
+    keys=_ACCESSED,
+    tips=("nondeterministic_output",),
+    since="2.6.0",
+    group="generic",
+    complexity="O(1)",
+    summary="Tells how many milliseconds a key has to live.",
+    history=syntax.PTTL_HISTORY,
+    arguments=syntax.PTTL,
+)
+def pttl(client: Client, args: list[bytes]) -> bytes:
+    """Milliseconds; -1 for a key without expiry, -2 for a missing key."""
+    return _time_of(client, args, seconds=False, remaining=True)
+
+
+# EXPIRETIME key
+@command(
+    "EXPIRETIME",
+    arity=2,
+    flags="readonly fast",
+    categories="keyspace",
+    keys=_ACCESSED,
+    since="7.0.0",
+    group="generic",
+    complexity="O(1)",
+    summary="Tells the Unix time in seconds at which a key expires.",
+    arguments=syntax.EXPIRETIME,
+)
+def expiretime(client: Client, args: list[bytes]) -> bytes:
+    """Seconds, rounded to the nearest; -1 for a key without expiry, -2 for a missing key."""
+    return _time_of(client, args, seconds=True, remaining=False)
+
+
+# PEXPIRETIME key
+@command(
+    "PEXPIRETIME",
+    arity=2,
+    flags="readonly fast",
+    categories="keyspace",
+    keys=_ACCESSED,
+    since="7.0.0",
+    group="generic",
+    complexity="O(1)",
+    summary="Tells the Unix time in milliseconds at which a key expires.",
+    arguments=syntax.PEXPIRETIME,
+)
+def pexpiretime(client: Client, args: list[bytes]) -> bytes:
+    """Milliseconds; -1 for a key without expiry, -2 for a missing key."""
+    return _time_of(client, args, seconds=False, remaining=False)
+
+
+# PERSIST key
+@command(
+    "PERSIST",
+    arity=2,
+    flags="write fast",
+    categories="keyspace",
+    keys=_UPDATED,
+    since="2.2.0",
+    group="generic",
+    complexity="O(1)",
+    summary="Lets a key live for ever.",
+    arguments=syntax.PERSIST,
+)
+def persist(client: Client, args: list[bytes]) -> bytes:
+    """1 if the key had an expiry, else 0."""
+    if client.db.write(args[1]) is None or not make_persistent(client, args[1]):
+        return replies.ZERO
+    client.propagate(args)
+    return replies.ONE
+
+
+def make_persistent(client: Client, name: bytes) -> bool:
+    """Take the expiry from a key: tell watchers and subscribers, count one change. False if it had none.
+
+    The caller propagates.
+    """
+    db = client.db
+    if not db.clear_expiry(name):
+        return False
+    db.modified(name)
+    db.keyspace.notify(events.GENERIC, b"persist", name, db)
+    db.keyspace.dirty += 1
+    return True

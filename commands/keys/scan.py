@@ -1,0 +1,135 @@
+"""Walking over keys: SCAN, KEYS, RANDOMKEY."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, ReplyError, shown
+from ...protocol.globs import matcher
+from ...storage.keyspace.keyspace import type_name
+from ..runtime.arguments import Arguments, parse_integer
+from ..spec.command import command
+from . import specs as syntax
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+
+# As strtoull reads it.
+_CURSOR: Final = re.compile(rb"[ \t-\r]*[+-]?[0-9]+\Z")
+_MAX_CURSOR: Final = (1 << 64) - 1
+_MAX_CURSOR_TEXT: Final = 64
+_TYPES: Final = frozenset((b"string", b"list", b"set", b"zset", b"hash", b"stream"))
+_DEFAULT_COUNT: Final = 10
+
+
+def parse_cursor(word: bytes) -> int:
+    """A cursor as it was sent, an unsigned number of 64 bits."""
+    if len(word) <= _MAX_CURSOR_TEXT and _CURSOR.match(word):
+        cursor = int(word)
+        if 0 <= cursor <= _MAX_CURSOR:
+            return cursor
+    raise ReplyError(b"ERR invalid cursor")
+
+
+# SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]
+@command(
+    "SCAN",
+    arity=-2,
+    flags="readonly",
+    categories="keyspace",
+    tips=("nondeterministic_output", "request_policy:special", "response_policy:special"),
+    since="2.8.0",
+    group="generic",
+    complexity=(
+        "O(1) for every call. O(N) for a complete iteration, including enough command calls for the cursor to return "
+        "back to 0. N is the number of elements inside the collection."
+    ),
+    summary="Walks over the keys of the database, some at a time.",
+    history=syntax.SCAN_HISTORY,
+    arguments=syntax.SCAN,
+)
+def scan(client: Client, args: list[bytes]) -> bytes:
+    """``[next cursor, [keys]]``; COUNT is how many keys are looked at, the filters choose among them."""
+    cursor = parse_cursor(args[1])
+    options = Arguments(args, 2)
+    count = _DEFAULT_COUNT
+    pattern: bytes | None = None
+    wanted_type: bytes | None = None
+    while options:
+        option = options.option()
+        value = options.next()
+        if option == b"COUNT":
+            count = parse_integer(value)
+            if count < 1:
+                raise ReplyError(SYNTAX)
+        elif option == b"MATCH":
+            pattern = value
+        elif option == b"TYPE":
+            wanted_type = value.lower()
+            if wanted_type not in _TYPES and client.server.compat.refuses_unknown_types:
+                raise ReplyError(b"ERR unknown type name '%b'" % shown(value))
+        else:
+            raise ReplyError(SYNTAX)
+    db = client.db
+    cursor, found = db.order().page(cursor, count)
+    if pattern is not None:
+        fits = matcher(pattern)
+        found = [name for name in found if fits(name)]
+    if wanted_type is not None:
+        found = [name for name in found if type_name(db.entries[name]) == wanted_type]
+    found = [name for name in found if db.peek(name) is not None]
+    return replies.array_header(2) + replies.bulk(b"%d" % cursor) + replies.bulk_array(found)
+
+
+# KEYS pattern
+@command(
+    "KEYS",
+    arity=2,
+    flags="readonly",
+    categories="keyspace dangerous",
+    tips=("request_policy:all_shards", "nondeterministic_output_order"),
+    since="1.0.0",
+    group="generic",
+    complexity=(
+        "O(N) with N being the number of keys in the database, under the assumption that the key names in the "
+        "database and the given pattern have limited length."
+    ),
+    summary="Returns all keys whose names match a pattern.",
+    arguments=syntax.KEYS,
+)
+def keys(client: Client, args: list[bytes]) -> bytes:
+    """The names, in no order to rely on."""
+    fits = matcher(args[1])
+    return replies.bulk_array([name for name in client.db.visible_keys() if fits(name)])
+
+
+# RANDOMKEY
+@command(
+    "RANDOMKEY",
+    arity=1,
+    flags="readonly",
+    categories="keyspace",
+    tips=("request_policy:all_shards", "response_policy:special", "nondeterministic_output"),
+    since="1.0.0",
+    group="generic",
+    complexity="O(1)",
+    summary="Returns the name of a random key.",
+    arguments=syntax.RANDOMKEY,
+)
+def randomkey(client: Client, args: list[bytes]) -> bytes:
+    """A name, or null if there is no key."""
+    del args
+    db = client.db
+    if db.keyspace.hides_expired:
+        # What is past its time stays, so another try may find it again.
+        names = list(db.visible_keys())
+        return replies.bulk(random.choice(names)) if names else replies.null(client.resp)  # noqa: S311 - no secret
+    order = db.order()
+    while order:
+        name = order.random()
+        if not db.expire_if_due(name):
+            return replies.bulk(name)
+    return replies.null(client.resp)

@@ -1,0 +1,278 @@
+"""SORT: the elements of a list, set or sorted set in another order, told or stored.
+
+Texts are compared as in the C locale, the one of services and containers: byte by byte.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from math import isinf
+from sys import float_info
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, WRONG_TYPE, ReplyError
+from ...storage.collections.hash import Hash
+from ...storage.collections.list import List
+from ...storage.collections.set import Set
+from ...storage.collections.sorted_set import SortedSet
+from ...storage.keyspace import notifications as events
+from ...storage.keyspace.field_expiry import find_field
+from ..runtime.arguments import Arguments
+from ..spec.command import KeyReference, KeySpec, command, key
+from . import sort_specs as syntax
+from .lifecycle import delete
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...storage.keyspace.keyspace import Value
+    from ..runtime.client import Client
+
+_COMPLEXITY: Final = (
+    "O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of returned "
+    "elements. When the elements are not sorted, complexity is O(N)."
+)
+_NO_NUMBER: Final = b"ERR One or more scores can't be converted into double"
+_DENIED: Final = b"ERR %b option of SORT denied due to insufficient ACL permissions."
+_DECIMAL: Final = re.compile(rb"[ \t\n\v\f\r]*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
+_NOT_ZERO: Final = re.compile(rb"[^1-9eE]*[1-9]")
+_HEXADECIMAL: Final = re.compile(
+    rb"[ \t\n\v\f\r]*[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP][+-]?[0-9]+)?\Z"
+)
+_INFINITE: Final = re.compile(rb"[ \t\n\v\f\r]*[+-]?inf(?:inity)?\Z", re.IGNORECASE)
+_KEY: Final = key(1, "RO access")
+_BY_AND_GET: Final = KeySpec(
+    ("RO", "access"),
+    ("unknown",),
+    ("unknown",),
+    notes="For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of "
+    "the key we sort",
+)
+_STORE: Final = KeySpec(
+    ("OW", "update"),
+    ("unknown",),
+    ("unknown",),
+    notes="For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the "
+    "argument array",
+)
+
+
+@dataclass(slots=True)
+class _Options:
+    """What is asked for; without ``by`` the elements themselves are compared."""
+
+    by: bytes | None = None
+    gets: list[bytes] = field(default_factory=list)
+    offset: int = 0
+    count: int = -1  # below 0: all
+    descending: bool = False
+    alphabetic: bool = False
+    target: bytes | None = None
+
+    @property
+    def is_unsorted(self) -> bool:
+        """A pattern that is the same for all elements sorts nothing."""
+        return self.by is not None and b"*" not in self.by
+
+
+def _parse(client: Client, words: list[bytes], *, may_store: bool) -> _Options:
+    options = _Options()
+    arguments = Arguments(words, 2)
+    while arguments:
+        name = arguments.option()
+        left = arguments.remaining
+        if name == b"ASC":
+            options.descending = False
+        elif name == b"DESC":
+            options.descending = True
+        elif name == b"ALPHA":
+            options.alphabetic = True
+        elif name == b"LIMIT" and left >= 2:
+            options.offset, options.count = arguments.integer(), arguments.integer()
+        elif name == b"STORE" and may_store and left:
+            options.target = arguments.next()
+        elif name == b"BY" and left:
+            options.by = arguments.next()
+            if not options.is_unsorted:
+                _check_reader(client, name)
+        elif name == b"GET" and left:
+            _check_reader(client, name)
+            options.gets.append(arguments.next())
+        else:
+            raise ReplyError(SYNTAX)
+    return options
+
+
+def _check_reader(client: Client, option: bytes) -> None:
+    """Nobody knows before which keys a pattern will name: it takes the right to read all."""
+    if not (client.trusted or client.user.is_unlimited or client.user.may_read_every_key()):
+        raise ReplyError(_DENIED % option)
+
+
+def _elements(value: Value | None, options: _Options) -> list[bytes]:
+    """The elements in their own order; what has one is turned round by DESC if nothing else sorts."""
+    if value is None:
+        return []
+    if type(value) is List:
+        elements = value.slice(0, len(value))
+    elif type(value) is SortedSet:
+        elements = [member for _, member in value.order]
+    elif type(value) is Set:
+        return list(value)
+    else:
+        raise ReplyError(WRONG_TYPE)
+    if options.descending and options.is_unsorted:
+        elements.reverse()
+    return elements
+
+
+def _find(client: Client, pattern: bytes, element: bytes) -> bytes | None:
+    """What a pattern names for an element: ``#`` itself, ``prefix*`` a string, ``prefix*->field`` of a hash."""
+    if pattern == b"#":
+        return element
+    before, star, after = pattern.partition(b"*")
+    if not star:
+        return None
+    after, arrow, field_name = after.partition(b"->")
+    if arrow and not field_name:
+        after += arrow
+    name = before + element + after
+    value = client.db.read(name)
+    if not field_name:
+        return value if type(value) is bytes else None
+    return find_field(client.db, name, value, field_name) if type(value) is Hash else None
+
+
+def _number(text: bytes) -> float:
+    """As C's strtod reads it: an empty text is 0, what is too large or too small is no number."""
+    if _DECIMAL.match(text):
+        number = float(text)
+        is_tiny = abs(number) < float_info.min and _NOT_ZERO.match(text)
+        if isinf(number) or is_tiny:
+            raise ReplyError(_NO_NUMBER)
+        return number
+    if not text:
+        return 0.0
+    try:
+        if _HEXADECIMAL.match(text):
+            return float.fromhex(text.decode())
+        if _INFINITE.match(text):
+            return float(text)
+    except OverflowError:
+        raise ReplyError(_NO_NUMBER) from None
+    raise ReplyError(_NO_NUMBER)
+
+
+def _order(client: Client, options: _Options) -> Callable[[bytes], tuple[float | bool, bytes]]:
+    """What elements are compared by. Equal numbers leave it to the bytes of the elements."""
+    by = options.by
+
+    def number(element: bytes) -> tuple[float | bool, bytes]:
+        found = element if by is None else _find(client, by, element)
+        return (0.0 if found is None else _number(found)), element
+
+    def text(element: bytes) -> tuple[float | bool, bytes]:
+        found = element if by is None else _find(client, by, element)
+        if found is None:
+            return False, b""
+        # The locale's comparison ends at a zero byte; what is stored does not depend on locales.
+        return True, found if options.target is not None else found.partition(b"\0")[0]
+
+    return text if options.alphabetic else number
+
+
+def _sort(client: Client, args: list[bytes], *, may_store: bool) -> bytes:
+    options = _parse(client, args, may_store=may_store)
+    value = client.db.read(args[1])
+    if type(value) is Set and options.is_unsorted and (options.target is not None or client.is_script):
+        # Sets have no order that replicas would share, or on which a script may build.
+        options.by, options.alphabetic = None, True
+    elements = _elements(value, options)
+    if not options.is_unsorted:
+        elements.sort(key=_order(client, options), reverse=options.descending)
+    first = min(max(options.offset, 0), len(elements))
+    elements = elements[first:] if options.count < 0 else elements[first : first + options.count]
+    found: list[bytes | None] = list(elements)
+    if options.gets:
+        found = [_find(client, pattern, element) for element in elements for pattern in options.gets]
+    if options.target is not None:
+        if _store(client, options.target, [word or b"" for word in found]):
+            client.propagate(args)
+        return replies.integer(len(found))
+    null = replies.null(client.resp)
+    return replies.array([null if word is None else replies.bulk(word) for word in found])
+
+
+def _store(client: Client, target: bytes, words: list[bytes]) -> bool:
+    """Put a list in place of whatever there was, or nothing at all; False if that changed nothing."""
+    db = client.db
+    before = db.write(target)
+    if not words:
+        if before is not None:
+            delete(client, target)
+        return before is not None
+    made = List(words)
+    made.fit(db.keyspace.limits)
+    db.put(target, made)
+    db.signal_ready(target)
+    db.modified(target)
+    db.notify_overwritten(target, before)
+    db.keyspace.notify(events.LIST, b"sortstore", target, db)
+    db.keyspace.dirty += len(words)
+    return True
+
+
+def _keys_of_sort(argv: list[bytes]) -> list[KeyReference]:
+    """The key that is sorted and the last one that STORE names."""
+    found = [KeyReference(1, _KEY.flags)]
+    skipped = {b"LIMIT": 2, b"GET": 1, b"BY": 1}
+    target = 0
+    at = 2
+    while at < len(argv):
+        word = argv[at].upper()
+        if word == b"STORE" and at + 1 < len(argv):
+            target = at + 1
+            at += 1
+        at += 1 + skipped.get(word, 0)
+    if target:
+        found.append(KeyReference(target, _STORE.flags))
+    return found
+
+
+# SORT key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] [STORE destination]
+@command(
+    "SORT",
+    arity=-2,
+    flags="write denyoom movablekeys",
+    categories="set sortedset list dangerous",
+    keys=(_KEY, _BY_AND_GET, _STORE),
+    key_finder=_keys_of_sort,
+    since="1.0.0",
+    group="generic",
+    complexity=_COMPLEXITY,
+    summary="Returns or stores the elements of a list, set or sorted set in order.",
+    arguments=syntax.SORT,
+)
+def sort(client: Client, args: list[bytes]) -> bytes:
+    """The elements, or what GET names for each; with STORE how many were stored."""
+    return _sort(client, args, may_store=True)
+
+
+# SORT_RO key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]
+@command(
+    "SORT_RO",
+    arity=-2,
+    flags="readonly movablekeys",
+    categories="set sortedset list dangerous",
+    keys=(_KEY, _BY_AND_GET),
+    since="7.0.0",
+    group="generic",
+    complexity=_COMPLEXITY,
+    summary="Returns the elements of a list, set or sorted set in order.",
+    arguments=syntax.SORT_RO,
+)
+def sort_ro(client: Client, args: list[bytes]) -> bytes:
+    """As SORT, which can not be sent to replicas because it may store."""
+    return _sort(client, args, may_store=False)

@@ -1,0 +1,50 @@
+"""What SUNIONSTORE, ZRANGESTORE, GEOSEARCHSTORE and their kin do with what they found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...protocol import replies
+from .lifecycle import delete
+
+if TYPE_CHECKING:
+    from ...storage.collections.base import Collection
+    from ..runtime.client import Client
+
+
+def store_result(
+    client: Client,
+    args: list[bytes],
+    name: bytes,
+    value: Collection,
+    event_class: int,
+    event: bytes,
+    changes: int = 1,
+) -> bytes:
+    """Put a collection in place of whatever is at a key, or delete that if it is empty; answers its length.
+
+    Args:
+        client: who asked.
+        args: the command, which is propagated as it is.
+        name: the key.
+        value: what was found.
+        event_class: of the keyspace event, see ``storage.keyspace.notifications``.
+        event: its name.
+        changes: what it adds to the count of changes since the last save.
+    """
+    db = client.db
+    keyspace = db.keyspace
+    before = db.write(name)
+    if not len(value):
+        if before is not None:
+            delete(client, name)
+            client.propagate(args)
+        return replies.ZERO
+    value.fit(keyspace.limits)
+    db.put(name, value)
+    db.modified(name)
+    db.notify_overwritten(name, before)
+    keyspace.notify(event_class, event, name, db)
+    keyspace.dirty += changes
+    client.propagate(args)
+    return replies.integer(len(value))

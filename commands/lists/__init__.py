@@ -1,0 +1,1 @@
+"""Lists: LPUSH, LMOVE, BLPOP."""

@@ -1,0 +1,441 @@
+"""Single lists: their ends, their elements by index and by value."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import NO_SUCH_KEY, SYNTAX, WRONG_TYPE, ReplyError, wrong_arity
+from ...storage.collections.list import List
+from ...storage.keyspace import notifications as events
+from ..runtime.arguments import INT64_MIN, Arguments, parse_integer
+from ..spec.command import command, key
+from . import specs as syntax
+from .shared import after_removal, pop, pop_many, push
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+
+_PUSH_COMPLEXITY: Final = "O(1) for each element added, so O(N) to add N elements when the command is called with multiple arguments."
+_NOT_POSITIVE: Final = b"ERR value is out of range, must be positive"
+_NO_INDEX: Final = b"ERR index out of range"
+_OUT_OF_RANGE: Final = (
+    b"ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807"
+)
+_RANK_ZERO: Final = (
+    b"ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... "
+    b"or use negative to start from the end of the list"
+)
+_NEGATIVE_COUNT: Final = b"ERR COUNT can't be negative"
+_NEGATIVE_MAXLEN: Final = b"ERR MAXLEN can't be negative"
+
+
+def _push(client: Client, args: list[bytes], *, left: bool, must_exist: bool = False) -> bytes:
+    name = args[1]
+    value = client.db.write(name)
+    if value is None:
+        if must_exist:
+            return replies.ZERO
+    elif type(value) is not List:
+        raise ReplyError(WRONG_TYPE)
+    value = push(client, name, value, args[2:], left=left)
+    client.db.keyspace.dirty += len(args) - 2
+    client.propagate(args)
+    return replies.integer(len(value))
+
+
+# LPUSH key element [element ...]
+@command(
+    "LPUSH",
+    arity=-3,
+    flags="write denyoom fast",
+    categories="list",
+    keys=(key(1, "RW insert"),),
+    since="1.0.0",
+    group="list",
+    complexity=_PUSH_COMPLEXITY,
+    summary="Puts elements before the first one of a list; makes the list if it is missing.",
+    history=syntax.LPUSH_HISTORY,
+    arguments=syntax.LPUSH,
+)
+def lpush(client: Client, args: list[bytes]) -> bytes:
+    """The new length; the last element that is named comes to stand first."""
+    return _push(client, args, left=True)
+
+
+# RPUSH key element [element ...]
+@command(
+    "RPUSH",
+    arity=-3,
+    flags="write denyoom fast",
+    categories="list",
+    keys=(key(1, "RW insert"),),
+    since="1.0.0",
+    group="list",
+    complexity=_PUSH_COMPLEXITY,
+    summary="Puts elements behind the last one of a list; makes the list if it is missing.",
+    history=syntax.RPUSH_HISTORY,
+    arguments=syntax.RPUSH,
+)
+def rpush(client: Client, args: list[bytes]) -> bytes:
+    """The new length."""
+    return _push(client, args, left=False)
+
+
+# LPUSHX key element [element ...]
+@command(
+    "LPUSHX",
+    arity=-3,
+    flags="write denyoom fast",
+    categories="list",
+    keys=(key(1, "RW insert"),),
+    since="2.2.0",
+    group="list",
+    complexity=_PUSH_COMPLEXITY,
+    summary="Puts elements before the first one of a list that exists.",
+    history=syntax.LPUSHX_HISTORY,
+    arguments=syntax.LPUSHX,
+)
+def lpushx(client: Client, args: list[bytes]) -> bytes:
+    """The new length, 0 without a list."""
+    return _push(client, args, left=True, must_exist=True)
+
+
+# RPUSHX key element [element ...]
+@command(
+    "RPUSHX",
+    arity=-3,
+    flags="write denyoom fast",
+    categories="list",
+    keys=(key(1, "RW insert"),),
+    since="2.2.0",
+    group="list",
+    complexity=_PUSH_COMPLEXITY,
+    summary="Puts elements behind the last one of a list that exists.",
+    history=syntax.RPUSHX_HISTORY,
+    arguments=syntax.RPUSHX,
+)
+def rpushx(client: Client, args: list[bytes]) -> bytes:
+    """The new length, 0 without a list."""
+    return _push(client, args, left=False, must_exist=True)
+
+
+def _pop(client: Client, args: list[bytes], *, left: bool) -> bytes:
+    name = args[1]
+    if len(args) == 2:
+        value = client.write_value(name, List)
+        if value is None:
+            return replies.null(client.resp)
+        element = pop(client, name, value, left=left)
+        client.propagate(args)
+        return replies.bulk(element)
+    if len(args) > 3:
+        raise wrong_arity("lpop" if left else "rpop")
+    count = parse_integer(args[2], _NOT_POSITIVE)
+    if count < 0:
+        raise ReplyError(_NOT_POSITIVE)
+    value = client.write_value(name, List)
+    if value is None:
+        return replies.null_array(client.resp)
+    if not count:
+        return replies.EMPTY_ARRAY
+    elements = pop_many(client, name, value, count, left=left)
+    client.propagate(args)
+    return replies.bulk_array(elements)
+
+
+# LPOP key [count]
+@command(
+    "LPOP",
+    arity=-2,
+    flags="write fast",
+    categories="list",
+    keys=(key(1, "RW access delete"),),
+    since="1.0.0",
+    group="list",
+    complexity="O(N) where N is the number of elements returned",
+    summary="Takes the first elements of a list away and returns them.",
+    history=syntax.LPOP_HISTORY,
+    arguments=syntax.LPOP,
+)
+def lpop(client: Client, args: list[bytes]) -> bytes:
+    """The element, or with a count an array of them; null if the list is missing."""
+    return _pop(client, args, left=True)
+
+
+# RPOP key [count]
+@command(
+    "RPOP",
+    arity=-2,
+    flags="write fast",
+    categories="list",
+    keys=(key(1, "RW access delete"),),
+    since="1.0.0",
+    group="list",
+    complexity="O(N) where N is the number of elements returned",
+    summary="Takes the last elements of a list away and returns them.",
+    history=syntax.RPOP_HISTORY,
+    arguments=syntax.RPOP,
+)
+def rpop(client: Client, args: list[bytes]) -> bytes:
+    """The element, or with a count an array of them, the last one first; null if the list is missing."""
+    return _pop(client, args, left=False)
+
+
+# LLEN key
+@command(
+    "LLEN",
+    arity=2,
+    flags="readonly fast",
+    categories="list",
+    keys=(key(1, "RO"),),
+    since="1.0.0",
+    group="list",
+    complexity="O(1)",
+    summary="Returns the number of elements in a list.",
+    arguments=syntax.LLEN,
+)
+def llen(client: Client, args: list[bytes]) -> bytes:
+    """The length; 0 without a list."""
+    value = client.read_value(args[1], List)
+    return replies.ZERO if value is None else replies.integer(len(value))
+
+
+def _bounds(first: int, last: int, length: int) -> tuple[int, int]:
+    """Redis' indices, of which negative ones count from the end, as a range of Python: may be empty, never reversed."""
+    if first < 0:
+        first = max(first + length, 0)
+    if last < 0:
+        last += length
+    stop = min(last + 1, length)
+    return (first, stop) if first < stop else (0, 0)
+
+
+# LRANGE key start stop
+@command(
+    "LRANGE",
+    arity=4,
+    flags="readonly",
+    categories="list",
+    keys=(key(1, "RO access"),),
+    since="1.0.0",
+    group="list",
+    complexity="O(S+N) where S is the distance of start offset from HEAD for small lists, from nearest end (HEAD or "
+    "TAIL) for large lists; and N is the number of elements in the specified range.",
+    summary="Returns the elements of a list from one index to another.",
+    arguments=syntax.LRANGE,
+)
+def lrange(client: Client, args: list[bytes]) -> bytes:
+    """The elements; both indices are included, negative ones count from the end."""
+    first, last = parse_integer(args[2]), parse_integer(args[3])
+    value = client.read_value(args[1], List)
+    if value is None:
+        return replies.EMPTY_ARRAY
+    return replies.bulk_array(value.slice(*_bounds(first, last, len(value))))
+
+
+# LINDEX key index
+@command(
+    "LINDEX",
+    arity=3,
+    flags="readonly",
+    categories="list",
+    keys=(key(1, "RO access"),),
+    since="1.0.0",
+    group="list",
+    complexity="O(N) where N is the number of elements to traverse to get to the element at index. This makes asking "
+    "for the first or the last element of the list O(1).",
+    summary="Returns the element at an index of a list.",
+    arguments=syntax.LINDEX,
+)
+def lindex(client: Client, args: list[bytes]) -> bytes:
+    """The element, null if there is none; without a list the index is not looked at."""
+    value = client.read_value(args[1], List)
+    if value is None:
+        return replies.null(client.resp)
+    index = parse_integer(args[2])
+    length = len(value)
+    if not -length <= index < length:
+        return replies.null(client.resp)
+    return replies.bulk(value.at(index if index >= 0 else index + length))
+
+
+# LSET key index element
+@command(
+    "LSET",
+    arity=4,
+    flags="write denyoom",
+    categories="list",
+    keys=(key(1, "RW update"),),
+    since="1.0.0",
+    group="list",
+    complexity="O(N) where N is the length of the list. Setting either the first or the last element of the list is "
+    "O(1).",
+    summary="Replaces the element at an index of a list.",
+    arguments=syntax.LSET,
+)
+def lset(client: Client, args: list[bytes]) -> bytes:
+    """OK; there must be such an element."""
+    db = client.db
+    value = client.write_value(args[1], List)
+    if value is None:
+        raise ReplyError(NO_SUCH_KEY)
+    index = parse_integer(args[2])
+    length = len(value)
+    if not -length <= index < length:
+        raise ReplyError(_NO_INDEX)
+    limit = db.keyspace.limits.list_max_listpack_size
+    value.put(index if index >= 0 else index + length, args[3], limit)
+    value.shrunk(limit)
+    db.modified(args[1])
+    db.keyspace.notify(events.LIST, b"lset", args[1], db)
+    db.keyspace.dirty += 1
+    client.propagate(args)
+    return replies.OK
+
+
+# LINSERT key <BEFORE | AFTER> pivot element
+@command(
+    "LINSERT",
+    arity=5,
+    flags="write denyoom",
+    categories="list",
+    keys=(key(1, "RW insert"),),
+    since="2.2.0",
+    group="list",
+    complexity="O(N) where N is the number of elements to traverse before seeing the value pivot. This means that "
+    "inserting somewhere on the left end on the list (head) can be considered O(1) and inserting somewhere on the "
+    "right end (tail) is O(N).",
+    summary="Puts an element before or behind another one of a list.",
+    arguments=syntax.LINSERT,
+)
+def linsert(client: Client, args: list[bytes]) -> bytes:
+    """The new length; -1 if the pivot is not there, 0 without a list."""
+    where = args[2].upper()
+    if where not in {b"BEFORE", b"AFTER"}:
+        raise ReplyError(SYNTAX)
+    db = client.db
+    value = client.write_value(args[1], List)
+    if value is None:
+        return replies.ZERO
+    index = next(value.find(args[3]), None)
+    if index is None:
+        return replies.integer(-1)
+    limit = db.keyspace.limits.list_max_listpack_size
+    value.insert(index + (where == b"AFTER"), args[4], limit)
+    db.modified(args[1])
+    db.signal_ready(args[1])
+    db.keyspace.notify(events.LIST, b"linsert", args[1], db)
+    db.keyspace.dirty += 1
+    client.propagate(args)
+    return replies.integer(len(value))
+
+
+# LREM key count element
+@command(
+    "LREM",
+    arity=4,
+    flags="write",
+    categories="list",
+    keys=(key(1, "RW delete"),),
+    since="1.0.0",
+    group="list",
+    complexity="O(N+M) where N is the length of the list and M is the number of elements removed.",
+    summary="Removes elements that are equal to one from a list.",
+    arguments=syntax.LREM,
+)
+def lrem(client: Client, args: list[bytes]) -> bytes:
+    """How many were removed: up to count from the first on, below 0 from the last on, for 0 all of them."""
+    count = parse_integer(args[2])
+    if count == INT64_MIN and client.server.compat.bounds_list_counts:
+        raise ReplyError(_OUT_OF_RANGE)
+    value = client.write_value(args[1], List)
+    if value is None:
+        return replies.ZERO
+    found = list(islice(value.find(args[3], backwards=count < 0), min(abs(count), len(value)) or None))
+    if not found:
+        return replies.ZERO
+    value.remove(found if count >= 0 else found[::-1])
+    after_removal(client, args[1], value, b"lrem", len(found))
+    client.propagate(args)
+    return replies.integer(len(found))
+
+
+# LTRIM key start stop
+@command(
+    "LTRIM",
+    arity=4,
+    flags="write",
+    categories="list",
+    keys=(key(1, "RW delete"),),
+    since="1.0.0",
+    group="list",
+    complexity="O(N) where N is the number of elements to be removed by the operation.",
+    summary="Removes all elements of a list but those from one index to another.",
+    arguments=syntax.LTRIM,
+)
+def ltrim(client: Client, args: list[bytes]) -> bytes:
+    """OK; subscribers hear of it even if nothing had to go."""
+    first, last = parse_integer(args[2]), parse_integer(args[3])
+    value = client.write_value(args[1], List)
+    if value is None:
+        return replies.OK
+    length = len(value)
+    value.keep(*_bounds(first, last, length))
+    removed = length - len(value)
+    after_removal(client, args[1], value, b"ltrim", removed)
+    if removed:
+        client.propagate(args)
+    return replies.OK
+
+
+# LPOS key element [RANK rank] [COUNT num-matches] [MAXLEN len]
+@command(
+    "LPOS",
+    arity=-3,
+    flags="readonly",
+    categories="list",
+    keys=(key(1, "RO access"),),
+    since="6.0.6",
+    group="list",
+    complexity="O(N) where N is the number of elements in the list, for the average case. When searching for elements "
+    "near the head or the tail of the list, or when the MAXLEN option is provided, the command may run in constant "
+    "time.",
+    summary="Returns the indices of elements of a list that are equal to one.",
+    arguments=syntax.LPOS,
+)
+def lpos(client: Client, args: list[bytes]) -> bytes:
+    """The first index or null; with COUNT an array of them. RANK skips matches, below 0 it searches from the end."""
+    rank, count, most = 1, None, 0
+    arguments = Arguments(args, 3)
+    while arguments:
+        option = arguments.option()
+        if option == b"RANK":
+            rank = arguments.integer()
+            if rank == INT64_MIN:
+                if client.server.compat.bounds_list_counts:
+                    raise ReplyError(_OUT_OF_RANGE)
+                rank = -1  # what became of it
+            if rank == 0:
+                raise ReplyError(_RANK_ZERO)
+        elif option == b"COUNT":
+            count = arguments.integer(_NEGATIVE_COUNT)
+            if count < 0:
+                raise ReplyError(_NEGATIVE_COUNT)
+        elif option == b"MAXLEN":
+            most = arguments.integer(_NEGATIVE_MAXLEN)
+            if most < 0:
+                raise ReplyError(_NEGATIVE_MAXLEN)
+        else:
+            raise ReplyError(SYNTAX)
+    value = client.read_value(args[1], List)
+    if value is None:
+        return replies.null(client.resp) if count is None else replies.EMPTY_ARRAY
+    found = value.find(args[2], backwards=rank < 0, within=most)
+    skipped = min(abs(rank) - 1, len(value))
+    if count is None:
+        index = next(islice(found, skipped, None), None)
+        return replies.null(client.resp) if index is None else replies.integer(index)
+    stop = skipped + min(count, len(value)) if count else None
+    return replies.array([replies.integer(index) for index in islice(found, skipped, stop)])

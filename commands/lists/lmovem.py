@@ -1,0 +1,138 @@
+"""LMOVEM and BLMOVEM: several elements go from one list to another at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, WRONG_TYPE, ReplyError
+from ...storage.collections.list import List
+from ...storage.keyspace import notifications as events
+from ..runtime.timeouts import parse_seconds, wait
+from ..spec.command import command, key
+from ..streams.downgrade import needs_older
+from . import specs as syntax
+from .shared import after_removal, parse_positive, parse_side, pop_command, push, take
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..runtime.client import Client
+
+_SINCE: Final = (8, 10)
+_COUNT: Final = b"ERR count should be greater than 0"
+_KEYS: Final = (key(1, "RW access delete"), key(2, "RW insert"))
+_COST: Final = "O(N) where N is the number of elements moved."
+
+
+class _Batch:
+    """What LMOVEM and BLMOVEM were asked.
+
+    Args:
+        words: the command.
+        options_at: where ``COUNT | EXACTLY``, the number and ``OBO | BULK`` begin, if they are there.
+    """
+
+    __slots__ = ("count", "exactly", "from_left", "order", "sides", "source", "target", "to_left")
+
+    def __init__(self, words: list[bytes], options_at: int) -> None:
+        self.source, self.target = words[1], words[2]
+        self.sides = words[3:5]
+        self.from_left, self.to_left = map(parse_side, self.sides)
+        self.count, self.exactly, self.order = 1, False, b"OBO"
+        options = words[options_at:]
+        if not options:
+            return
+        selector, self.order = options[0].upper(), options[-1].upper()
+        if len(options) != 3 or selector not in {b"COUNT", b"EXACTLY"} or self.order not in {b"OBO", b"BULK"}:
+            raise ReplyError(SYNTAX)
+        self.count = parse_positive(options[1], _COUNT)
+        self.exactly = selector == b"EXACTLY"
+
+    def move(self, client: Client) -> list[bytes] | None:
+        """Move the elements: those moved as they stand in the target, or None if there are too few."""
+        value = client.write_value(self.source, List)
+        if value is None or (self.exactly and len(value) < self.count):
+            return None
+        given = client.db.write(self.target)
+        if given is not None and type(given) is not List:
+            raise ReplyError(WRONG_TYPE)
+        elements = take(value, min(self.count, len(value)), left=self.from_left)
+        if self.order == b"OBO" and self.from_left == self.to_left:
+            elements.reverse()  # the first one that goes comes to stand innermost
+        pushed = elements[::-1] if self.to_left else elements
+        event = b"lpop" if self.from_left else b"rpop"
+        if given is value:
+            client.db.keyspace.notify(events.LIST, event, self.source, client.db)
+            push(client, self.target, value, pushed, left=self.to_left)
+            client.db.keyspace.dirty += len(elements)
+        else:
+            push(client, self.target, given, pushed, left=self.to_left)
+            after_removal(client, self.source, value, event, len(elements))
+        return elements
+
+    def propagate(self, client: Client, words: Sequence[bytes], elements: list[bytes]) -> None:
+        """Tell of it; replicas that may be older hear of what is taken and what is put."""
+        older: list[Sequence[bytes]] | None = None
+        if needs_older(client, _SINCE):
+            pushed = elements[::-1] if self.to_left else elements
+            taking = pop_command(self.source, len(elements), left=self.from_left)
+            putting = [b"LPUSH" if self.to_left else b"RPUSH", self.target, *pushed]
+            older = [taking, putting]
+            when = client.db.expires.get(self.source)
+            if self.source == self.target and when is not None:
+                older.append((b"PEXPIREAT", self.source, b"%d" % when))
+        client.propagate_with_older(words, older)
+
+
+# LMOVEM source destination <LEFT | RIGHT> <LEFT | RIGHT> [<COUNT count | EXACTLY exactly> <OBO | BULK>]
+@command(
+    "LMOVEM",
+    arity=-5,
+    flags="write denyoom",
+    categories="list",
+    keys=_KEYS,
+    since="8.10.0",
+    group="list",
+    complexity=_COST,
+    summary="Takes elements from one end of a list, puts them at one end of another and returns them.",
+    arguments=syntax.LMOVEM,
+)
+def lmovem(client: Client, args: list[bytes]) -> bytes:
+    """The elements as they stand in the destination: one after another (OBO) or in their old order (BULK).
+
+    A null array if the source is missing or has fewer than EXACTLY as many.
+    """
+    batch = _Batch(args, 5)
+    elements = batch.move(client)
+    if elements is None:
+        return replies.null_array(client.resp)
+    batch.propagate(client, args, elements)
+    return replies.bulk_array(elements)
+
+
+# BLMOVEM source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout
+#     [<COUNT count | EXACTLY exactly> <OBO | BULK>]
+@command(
+    "BLMOVEM",
+    arity=-6,
+    flags="write denyoom blocking",
+    categories="list",
+    keys=_KEYS,
+    since="8.10.0",
+    group="list",
+    complexity=_COST,
+    summary="Moves elements from one list to another and returns them; waits until there are enough.",
+    arguments=syntax.BLMOVEM,
+)
+def blmovem(client: Client, args: list[bytes]) -> bytes | None:
+    """As LMOVEM; a null array when the time is up. COUNT waits for one element, EXACTLY for all."""
+    batch = _Batch(args, 6)
+    timeout = parse_seconds(client, args[5])
+    elements = batch.move(client)
+    if elements is None:
+        return wait(client, args[1:2], timeout, args, List)
+    moved = b"%d" % len(elements)
+    words = [b"LMOVEM", batch.source, batch.target, *batch.sides, b"EXACTLY", moved, batch.order]
+    batch.propagate(client, words, elements)
+    return replies.bulk_array(elements)

@@ -1,0 +1,152 @@
+"""What the list commands share: adding elements, and what follows when elements are gone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, WRONG_TYPE, ReplyError
+from ...storage.collections.list import List
+from ...storage.keyspace import notifications as events
+from ..runtime.arguments import Arguments, parse_integer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..runtime.client import Client
+
+_NUMKEYS: Final = b"ERR numkeys should be greater than 0"
+_COUNT: Final = b"ERR count should be greater than 0"
+
+
+def parse_side(word: bytes) -> bool:
+    """Whether a word says LEFT; else it says RIGHT."""
+    side = word.upper()
+    if side == b"LEFT":
+        return True
+    if side == b"RIGHT":
+        return False
+    raise ReplyError(SYNTAX)
+
+
+def push(client: Client, key: bytes, value: List | None, elements: Sequence[bytes], *, left: bool) -> List:
+    """Add elements at one end of a list, which is made if there is none; tell watchers and subscribers."""
+    db = client.db
+    keyspace = db.keyspace
+    limit = keyspace.limits.list_max_listpack_size
+    if value is None:
+        value = List()
+        db.add(key, value)
+    elif db.awaited:
+        db.signal_ready(key)  # who waits for more elements than there were
+    if left:
+        value.push_left(elements, limit)
+    else:
+        value.push_right(elements, limit)
+    db.modified(key)
+    if keyspace.notify_mask:
+        keyspace.notify(events.LIST, b"lpush" if left else b"rpush", key, db)
+    return value
+
+
+def after_removal(client: Client, key: bytes, value: List, event: bytes, count: int) -> None:
+    """Elements are gone: tell of it, drop the key with its last element, count the changes."""
+    db = client.db
+    keyspace = db.keyspace
+    if keyspace.notify_mask:
+        keyspace.notify(events.LIST, event, key, db)
+    if value:
+        value.shrunk(keyspace.limits.list_max_listpack_size)
+    else:
+        db.remove(key)
+        keyspace.notify(events.GENERIC, b"del", key, db)
+    db.modified(key)
+    keyspace.dirty += count
+
+
+def pop(client: Client, key: bytes, value: List, *, left: bool) -> bytes:
+    """Take the element at one end, with all that follows."""
+    element = value.pop_left() if left else value.pop_right()
+    after_removal(client, key, value, b"lpop" if left else b"rpop", 1)
+    return element
+
+
+def take(value: List, count: int, *, left: bool) -> list[bytes]:
+    """Take so many elements, which must be there, from one end; in the order of the list."""
+    length = len(value)
+    if left:
+        elements = value.slice(0, count)
+        value.keep(count, length)
+    else:
+        elements = value.slice(length - count, length)
+        value.keep(0, length - count)
+    return elements
+
+
+def pop_many(client: Client, key: bytes, value: List, count: int, *, left: bool) -> list[bytes]:
+    """Take up to so many elements (at least one) from one end, in the order in which they come."""
+    count = min(count, len(value))
+    elements = take(value, count, left=left)
+    if not left:
+        elements.reverse()
+    after_removal(client, key, value, b"lpop" if left else b"rpop", count)
+    return elements
+
+
+def pop_command(key: bytes, count: int | None, *, left: bool) -> list[bytes]:
+    """What is propagated for elements that were taken: one, or so many."""
+    words = [b"LPOP" if left else b"RPOP", key]
+    return words if count is None else [*words, b"%d" % count]
+
+
+def move(client: Client, source: bytes, target: bytes, *, from_left: bool, to_left: bool) -> bytes | None:
+    """Move one element between the ends of lists: the reply, or None if the source is missing. Propagates nothing."""
+    taken = client.write_value(source, List)
+    if taken is None:
+        return None
+    given = client.db.write(target)
+    if given is not None and type(given) is not List:
+        raise ReplyError(WRONG_TYPE)
+    element = taken.pop_left() if from_left else taken.pop_right()
+    push(client, target, given, (element,), left=to_left)
+    after_removal(client, source, taken, b"lpop" if from_left else b"rpop", 1)
+    return replies.bulk(element)
+
+
+class MultiplePop:
+    """The arguments of LMPOP and BLMPOP from numkeys on."""
+
+    __slots__ = ("count", "keys", "left")
+
+    def __init__(self, words: list[bytes], position: int) -> None:
+        arguments = Arguments(words, position)
+        numkeys = parse_positive(arguments.next(), _NUMKEYS)
+        if numkeys >= arguments.remaining:
+            raise ReplyError(SYNTAX)
+        self.keys = words[position + 1 : position + 1 + numkeys]
+        arguments.position += numkeys
+        self.left = parse_side(arguments.next())
+        self.count = 0
+        while arguments:
+            if self.count or not arguments.take(b"COUNT"):
+                raise ReplyError(SYNTAX)
+            self.count = parse_positive(arguments.next(), _COUNT)
+        self.count = self.count or 1
+
+    def take(self, client: Client) -> bytes | None:
+        """Take from the first list that there is: the reply, and it is propagated; None if there is none."""
+        for key in self.keys:
+            value = client.write_value(key, List)
+            if value is not None:
+                elements = pop_many(client, key, value, self.count, left=self.left)
+                client.propagate(pop_command(key, len(elements), left=self.left))
+                return b"*2\r\n" + replies.bulk(key) + replies.bulk_array(elements)
+        return None
+
+
+def parse_positive(word: bytes, error: bytes) -> int:
+    """A number greater than 0."""
+    number = parse_integer(word, error)
+    if number <= 0:
+        raise ReplyError(error)
+    return number

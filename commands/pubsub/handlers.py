@@ -1,0 +1,460 @@
+"""Publish/subscribe: the registry of channels, patterns and shard channels, and its commands.
+
+Messages are push messages in RESP3 and plain arrays in RESP2; each receiver gets its own form. Acknowledgements
+of (UN)SUBSCRIBE are the command's reply, one item per channel, joined.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from ...protocol import replies
+from ...protocol.errors import ReplyError, wrong_subcommand_arguments
+from ...protocol.globs import matcher
+from ...storage.keyspace import notifications as events
+from ..spec.command import command, container, key
+from ..spec.usage import help_lines
+from . import specs as syntax
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..runtime.client import Client
+    from ..runtime.context import ServerContext
+
+    # Dicts serve as sets that keep their order: clients are served in the order they subscribed.
+    Subscribers: TypeAlias = dict[bytes, dict[Client, None]]
+
+_FLAGS: Final = "pubsub noscript loading stale"
+_TELL_FIELDS: Final = (
+    events.SUBKEYSPACE | events.SUBKEYEVENT | events.SUBKEYSPACEITEM | events.SUBKEYSPACEEVENT
+)
+_SHARD_KEYS: Final = (key(1, "not_key", last=-1),)
+
+
+class PubSub:
+    """Who listens to what.
+
+    Attributes:
+        channels, patterns, shard_channels: name to subscribers; a name without subscribers is not kept.
+    """
+
+    def __init__(self, server: ServerContext) -> None:
+        self.server = server
+        self.channels: Subscribers = {}
+        self.patterns: Subscribers = {}
+        self.shard_channels: Subscribers = {}
+
+    def publish(self, channel: bytes, message: bytes) -> int:
+        """Send a message to the subscribers of a channel and of matching patterns; returns how many receipts."""
+        receivers = 0
+        there = self.channels.get(channel)
+        if there:
+            _deliver(there, (b"message", channel, message))
+            receivers += len(there)
+        for pattern, clients in self.patterns.items():
+            if matcher(pattern)(channel):
+                _deliver(clients, (b"pmessage", pattern, channel, message))
+                receivers += len(clients)
+        return receivers
+
+    def publish_sharded(self, channel: bytes, message: bytes) -> int:
+        """Send a message to the subscribers of a shard channel; returns how many."""
+        there = self.shard_channels.get(channel)
+        if not there:
+            return 0
+        _deliver(there, (b"smessage", channel, message))
+        return len(there)
+
+    def publish_event(self, db_index: int, event: bytes, key_name: bytes, fields: Sequence[bytes]) -> None:
+        """Publish a keyspace notification on the channels that notify-keyspace-events switched on (K, E; S, T, I, V).
+
+        The hook ``Keyspace.on_event``; the class of the event was checked before.
+        """
+        if not self.channels and not self.patterns:
+            return
+        mask = self.server.keyspace.notify_mask
+        if mask & events.KEYSPACE:
+            self.publish(b"__keyspace@%d__:%b" % (db_index, key_name), event)
+        if mask & events.KEYEVENT:
+            self.publish(b"__keyevent@%d__:%b" % (db_index, event), key_name)
+        if fields and mask & _TELL_FIELDS:
+            self._publish_fields(mask, db_index, event, key_name, fields)
+
+    def _publish_fields(
+        self, mask: int, db_index: int, event: bytes, key_name: bytes, fields: Sequence[bytes]
+    ) -> None:
+        """Tell the fields, listed as ``2:f1,2:f2``; no item is told of a key that has a newline in its name."""
+        listed = b",".join([b"%d:%b" % (len(field), field) for field in fields])
+        if mask & events.SUBKEYSPACE:
+            self.publish(b"__subkeyspace@%d__:%b" % (db_index, key_name), b"%b|%b" % (event, listed))
+        if mask & events.SUBKEYEVENT:
+            message = b"%d:%b|%b" % (len(key_name), key_name, listed)
+            self.publish(b"__subkeyevent@%d__:%b" % (db_index, event), message)
+        if mask & events.SUBKEYSPACEITEM and b"\n" not in key_name:
+            for field in fields:
+                self.publish(b"__subkeyspaceitem@%d__:%b\n%b" % (db_index, key_name, field), event)
+        if mask & events.SUBKEYSPACEEVENT:
+            self.publish(b"__subkeyspaceevent@%d__:%b|%b" % (db_index, event, key_name), listed)
+
+    def remove(self, client: Client) -> None:
+        """End all subscriptions of a client without telling it (it went away, or RESET)."""
+        for registry, names in (
+            (self.channels, client.channels),
+            (self.patterns, client.patterns),
+            (self.shard_channels, client.shard_channels),
+        ):
+            for name in names:
+                _drop(registry, name, client)
+            names.clear()
+
+
+def _deliver(clients: dict[Client, None], words: Sequence[bytes]) -> None:
+    body = b"".join([replies.bulk(word) for word in words])
+    size = len(words)
+    for client in clients:
+        client.send(replies.push_header(size, client.resp) + body)
+
+
+def _drop(registry: Subscribers, name: bytes, client: Client) -> None:
+    there = registry[name]
+    del there[client]
+    if not there:
+        del registry[name]
+
+
+def _acknowledge(client: Client, kind: bytes, name: bytes | None, count: int) -> bytes:
+    shown = replies.null(client.resp) if name is None else replies.bulk(name)
+    return replies.push_header(3, client.resp) + replies.bulk(kind) + shown + replies.integer(count)
+
+
+def _answer(client: Client, items: list[bytes]) -> bytes | None:
+    """The acknowledgements as the reply; CLIENT REPLY OFF and SKIP do not hold them back."""
+    client.update_plain()
+    if client.reply_mode == "on":
+        return b"".join(items)
+    client.send(b"".join(items))
+    return None
+
+
+def _subscribe(
+    client: Client,
+    kind: bytes,
+    args: list[bytes],
+    registry: Subscribers,
+    own: set[bytes],
+    count: Callable[[], int],
+) -> bytes | None:
+    items = []
+    for name in args[1:]:
+        if name not in own:
+            own.add(name)
+            registry.setdefault(name, {})[client] = None
+        items.append(_acknowledge(client, kind, name, count()))
+    return _answer(client, items)
+
+
+def _unsubscribe(
+    client: Client,
+    kind: bytes,
+    args: list[bytes],
+    registry: Subscribers,
+    own: set[bytes],
+    count: Callable[[], int],
+) -> bytes | None:
+    items = []
+    for name in args[1:] or sorted(own):
+        if name in own:
+            own.remove(name)
+            _drop(registry, name, client)
+        items.append(_acknowledge(client, kind, name, count()))
+    if not items:
+        items.append(_acknowledge(client, kind, None, count()))
+    return _answer(client, items)
+
+
+# SUBSCRIBE channel [channel ...]
+@command(
+    "SUBSCRIBE",
+    arity=-2,
+    flags=f"{_FLAGS} denyoom",
+    since="2.0.0",
+    group="pubsub",
+    complexity="O(N) where N is the number of channels to subscribe to.",
+    summary="Listens for messages published to channels.",
+    arguments=syntax.SUBSCRIBE,
+)
+def subscribe(client: Client, args: list[bytes]) -> bytes | None:
+    """Answer ``[subscribe, channel, count]`` per channel; the count includes patterns."""
+    return _subscribe(
+        client,
+        b"subscribe",
+        args,
+        client.server.part(PubSub).channels,
+        client.channels,
+        lambda: client.subscriptions,
+    )
+
+
+# UNSUBSCRIBE [channel [channel ...]]
+@command(
+    "UNSUBSCRIBE",
+    arity=-1,
+    flags=_FLAGS,
+    since="2.0.0",
+    group="pubsub",
+    complexity="O(N) where N is the number of clients already subscribed to a channel.",
+    summary="Stops listening to channels, to all without an argument.",
+    arguments=syntax.UNSUBSCRIBE,
+)
+def unsubscribe(client: Client, args: list[bytes]) -> bytes | None:
+    """Answer ``[unsubscribe, channel, count]`` per channel; with a null channel if there was none."""
+    return _unsubscribe(
+        client,
+        b"unsubscribe",
+        args,
+        client.server.part(PubSub).channels,
+        client.channels,
+        lambda: client.subscriptions,
+    )
+
+
+# PSUBSCRIBE pattern [pattern ...]
+@command(
+    "PSUBSCRIBE",
+    arity=-2,
+    flags=f"{_FLAGS} denyoom",
+    since="2.0.0",
+    group="pubsub",
+    complexity="O(N) where N is the number of patterns the client is already subscribed to.",
+    summary="Listens for messages published to channels that match patterns.",
+    arguments=syntax.PSUBSCRIBE,
+)
+def psubscribe(client: Client, args: list[bytes]) -> bytes | None:
+    """Answer ``[psubscribe, pattern, count]`` per pattern."""
+    return _subscribe(
+        client,
+        b"psubscribe",
+        args,
+        client.server.part(PubSub).patterns,
+        client.patterns,
+        lambda: client.subscriptions,
+    )
+
+
+# PUNSUBSCRIBE [pattern [pattern ...]]
+@command(
+    "PUNSUBSCRIBE",
+    arity=-1,
+    flags=_FLAGS,
+    since="2.0.0",
+    group="pubsub",
+    complexity="O(N+M) where N is the number of patterns the client is already subscribed and M is the number of "
+    "total patterns subscribed in the system (by any client).",
+    summary="Stops listening to patterns, to all without an argument.",
+    arguments=syntax.PUNSUBSCRIBE,
+)
+def punsubscribe(client: Client, args: list[bytes]) -> bytes | None:
+    """Answer ``[punsubscribe, pattern, count]`` per pattern; with a null pattern if there was none."""
+    return _unsubscribe(
+        client,
+        b"punsubscribe",
+        args,
+        client.server.part(PubSub).patterns,
+        client.patterns,
+        lambda: client.subscriptions,
+    )
+
+
+# SSUBSCRIBE shardchannel [shardchannel ...]
+@command(
+    "SSUBSCRIBE",
+    arity=-2,
+    flags=f"{_FLAGS} denyoom",
+    keys=_SHARD_KEYS,
+    since="7.0.0",
+    group="pubsub",
+    complexity="O(N) where N is the number of shard channels to subscribe to.",
+    summary="Listens for messages published to shard channels.",
+    arguments=syntax.SSUBSCRIBE,
+)
+def ssubscribe(client: Client, args: list[bytes]) -> bytes | None:
+    """Answer ``[ssubscribe, channel, count]`` per channel; shard channels are counted apart."""
+    if client.in_exec:
+        raise ReplyError(b"ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client")
+    own = client.shard_channels
+    return _subscribe(
+        client, b"ssubscribe", args, client.server.part(PubSub).shard_channels, own, own.__len__
+    )
+
+
+# SUNSUBSCRIBE [shardchannel [shardchannel ...]]
+@command(
+    "SUNSUBSCRIBE",
+    arity=-1,
+    flags=_FLAGS,
+    keys=_SHARD_KEYS,
+    since="7.0.0",
+    group="pubsub",
+    complexity="O(N) where N is the number of clients already subscribed to a shard channel.",
+    summary="Stops listening to shard channels, to all without an argument.",
+    arguments=syntax.SUNSUBSCRIBE,
+)
+def sunsubscribe(client: Client, args: list[bytes]) -> bytes | None:
+    """Answer ``[sunsubscribe, channel, count]`` per channel; with a null channel if there was none."""
+    own = client.shard_channels
+    return _unsubscribe(
+        client, b"sunsubscribe", args, client.server.part(PubSub).shard_channels, own, own.__len__
+    )
+
+
+# PUBLISH channel message
+@command(
+    "PUBLISH",
+    arity=3,
+    flags="pubsub loading stale fast",
+    since="2.0.0",
+    group="pubsub",
+    complexity="O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number "
+    "of subscribed patterns (by any client).",
+    summary="Sends a message to a channel.",
+    arguments=syntax.PUBLISH,
+)
+def publish(client: Client, args: list[bytes]) -> bytes:
+    """Answer how many times the message was received; a client counts once per channel and pattern."""
+    client.server.propagation.add_for_replicas(client.db.index, args)
+    return replies.integer(client.server.part(PubSub).publish(args[1], args[2]))
+
+
+# SPUBLISH shardchannel message
+@command(
+    "SPUBLISH",
+    arity=3,
+    flags="pubsub loading stale fast",
+    keys=(key(1, "not_key"),),
+    since="7.0.0",
+    group="pubsub",
+    complexity="O(N) where N is the number of clients subscribed to the receiving shard channel.",
+    summary="Sends a message to a shard channel.",
+    arguments=syntax.SPUBLISH,
+)
+def spublish(client: Client, args: list[bytes]) -> bytes:
+    """Answer how many clients received the message."""
+    client.server.propagation.add_for_replicas(client.db.index, args)
+    return replies.integer(client.server.part(PubSub).publish_sharded(args[1], args[2]))
+
+
+container("PUBSUB", since="2.8.0", group="pubsub", summary="Tells about channels and their subscribers.")
+
+
+def _active(registry: Subscribers, args: list[bytes]) -> bytes:
+    if len(args) > 3:
+        raise wrong_subcommand_arguments(args)
+    if len(args) == 2:
+        return replies.bulk_array(registry)
+    return replies.bulk_array(filter(matcher(args[2]), registry))
+
+
+def _counts(registry: Subscribers, names: list[bytes]) -> bytes:
+    pairs = [replies.bulk(name) + replies.integer(len(registry.get(name, ()))) for name in names]
+    return replies.array_header(2 * len(pairs)) + b"".join(pairs)
+
+
+# PUBSUB CHANNELS [pattern]
+@command(
+    "PUBSUB|CHANNELS",
+    arity=-2,
+    flags="pubsub loading stale",
+    since="2.8.0",
+    group="pubsub",
+    complexity="O(N) where N is the number of active channels, and assuming constant time pattern matching "
+    "(relatively short channels and patterns)",
+    summary="Lists the channels that have subscribers.",
+    arguments=syntax.PUBSUB_CHANNELS,
+)
+def pubsub_channels(client: Client, args: list[bytes]) -> bytes:
+    """Answer the names, oldest subscription first."""
+    return _active(client.server.part(PubSub).channels, args)
+
+
+# PUBSUB NUMPAT
+@command(
+    "PUBSUB|NUMPAT",
+    arity=2,
+    flags="pubsub loading stale",
+    since="2.8.0",
+    group="pubsub",
+    complexity="O(1)",
+    summary="Counts the different patterns that clients listen to.",
+    arguments=syntax.PUBSUB_NUMPAT,
+)
+def pubsub_numpat(client: Client, args: list[bytes]) -> bytes:
+    """Answer the number of patterns."""
+    del args
+    return replies.integer(len(client.server.part(PubSub).patterns))
+
+
+# PUBSUB NUMSUB [channel [channel ...]]
+@command(
+    "PUBSUB|NUMSUB",
+    arity=-2,
+    flags="pubsub loading stale",
+    since="2.8.0",
+    group="pubsub",
+    complexity="O(N) for the NUMSUB subcommand, where N is the number of requested channels",
+    summary="Counts the subscribers of channels.",
+    arguments=syntax.PUBSUB_NUMSUB,
+)
+def pubsub_numsub(client: Client, args: list[bytes]) -> bytes:
+    """Answer a flat array (in both protocols) of name and count; pattern subscribers do not count."""
+    return _counts(client.server.part(PubSub).channels, args[2:])
+
+
+# PUBSUB SHARDCHANNELS [pattern]
+@command(
+    "PUBSUB|SHARDCHANNELS",
+    arity=-2,
+    flags="pubsub loading stale",
+    since="7.0.0",
+    group="pubsub",
+    complexity="O(N) where N is the number of active shard channels, and assuming constant time pattern matching "
+    "(relatively short shard channels).",
+    summary="Lists the shard channels that have subscribers.",
+    arguments=syntax.PUBSUB_SHARDCHANNELS,
+)
+def pubsub_shardchannels(client: Client, args: list[bytes]) -> bytes:
+    """Answer the names, oldest subscription first."""
+    return _active(client.server.part(PubSub).shard_channels, args)
+
+
+# PUBSUB SHARDNUMSUB [shardchannel [shardchannel ...]]
+@command(
+    "PUBSUB|SHARDNUMSUB",
+    arity=-2,
+    flags="pubsub loading stale",
+    since="7.0.0",
+    group="pubsub",
+    complexity="O(N) for the SHARDNUMSUB subcommand, where N is the number of requested shard channels",
+    summary="Counts the subscribers of shard channels.",
+    arguments=syntax.PUBSUB_SHARDNUMSUB,
+)
+def pubsub_shardnumsub(client: Client, args: list[bytes]) -> bytes:
+    """Answer a flat array of name and count."""
+    return _counts(client.server.part(PubSub).shard_channels, args[2:])
+
+
+# PUBSUB HELP
+@command(
+    "PUBSUB|HELP",
+    arity=2,
+    flags="loading stale",
+    since="6.2.0",
+    group="pubsub",
+    complexity="O(1)",
+    summary="Tells what the subcommands do.",
+    arguments=syntax.PUBSUB_HELP,
+)
+def pubsub_help(client: Client, args: list[bytes]) -> bytes:
+    """Answer the lines of help."""
+    del client, args
+    return replies.simple_array(help_lines("pubsub"))

@@ -1,0 +1,1 @@
+"""REPLICAOF, PSYNC, WAIT and what replicas and masters say to each other."""

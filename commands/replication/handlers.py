@@ -1,0 +1,333 @@
+"""Replication: who follows whom, the handshake of replicas, and waiting for them; see ``server/replication``."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, ReplyError
+from ..admin import specs as syntax
+from ..keys import specs as keys_syntax
+from ..runtime.arguments import INT64_MAX, Arguments, is_host, parse_integer
+from ..spec.command import command
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+
+_NO_WAIT: Final = (
+    b"ERR %b cannot be used with replica instances. Please also note that %bwrites to replicas are just local and are "
+    b"not propagated."
+)
+_WRITABLE: Final = b"since Redis 4.0 if a replica is configured to be writable (which is not the default) "
+_FIRST_WITH_RDB_11: Final = (7, 2)
+_NOT_POSITIVE: Final = b"ERR value is out of range, must be positive"
+
+
+def _timeout(client: Client, word: bytes) -> int:
+    timeout = parse_integer(word, b"ERR timeout is not an integer or out of range")
+    if timeout < 0:
+        raise ReplyError(b"ERR timeout is negative")
+    if timeout > INT64_MAX - client.server.keyspace.now:
+        raise ReplyError(b"ERR timeout is out of range")
+    return timeout
+
+
+# WAIT numreplicas timeout
+@command(
+    "WAIT",
+    arity=3,
+    flags="blocking",
+    categories="connection",
+    tips=("request_policy:all_shards", "response_policy:agg_min"),
+    since="3.0.0",
+    group="generic",
+    complexity="O(1)",
+    summary="Waits until so many replicas have the connection's writes.",
+    arguments=keys_syntax.WAIT,
+)
+def wait(client: Client, args: list[bytes]) -> bytes | None:
+    """The number of replicas that have them: at once if there are enough, else when there are or at the timeout."""
+    replication = client.server.replication
+    if replication.link is not None:
+        raise ReplyError(_NO_WAIT % (b"WAIT", _WRITABLE))
+    replicas = parse_integer(args[1])
+    timeout = _timeout(client, args[2])
+    count = replication.waits.count(client.write_offset, on_disk=False)
+    if count >= replicas or not client.may_block:
+        return replies.integer(count)
+    replication.waits.add(client, args, timeout, replicas, None)
+    return None
+
+
+# WAITAOF numlocal numreplicas timeout
+@command(
+    "WAITAOF",
+    arity=4,
+    flags="blocking",
+    categories="connection",
+    tips=("request_policy:all_shards", "response_policy:agg_min"),
+    since="7.2.0",
+    group="generic",
+    complexity="O(1)",
+    summary="Waits until the connection's writes are on the disk, here and on so many replicas.",
+    arguments=keys_syntax.WAITAOF,
+)
+def waitaof(client: Client, args: list[bytes]) -> bytes | None:
+    """``[1 if they are on this disk, replicas that have them on theirs]``."""
+    local = parse_integer(args[1])
+    if not 0 <= local <= 1:
+        raise ReplyError(b"ERR value is out of range, value must between 0 and 1")
+    replicas = parse_integer(args[2], _NOT_POSITIVE)
+    if replicas < 0:
+        raise ReplyError(_NOT_POSITIVE)
+    timeout = _timeout(client, args[3])
+    replication = client.server.replication
+    if replication.link is not None:
+        raise ReplyError(_NO_WAIT % (b"WAITAOF", b""))
+    if local and client.server.persistence.aof is None:
+        raise ReplyError(b"ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
+    synced = _bring_to_disk(client, wanted=bool(local))
+    count = replication.waits.count(client.write_offset, on_disk=True)
+    if (synced >= local and count >= replicas) or not client.may_block:
+        return replies.array([replies.integer(int(synced)), replies.integer(count)])
+    replication.waits.add(client, args, timeout, replicas, int(synced))
+    return None
+
+
+def _bring_to_disk(client: Client, *, wanted: bool) -> bool:
+    """Whether all that was written is on the disk; if that is ``wanted``, it is brought there now.
+
+    The fsync is done here rather than awaited: the one that everysec brings is up to a second away, and under
+    ``no`` there is none.
+    """
+    aof = client.server.persistence.aof
+    if aof is None:
+        return False
+    if not aof.pending and not aof.unsynced:
+        return True
+    if not wanted or not aof.write():
+        return False
+    try:
+        aof.sync()
+    except OSError:
+        return False
+    return True
+
+
+# REPLICAOF <host port | NO ONE>
+@command(
+    "REPLICAOF",
+    arity=3,
+    flags="admin noscript stale no_async_loading",
+    since="5.0.0",
+    group="server",
+    complexity="O(1)",
+    summary="Makes the server a replica of another, or a master again.",
+    arguments=syntax.REPLICAOF,
+)
+def replicaof(client: Client, args: list[bytes]) -> bytes:
+    """OK at once; INFO and ROLE tell how far it is."""
+    server = client.server
+    replication = server.replication
+    if args[1].upper() == b"NO" and args[2].upper() == b"ONE":
+        if replication.link is not None:
+            replication.lead()
+            server.log.notice(f"MASTER MODE enabled (user request from '{client.address.decode()}')")
+        return replies.OK
+    if client.is_replica:
+        raise ReplyError(b"ERR Command is not valid when client is a replica.")
+    port = parse_integer(args[2], b"ERR Invalid master port")
+    if not 0 <= port <= 65535:
+        raise ReplyError(b"ERR Invalid master port")
+    if not is_host(args[1]):
+        raise ReplyError(b"ERR Invalid master host")
+    host = args[1].decode("utf-8", "surrogateescape")
+    link = replication.link
+    if link is not None and link.host.lower() == host.lower() and link.port == port:
+        server.log.notice(
+            "REPLICAOF would result into synchronization with the master we are already connected to."
+        )
+        return replies.simple(b"OK Already connected to specified master")
+    replication.follow(host, port)
+    server.log.notice(f"REPLICAOF {host}:{port} enabled (user request from '{client.address.decode()}')")
+    return replies.OK
+
+
+# SLAVEOF <host port | NO ONE>
+@command(
+    "SLAVEOF",
+    arity=3,
+    flags="admin noscript stale no_async_loading",
+    since="1.0.0",
+    group="server",
+    complexity="O(1)",
+    summary="The older name of REPLICAOF.",
+    arguments=syntax.SLAVEOF,
+    doc_flags="deprecated",
+    deprecated_since="5.0.0",
+    replaced_by="`REPLICAOF`",
+)
+def slaveof(client: Client, args: list[bytes]) -> bytes | None:
+    """As REPLICAOF."""
+    return replicaof(client, args)
+
+
+# REPLCONF
+@command(
+    "REPLCONF",
+    arity=-1,
+    flags="admin noscript loading stale allow_busy",
+    since="3.0.0",
+    group="server",
+    complexity="O(1)",
+    summary="Tells the master about a replica, and how far that is.",
+    arguments=syntax.REPLCONF,
+    doc_flags="syscmd",
+)
+def replconf(client: Client, args: list[bytes]) -> bytes | None:
+    """OK for what a replica tells of itself; nothing for ACK and GETACK."""
+    _check_connection(client, args)
+    if len(args) % 2 == 0:
+        raise ReplyError(SYNTAX)
+    replication = client.server.replication
+    for option, value in zip(args[1::2], args[2::2], strict=True):
+        name = option.lower()
+        if name == b"ack":
+            _acknowledge(client, args)
+            return None
+        if name == b"getack":
+            if replication.link is not None:
+                replication.link.acknowledge()
+            return None
+        follower = replication.master.introduce(client)
+        if name == b"listening-port":
+            follower.port = parse_integer(value)
+        elif name == b"ip-address":
+            if len(value) > 255:
+                raise ReplyError(
+                    b"ERR REPLCONF ip-address provided by replica instance is too long: %d bytes" % len(value)
+                )
+            follower.host = value
+        elif name == b"capa":
+            follower.reads_eof |= value.lower() == b"eof"
+            follower.reads_new_id |= value.lower() == b"psync2"
+        elif name == b"version":
+            follower.version = value
+            follower.newest_rdb = _newest_rdb(value)
+        elif name == b"rdb-only":
+            follower.only_snapshot = parse_integer(value) == 1
+        elif name == b"rdb-filter-only":
+            kinds = value.lower().split()
+            if kinds not in ([], [b"functions"]):
+                raise ReplyError(b"ERR Unsupported rdb-filter-only option: %b" % value)
+            follower.needs_nothing = bool(kinds)
+        else:
+            raise ReplyError(b"ERR Unrecognized REPLCONF option: %b" % option)
+    return replies.OK
+
+
+def _acknowledge(client: Client, args: list[bytes]) -> None:
+    """ACK offset [FACK offset of the append-only file]; what is no number is passed over."""
+    with contextlib.suppress(ReplyError):
+        offset = parse_integer(args[2])
+        on_disk = parse_integer(args[4]) if len(args) > 4 and args[3].lower() == b"fack" else None
+        client.server.replication.master.acknowledge(client, offset, on_disk)
+
+
+def _newest_rdb(version: bytes) -> int:
+    """The newest RDB version that we write and a replica of this version reads."""
+    parts = version.split(b".")
+    if len(parts) != 3 or not all(part.isdigit() for part in parts):
+        raise ReplyError(b"ERR Unrecognized version format: %b" % version)
+    return 11 if (int(parts[0]), int(parts[1])) >= _FIRST_WITH_RDB_11 else 10
+
+
+# PSYNC replicationid offset
+@command(
+    "PSYNC",
+    arity=-3,
+    flags="admin noscript no_async_loading no_multi",
+    since="2.8.0",
+    group="server",
+    summary="Begins or continues replication; the stream follows on the same connection.",
+    arguments=syntax.PSYNC,
+)
+def psync(client: Client, args: list[bytes]) -> bytes | None:
+    """CONTINUE and what is missing, or nothing until a snapshot is taken: then FULLRESYNC and the snapshot."""
+    _check_connection(client, args)
+    if len(args) > 3:
+        raise ReplyError(b"ERR FAILOVER is not supported by this version of Rillet")
+    offset = parse_integer(args[2])
+    _check_link(client)
+    if client.is_replica:
+        return None
+    return client.server.replication.master.synchronize(client, args[1], offset) or None
+
+
+def _check_connection(client: Client, args: list[bytes]) -> None:
+    """A file that is loaded has no connection, and the master of a replica can not be its replica."""
+    if client.trusted:
+        raise ReplyError(b"ERR %b isn't allowed for DENY BLOCKING client" % args[0].upper())
+
+
+def _check_link(client: Client) -> None:
+    """A replica has nothing to tell before it knows it from its own master."""
+    link = client.server.replication.link
+    if link is not None and link.state != "connected":
+        raise ReplyError(b"NOMASTERLINK Can't SYNC while not connected with my master")
+
+
+# SYNC
+@command(
+    "SYNC",
+    arity=1,
+    flags="admin noscript no_async_loading no_multi",
+    since="1.0.0",
+    group="server",
+    summary="Begins replication in its oldest form.",
+    arguments=syntax.SYNC,
+)
+def sync(client: Client, args: list[bytes]) -> bytes | None:
+    """Nothing until the snapshot comes."""
+    _check_connection(client, args)
+    _check_link(client)
+    if client.is_replica:
+        return None
+    return client.server.replication.master.synchronize(client, b"?", -1, old=True) or None
+
+
+# FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]
+@command(
+    "FAILOVER",
+    arity=-1,
+    flags="admin noscript stale",
+    since="6.2.0",
+    group="server",
+    complexity="O(1)",
+    summary="Hands the role of the master to a replica. Not in this version.",
+    arguments=syntax.FAILOVER,
+)
+def failover(client: Client, args: list[bytes]) -> bytes:
+    """Always an error."""
+    options = Arguments(args)
+    if options.remaining == 1 and options.take(b"ABORT"):
+        raise ReplyError(b"ERR No failover in progress.")
+    while options:
+        option = options.option()
+        if option == b"TO":
+            options.next()
+            options.integer()
+        elif option == b"TIMEOUT":
+            if options.integer() <= 0:
+                raise ReplyError(b"ERR FAILOVER timeout must be greater than 0")
+        elif option != b"FORCE":
+            raise ReplyError(SYNTAX)
+    replication = client.server.replication
+    if replication.link is not None:
+        raise ReplyError(b"ERR FAILOVER is not valid when server is a replica.")
+    if not replication.master.followers:
+        raise ReplyError(b"ERR FAILOVER requires connected replicas.")
+    raise ReplyError(
+        b"ERR FAILOVER is not supported by this version of Rillet: use REPLICAOF NO ONE there, then REPLICAOF here"
+    )

@@ -1,0 +1,109 @@
+"""One cursor that owns the argument errors, and the number formats of the protocol."""
+
+from __future__ import annotations
+
+import re
+from math import isinf
+from typing import Final
+
+from ...protocol.errors import NOT_A_FLOAT, NOT_AN_INTEGER, SYNTAX, ReplyError
+
+_INTEGER: Final = re.compile(rb"(?:0|-?[1-9][0-9]{0,18})\Z")
+_DECIMAL: Final = re.compile(
+    rb"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?)\Z", re.IGNORECASE
+)
+_NOT_ZERO: Final = re.compile(rb"[^eE]*[1-9]")
+_SMALL: Final = {b"%d" % n: n for n in range(1025)}
+INT64_MIN: Final = -(1 << 63)
+INT64_MAX: Final = (1 << 63) - 1
+_NOT_IN_HOSTS: Final = re.compile(rb"[\0-\x20\x7f]")
+
+
+def is_host(word: bytes) -> bool:
+    """Whether a word can name a host in a line of the configuration and of the log: it has no spaces or controls."""
+    return _NOT_IN_HOSTS.search(word) is None
+
+
+def parse_integer(word: bytes, error: bytes = NOT_AN_INTEGER) -> int:
+    """A strict signed 64-bit decimal: no spaces, no ``+``, no leading zeros, no ``-0``.
+
+    Raises:
+        ReplyError: with ``error`` as its text.
+    """
+    small = _SMALL.get(word)
+    if small is not None:
+        return small
+    if _INTEGER.match(word):
+        value = int(word)
+        if INT64_MIN <= value <= INT64_MAX:
+            return value
+    raise ReplyError(error)
+
+
+def parse_double(word: bytes, error: bytes = NOT_A_FLOAT) -> float:
+    """A decimal number, or ``inf``; no spaces, no NaN, and nothing that is too large or too small for a double.
+
+    Raises:
+        ReplyError: with ``error`` as its text.
+    """
+    if _DECIMAL.match(word):
+        value = float(word)
+        if (value or not _NOT_ZERO.match(word)) and (not isinf(value) or b"n" in word.lower()):
+            return value
+    raise ReplyError(error)
+
+
+class Arguments:
+    """Walks the words of one command from ``position`` on; every miss is the reply error Redis gives."""
+
+    __slots__ = ("position", "words")
+
+    def __init__(self, words: list[bytes], position: int = 1) -> None:
+        self.words = words
+        self.position = position
+
+    def __bool__(self) -> bool:
+        return self.position < len(self.words)
+
+    @property
+    def remaining(self) -> int:
+        """How many words are left."""
+        return len(self.words) - self.position
+
+    def next(self, error: bytes = SYNTAX) -> bytes:
+        """The next word; ``error`` if there is none."""
+        if self.position >= len(self.words):
+            raise ReplyError(error)
+        word = self.words[self.position]
+        self.position += 1
+        return word
+
+    def option(self) -> bytes:
+        """The next word in upper case, for comparing with option names."""
+        return self.next().upper()
+
+    def integer(self, error: bytes = NOT_AN_INTEGER, missing: bytes = SYNTAX) -> int:
+        """The next word as a strict integer."""
+        return parse_integer(self.next(missing), error)
+
+    def peek(self) -> bytes | None:
+        """The next word without taking it."""
+        return self.words[self.position] if self.position < len(self.words) else None
+
+    def take(self, name: bytes) -> bool:
+        """Take the next word if it is the option ``name`` (upper case)."""
+        if self.position < len(self.words) and self.words[self.position].upper() == name:
+            self.position += 1
+            return True
+        return False
+
+    def rest(self) -> list[bytes]:
+        """All the words that are left."""
+        words = self.words[self.position :]
+        self.position = len(self.words)
+        return words
+
+    def end(self, error: bytes = SYNTAX) -> None:
+        """Refuse words that are left."""
+        if self.position < len(self.words):
+            raise ReplyError(error)

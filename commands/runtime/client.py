@@ -1,0 +1,311 @@
+"""What a command sees of the client that sent it. The transport stays in ``server/net/connection``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+
+from ...protocol.errors import WRONG_TYPE, ReplyError
+from ...storage.streams.stream import Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from ...storage.keyspace.keyspace import Database, Value
+    from ..spec.command import Command
+    from .context import ServerContext
+    from .peers import Replica
+    from .users import User
+
+Kind = TypeVar("Kind", bound="Value")
+# What an idle connection takes: the object, its parser and the transport.
+_BASE_MEMORY: Final = 2048
+
+
+@dataclass(slots=True)
+class Transaction:
+    """A MULTI that is open: the queued commands, and whether one was refused (then EXEC answers EXECABORT)."""
+
+    commands: list[tuple[Command, list[bytes]]] = field(default_factory=list)
+    aborted: bool = False
+    size: int = 0  # bytes of the queued arguments
+
+
+@dataclass(slots=True)
+class WatchedKey:
+    """A key under WATCH: its version when it was watched, and whether it was past its time already then."""
+
+    database: Database
+    key: bytes
+    version: int
+    was_due: bool
+
+
+@dataclass(slots=True)
+class Tracking:
+    """How one client tracks.
+
+    Attributes:
+        redirect: ID of the client that gets the messages, 0 for itself.
+        broken_redirect: that client was gone when there was a message for it.
+        caching: CLIENT CACHING was given: the next command (or transaction) is the exception to OPTIN or OPTOUT.
+        prefixes: of broadcasting mode; the empty one stands for every key.
+    """
+
+    redirect: int = 0
+    bcast: bool = False
+    optin: bool = False
+    optout: bool = False
+    noloop: bool = False
+    broken_redirect: bool = False
+    caching: bool = False
+    prefixes: list[bytes] = field(default_factory=list)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the keys read by the command of the moment are to be noted."""
+        return not self.bcast and (not self.optin or self.caching) and not (self.optout and self.caching)
+
+
+class Client:
+    """One connected (or internal) client: identity, protocol, selected database and modes.
+
+    The server subclasses it to give it a transport. Handlers read it, change it through its methods, and answer
+    by returning bytes; ``send`` is only for what is not the reply (push messages, replies of unblocked clients).
+
+    Attributes:
+        resp: 2 or 3.
+        user: who it is logged in as; ``default`` until it says so.
+        trusted: True for the AOF loader and a master link: rules for replayed commands apply (XADD LIMIT without ~).
+        in_exec: True while EXEC runs its commands: nothing may block.
+        plain: True when the dispatcher's fast loop may serve it; kept by ``update_plain``.
+        queueing: True if only a transaction keeps it from being plain.
+        replica: what it told by REPLCONF, and its state once it is a replica of ours; else None.
+        write_offset: where the replication stream stood after its last write, for WAIT.
+        is_script: it runs the commands of a script.
+        reply_mode: ``on``, ``off``, ``skip-next`` (set by CLIENT REPLY SKIP, for the next command), ``skip``.
+    """
+
+    is_script: ClassVar[bool] = False
+    __slots__ = (
+        "address",
+        "argv_bytes",
+        "authenticated",
+        "blocked",
+        "channels",
+        "close_asap",
+        "created",
+        "db",
+        "deferred",
+        "fd",
+        "fieldsets",
+        "id",
+        "in_exec",
+        "last_command",
+        "last_interaction",
+        "lib_name",
+        "lib_ver",
+        "local_address",
+        "monitor",
+        "name",
+        "net_in",
+        "net_out",
+        "no_evict",
+        "no_touch",
+        "patterns",
+        "plain",
+        "postponed",
+        "queueing",
+        "replica",
+        "reply_mode",
+        "resp",
+        "server",
+        "shard_channels",
+        "total_commands",
+        "tracking",
+        "transaction",
+        "trusted",
+        "unix_socket",
+        "user",
+        "watched",
+        "write_offset",
+    )
+
+    def __init__(self, server: ServerContext, client_id: int = 0) -> None:
+        self.server = server
+        self.id = client_id
+        self.db: Database = server.keyspace.databases[0]
+        self.resp = 2
+        self.user: User = server.users.default
+        self.authenticated = self.user.is_open
+        self.name = b""
+        self.lib_name = b""
+        self.lib_ver = b""
+        self.address = b"?:0"
+        self.local_address = b"?:0"
+        self.fd = -1
+        self.fieldsets: dict[bytes, list[tuple[bytes, int]]] | None = None  # of HIMPORT
+        self.unix_socket = False
+        self.created = self.last_interaction = server.clock.now
+        self.last_command = "NULL"
+        self.total_commands = 0
+        self.net_in = 0
+        self.net_out = 0
+        self.argv_bytes = 0
+        self.transaction: Transaction | None = None
+        self.watched: list[WatchedKey] = []
+        self.channels: set[bytes] = set()
+        self.patterns: set[bytes] = set()
+        self.shard_channels: set[bytes] = set()
+        self.tracking: Tracking | None = None
+        self.blocked: object | None = None  # server/execution/blocking.Waiter while blocked
+        self.monitor = False
+        self.reply_mode = "on"
+        self.no_evict = False
+        self.no_touch = False
+        self.trusted = False
+        self.in_exec = False
+        self.close_asap = False
+        self.postponed = False  # by CLIENT PAUSE, or until work is done in slices
+        self.replica: Replica | None = None
+        self.write_offset = 0
+        self.deferred: list[bytes] = []  # push messages to follow the reply of the command it runs just now
+        self.plain = self.queueing = False
+        self.update_plain()
+
+    # Modes
+
+    @property
+    def subscriptions(self) -> int:
+        """Channels and patterns together (shard channels are counted apart)."""
+        return len(self.channels) + len(self.patterns)
+
+    @property
+    def is_subscriber(self) -> bool:
+        """Whether it has any subscription at all."""
+        return bool(self.channels or self.patterns or self.shard_channels)
+
+    @property
+    def unread(self) -> int:
+        """Bytes written to it that its peer has not read yet."""
+        return 0
+
+    @property
+    def memory(self) -> int:
+        """About the bytes that it takes: itself, its transaction, what it has not sent whole or not read yet."""
+        queued = self.transaction.size if self.transaction is not None else 0
+        return _BASE_MEMORY + self.argv_bytes + queued + self.unread
+
+    @property
+    def is_replica(self) -> bool:
+        """Whether it asked for our replication stream."""
+        return self.replica is not None and self.replica.is_replica
+
+    def update_plain(self) -> None:
+        """Recompute ``plain`` and ``queueing`` after any mode changed."""
+        usual = (
+            self.authenticated
+            and self.user.is_unlimited
+            and self.reply_mode == "on"
+            and self.tracking is None
+            and not self.is_subscriber
+            and not self.monitor
+            and self.blocked is None
+            and not self.close_asap
+            and not self.postponed
+            and not self.deferred
+            and not self.no_touch
+        )
+        self.plain = usual and self.transaction is None
+        self.queueing = usual and not self.plain
+
+    # Data, with the checks every command shares
+
+    def read_value(self, key: bytes, kind: type[Kind]) -> Kind | None:
+        """The value of a class (Stream, List …) at a key for a command that only reads, None if missing.
+
+        Raises:
+            ReplyError: WRONGTYPE for a value of another class.
+        """
+        value = self.db.read(key)
+        if value is None or type(value) is kind:
+            return value
+        raise ReplyError(WRONG_TYPE)
+
+    def write_value(self, key: bytes, kind: type[Kind]) -> Kind | None:
+        """As ``read_value``, for a command that may change it."""
+        value = self.db.write(key)
+        if value is None or type(value) is kind:
+            return value
+        raise ReplyError(WRONG_TYPE)
+
+    # Effects
+
+    def propagate(self, argv: Sequence[bytes]) -> None:
+        """Say what must be replayed: one command for the AOF and the replicas, in the selected database."""
+        propagation = self.server.propagation
+        if propagation.active:
+            propagation.add(self.db.index, argv)
+
+    def propagate_with_older(self, argv: Sequence[bytes], older: Iterable[Sequence[bytes]] | None) -> None:
+        """As ``propagate``, but replicas are told the older commands instead (None: the same)."""
+        if older is None:
+            self.propagate(argv)
+        else:
+            self.server.propagation.add_with_older(self.db.index, argv, older)
+
+    # The reply path
+
+    def send(self, data: bytes) -> None:
+        """Write bytes that are not the reply of the command being run. Internal clients drop them."""
+
+    def send_reply(self, reply: bytes) -> None:
+        """Send the reply of a command that was blocked, minding CLIENT REPLY."""
+
+    def resume(self) -> None:
+        """Go on with the input that arrived while the client was blocked or paused."""
+
+    def close(self, *, after_reply: bool = True) -> None:
+        """Close the connection, by default after what was written has gone out."""
+
+    def block(
+        self,
+        keys: Sequence[bytes],
+        timeout: int,
+        argv: list[bytes],
+        *,
+        on_missing: bool = False,
+        wants: type[Value] = Stream,
+        on_timeout: bytes | None = None,
+        look_at: Mapping[bytes, int] | None = None,
+        goes_on: Callable[[], bool] | None = None,
+    ) -> None:
+        """Wait until one of the keys is signalled, then run ``argv`` again; see ``server/execution/blocking``.
+
+        Args:
+            keys: keys of the selected database.
+            timeout: milliseconds, 0 for ever. Then the client is answered a null array.
+            argv: the command to run on wake-up (``$`` already replaced by a concrete ID).
+            wants: the class of the value that it waits for.
+            on_timeout: the encoded reply when the time is up, if it is not a null array.
+            on_missing: the client also cares for the keys going away (XREADGROUP).
+            look_at: by key, the millisecond after which waiting may be over without anybody changing the key.
+            goes_on: a cheap look at wake-up; True says that running ``argv`` would only block again, and must then
+                have done what running it would do besides.
+        """
+        self.server.blocking.block(
+            self,
+            keys,
+            timeout,
+            argv,
+            on_missing=on_missing,
+            wants=wants,
+            on_timeout=on_timeout,
+            look_at=look_at,
+            goes_on=goes_on,
+        )
+
+    @property
+    def may_block(self) -> bool:
+        """False inside EXEC and for internal clients: a blocking command then answers as if timed out."""
+        return not self.in_exec and not self.trusted

@@ -1,0 +1,435 @@
+"""What handlers may use of the server that runs them, as protocols: one per concern, joined in ``ServerContext``.
+
+``server.server.Server`` and ``tests/support/fake_server.py`` provide it, and the type checker compares both with it. A
+handler names nothing of ``server/``. What a family of commands itself keeps for a server (its subscriptions, its
+slow log) it asks for by class::
+
+    client.server.part(PubSub).publish(channel, message)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from ...storage.keyspace.keyspace import Keyspace, Value
+    from ..spec.command import Command
+    from ..spec.versions import Compat
+    from .client import Client
+    from .durability import Persistence, Snapshots
+    from .peers import Replication
+    from .users import Users
+
+Part = TypeVar("Part")
+
+
+class Clock(Protocol):
+    """The server's time, in milliseconds of Unix time; tests and DEBUG may move it."""
+
+    now: int
+
+    def tick(self) -> int:
+        """Read the system's clock; returns the new ``now``."""
+
+    def unix_seconds(self) -> float:
+        """Return the time with all the precision that there is."""
+
+    def advance(self, milliseconds: int) -> int:
+        """Move the time; returns the new ``now``."""
+
+    def freeze(self, at: int | None = None) -> int:
+        """Stop the time; returns ``now``."""
+
+    def resume(self) -> int:
+        """Let the time run on from where it stands; returns ``now``."""
+
+    def reset(self) -> int:
+        """Return to the system's time; returns ``now``."""
+
+
+class Log(Protocol):
+    """The server's log; each text is one line."""
+
+    def debug(self, text: str) -> None:
+        """Write a line of the lowest level."""
+
+    def verbose(self, text: str) -> None:
+        """Write a line that is seldom of use."""
+
+    def notice(self, text: str) -> None:
+        """Write a line about what happens in the usual course."""
+
+    def warning(self, text: str) -> None:
+        """Write a line that the operator should read."""
+
+
+class Propagation(Protocol):
+    """The effects of the unit being run, on their way to the AOF and the replicas.
+
+    Attributes:
+        active: somebody reads the effects; else nothing need be added.
+        effects: database and encoded command of each, in order.
+    """
+
+    active: bool
+    effects: list[tuple[int, bytes]]
+
+    def add(self, db: int, argv: Sequence[bytes]) -> None:
+        """Propagate one command."""
+
+    def add_encoded(self, db: int, record: bytes) -> None:
+        """Propagate one command that is encoded already."""
+
+    def add_for_replicas(self, db: int, argv: Sequence[bytes]) -> None:
+        """Propagate one command to replicas only, not to the AOF."""
+
+    def needs_older(self, since: tuple[int, int]) -> bool:
+        """Whether some replica is older than a version."""
+
+    def add_with_older(self, db: int, argv: Sequence[bytes], older: Iterable[Sequence[bytes]]) -> None:
+        """Propagate a command, and to old replicas its older forms instead."""
+
+    def flush_units(self, db: int, records: list[bytes]) -> None:
+        """Propagate encoded commands at once, each as a unit of its own."""
+
+    def limit(self, since: int, *, aof: bool, replicas: bool) -> None:
+        """Withhold the effects from number ``since`` on from the AOF, the replicas or both."""
+
+    def forget(self) -> None:
+        """Drop the effects of the unit."""
+
+
+class Blocking(Protocol):
+    """The clients that wait for keys."""
+
+    @property
+    def resuming(self) -> bool:
+        """Whether a command runs again for a client that waited."""
+
+    @property
+    def waiters(self) -> Mapping[Client, object]:
+        """The waits by client."""
+
+    def block(
+        self,
+        client: Client,
+        keys: Sequence[bytes],
+        timeout: int,
+        argv: list[bytes],
+        *,
+        on_missing: bool,
+        wants: type[Value] = ...,
+        on_timeout: bytes | None = None,
+        look_at: Mapping[bytes, int] | None = None,
+        goes_on: Callable[[], bool] | None = None,
+    ) -> None:
+        """Let a client wait; see ``Client.block``."""
+
+    def unblock(self, client: Client, error: bytes | None = None) -> bool:
+        """End the wait of a client as at its timeout, or with an error; False if it does not wait."""
+
+    def keys(self) -> int:
+        """Return how many keys clients wait for."""
+
+    def with_deadline(self) -> int:
+        """Return how many clients wait with a timeout."""
+
+    def keys_on_missing(self) -> int:
+        """Return how many keys clients wait for that also want to know of their deletion."""
+
+
+class CommandEntry(Protocol):
+    """A command as this server runs it, with its statistics.
+
+    Attributes:
+        minimum: the fewest words it takes, name included.
+        maximum: the most.
+        histogram: calls by the bit length of their nanoseconds.
+    """
+
+    command: Command
+    name: str
+    minimum: int
+    maximum: int
+    write: bool
+    calls: int
+    nanoseconds: int
+    rejected: int
+    failed: int
+    histogram: list[int]
+
+    def percentile(self, percent: float) -> float:
+        """Return the microseconds within which so many per cent of the calls were done."""
+
+
+class CommandRunner(Protocol):
+    """The commands that this server runs, and the way to run one."""
+
+    @property
+    def entries(self) -> Mapping[str, CommandEntry]:
+        """Every command and subcommand that the server knows, by its name in lower case."""
+
+    @property
+    def table(self) -> Mapping[bytes, CommandEntry]:
+        """The commands without subcommands, by the name as clients write it."""
+
+    def find(self, argv: list[bytes]) -> CommandEntry:
+        """Return the command or subcommand that these words name.
+
+        Raises:
+            ReplyError: there is none.
+        """
+
+    def check(self, client: Client, entry: Any, argv: list[bytes]) -> bytes | None:
+        """Return why the server refuses the command now, if it does; ``entry`` comes from ``find``."""
+
+    def call(self, client: Client, entry: Any, argv: list[bytes]) -> bytes | None:
+        """Run a command that passed every check, and count it; ``entry`` comes from ``find``."""
+
+    def call_queued(self, client: Client, commands: list[tuple[Command, list[bytes]]]) -> list[bytes]:
+        """Run the commands of a transaction; returns their replies."""
+
+    def feed_monitors(self, client: Client, argv: list[bytes]) -> None:
+        """Send a command to every client in MONITOR."""
+
+    def track(self, client: Client, entry: Any, argv: list[bytes]) -> None:
+        """Note a command for the clients that monitor and track; ``entry`` comes from ``find``."""
+
+
+class Settings(Protocol):
+    """The directives that commands read; ``server.config.config.Config`` has all of them."""
+
+    acl_pubsub_default: str
+    aclfile: str
+    acllog_max_len: int
+    bind: tuple[str, ...]
+    busy_reply_threshold: int  # milliseconds
+    config_file: str | None
+    hll_sparse_max_bytes: int
+    hz: int
+    latency_monitor_threshold: int  # milliseconds
+    lazyfree_lazy_expire: bool
+    lazyfree_lazy_server_del: bool
+    lazyfree_lazy_user_del: bool
+    lua_memory_limit: int  # bytes
+    maxclients: int
+    maxmemory: int  # bytes
+    maxmemory_policy: str
+    min_replicas_max_lag: int  # seconds
+    min_replicas_to_write: int
+    port: int
+    proto_max_bulk_len: int  # bytes
+    rdb_version: int
+    repl_backlog_size: int  # bytes
+    replica_announced: bool
+    replica_priority: int
+    replica_read_only: bool
+    requirepass: bytes
+    slowlog_max_len: int
+    stream_node_max_bytes: int
+    stream_node_max_entries: int
+    tls_port: int
+    tracking_table_max_keys: int
+    unixsocket: str
+    users: list[list[bytes]]
+
+    def get(self, patterns: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Return the directives that match, as CONFIG GET shows them."""
+
+    def set(self, pairs: Sequence[tuple[bytes, bytes]], *, local: bool = True) -> None:
+        """Change directives: all, or none if one is refused."""
+
+    def rewrite(self) -> None:
+        """Bring the file that the server was started with up to date."""
+
+
+class Stats(Protocol):
+    """The counters of INFO since the start or the last CONFIG RESETSTAT.
+
+    Attributes:
+        denied: refusals of the ACL by kind.
+        errors: error replies by their code.
+    """
+
+    commands_processed: int
+    connections_received: int
+    connections_rejected: int
+    denied: dict[bytes, int]
+    errors: dict[bytes, int]
+    evicted_clients: int
+    evicted_keys: int
+    net_input: int
+    net_output: int
+    reads_processed: int
+    total_errors: int
+    unexpected_errors: int
+    writes_processed: int
+
+    def reset(self) -> None:
+        """Set every counter to zero."""
+
+    def note_memory(self, used: int) -> int:
+        """Take note of the memory in use, in bytes; returns the highest figure so far."""
+
+    def count_error(self, text: bytes) -> None:
+        """Count an error reply by its code."""
+
+    def per_second(self) -> tuple[int, float, float]:
+        """Return commands, input bytes and output bytes a second, just now."""
+
+
+class Eviction(Protocol):
+    """What holds ``maxmemory``."""
+
+    def refuses_in_script(self, entry: Any) -> bool:
+        """Whether a script may not run a command because memory is short; ``entry`` comes from ``find``."""
+
+    def exceeded_milliseconds(self) -> tuple[int, int]:
+        """Return for how long the limit was exceeded in all, and for how long it is now."""
+
+
+class Pause(Protocol):
+    """CLIENT PAUSE."""
+
+    def begin(self, until: int, *, writes_only: bool) -> None:
+        """Postpone commands until a time in milliseconds."""
+
+    def end(self) -> None:
+        """Run what was postponed."""
+
+
+class Jobs(Protocol):
+    """Work that is done piece by piece between requests."""
+
+    def start(self, job: Callable[[], bool]) -> None:
+        """Call ``job`` again and again until it returns False."""
+
+
+class EventLoop(Protocol):
+    """The event loop that the server runs in."""
+
+    def time(self) -> float:
+        """Return its clock, in seconds since some time in the past."""
+
+
+class Switch(Protocol):
+    """Something that DEBUG turns off and on."""
+
+    enabled: bool
+
+
+class ServerContext(Protocol):
+    """The server as its commands see it.
+
+    Attributes:
+        busy_error: the reply that others get while a slow script runs.
+        careful: the server is in a state in which every command needs all checks.
+        cron_paused: nothing is done ten times a second (DEBUG PAUSE-CRON).
+        current_client: whose batch is being run.
+        disk_error: the reply to writes while the AOF cannot be written.
+        last_save: when the last snapshot was written, in seconds of Unix time.
+        loading: the server reads its files.
+        monitors: the clients in MONITOR.
+        observed: somebody monitors or tracks.
+        role: ``master`` or ``slave``.
+        run_id: of this start of the server.
+        snapshot_error: the reply to writes while the last background save failed.
+        started: in milliseconds of Unix time.
+    """
+
+    busy_error: bytes | None
+    careful: bool
+    clients: dict[int, Client]
+    compat: Compat
+    cron_paused: bool
+    current_client: Client | None
+    disk_error: bytes | None
+    keyspace: Keyspace
+    last_save: int
+    loading: bool
+    monitors: set[Client]
+    observed: bool
+    rillet_version: str
+    role: str
+    run_id: str
+    snapshot_error: bytes | None
+    started: int
+    users: Users
+
+    @property
+    def version(self) -> str:
+        """The version of Redis that the server answers as."""
+
+    @property
+    def clock(self) -> Clock:
+        """The time."""
+
+    @property
+    def log(self) -> Log:
+        """The log."""
+
+    @property
+    def config(self) -> Settings:
+        """The directives."""
+
+    @property
+    def stats(self) -> Stats:
+        """The counters of INFO."""
+
+    @property
+    def propagation(self) -> Propagation:
+        """The effects of the unit being run."""
+
+    @property
+    def blocking(self) -> Blocking:
+        """The clients that wait."""
+
+    @property
+    def dispatcher(self) -> CommandRunner:
+        """The commands."""
+
+    @property
+    def eviction(self) -> Eviction:
+        """What holds ``maxmemory``."""
+
+    @property
+    def pause(self) -> Pause:
+        """CLIENT PAUSE."""
+
+    @property
+    def slices(self) -> Jobs:
+        """Work that is done piece by piece."""
+
+    @property
+    def active_expiry(self) -> Switch:
+        """The deletion of keys whose time is over."""
+
+    @property
+    def persistence(self) -> Persistence:
+        """The append-only file."""
+
+    @property
+    def snapshots(self) -> Snapshots:
+        """The snapshots."""
+
+    @property
+    def replication(self) -> Replication:
+        """The replicas, or the master."""
+
+    @property
+    def loop(self) -> EventLoop:
+        """The event loop."""
+
+    def part(self, kind: type[Part], /) -> Part:
+        """Return the server's one object of a class that a family of commands defines."""
+
+    def end(self, *, save: bool | None, force: bool) -> bool:
+        """Write the last snapshot if it is wanted, then stop the server; False if that failed."""
+
+    def time_moved(self) -> None:
+        """Look again at everything that waits for a time; the clock was moved."""
+
+    def update_observed(self) -> None:
+        """Recompute ``observed`` after MONITOR or tracking began or ended."""

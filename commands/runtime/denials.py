@@ -1,0 +1,85 @@
+"""What a user may not do, and the errors that tell it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from ...protocol.errors import shown
+
+if TYPE_CHECKING:
+    from ..spec.versions import Compat
+
+
+class Reason(enum.IntEnum):
+    """Why a command is denied; the higher, the nearer it came to being allowed."""
+
+    COMMAND = 1
+    KEY = 2
+    CHANNEL = 3
+
+    @property
+    def word(self) -> bytes:
+        """As ACL LOG says it."""
+        return self.name.lower().encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """What a user may not do: ``subject`` is the command, the key or the channel."""
+
+    reason: Reason
+    subject: bytes
+    index: int = 0  # of the word in the command
+
+
+_ANONYMOUS: Final = {
+    Reason.COMMAND: b"this user has no permissions to run the '%b' command",
+    Reason.KEY: b"this user has no permissions to access one of the keys used as arguments",
+    Reason.CHANNEL: b"this user has no permissions to access one of the channels used as arguments",
+}
+_IN_SCRIPTS: Final = {
+    Reason.COMMAND: b"run this command or subcommand",
+    Reason.KEY: b"access at least one of the keys mentioned in the command arguments",
+    Reason.CHANNEL: b"publish to the channel mentioned in the command",
+}
+_NO_LONGER: Final = {
+    Reason.COMMAND: b"no permission to execute the command or subcommand",
+    Reason.KEY: b"no permission to touch the specified keys",
+    Reason.CHANNEL: b"no permission to access one of the channels used as arguments to the command",
+}
+
+
+class Named(Protocol):
+    """A user, as far as an error says who it is."""
+
+    name: bytes
+
+
+def refusal(denial: Denial, user: Named, compat: Compat) -> bytes:
+    """The error that a denied command is answered."""
+    if not compat.tells_denials:
+        text = _ANONYMOUS[denial.reason]
+        return b"NOPERM " + (text % denial.subject if denial.reason is Reason.COMMAND else text)
+    if denial.reason is Reason.COMMAND:
+        return b"NOPERM User %b has no permissions to run the '%b' command" % (
+            shown(user.name),
+            denial.subject,
+        )
+    return b"NOPERM No permissions to access a " + denial.reason.word
+
+
+def refusal_in_script(denial: Denial, user: Named, compat: Compat) -> bytes:
+    """The same for a command of a script."""
+    if compat.tells_denials:
+        return b"ERR ACL failure in script: " + refusal(denial, user, compat).removeprefix(b"NOPERM ")
+    return b"ERR The user executing the script can't " + _IN_SCRIPTS[denial.reason]
+
+
+def refusal_in_exec(denial: Denial) -> bytes:
+    """The same for a command that was allowed when it was queued."""
+    return (
+        b"NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This "
+        b"command is no longer allowed for the following reason: " + _NO_LONGER[denial.reason]
+    )

@@ -1,0 +1,118 @@
+"""What commands may use of the server's files, as protocols: see ``context``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from ...storage.aof.writer import AppendOnlyFile
+    from ...storage.rdb import RdbInfo
+
+
+class Rewrite(Protocol):
+    """The rewrite of the append-only file; times are in seconds, -1 if there was none."""
+
+    consecutive_failures: int
+    count: int
+    fork_microseconds: int
+    forks: int
+    last_ok: bool
+    last_seconds: int
+    scheduled: bool
+
+    @property
+    def in_progress(self) -> bool:
+        """Whether one runs."""
+
+    @property
+    def current_seconds(self) -> int:
+        """How long the running one takes so far."""
+
+    @property
+    def percent(self) -> float:
+        """How much of it is done."""
+
+    def ask(self, *, at_once: bool) -> bool | None:
+        """Begin one, or as soon as possible (None); False if that failed."""
+
+
+class Persistence(Protocol):
+    """The append-only file.
+
+    Attributes:
+        aof: None with ``appendonly no``.
+        delayed_syncs: how often a write had to wait for the fsync of another thread.
+        loading_started: in milliseconds of Unix time.
+        loaded_bytes: so far.
+        total_bytes: of what is being loaded.
+    """
+
+    aof: AppendOnlyFile | None
+    delayed_syncs: int
+    loaded_bytes: int
+    loading_started: int
+    total_bytes: int
+
+    @property
+    def is_syncing(self) -> bool:
+        """Whether an fsync runs."""
+
+    @property
+    def rewrite(self) -> Rewrite:
+        """The rewrite of the file."""
+
+    def reload(self) -> None:
+        """Load the file again, in place of the data in memory."""
+
+
+class Snapshots(Protocol):
+    """The snapshots; times are in seconds, -1 if there was none.
+
+    Attributes:
+        info: what was found when the last one was loaded.
+        saves: how many were written.
+        scheduled: one begins as soon as the rewrite of the AOF is over.
+    """
+
+    fork_microseconds: int
+    forks: int
+    info: RdbInfo
+    last_ok: bool
+    last_seconds: int
+    saves: int
+    scheduled: bool
+
+    @property
+    def in_progress(self) -> bool:
+        """Whether one is being written in the background."""
+
+    @property
+    def current_seconds(self) -> int:
+        """How long that takes so far."""
+
+    @property
+    def percent(self) -> float:
+        """How much of it is done."""
+
+    def check_folder(self) -> None:
+        """Make sure that the dump file is this server's to write.
+
+        Raises:
+            ReplyError: another server has the folder.
+        """
+
+    def start(self) -> bool:
+        """Begin one in the background; False if that failed."""
+
+    def save(self) -> None:
+        """Write one now.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+
+    def reload(self, *, save: bool = True, flush: bool = True, merge: bool = False) -> None:
+        """Write one and load it again, in place of the data in memory (DEBUG RELOAD)."""
+
+    def after_flushall(self) -> None:
+        """Empty the file on disk, too, where snapshots are wanted."""

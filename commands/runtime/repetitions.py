@@ -1,0 +1,42 @@
+"""Random elements that may repeat: SRANDMEMBER, ZRANDMEMBER and HRANDFIELD with a negative count.
+
+Redis answers as many as the count says, up to 2^63, and runs until its memory ends. Here one reply has a limit.
+"""
+
+from __future__ import annotations
+
+from random import choices
+from typing import TYPE_CHECKING, Final
+
+from ...protocol.errors import ReplyError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+OUT_OF_RANGE: Final = b"ERR value is out of range"
+MOST: Final = 10_000_000  # elements of one reply
+MOST_BYTES: Final = 512 << 20  # of one reply, about
+
+
+def repeated(
+    number: int, size: int, pick: Callable[[], bytes], everything: Callable[[], Iterable[bytes]]
+) -> list[bytes]:
+    """Choose so many elements, each as likely as the others every time.
+
+    Args:
+        number: how many; at least 1.
+        size: how many elements there are; at least 1.
+        pick: chooses one, encoded.
+        everything: gives all of them, encoded.
+
+    Raises:
+        ReplyError: the reply would be too large.
+    """
+    if number > MOST:
+        raise ReplyError(OUT_OF_RANGE)
+    if number < size:
+        return [pick() for _ in range(number)]
+    items = list(everything())
+    if sum(map(len, items)) * number > MOST_BYTES * size:
+        raise ReplyError(OUT_OF_RANGE)
+    return choices(items, k=number)  # noqa: S311 - no secret

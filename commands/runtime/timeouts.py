@@ -1,0 +1,51 @@
+"""Commands that wait for a value: how long, in seconds with a fraction, and what they do if they may not."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import ReplyError
+from .arguments import INT64_MAX
+from .long_double import NotFiniteError, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...storage.keyspace.keyspace import Value
+    from .client import Client
+
+_NOT_A_NUMBER: Final = b"ERR timeout is not a float or out of range"
+_NEGATIVE: Final = b"ERR timeout is negative"
+_TOO_LONG: Final = b"ERR timeout is out of range"
+
+
+def parse_seconds(client: Client, word: bytes) -> int:
+    """Milliseconds, a fraction of one counts as a whole one; 0 for ever."""
+    if word == b"0":
+        return 0
+    try:
+        timeout = ceil(parse(word) * 1000)
+    except NotFiniteError:
+        timeout = -1 if word.startswith(b"-") else INT64_MAX + 1
+    except ValueError as error:
+        raise ReplyError(_NOT_A_NUMBER) from error
+    limited = client.server.compat.limits_timeouts
+    if timeout < 0 or (timeout > INT64_MAX and not limited):
+        raise ReplyError(_NEGATIVE)
+    if timeout > INT64_MAX - client.server.keyspace.now:
+        if not limited:
+            return 0
+        raise ReplyError(_TOO_LONG)
+    return timeout
+
+
+def wait(
+    client: Client, keys: Sequence[bytes], timeout: int, args: list[bytes], wants: type[Value]
+) -> bytes | None:
+    """Let a client wait for a value of a class at one of some keys; where nothing may wait, a null array."""
+    if not client.may_block:
+        return replies.null_array(client.resp)
+    client.block(keys, timeout, args, wants=wants)
+    return None

@@ -1,0 +1,485 @@
+"""The users of a server, and what each may do: rules, their text, and the check of a command against them."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ...protocol.globs import matches
+from ..spec.command import CATEGORIES, REGISTRY, keys_of, subcommands_of
+from .denials import Denial, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ..spec.command import Command
+
+UNKNOWN: Final = b"Unknown command or category name in ACL"
+SYNTAX: Final = b"Syntax error"
+_NESTED: Final = b"Allowing first-arg of a subcommand is not supported"
+_BEHIND_ALL_KEYS: Final = (
+    b"Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. "
+    b"Try 'resetkeys' to start with an empty list of patterns"
+)
+_BEHIND_ALL_CHANNELS: Final = (
+    b"Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have any effect. "
+    b"Try 'resetchannels' to start with an empty list of channels"
+)
+_BAD_HASH: Final = (
+    b"The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters"
+)
+_NO_SUCH_PASSWORD: Final = b"The password you are trying to remove from the user does not exist"
+_HASH: Final = re.compile(rb"[0-9a-f]{64}\Z")
+_SPACE: Final = re.compile(rb"[\s\0]")
+_CHANGES: Final = frozenset(("insert", "delete", "update"))
+_LITERAL_CHANNELS: Final = {"publish": 2, "spublish": 2, "subscribe": None, "ssubscribe": None}
+
+
+class RuleError(Exception):
+    """A rule can not be applied; ``text`` is what Redis says of it."""
+
+    def __init__(self, text: bytes) -> None:
+        super().__init__(os.fsdecode(text))
+        self.text = text
+
+
+@dataclass(slots=True)
+class Selector:
+    """A set of permissions; a command must be allowed by one of a user's selectors as a whole.
+
+    Attributes:
+        commands: full names that are allowed, containers included.
+        first_words: by command: lower-case first arguments with which alone it is allowed.
+        rules: what led to ``commands``, in order: ``+@all``, ``-get`` …
+        patterns: by key pattern whether it may be (read, written); ignored under ``all_keys``.
+        channels: patterns; ignored under ``all_channels``.
+    """
+
+    commands: set[str] = field(default_factory=set)
+    first_words: dict[str, list[bytes]] = field(default_factory=dict)
+    rules: list[bytes] = field(default_factory=lambda: [b"-@all"])
+    patterns: dict[bytes, tuple[bool, bool]] = field(default_factory=dict)
+    channels: list[bytes] = field(default_factory=list)
+    all_keys: bool = False
+    all_channels: bool = False
+
+    def copy(self) -> Selector:
+        """One that shares nothing."""
+        return Selector(
+            set(self.commands),
+            {name: list(words) for name, words in self.first_words.items()},
+            list(self.rules),
+            dict(self.patterns),
+            list(self.channels),
+            self.all_keys,
+            self.all_channels,
+        )
+
+    # Rules
+
+    def apply(self, rule: bytes) -> None:
+        """Change the permissions by one word of ACL SETUSER.
+
+        Raises:
+            RuleError: it is no rule of a selector.
+        """
+        word = rule.lower()
+        if word in {b"allkeys", b"~*"}:
+            self.all_keys = True
+            self.patterns.clear()
+        elif word == b"resetkeys":
+            self.all_keys = False
+            self.patterns.clear()
+        elif word in {b"allchannels", b"&*"}:
+            self.all_channels = True
+            self.channels.clear()
+        elif word == b"resetchannels":
+            self.all_channels = False
+            self.channels.clear()
+        elif word in {b"allcommands", b"+@all"}:
+            self._all_commands(allowed=True)
+        elif word in {b"nocommands", b"-@all"}:
+            self._all_commands(allowed=False)
+        elif rule[:1] in {b"~", b"%"}:
+            self._key_pattern(rule)
+        elif rule[:1] == b"&":
+            if self.all_channels:
+                raise RuleError(_BEHIND_ALL_CHANNELS)
+            if _SPACE.search(rule):
+                raise RuleError(SYNTAX)
+            if rule[1:] not in self.channels:
+                self.channels.append(rule[1:])
+        elif word[:2] in {b"+@", b"-@"}:
+            self._category(word)
+        elif word[:1] in {b"+", b"-"}:
+            self._command(word)
+        else:
+            raise RuleError(SYNTAX)
+
+    def _all_commands(self, *, allowed: bool) -> None:
+        self.commands = set(REGISTRY) if allowed else set()
+        self.first_words.clear()
+        self.rules = [b"+@all" if allowed else b"-@all"]
+
+    def _key_pattern(self, rule: bytes) -> None:
+        if self.all_keys:
+            raise RuleError(_BEHIND_ALL_KEYS)
+        readable = writable = True
+        letters, _, pattern = rule.partition(b"~")
+        if letters:
+            letters = letters[1:].upper()
+            if not letters or letters.strip(b"RW"):
+                raise RuleError(SYNTAX)
+            readable, writable = b"R" in letters, b"W" in letters
+        if _SPACE.search(pattern):
+            raise RuleError(SYNTAX)
+        before = self.patterns.get(pattern, (False, False))
+        self.patterns[pattern] = before[0] or readable, before[1] or writable
+
+    def _category(self, word: bytes) -> None:
+        category = word[2:].decode("latin-1")
+        if category not in CATEGORIES:
+            raise RuleError(UNKNOWN)
+        for name, command in REGISTRY.items():
+            if category in command.categories:
+                self._set(name, allowed=word[:1] == b"+")
+        self._note(word)
+
+    def _command(self, word: bytes) -> None:
+        allowed = word[:1] == b"+"
+        if _SPACE.search(word):
+            raise RuleError(SYNTAX)  # as text it would be several words, or a line of its own
+        name = word[1:].decode("latin-1")
+        if name in REGISTRY:
+            self._set(name, allowed=allowed)
+        else:
+            head, bar, first = name.rpartition("|")
+            if not bar or not first or not allowed:
+                raise RuleError(UNKNOWN)
+            if "|" in head and head in REGISTRY:
+                raise RuleError(_NESTED)
+            if head not in REGISTRY or subcommands_of(head):
+                raise RuleError(UNKNOWN)
+            words = self.first_words.setdefault(head, [])
+            if first.encode("latin-1") not in words:
+                words.append(first.encode("latin-1"))
+        self._note(word)
+
+    def _set(self, name: str, *, allowed: bool) -> None:
+        names = [name, *(sub.name for sub in subcommands_of(name))]
+        self.first_words.pop(name, None)
+        if allowed:
+            self.commands.update(names)
+        else:
+            self.commands.difference_update(names)
+
+    def _note(self, word: bytes) -> None:
+        """Remember a rule; what it takes the place of goes."""
+        subject = word[1:]
+        self.rules = [
+            self.rules[0],
+            *(
+                rule
+                for rule in self.rules[1:]
+                if rule[1:] != subject and not rule[1:].startswith(subject + b"|")
+            ),
+            word,
+        ]
+
+    # Their text
+
+    @property
+    def key_rules(self) -> bytes:
+        """As in ACL GETUSER: ``~*``, or patterns with ``~``, ``%R~``, ``%W~``."""
+        if self.all_keys:
+            return b"~*"
+        heads = {(True, True): b"~", (True, False): b"%R~", (False, True): b"%W~"}
+        return b" ".join(heads[access] + pattern for pattern, access in self.patterns.items())
+
+    @property
+    def channel_rules(self) -> bytes:
+        """As in ACL GETUSER: ``&*`` or patterns."""
+        return b"&*" if self.all_channels else b" ".join(b"&" + pattern for pattern in self.channels)
+
+    @property
+    def command_rules(self) -> bytes:
+        """As in ACL GETUSER: ``-@all +get``."""
+        return b" ".join(self.rules)
+
+    def describe(self) -> bytes:
+        """The rules in one line, which ``apply`` takes word by word."""
+        reset = b"" if self.all_channels else b"resetchannels"
+        return b" ".join(filter(None, (self.key_rules, reset, self.channel_rules, self.command_rules)))
+
+    # The check
+
+    def check(self, command: Command, argv: list[bytes]) -> Denial | None:
+        """What of a command is not allowed; None if all of it is."""
+        if command.name not in self.commands and "no_auth" not in command.flags:
+            position = 2 if command.container else 1
+            words = self.first_words.get(command.name, [])
+            if len(argv) <= position or argv[position].lower() not in words:
+                return Denial(Reason.COMMAND, command.name.encode())
+        if not self.all_keys and command.key_specs:
+            for reference in keys_of(command, argv):
+                if "not_key" in reference.flags:
+                    continue
+                needs = flags_of(reference.flags, command, argv)
+                if not self.allows_key(
+                    argv[reference.index], read="access" in needs, write=bool(_CHANGES.intersection(needs))
+                ):
+                    return Denial(Reason.KEY, argv[reference.index], reference.index)
+        if not self.all_channels:
+            for index in channel_words(command, argv):
+                literal = command.name == "psubscribe"
+                if not self.allows_channel(argv[index], is_pattern=literal):
+                    return Denial(Reason.CHANNEL, argv[index], index)
+        return None
+
+    def allows_key(self, key: bytes, *, read: bool, write: bool) -> bool:
+        """Whether a key may be used so."""
+        if self.all_keys:
+            return True
+        return any(
+            (may_read or not read) and (may_write or not write) and matches(pattern, key)
+            for pattern, (may_read, may_write) in self.patterns.items()
+        )
+
+    def allows_channel(self, channel: bytes, *, is_pattern: bool) -> bool:
+        """Whether a channel may be used; a pattern must be one of the user's, letter by letter."""
+        if self.all_channels:
+            return True
+        return any(
+            pattern == channel if is_pattern else matches(pattern, channel) for pattern in self.channels
+        )
+
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether no command at all is denied."""
+        return self.all_keys and self.all_channels and len(self.commands) == len(REGISTRY)
+
+
+def flags_of(flags: tuple[str, ...], command: Command, argv: list[bytes]) -> tuple[str, ...]:
+    """The flags of a key in this very call, where they depend on options (SET … GET, BITFIELD)."""
+    if "variable_flags" not in flags:
+        return flags
+    if command.name == "bitfield":
+        writes = any(word.upper() in {b"SET", b"INCRBY"} for word in argv[2:])
+        return ("RW", "access", "update") if writes else ("RO", "access")
+    gets = any(word.upper() == b"GET" for word in argv[3:])
+    return ("RW", "access", "update") if gets else ("OW", "update")
+
+
+def channel_words(command: Command, argv: list[bytes]) -> Iterable[int]:
+    """Which words of a command name channels or patterns that it wants to use."""
+    if command.name == "psubscribe":
+        return range(1, len(argv))
+    if command.name in _LITERAL_CHANNELS:
+        return range(1, _LITERAL_CHANNELS[command.name] or len(argv))
+    return ()
+
+
+class User:
+    """A name with passwords and permissions. ``selectors[0]`` is what rules outside parentheses change."""
+
+    __slots__ = ("enabled", "is_unlimited", "name", "nopass", "passwords", "sanitizes", "selectors")
+
+    def __init__(self, name: bytes, *, all_channels: bool = False) -> None:
+        self.name = name
+        self.enabled = False
+        self.nopass = False
+        self.passwords: list[bytes] = []  # SHA-256 in hex
+        self.sanitizes = True
+        self.selectors = [Selector(all_channels=all_channels)]
+        self.is_unlimited = False
+
+    @classmethod
+    def superuser(cls, name: bytes) -> User:
+        """One who may do everything, without a password: what ``default`` is at first."""
+        user = cls(name)
+        for rule in (b"+@all", b"~*", b"&*", b"on", b"nopass"):
+            user.apply(rule)
+        return user
+
+    def copy(self) -> User:
+        """A twin to try rules on."""
+        twin = User(self.name)
+        twin.become(self)
+        return twin
+
+    def become(self, other: User) -> None:
+        """Take over what another one may do and how he logs in."""
+        self.enabled, self.nopass, self.sanitizes = other.enabled, other.nopass, other.sanitizes
+        self.passwords = list(other.passwords)
+        self.selectors = [selector.copy() for selector in other.selectors]
+        self.is_unlimited = other.is_unlimited
+
+    def apply(self, rule: bytes, *, all_channels: bool = False) -> None:
+        """Change the user by one word of ACL SETUSER; ``all_channels`` is what ``reset`` leaves (acl-pubsub-default).
+
+        Raises:
+            RuleError: the word is no rule, or has no sense here.
+        """
+        word = rule.lower()
+        if word == b"on":
+            self.enabled = True
+        elif word == b"off":
+            self.enabled = False
+        elif word == b"nopass":
+            self.nopass = True
+            self.passwords.clear()
+        elif word == b"resetpass":
+            self.nopass = False
+            self.passwords.clear()
+        elif word in {b"sanitize-payload", b"skip-sanitize-payload"}:
+            self.sanitizes = word == b"sanitize-payload"
+        elif word == b"reset":
+            self.become(User(self.name, all_channels=all_channels))
+        elif word == b"clearselectors":
+            del self.selectors[1:]
+        elif rule[:1] in {b">", b"#"}:
+            self._add_password(rule)
+        elif rule[:1] in {b"<", b"!"}:
+            self._remove_password(rule)
+        elif rule[:1] == b"(" and rule[-1:] == b")":
+            selector = Selector(all_channels=all_channels)
+            for inner in rule[1:-1].split():
+                selector.apply(inner)
+            self.selectors.append(selector)
+        else:
+            self.selectors[0].apply(rule)
+        self.is_unlimited = any(selector.is_unlimited for selector in self.selectors)
+
+    def _add_password(self, rule: bytes) -> None:
+        hashed = rule[1:] if rule[:1] == b"#" else hash_of(rule[1:])
+        if not _HASH.match(hashed):
+            raise RuleError(_BAD_HASH)
+        if hashed not in self.passwords:
+            self.passwords.append(hashed)
+        self.nopass = False
+
+    def _remove_password(self, rule: bytes) -> None:
+        hashed = rule[1:] if rule[:1] == b"!" else hash_of(rule[1:])
+        if rule[:1] == b"!" and not _HASH.match(hashed):
+            raise RuleError(_BAD_HASH)
+        if hashed not in self.passwords:
+            raise RuleError(_NO_SUCH_PASSWORD)
+        self.passwords.remove(hashed)
+
+    # Log in
+
+    def accepts(self, password: bytes) -> bool:
+        """Whether this is the way in; takes the same time whichever digit is wrong."""
+        if not self.enabled:
+            return False
+        hashed = hash_of(password)
+        return self.nopass or sum(hmac.compare_digest(hashed, known) for known in self.passwords) > 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether connections have it without logging in (as for ``default``)."""
+        return self.enabled and self.nopass
+
+    # Text
+
+    @property
+    def flags(self) -> list[bytes]:
+        """As ACL GETUSER lists them."""
+        found = [b"on" if self.enabled else b"off"]
+        if self.nopass:
+            found.append(b"nopass")
+        found.append(b"sanitize-payload" if self.sanitizes else b"skip-sanitize-payload")
+        return found
+
+    def describe(self) -> bytes:
+        """The line of an ACL file that makes this user, without ``user <name>``."""
+        hashes = (b"#" + password for password in self.passwords)
+        others = (b"(%b)" % selector.describe() for selector in self.selectors[1:])
+        return b" ".join([*self.flags, *hashes, self.selectors[0].describe(), *others])
+
+    # The check
+
+    def check(self, command: Command, argv: list[bytes]) -> Denial | None:
+        """What of a command this user may not do; of several selectors the one that came nearest is told."""
+        nearest: Denial | None = None
+        for selector in self.selectors:
+            denial = selector.check(command, argv)
+            if denial is None:
+                return None
+            if nearest is None or (denial.reason, denial.index) > (nearest.reason, nearest.index):
+                nearest = denial
+        return nearest
+
+    def may_read_every_key(self) -> bool:
+        """Whether patterns whose keys are known only later are no danger (SORT … BY and GET)."""
+        return any(
+            selector.all_keys
+            or any(read and pattern == b"*" for pattern, (read, _) in selector.patterns.items())
+            for selector in self.selectors
+        )
+
+    def may_listen(self, channels: Iterable[bytes], patterns: Iterable[bytes]) -> bool:
+        """Whether subscriptions may stay."""
+        return all(
+            any(selector.allows_channel(channel, is_pattern=False) for selector in self.selectors)
+            for channel in channels
+        ) and all(
+            any(selector.allows_channel(pattern, is_pattern=True) for selector in self.selectors)
+            for pattern in patterns
+        )
+
+
+def hash_of(password: bytes) -> bytes:
+    """SHA-256 in hex, the form in which passwords are kept."""
+    return hashlib.sha256(password).hexdigest().encode()
+
+
+def is_username(name: bytes) -> bool:
+    """Whether a user can be called so."""
+    return not _SPACE.search(name)
+
+
+class Users:
+    """All users of a server by name; ``default`` is always among them."""
+
+    def __init__(self) -> None:
+        self.default = User.superuser(b"default")
+        self.by_name: dict[bytes, User] = {b"default": self.default}
+
+    def __iter__(self) -> Iterator[User]:
+        """In the order of their names, as ACL LIST has them."""
+        return iter([self.by_name[name] for name in sorted(self.by_name)])
+
+    def get(self, name: bytes) -> User | None:
+        """The user of a name."""
+        return self.by_name.get(name)
+
+    def set_password(self, password: bytes) -> None:
+        """What requirepass does: the one password of ``default``, or none."""
+        self.default.apply(b"resetpass")
+        self.default.apply(b">" + password if password else b"nopass")
+
+
+def joined(words: list[bytes]) -> list[bytes]:
+    """The rules of ACL SETUSER with each selector, which may reach over several words, as one.
+
+    Raises:
+        RuleError: a parenthesis is never closed.
+    """
+    rules: list[bytes] = []
+    parts: list[bytes] = []
+    for word in words:
+        if not parts and not (word.startswith(b"(") and not word.endswith(b")")):
+            rules.append(word)
+            continue
+        parts.append(word)
+        if word.endswith(b")"):
+            rules.append(b" ".join(parts))
+            parts = []
+    if parts:
+        raise RuleError(b"Unmatched parenthesis in acl selector starting at '%b'." % parts[0])
+    return rules

@@ -1,0 +1,1 @@
+"""EVAL, FUNCTION and the Lua interpreter behind them."""

@@ -1,0 +1,382 @@
+"""Functions: FCALL, and FUNCTION that loads libraries of them. What compiles and runs them is in ``lua/``."""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import ReplyError, shown, wrong_subcommand_arguments
+from ...protocol.globs import matches
+from ...storage.rdb import PayloadRefusedError, RdbError, dump_libraries, restore_libraries
+from ..spec.command import command, container
+from ..spec.usage import help_lines
+from . import specs as syntax
+from .eval import ANY_SCRIPT, UNKNOWN_READS, UNKNOWN_WRITES, script_keys
+from .lua.engine import Scripting, key_count
+from .lua.interpreter import UNAVAILABLE
+from .lua.shebang import FLAGS
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+    from .lua.libraries import Function, Functions, Library
+
+_NO_FUNCTION: Final = b"ERR Function not found"
+_BAD_KEYS: Final = b"ERR Bad number of keys provided"
+_REFUSED: Final = b"ERR DUMP payload version or checksum are wrong"
+_POLICIES: Final = frozenset((b"FLUSH", b"APPEND", b"REPLACE"))
+
+
+def _call_function(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
+    client.server.dispatcher.feed_monitors(client, args)
+    scripting = client.server.part(Scripting)
+    function = scripting.functions.find(args[1])
+    if function is None:
+        raise ReplyError(_NO_FUNCTION)
+    keys = key_count(args, _BAD_KEYS)
+    return scripting.call_function(client, function, args, keys, read_only=read_only)
+
+
+def _changed(client: Client, args: list[bytes]) -> None:
+    client.server.keyspace.dirty += 1
+    client.propagate(args)
+
+
+# FCALL function numkeys [key [key ...]] [arg [arg ...]]
+@command(
+    "FCALL",
+    arity=-3,
+    flags=f"{ANY_SCRIPT} may_replicate",
+    categories="scripting",
+    keys=script_keys("RW access update", UNKNOWN_WRITES),
+    since="7.0.0",
+    group="scripting",
+    complexity="Depends on the function that is executed.",
+    summary="Calls a function.",
+    arguments=syntax.FCALL,
+)
+def fcall(client: Client, args: list[bytes]) -> bytes:
+    """What the function returns, converted as that of a script."""
+    return _call_function(client, args, read_only=False)
+
+
+# FCALL_RO function numkeys [key [key ...]] [arg [arg ...]]
+@command(
+    "FCALL_RO",
+    arity=-3,
+    flags=f"{ANY_SCRIPT} readonly",
+    categories="scripting",
+    keys=script_keys("RO access", UNKNOWN_READS),
+    since="7.0.0",
+    group="scripting",
+    complexity="Depends on the function that is executed.",
+    summary="Calls a function that only reads.",
+    arguments=syntax.FCALL_RO,
+)
+def fcall_ro(client: Client, args: list[bytes]) -> bytes:
+    """As FCALL."""
+    return _call_function(client, args, read_only=True)
+
+
+container("FUNCTION", since="7.0.0", group="scripting", summary="A container for function commands.")
+
+_ON_ALL_SHARDS: Final = ("request_policy:all_shards", "response_policy:all_succeeded")
+
+
+# FUNCTION DELETE library-name
+@command(
+    "FUNCTION|DELETE",
+    arity=3,
+    flags="noscript write",
+    categories="scripting",
+    tips=_ON_ALL_SHARDS,
+    since="7.0.0",
+    group="scripting",
+    complexity="O(1)",
+    summary="Removes a library with its functions.",
+    arguments=syntax.FUNCTION_DELETE,
+)
+def function_delete(client: Client, args: list[bytes]) -> bytes:
+    """OK; an error if there is no such library."""
+    if not client.server.part(Scripting).functions.remove(args[2]):
+        raise ReplyError(b"ERR Library not found")
+    _changed(client, args)
+    return replies.OK
+
+
+# FUNCTION DUMP
+@command(
+    "FUNCTION|DUMP",
+    arity=2,
+    flags="noscript",
+    categories="scripting",
+    since="7.0.0",
+    group="scripting",
+    complexity="O(N) where N is the number of functions",
+    summary="Returns all libraries as one binary value.",
+    arguments=syntax.FUNCTION_DUMP,
+)
+def function_dump(client: Client, args: list[bytes]) -> bytes:
+    """Bytes as a bulk string; rdb-version says for which servers."""
+    del args
+    server = client.server
+    return replies.bulk(dump_libraries(server.keyspace.libraries.codes.values(), server.config.rdb_version))
+
+
+# FUNCTION FLUSH [ASYNC | SYNC]
+@command(
+    "FUNCTION|FLUSH",
+    arity=-2,
+    flags="noscript write",
+    categories="scripting",
+    tips=_ON_ALL_SHARDS,
+    since="7.0.0",
+    group="scripting",
+    complexity="O(N) where N is the number of functions deleted",
+    summary="Removes all libraries.",
+    arguments=syntax.FUNCTION_FLUSH,
+)
+def function_flush(client: Client, args: list[bytes]) -> bytes:
+    """OK."""
+    if len(args) > 3:
+        raise wrong_subcommand_arguments(args)
+    if len(args) == 3 and args[2].upper() not in {b"ASYNC", b"SYNC"}:
+        raise ReplyError(b"ERR FUNCTION FLUSH only supports SYNC|ASYNC option")
+    client.server.part(Scripting).functions.clear()
+    _changed(client, args)
+    return replies.OK
+
+
+# FUNCTION KILL
+@command(
+    "FUNCTION|KILL",
+    arity=2,
+    flags="noscript allow_busy",
+    categories="scripting",
+    tips=("request_policy:all_shards", "response_policy:one_succeeded"),
+    since="7.0.0",
+    group="scripting",
+    complexity="O(1)",
+    summary="Ends the function that is running.",
+    arguments=syntax.FUNCTION_KILL,
+)
+def function_kill(client: Client, args: list[bytes]) -> bytes:
+    """Let it end at its next step; refused once it has written."""
+    del args
+    client.server.part(Scripting).kill(function=True)
+    return replies.OK
+
+
+# FUNCTION LIST [LIBRARYNAME library-name-pattern] [WITHCODE]
+@command(
+    "FUNCTION|LIST",
+    arity=-2,
+    flags="noscript",
+    categories="scripting",
+    tips=("nondeterministic_output_order",),
+    since="7.0.0",
+    group="scripting",
+    complexity="O(N) where N is the number of functions",
+    summary="Returns the libraries.",
+    arguments=syntax.FUNCTION_LIST,
+)
+def function_list(client: Client, args: list[bytes]) -> bytes:
+    """Maps of name, engine, functions and, if asked for, code; those whose name matches a pattern."""
+    pattern: bytes | None = None
+    with_code = False
+    position = 2
+    while position < len(args):
+        option = args[position].upper()
+        if option == b"WITHCODE" and not with_code:
+            with_code = True
+        elif option == b"LIBRARYNAME" and pattern is None:
+            position += 1
+            if position == len(args):
+                raise ReplyError(b"ERR library name argument was not given")
+            pattern = args[position]
+        else:
+            raise ReplyError(b"ERR Unknown argument %b" % shown(args[position]))
+        position += 1
+    found = [
+        _library(library, client.resp, with_code=with_code)
+        for library in client.server.part(Scripting).functions.libraries.values()
+        if pattern is None or matches(pattern.lower(), library.name.lower())
+    ]
+    return replies.array(found)
+
+
+def _library(library: Library, resp: int, *, with_code: bool) -> bytes:
+    fields = [
+        (b"library_name", replies.bulk(library.name)),
+        (b"engine", replies.bulk(b"LUA")),
+        (b"functions", replies.array([_function(function, resp) for function in library.functions.values()])),
+    ]
+    if with_code:
+        fields.append((b"library_code", replies.bulk(library.code)))
+    return replies.map_of(fields, resp)
+
+
+def _function(function: Function, resp: int) -> bytes:
+    description = function.description
+    return replies.map_of(
+        [
+            (b"name", replies.bulk(function.name)),
+            (b"description", replies.null(resp) if description is None else replies.bulk(description)),
+            (
+                b"flags",
+                replies.set_of(
+                    [replies.simple(flag.encode()) for flag in FLAGS if flag in function.flags], resp
+                ),
+            ),
+        ],
+        resp,
+    )
+
+
+# FUNCTION LOAD [REPLACE] function-code
+@command(
+    "FUNCTION|LOAD",
+    arity=-3,
+    flags="noscript write denyoom",
+    categories="scripting",
+    tips=_ON_ALL_SHARDS,
+    since="7.0.0",
+    group="scripting",
+    complexity="O(1) (considering compilation time is redundant)",
+    summary="Creates a library.",
+    arguments=syntax.FUNCTION_LOAD,
+)
+def function_load(client: Client, args: list[bytes]) -> bytes:
+    """The name of the library."""
+    words = args[2:]
+    replace = False
+    for option in words[:-1]:
+        if option.upper() != b"REPLACE":
+            raise ReplyError(b"ERR Unknown option given: %b" % shown(option))
+        replace = True
+    functions = client.server.part(Scripting).functions
+    try:
+        library = functions.compile(words[-1])
+    except ReplyError as error:
+        if not client.trusted or error.text != UNAVAILABLE:
+            raise
+        # Out of our own file, or from the master: it is data all the same.
+        name = functions.keep_source(words[-1])
+    else:
+        functions.add(library, replace=replace)
+        name = library.name
+    _changed(client, args)
+    return replies.bulk(name)
+
+
+# FUNCTION RESTORE serialized-value [FLUSH | APPEND | REPLACE]
+@command(
+    "FUNCTION|RESTORE",
+    arity=-3,
+    flags="noscript write denyoom",
+    categories="scripting",
+    tips=_ON_ALL_SHARDS,
+    since="7.0.0",
+    group="scripting",
+    complexity="O(N) where N is the number of functions on the payload",
+    summary="Restores libraries that were dumped.",
+    arguments=syntax.FUNCTION_RESTORE,
+)
+def function_restore(client: Client, args: list[bytes]) -> bytes:
+    """OK; on any collision nothing is changed."""
+    if len(args) > 4:
+        raise wrong_subcommand_arguments(args)
+    policy = args[3].upper() if len(args) == 4 else b"APPEND"
+    if policy not in _POLICIES:
+        raise ReplyError(b"ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.")
+    try:
+        codes = restore_libraries(args[2])
+    except PayloadRefusedError as error:
+        raise ReplyError(_REFUSED) from error
+    except RdbError as error:
+        raise ReplyError(b"ERR %b" % str(error).encode()) from error
+    functions = client.server.part(Scripting).functions
+    _restore(functions, codes, policy)
+    _changed(client, args)
+    return replies.OK
+
+
+def _restore(functions: Functions, codes: list[bytes], policy: bytes) -> None:
+    """All of them or none."""
+    before = dict(functions.sources.codes)
+    if policy == b"FLUSH":
+        functions.clear()
+    try:
+        for code in codes:
+            _add(functions, functions.compile(code), replace=policy == b"REPLACE")
+    except Exception:
+        functions.clear()
+        for name, code in before.items():
+            functions.sources.put(name, code)
+        raise
+
+
+def _add(functions: Functions, library: Library, *, replace: bool) -> None:
+    if library.name in functions.libraries and not replace:
+        raise ReplyError(b"ERR Library %b already exists" % library.name)
+    functions.add(library, replace=True)
+
+
+# FUNCTION STATS
+@command(
+    "FUNCTION|STATS",
+    arity=2,
+    flags="noscript allow_busy",
+    categories="scripting",
+    tips=("nondeterministic_output", "request_policy:all_shards", "response_policy:special"),
+    since="7.0.0",
+    group="scripting",
+    complexity="O(1)",
+    summary="Returns what runs, and how many functions each engine holds.",
+    arguments=syntax.FUNCTION_STATS,
+)
+def function_stats(client: Client, args: list[bytes]) -> bytes:
+    """What runs (null for nothing), and the figures of the one engine."""
+    del args
+    resp = client.resp
+    scripting = client.server.part(Scripting)
+    run = scripting.run
+    running = replies.null(resp)
+    if run is not None and run.is_function:
+        running = replies.map_of(
+            [
+                (b"name", replies.bulk(run.name)),
+                (b"command", replies.bulk_array(run.command)),
+                (b"duration_ms", replies.integer((perf_counter_ns() - run.started) // 1_000_000)),
+            ],
+            resp,
+        )
+    functions = scripting.functions
+    figures = replies.map_of(
+        [
+            (b"libraries_count", replies.integer(len(functions.libraries))),
+            (b"functions_count", replies.integer(functions.count())),
+        ],
+        resp,
+    )
+    return replies.map_of(
+        [(b"running_script", running), (b"engines", replies.map_of([(b"LUA", figures)], resp))], resp
+    )
+
+
+# FUNCTION HELP
+@command(
+    "FUNCTION|HELP",
+    arity=2,
+    flags="loading stale",
+    categories="scripting",
+    since="7.0.0",
+    group="scripting",
+    complexity="O(1)",
+    summary="Shows helpful text about the subcommands.",
+    arguments=syntax.FUNCTION_HELP,
+)
+def function_help(client: Client, args: list[bytes]) -> bytes:
+    """The subcommands, one or two lines each."""
+    del client, args
+    return replies.simple_array(help_lines("function"))

@@ -1,0 +1,402 @@
+"""Everything a server knows of Lua: its interpreters, what is loaded, and the script that runs just now."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, Final
+
+from ....protocol.errors import NOT_AN_INTEGER, ReplyError
+from ...runtime.arguments import parse_integer
+from .interpreter import FailedScriptError, Interpreter, ScriptError
+from .libraries import Functions
+from .redis_call import ScriptClient, call, words_of
+from .script_cache import Scripts
+from .shebang import ALLOW_OOM, ALLOW_STALE, NO_WRITES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...runtime.client import Client
+    from ...runtime.context import ServerContext
+    from .libraries import Function
+    from .script_cache import Script
+
+BUSY_SCRIPT: Final = b"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+BUSY_FUNCTION: Final = (
+    b"BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
+)
+NOT_BUSY: Final = b"NOTBUSY No scripts in execution right now."
+_UNKILLABLE: Final = (
+    b"UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the "
+    b"script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command."
+)
+_KILLED: Final = b"ERR Script killed by user with SCRIPT KILL."
+_KILLED_FUNCTION: Final = b"ERR Script killed by user with FUNCTION KILL."
+_STOPPED: Final = b"ERR The server is shutting down."
+_TOO_SLOW_TO_LOAD: Final = b"ERR FUNCTION LOAD timeout"
+_LOADING_NANOSECONDS: Final = 500_000_000
+_WRITES_ON_REPLICA: Final = b"READONLY You can not run script with write flag on readonly replica."
+_WRITES_READ_ONLY: Final = b"ERR Can not execute a script with write flag using *_ro command."
+_MASTERDOWN: Final = b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
+_NOREPLICAS: Final = b"NOREPLICAS Not enough good replicas to write."
+_LOG_LEVELS: Final = ("debug", "verbose", "notice", "warning")
+_ALL: Final = 3
+_TO_AOF: Final = 1
+_TO_REPLICAS: Final = 2
+
+
+@dataclass(slots=True)
+class Run:
+    """A script under way.
+
+    Attributes:
+        name: the SHA1 of a script, the name of a function.
+        command: how it was called.
+        told: whether the AOF and the replicas are told of its effects (redis.set_repl).
+        wrote: a command of it may have changed data.
+        allow_oom: it said that it needs little memory, and may write when there is none left.
+        end_with: the text that it is to end with at the next look.
+    """
+
+    server: ServerContext
+    caller: Client
+    client: ScriptClient
+    name: bytes
+    command: list[bytes]
+    is_function: bool
+    read_only: bool
+    started: int  # nanoseconds of perf_counter
+    told: tuple[bool, bool] = (True, True)
+    wrote: bool = False
+    allow_oom: bool = False
+    noted_slow: bool = False
+    end_with: bytes | None = None
+
+
+class Scripting:
+    """Scripts and functions of one server.
+
+    Attributes:
+        run: the script that runs just now.
+        on_slow: called now and then while a script runs for longer than busy-reply-threshold; serves others.
+    """
+
+    def __init__(self, server: ServerContext) -> None:
+        self.server = server
+        self.run: Run | None = None
+        self.on_slow: Callable[[Run], None] | None = None
+        self.scripts = Scripts()
+        self.functions = Functions(
+            server.keyspace.libraries, self._new_function_interpreter, server.log.warning
+        )
+        self._interpreter: Interpreter | None = None
+        self._client: ScriptClient | None = None
+
+    # Interpreters, made when they are needed
+
+    @property
+    def interpreter(self) -> Interpreter:
+        """Where scripts run."""
+        if self._interpreter is None:
+            functions = self._api()
+            functions[b"replicate_commands"] = lambda *_: True
+            self._interpreter = Interpreter(
+                functions,
+                self._constants(),
+                self._interrupt,
+                self._resp,
+                most_memory=self.server.config.lua_memory_limit,
+            )
+            self._interpreter.on_exhausted = self._drop_exhausted
+        return self._interpreter
+
+    def _new_function_interpreter(self) -> Interpreter:
+        interpreter = Interpreter(
+            self._api(),
+            self._constants(),
+            self._interrupt,
+            self._resp,
+            register=self.functions.register,
+            most_memory=self.server.config.lua_memory_limit,
+        )
+        interpreter.on_exhausted = self._drop_exhausted
+        return interpreter
+
+    def memory(self) -> tuple[int, int]:
+        """Bytes of the state of scripts and of that of functions."""
+        functions = self.functions.made
+        return (
+            self._interpreter.memory if self._interpreter is not None else 0,
+            functions.memory if functions is not None else 0,
+        )
+
+    def flush_scripts(self) -> None:
+        """SCRIPT FLUSH: forget the scripts, and the Lua state with them."""
+        self.scripts.clear()
+        self._interpreter = None
+
+    def renew(self) -> None:
+        """Make both Lua states again, from the sources: lua-memory-limit has changed."""
+        self._renew_interpreter()
+        self.functions.renew()
+
+    def _renew_interpreter(self) -> None:
+        self._interpreter = None
+        self.scripts.forget_compiled()
+
+    def _drop_exhausted(self) -> None:
+        if self._interpreter is not None and self._interpreter.exhausted:
+            self.server.log.warning(
+                "The Lua state of scripts is made again: what it held exceeded its memory."
+            )
+            self._renew_interpreter()
+        made = self.functions.made
+        if made is not None and made.exhausted:
+            self.server.log.warning(
+                "The Lua state of functions is made again: what it held exceeded its memory."
+            )
+            self.functions.renew()
+
+    # Running
+
+    def run_script(
+        self, client: Client, script: Script, args: list[bytes], keys: int, *, read_only: bool
+    ) -> bytes:
+        """Run a script of EVAL for a client.
+
+        Args:
+            client: who sent it.
+            script: out of ``scripts``.
+            args: the words of the command.
+            keys: how many of those behind the third are keys.
+            read_only: it came by one of the commands ending in _RO.
+        """
+        if script.flags is not None:
+            self._check_flags(client, script.flags, read_only=read_only)
+            read_only = read_only or NO_WRITES in script.flags
+        function = script.function
+        if function is None:
+            function = self.scripts.compile_again(script, self.interpreter)
+        return self._within(
+            client,
+            script.sha,
+            args,
+            lambda: self.interpreter.run(function, client.resp, keys, args[3:]),
+            is_function=False,
+            read_only=read_only,
+            flags=script.flags or frozenset(),
+        )
+
+    def call_function(
+        self, client: Client, function: Function, args: list[bytes], keys: int, *, read_only: bool
+    ) -> bytes:
+        """Call a function for a client; the arguments are those of ``run_script``."""
+        self._check_flags(client, function.flags, read_only=read_only)
+        return self._within(
+            client,
+            function.name,
+            args,
+            lambda: self.functions.interpreter.call(function.callback, client.resp, keys, args[3:]),
+            is_function=True,
+            read_only=read_only or NO_WRITES in function.flags,
+            flags=function.flags,
+        )
+
+    def _within(
+        self,
+        client: Client,
+        name: bytes,
+        args: list[bytes],
+        work: Callable[[], bytes],
+        *,
+        is_function: bool,
+        read_only: bool,
+        flags: frozenset[str],
+    ) -> bytes:
+        assistant = self._client
+        if assistant is None:
+            assistant = self._client = ScriptClient(self.server)
+        assistant.stand_in_for(client)
+        self.run = run = Run(
+            self.server, client, assistant, name, args, is_function, read_only, perf_counter_ns()
+        )
+        run.allow_oom = ALLOW_OOM in flags
+        try:
+            return work()
+        except FailedScriptError as error:
+            text = error.reply(name)
+            if error.counted:
+                return ReplyError(text).encoded
+            raise ReplyError(text) from error
+        finally:
+            self.run = None
+            if run.end_with is _STOPPED:
+                # Nobody hears of a unit that was cut off.
+                self.server.propagation.forget()
+            if run.noted_slow:
+                milliseconds = (perf_counter_ns() - run.started) // 1_000_000
+                self.server.log.notice(f"Slow script is over after {milliseconds} milliseconds")
+
+    def _check_flags(self, client: Client, flags: frozenset[str], *, read_only: bool) -> None:
+        """What a script that says what it does may do now."""
+        server = self.server
+        if server.replication.is_stale and not client.trusted and ALLOW_STALE not in flags:
+            raise ReplyError(_MASTERDOWN)
+        if NO_WRITES in flags:
+            return
+        if not client.trusted:
+            if server.replication.is_readonly:
+                raise ReplyError(_WRITES_ON_REPLICA)
+            refusal = server.snapshot_error or server.disk_error
+            if refusal is not None:
+                raise ReplyError(refusal)
+        if read_only:
+            raise ReplyError(_WRITES_READ_ONLY)
+        if server.replication.lacks_replicas and not client.trusted:
+            raise ReplyError(_NOREPLICAS)
+
+    # Looking up while it runs
+
+    def _interrupt(self) -> bytes | None:
+        run = self.run
+        now = perf_counter_ns()
+        if run is None:
+            began = self.functions.loading_since
+            return _TOO_SLOW_TO_LOAD if began is not None and now - began > _LOADING_NANOSECONDS else None
+        threshold = self.server.config.busy_reply_threshold
+        if threshold > 0 and self.on_slow is not None and now - run.started >= threshold * 1_000_000:
+            if not run.noted_slow:
+                run.noted_slow = True
+                self.server.log.warning(
+                    f"Slow script detected: still in execution after {(now - run.started) // 1_000_000} "
+                    "milliseconds. You can try killing the script using the SCRIPT KILL command. "
+                    f"Script name is: {run.name.decode(errors='backslashreplace')}."
+                )
+            self.on_slow(run)
+        return run.end_with
+
+    def kill(self, *, function: bool) -> None:
+        """SCRIPT KILL and FUNCTION KILL.
+
+        Raises:
+            ReplyError: nothing runs, or it has written already, or it is of the other kind.
+        """
+        run = self.run
+        if run is None:
+            raise ReplyError(NOT_BUSY)
+        if run.wrote:
+            raise ReplyError(_UNKILLABLE)
+        if run.is_function != function:
+            raise ReplyError(BUSY_FUNCTION if run.is_function else BUSY_SCRIPT)
+        run.end_with = _KILLED_FUNCTION if function else _KILLED
+
+    def stop(self) -> None:
+        """SHUTDOWN NOSAVE: a script that runs ends now, whatever it has done."""
+        if self.run is not None:
+            self.run.end_with = _STOPPED
+
+    # What scripts find in the table redis
+
+    def _constants(self) -> dict[bytes, object]:
+        release = self.server.compat.release
+        major, minor, patch = (int(part) for part in release.split("."))
+        return {
+            b"LOG_DEBUG": 0,
+            b"LOG_VERBOSE": 1,
+            b"LOG_NOTICE": 2,
+            b"LOG_WARNING": 3,
+            b"REPL_NONE": 0,
+            b"REPL_AOF": _TO_AOF,
+            b"REPL_SLAVE": _TO_REPLICAS,
+            b"REPL_REPLICA": _TO_REPLICAS,
+            b"REPL_ALL": _ALL,
+            b"REDIS_VERSION": release.encode(),
+            b"REDIS_VERSION_NUM": major << 16 | minor << 8 | patch,
+        }
+
+    def _api(self) -> dict[bytes, Callable[..., Any]]:
+        return {
+            b"call": self._redis_call,
+            b"sha1hex": _sha1hex,
+            b"log": self._redis_log,
+            b"setresp": self._redis_setresp,
+            b"set_repl": self._redis_set_repl,
+            b"acl_check_cmd": self._redis_acl_check,
+        }
+
+    def _redis_call(self, *words: object) -> Any:
+        run = self.run
+        assert run is not None
+        interpreter = self.functions.made if run.is_function else self._interpreter
+        assert interpreter is not None
+        return call(run, interpreter, words)
+
+    def _redis_log(self, level: float, text: bytes) -> None:
+        if not 0 <= level < len(_LOG_LEVELS):
+            raise ScriptError(b"ERR Invalid debug level.")
+        write = getattr(self.server.log, _LOG_LEVELS[int(level)])
+        write(text.decode(errors="backslashreplace"))
+
+    def _resp(self) -> int:
+        return self.run.client.resp if self.run is not None else 2
+
+    def _redis_setresp(self, *values: object) -> None:
+        if len(values) != 1:
+            raise ScriptError(b"ERR redis.setresp() requires one argument.")
+        if values[0] not in {2, 3, b"2", b"3"}:
+            raise ScriptError(b"ERR RESP version must be 2 or 3.")
+        assert self.run is not None
+        self.run.client.resp = int(values[0])
+
+    def _redis_set_repl(self, *values: object) -> None:
+        if len(values) != 1:
+            raise ScriptError(b"ERR redis.set_repl() requires two arguments.")
+        flags = values[0] if isinstance(values[0], (int, float)) else 0
+        if not math.isfinite(flags) or int(flags) & ~_ALL:
+            raise ScriptError(
+                b"ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE."
+            )
+        assert self.run is not None
+        self.run.told = bool(int(flags) & _TO_AOF), bool(int(flags) & _TO_REPLICAS)
+
+    def _redis_acl_check(self, *values: object) -> bool:
+        argv = words_of(values)
+        try:
+            entry = self.server.dispatcher.find(argv)
+        except ReplyError as error:
+            raise ScriptError(b"ERR Invalid command passed to redis.acl_check_cmd()") from error
+        user = self.run.client.user if self.run is not None else self.server.users.default
+        return user.check(entry.command, argv) is None
+
+
+def key_count(args: list[bytes], not_a_number: bytes = NOT_AN_INTEGER) -> int:
+    """The third word of EVAL and its relatives: how many of those that follow are keys.
+
+    Raises:
+        ReplyError: it is no number (``not_a_number``), too high or too low.
+    """
+    word = args[2]
+    if word == b"0":
+        return 0
+    try:
+        count = parse_integer(word)
+    except ReplyError as error:
+        raise ReplyError(not_a_number) from error
+    if count > len(args) - 3:
+        raise ReplyError(b"ERR Number of keys can't be greater than number of args")
+    if count < 0:
+        raise ReplyError(b"ERR Number of keys can't be negative")
+    return count
+
+
+def _sha1hex(*values: object) -> bytes:
+    if len(values) != 1:
+        raise ScriptError(b"ERR wrong number of arguments")
+    try:
+        text = words_of(values)[0]
+    except ScriptError:
+        text = b""
+    return hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()

@@ -1,0 +1,348 @@
+"""One Lua state, and what drives it. Nothing else in Rillet touches lupa, which is imported when a script needs it."""
+
+from __future__ import annotations
+
+import math
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ....protocol.errors import ReplyError
+from .conversions import format_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+UNAVAILABLE: Final = b"ERR scripting is not available in this server: the Python package lupa is not installed (pip install lupa)"
+NOT_ENOUGH_MEMORY: Final = b"ERR not enough memory"
+# Lua's C stack holds about 8000 values; what is more travels in tables.
+_MOST_WORDS: Final = 1000
+_LIBRARIES: Final = ("natives", "cjson", "cmsgpack", "struct", "bit")
+# Beyond the limit of scripts: for what the server itself puts into the state, where Lua can not raise an error. It
+# holds a call with 8000 tables as arguments, and replies that are not worth a look at the memory.
+_RESERVE: Final = 1 << 20
+_BULK: Final = ord("$")
+_LEAST_MEMORY: Final = 4 << 20
+_FEW_BYTES: Final = 1 << 16
+_OUT_OF_MEMORY: Final = b"not enough memory"
+# A table in another one with its node, on a 64-bit machine, at the moment when the outer one grows.
+_BYTES_PER_VALUE: Final = 200
+# drand48(3).
+_MULTIPLIER: Final = 0x5DEECE66D
+_INCREMENT: Final = 0xB
+_FIRST_STATE: Final = 0x1234ABCD330E
+_LOW_SEED: Final = 0x330E
+_MASK_48: Final = (1 << 48) - 1
+_RANGE_31: Final = (1 << 31) - 1
+
+
+class ScriptError(Exception):
+    """An error that a script gets from one of the server's functions.
+
+    Args:
+        text: as in an error reply, its code first.
+        counted: the statistics have it already.
+    """
+
+    def __init__(self, text: bytes, *, counted: bool = False) -> None:
+        super().__init__(text)
+        self.text = text
+        self.counted = counted
+
+
+class FailedScriptError(Exception):
+    """A script ended with an error.
+
+    Args:
+        text: as in an error reply.
+        source: the chunk that it happened in, with its ``@``; None if that is unknown.
+        line: in that chunk.
+        counted: the statistics have the error already.
+    """
+
+    def __init__(self, text: bytes, source: bytes | None, line: int | None, *, counted: bool) -> None:
+        super().__init__(text)
+        self.text = text
+        self.source = source
+        self.line = line
+        self.counted = counted
+
+    def reply(self, name: bytes) -> bytes:
+        """The text that the client is told: with the script's name (or SHA1) and the place."""
+        if self.source is None or not self.line:
+            return self.text
+        return b"%b script: %b, on %b:%d." % (self.text, name, self.source, self.line)
+
+
+class Interpreter:
+    """A Lua state with Redis' globals.
+
+    Args:
+        functions: what stands in the table ``redis``, beside what is Lua itself; raises ``ScriptError``.
+        constants: the values there.
+        interrupt: called now and then while a script runs; the text it returns ends the script.
+        resp: the protocol that redis.setresp chose.
+        register: takes a function of a library; with it this is the state of functions.
+        most_memory: bytes that scripts may take, 0 for no limit.
+
+    Attributes:
+        exhausted: the state is of no more use, for what it keeps leaves too little memory, or it failed.
+        on_exhausted: called when it becomes so.
+
+    Raises:
+        ReplyError: lupa is not installed.
+    """
+
+    def __init__(
+        self,
+        functions: Mapping[bytes, Callable[..., Any]],
+        constants: Mapping[bytes, object],
+        interrupt: Callable[[], bytes | None],
+        resp: Callable[[], int],
+        *,
+        register: Callable[..., None] | None = None,
+        most_memory: int = 0,
+    ) -> None:
+        try:
+            from lupa import lua51
+        except ImportError as error:
+            raise ReplyError(UNAVAILABLE) from error
+        self._lua_error: type[Exception] = lua51.LuaError
+        self._lua = lua = lua51.LuaRuntime(
+            encoding=None,
+            unpack_returned_tuples=True,
+            register_eval=False,
+            register_builtins=False,
+            attribute_filter=_deny,
+            max_memory=0,
+        )
+        # Less would not hold the libraries; a file of configuration may say so, CONFIG SET refuses it.
+        self._most_memory = most_memory = max(most_memory, _LEAST_MEMORY) if most_memory else 0
+        self._interrupt = interrupt
+        self._random = _FIRST_STATE
+        # Why the script that runs is to end: a text, or an exception of a host function.
+        self._stopped: bytes | BaseException | None = None
+        self.exhausted = False
+        self.on_exhausted: Callable[[], None] | None = None
+        self.table: Callable[..., Any] = lua.table_from
+        loadstring = lua.eval(b"loadstring")
+        folder = Path(__file__).parent
+
+        def chunk(name: str) -> Any:
+            return loadstring((folder / f"{name}.lua").read_bytes(), b"=rillet")
+
+        host: dict[bytes, object] = {
+            b"redis": self.table({name: self._hosted(function) for name, function in functions.items()}),
+            b"constants": self.table(dict(constants)),
+            b"interrupt": self._look,
+            b"resp": self._hosted(resp),
+            b"double": self._hosted(format_number),
+            b"random": self._hosted(self._next_random),
+            b"seed": self._hosted(self.seed),
+            b"pack_float": self._hosted(_pack_float),
+            b"unpack_float": self._hosted(_unpack_float),
+        }
+        if register is not None:
+            host[b"register"] = self._hosted(register)
+        driver = chunk("sandbox")(
+            self.table(host),
+            self.table({name.encode(): chunk(name) for name in _LIBRARIES}),
+            chunk("replies")(),
+            most_memory / 1024 if most_memory else math.inf,
+        )
+        self._compile = driver[b"compile"]
+        self._run = driver[b"run"]
+        self._run_tables = driver[b"run_tables"]
+        self._call = driver[b"call"]
+        self._load = driver[b"load"]
+        self._memory = driver[b"memory"]
+        if most_memory:
+            lua.set_max_memory(most_memory + _RESERVE, total=True)
+
+    # What Lua calls: no exception leaves these, for it would be a value there
+
+    def _hosted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function for Lua that returns a value, or nil, a text and whether that error is counted.
+
+        It returns nil and False after an exception that is no ``ScriptError``. The script ends then, and who ran it
+        gets the exception.
+        """
+
+        def call(*values: object) -> Any:
+            try:
+                return function(*values)
+            except ScriptError as error:
+                return None, error.text, error.counted
+            except BaseException as error:  # noqa: BLE001 - kept, and raised again behind Lua
+                self._stopped = error
+                return None, False
+
+        return call
+
+    def _look(self) -> bool:
+        """Whether the script is to end now."""
+        try:
+            self._stopped = self._interrupt()
+        except BaseException as error:  # noqa: BLE001 - kept, and raised again behind Lua
+            self._stopped = error
+        return self._stopped is not None
+
+    # Memory
+
+    def _has_room(self, size: int) -> bool:
+        if not self._most_memory or self._lua.get_memory_used(total=True) + size <= self._most_memory:
+            return True
+        self._lua.gccollect()
+        return bool(self._lua.get_memory_used(total=True) + size <= self._most_memory)
+
+    def expect_room_for(self, reply: bytes) -> None:
+        """Refuse a reply that does not fit beside what the script has already.
+
+        Raises:
+            ScriptError: it does not.
+        """
+        if self._most_memory:
+            size = len(reply)
+            if reply[0] != _BULK:
+                size += _BYTES_PER_VALUE * reply.count(b"\r\n")
+            if not self._has_room(size):
+                raise ScriptError(NOT_ENOUGH_MEMORY)
+
+    def _expect_room_for_words(self, words: Sequence[bytes]) -> None:
+        size = len(words[0]) if len(words) == 1 else sum(map(len, words))
+        # After each script there is room for little ones.
+        if (size > _FEW_BYTES or len(words) > _MOST_WORDS) and not self._has_room(
+            size + _BYTES_PER_VALUE * len(words)
+        ):
+            raise FailedScriptError(NOT_ENOUGH_MEMORY, None, None, counted=False)
+
+    # Running
+
+    def compile(self, code: bytes, name: bytes) -> Any:
+        """A function of Lua from source code; ``name`` stands in error texts.
+
+        Raises:
+            SyntaxError: with Lua's message as bytes.
+        """
+        if not self._has_room(len(code)):
+            raise SyntaxError(_OUT_OF_MEMORY)
+        try:
+            compiled = self._compile(code, name)
+        except self._lua_error as error:
+            self._give_up()
+            raise SyntaxError(_OUT_OF_MEMORY) from error
+        if type(compiled) is tuple:
+            raise SyntaxError(compiled[1])
+        return compiled
+
+    def run(self, function: Any, resp: int, keys: int, words: Sequence[bytes]) -> bytes:
+        """Run a script of EVAL and return its reply, encoded; the first ``keys`` of the words are its KEYS.
+
+        Raises:
+            FailedScriptError: it ended with an error.
+        """
+        if words:
+            self._expect_room_for_words(words)
+        try:
+            if len(words) <= _MOST_WORDS:
+                result = self._run(function, resp, keys, *words)
+            else:
+                result = self._run_tables(
+                    function, resp, self.table(list(words[:keys])), self.table(list(words[keys:]))
+                )
+        except self._lua_error as error:
+            result = self._broken(error)
+        if type(result) is bytes and self._stopped is None:
+            return result
+        return self._ended(result)
+
+    def call(self, function: Any, resp: int, keys: int, words: Sequence[bytes]) -> bytes:
+        """Call a function of a library: as ``run``, with the keys and the other words as its two parameters."""
+        self._expect_room_for_words(words)
+        table = self.table
+        try:
+            result = self._call(function, resp, table(list(words[:keys])), table(list(words[keys:])))
+        except self._lua_error as error:
+            result = self._broken(error)
+        return self._ended(result)
+
+    def load(self, function: Any) -> None:
+        """Run the code of a library.
+
+        Raises:
+            FailedScriptError: it ended with an error.
+        """
+        try:
+            result = self._load(function)
+        except self._lua_error as error:
+            result = self._broken(error)
+        self._ended(result)
+
+    def _give_up(self) -> None:
+        self.exhausted = True
+        if self.on_exhausted is not None:
+            self.on_exhausted()
+
+    def _broken(self, error: Exception) -> tuple[object, ...]:
+        """What to answer when not the script failed, but what runs it."""
+        if not isinstance(error, MemoryError):
+            self._stopped = error
+        return False, NOT_ENOUGH_MEMORY, None, None, None, True
+
+    def _ended(self, result: Any) -> bytes:
+        """The reply in what the driver returned.
+
+        Raises:
+            FailedScriptError: the script failed, or was ended.
+        """
+        stopped, self._stopped = self._stopped, None
+        if isinstance(stopped, BaseException):
+            raise stopped
+        if type(result) is tuple and not result[0]:
+            _, text, source, line, counted, full = result
+            if full:
+                self._give_up()
+            raise FailedScriptError(stopped or text, source, line, counted=bool(counted))
+        if stopped is not None:
+            raise FailedScriptError(stopped, None, None, counted=False)
+        if type(result) is tuple:
+            self._give_up()
+            result = result[1]
+        reply: bytes = result
+        return reply
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the state uses."""
+        return int(self._memory())
+
+    # math.random
+
+    def seed(self, value: float) -> None:
+        """As math.randomseed."""
+        low = math.trunc(value) & 0xFFFFFFFF if math.isfinite(value) else 0
+        self._random = low << 16 | _LOW_SEED
+
+    def _next_random(self) -> float:
+        self._random = (self._random * _MULTIPLIER + _INCREMENT) & _MASK_48
+        return (self._random >> 17) % _RANGE_31 / _RANGE_31
+
+
+def _deny(target: object, name: object, setting: bool) -> str:
+    """The attribute filter of lupa: no attribute of any object may be read or set."""
+    del target, setting
+    raise AttributeError(name)
+
+
+def _pack_float(value: float, size: int, little: bool) -> bytes:
+    kind = ("<" if little else ">") + ("f" if size == 4 else "d")
+    try:
+        return struct.pack(kind, value)
+    except OverflowError:
+        return struct.pack(kind, math.copysign(math.inf, value))
+
+
+def _unpack_float(data: bytes, little: bool) -> float:
+    kind = ("<" if little else ">") + ("f" if len(data) == 4 else "d")
+    number: float = struct.unpack(kind, data)[0]
+    return number

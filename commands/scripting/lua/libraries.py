@@ -1,0 +1,220 @@
+"""Function libraries: what FUNCTION LOAD brought, compiled.
+
+The keyspace keeps their source code, for that is data: it is saved, loaded and replicated. What they compile to is
+made from it here, when somebody asks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, Final
+
+from ....protocol.errors import ReplyError, shown
+from ....storage.keyspace.function_libraries import LibraryError, library_head
+from .interpreter import FailedScriptError, ScriptError
+from .shebang import FLAGS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ....storage.keyspace.function_libraries import Libraries
+    from .interpreter import Interpreter
+
+_CHUNK: Final = b"@user_function"
+_LETTERS: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One function: its name, the function of Lua, its description or None, its flags."""
+
+    name: bytes
+    callback: Any
+    description: bytes | None
+    flags: frozenset[str]
+
+
+@dataclass(slots=True)
+class Library:
+    """A library: its name, its source and its functions by name."""
+
+    name: bytes
+    code: bytes
+    functions: dict[bytes, Function] = field(default_factory=dict)
+
+
+class Functions:
+    """The libraries of one server.
+
+    Args:
+        sources: the source code, by name.
+        new_interpreter: makes the Lua state of functions.
+        log: told of a library that can not be used.
+    """
+
+    def __init__(
+        self, sources: Libraries, new_interpreter: Callable[[], Interpreter], log: Callable[[str], None]
+    ) -> None:
+        self.sources = sources
+        self.made: Interpreter | None = None
+        self._new_interpreter = new_interpreter
+        self._log = log
+        self._libraries: dict[bytes, Library] = {}
+        self._seen = sources.version
+        self._loading: Library | None = None
+        self.loading_since: int | None = None  # nanoseconds of perf_counter, while the code of a library runs
+
+    @property
+    def interpreter(self) -> Interpreter:
+        """Where functions run."""
+        if self.made is None:
+            self.made = self._new_interpreter()
+        return self.made
+
+    @property
+    def libraries(self) -> dict[bytes, Library]:
+        """All libraries by name, compiled."""
+        if self._seen != self.sources.version:
+            self._follow()
+        return self._libraries
+
+    def _follow(self) -> None:
+        """The sources came from a file or a master: compile them."""
+        version = self.sources.version
+        libraries: dict[bytes, Library] = {}
+        self.made = None
+        for name, code in self.sources.codes.items():
+            try:
+                libraries[name] = self._compile(code)
+            except ReplyError as error:
+                self._log(f"Can't use function library {name!r}: {error.text.decode(errors='replace')}")
+        # Last: where this fails it is done again.
+        self._libraries = libraries
+        self._seen = version
+
+    def renew(self) -> None:
+        """Make the Lua state again, and compile all libraries in it, when they are needed next."""
+        self.made = None
+        self._libraries = {}
+        self._seen = -1
+
+    def count(self) -> int:
+        """How many functions there are."""
+        return sum(len(library.functions) for library in self.libraries.values())
+
+    def find(self, name: bytes) -> Function | None:
+        """A function by its name; case does not matter.
+
+        Raises:
+            ReplyError: nobody knows, for there are libraries and no interpreter.
+        """
+        wanted = name.lower()
+        for library in self.libraries.values():
+            for known, function in library.functions.items():
+                if known.lower() == wanted:
+                    return function
+        if len(self._libraries) < len(self.sources):
+            _ = (
+                self.interpreter
+            )  # it may be in one that could not be compiled, for want of lupa: that says so
+        return None
+
+    # Changing them
+
+    def compile(self, code: bytes) -> Library:
+        """The library of a source text, not yet kept.
+
+        Raises:
+            ReplyError: it is no library, or its code fails.
+        """
+        if self._seen != self.sources.version:
+            self._follow()  # which makes another Lua state: the library must live in the same
+        return self._compile(code)
+
+    def _compile(self, code: bytes) -> Library:
+        try:
+            name, body = library_head(code)
+        except LibraryError as error:
+            raise ReplyError(error.args[0]) from error
+        interpreter = self.interpreter
+        try:
+            function = interpreter.compile(body, _CHUNK)
+        except SyntaxError as error:
+            raise ReplyError(b"ERR Error compiling function: %b" % error.args[0]) from error
+        self._loading = library = Library(name, code)
+        self.loading_since = perf_counter_ns()
+        try:
+            interpreter.load(function)
+        except FailedScriptError as error:
+            raise ReplyError(b"ERR Error registering functions: " + error.text) from error
+        finally:
+            self._loading = self.loading_since = None
+        if self.made is not interpreter:
+            raise ReplyError(b"ERR Error registering functions: not enough memory")
+        if not library.functions:
+            raise ReplyError(b"ERR No functions registered")
+        return library
+
+    def register(self, name: bytes, callback: Any, description: bytes | None = None, *flags: bytes) -> None:
+        """redis.register_function, called by the code of the library that is being compiled.
+
+        Raises:
+            ScriptError: a bad name or flag, or a second function of that name.
+        """
+        library = self._loading
+        assert library is not None
+        if not name or not _LETTERS.issuperset(name):
+            raise ScriptError(
+                b"ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one "
+                b"character long"
+            )
+        words = frozenset(flag.decode("latin-1") for flag in flags)
+        if not words.issubset(FLAGS):
+            raise ScriptError(b"ERR unknown flag given")
+        if name in library.functions:
+            raise ScriptError(b"ERR Function already exists in the library")
+        library.functions[name] = Function(name, callback, description, words)
+
+    def add(self, library: Library, *, replace: bool = False) -> None:
+        """Keep a library.
+
+        Raises:
+            ReplyError: its name is taken (unless it may replace that one), or a function's name is.
+        """
+        libraries = self.libraries
+        if library.name in libraries and not replace:
+            raise ReplyError(b"ERR Library '%b' already exists" % shown(library.name))
+        taken = {
+            name.lower()
+            for other in libraries.values()
+            if other.name != library.name
+            for name in other.functions
+        }
+        for name in library.functions:
+            if name.lower() in taken:
+                raise ReplyError(b"ERR Function %b already exists" % name)
+        libraries[library.name] = library
+        self.sources.put(library.name, library.code)
+        self._seen = self.sources.version
+
+    def keep_source(self, code: bytes) -> bytes:
+        """Keep a library that can not be compiled here, so that it is not lost to those who can; gives its name."""
+        name, _ = library_head(code)
+        self.sources.put(name, code)
+        return name
+
+    def remove(self, name: bytes) -> bool:
+        """Forget a library; False if there is none of that name."""
+        if self.libraries.pop(name, None) is None and name not in self.sources.codes:
+            return False
+        self.sources.remove(name)
+        self._seen = self.sources.version
+        return True
+
+    def clear(self) -> None:
+        """Forget them all, and the Lua state with them."""
+        self.sources.clear()
+        self._libraries = {}
+        self._seen = self.sources.version
+        self.made = None

@@ -1,0 +1,138 @@
+"""redis.call: a command that a script runs, with every check that a client's command passes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from ....protocol.errors import ReplyError
+from ...acl.log import AclLog
+from ...runtime.client import Client
+from ...runtime.denials import refusal_in_script
+from .conversions import NotAWordError, to_lua, to_words
+from .interpreter import ScriptError
+
+if TYPE_CHECKING:
+    from ...runtime.context import CommandEntry, ServerContext
+    from .engine import Run
+    from .interpreter import Interpreter
+
+_NO_WORDS: Final = b"ERR Please specify at least one argument for this redis lib call"
+_NOT_WORDS: Final = b"ERR Lua redis lib command arguments must be strings or integers"
+_UNKNOWN: Final = b"ERR Unknown Redis command called from script"
+_WRONG_ARITY: Final = b"ERR Wrong number of args calling Redis command from script"
+_NOT_ALLOWED: Final = b"ERR This Redis command is not allowed from script"
+_READ_ONLY: Final = b"ERR Write commands are not allowed from read-only scripts."
+# Not writing, but told to replicas all the same.
+_REPLICATED: Final = frozenset(("publish", "spublish", "pfcount"))
+OOM: Final = b"OOM command not allowed when used memory > 'maxmemory'."
+_SMALL: Final = 4096  # bytes of a reply that fits always
+_STALE: Final = b"ERR Can not execute the command on a stale replica"
+
+
+class ScriptClient(Client):
+    """Who runs the commands of a script: its own database and protocol, everything else as its caller."""
+
+    is_script: ClassVar[bool] = True
+    __slots__ = ()
+
+    def __init__(self, server: ServerContext) -> None:
+        super().__init__(server)
+        self.address = b"lua"
+        self.in_exec = True  # nothing blocks in a script
+
+    def stand_in_for(self, caller: Client) -> None:
+        """Begin a script for a client."""
+        self.db = caller.db
+        self.resp = 2
+        self.user = caller.user
+        self.authenticated = caller.authenticated
+        self.trusted = caller.trusted
+        self.id = caller.id
+        self.name = caller.name
+        self.fieldsets = None
+
+
+def words_of(values: tuple[object, ...]) -> list[bytes]:
+    """The words of a command that a script gave.
+
+    Raises:
+        ScriptError: there are none, or they are neither strings nor numbers.
+    """
+    if not values:
+        raise ScriptError(_NO_WORDS)
+    try:
+        return to_words(values)
+    except NotAWordError as error:
+        raise ScriptError(_NOT_WORDS) from error
+
+
+def call(run: Run, interpreter: Interpreter, values: tuple[object, ...]) -> Any:
+    """Run one command for a script and return its reply as a value of Lua.
+
+    Raises:
+        ScriptError: the command was refused, or answered an error.
+    """
+    argv = words_of(values)
+    client, server = run.client, run.server
+    entry = _allowed(run, argv)
+    effects = server.propagation.effects
+    before = len(effects)
+    reply = server.dispatcher.call(client, entry, argv)
+    server.stats.commands_processed += 1
+    if run.told != (True, True) and len(effects) > before:
+        server.propagation.limit(before, aof=run.told[0], replicas=run.told[1])
+    if server.observed:
+        server.dispatcher.track(run.caller, entry, argv)
+    assert reply is not None, f"{entry.name} did not answer a script"
+    if reply[0] == 45:  # a minus: an error
+        raise ScriptError(reply[1:-2], counted=True)
+    if len(reply) > _SMALL:
+        interpreter.expect_room_for(reply)
+    return to_lua(reply, interpreter.table)
+
+
+def _allowed(run: Run, argv: list[bytes]) -> CommandEntry:
+    """The entry of a command that this script may run now."""
+    server = run.server
+    dispatcher = server.dispatcher
+    entry = dispatcher.table.get(argv[0])
+    if entry is None:
+        try:
+            entry = dispatcher.find(argv)
+        except ReplyError as error:
+            text = _WRONG_ARITY if b"wrong number" in error.text else _UNKNOWN
+            raise _refused(run, None, text) from error
+    if not entry.minimum <= len(argv) <= entry.maximum:
+        raise _refused(run, entry, _WRONG_ARITY)
+    flags = entry.command.flags
+    if "noscript" in flags:
+        raise _refused(run, entry, _NOT_ALLOWED)
+    user = run.client.user
+    if not user.is_unlimited and not run.client.trusted:
+        denial = user.check(entry.command, argv)
+        if denial is not None:
+            server.part(AclLog).note_denial(run.caller, denial, b"lua")
+            raise _refused(run, entry, refusal_in_script(denial, user, server.compat))
+    if entry.write:
+        if run.read_only:
+            raise _refused(run, entry, _READ_ONLY)
+    elif run.read_only and entry.name in _REPLICATED:
+        raise _refused(run, entry, _READ_ONLY)
+    if server.careful:
+        if server.replication.is_stale and "stale" not in flags and not run.client.trusted:
+            raise _refused(run, entry, _STALE)
+        refusal = dispatcher.check(run.client, entry, argv)
+        if refusal is not None:
+            raise _refused(run, entry, refusal)
+    if not (run.wrote or run.allow_oom or run.client.trusted) and server.eviction.refuses_in_script(entry):
+        raise _refused(run, entry, OOM)
+    if entry.write:
+        run.wrote = True
+    return entry
+
+
+def _refused(run: Run, entry: CommandEntry | None, text: bytes) -> ScriptError:
+    if entry is not None:
+        entry.rejected += 1
+    run.server.stats.count_error(text)
+    return ScriptError(text, counted=True)

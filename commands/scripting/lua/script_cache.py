@@ -1,0 +1,121 @@
+"""The scripts of EVAL and SCRIPT LOAD, by their SHA1."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ....protocol.errors import ReplyError
+from .shebang import read_script_shebang
+
+if TYPE_CHECKING:
+    from .interpreter import Interpreter
+
+MOST_FROM_EVAL: Final = 500
+_CHUNK: Final = b"@user_script"
+
+
+@dataclass(slots=True)
+class Script:
+    """One script.
+
+    Attributes:
+        sha: SHA1 of the source, in hex.
+        body: the source.
+        function: what it was compiled to, None if that was in a Lua state that is gone.
+        flags: those of its first line, None without such a line.
+        from_eval: it came by EVAL alone, and may be forgotten.
+    """
+
+    sha: bytes
+    body: bytes
+    function: Any
+    flags: frozenset[str] | None
+    from_eval: bool
+
+
+class Scripts:
+    """The cache. What only EVAL brought is limited to so many, the longest unused goes first."""
+
+    def __init__(self) -> None:
+        self._by_sha: dict[bytes, Script] = {}
+        self._by_body: dict[bytes, Script] = {}
+        self._from_eval: OrderedDict[bytes, Script] = OrderedDict()
+        self.evicted = 0
+
+    def __len__(self) -> int:
+        return len(self._by_sha)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all sources."""
+        return sum(map(len, self._by_body))
+
+    def find(self, sha: bytes) -> Script | None:
+        """A script by its SHA1 in any case of letters."""
+        script = self._by_sha.get(sha) or self._by_sha.get(sha.lower())
+        if script is not None and script.from_eval:
+            self._from_eval.move_to_end(script.sha)
+        return script
+
+    def of_body(self, body: bytes) -> Script | None:
+        """A script by its source."""
+        script = self._by_body.get(body)
+        if script is not None and script.from_eval:
+            self._from_eval.move_to_end(script.sha)
+        return script
+
+    def add(self, body: bytes, interpreter: Interpreter, *, from_eval: bool) -> Script:
+        """Keep a script.
+
+        Raises:
+            ReplyError: it does not compile.
+        """
+        script = self._by_body.get(body)
+        if script is not None:
+            if not from_eval and script.from_eval:
+                script.from_eval = False
+                del self._from_eval[script.sha]
+            return script
+        flags, code = read_script_shebang(body)
+        try:
+            function = interpreter.compile(code, _CHUNK)
+        except SyntaxError as error:
+            raise ReplyError(b"ERR Error compiling script (new function): %b" % error.args[0]) from error
+        sha = hashlib.sha1(body, usedforsecurity=False).hexdigest().encode()
+        script = Script(sha, body, function, flags, from_eval)
+        self._by_sha[sha] = self._by_body[body] = script
+        if from_eval:
+            while len(self._from_eval) >= MOST_FROM_EVAL:
+                _, oldest = self._from_eval.popitem(last=False)
+                del self._by_sha[oldest.sha], self._by_body[oldest.body]
+                self.evicted += 1
+            self._from_eval[sha] = script
+        return script
+
+    def forget_compiled(self) -> None:
+        """Keep the sources alone: the Lua state that the scripts were compiled in goes."""
+        for script in self._by_sha.values():
+            script.function = None
+
+    @staticmethod
+    def compile_again(script: Script, interpreter: Interpreter) -> Any:
+        """Compile a script that a former Lua state had compiled.
+
+        Raises:
+            ReplyError: there is too little memory.
+        """
+        _, code = read_script_shebang(script.body)
+        try:
+            script.function = interpreter.compile(code, _CHUNK)
+        except SyntaxError as error:
+            raise ReplyError(b"ERR Error compiling script (new function): %b" % error.args[0]) from error
+        return script.function
+
+    def clear(self) -> None:
+        """SCRIPT FLUSH."""
+        self._by_sha.clear()
+        self._by_body.clear()
+        self._from_eval.clear()

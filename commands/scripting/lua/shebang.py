@@ -1,0 +1,38 @@
+"""The first line of a script or library: ``#!lua name=… flags=no-writes,allow-stale``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ....protocol.errors import ReplyError, shown
+
+NO_WRITES: Final = "no-writes"
+ALLOW_OOM: Final = "allow-oom"
+ALLOW_STALE: Final = "allow-stale"
+FLAGS: Final = (NO_WRITES, ALLOW_OOM, ALLOW_STALE, "no-cluster", "allow-cross-slot-keys")
+
+
+def read_script_shebang(script: bytes) -> tuple[frozenset[str] | None, bytes]:
+    """The flags of a script of EVAL, None if it does not begin with ``#!``; and its code, with the same line numbers.
+
+    Raises:
+        ReplyError: the line is malformed.
+    """
+    if not script.startswith(b"#!"):
+        return None, script
+    end = script.find(b"\n")
+    if end < 0:
+        raise ReplyError(b"ERR Invalid script shebang")
+    engine, *options = script[:end].split() or [b""]
+    if engine != b"#!lua":
+        raise ReplyError(b"ERR Unexpected engine in script shebang: %b" % shown(engine))
+    flags: set[str] = set()
+    for option in options:
+        name, equals, value = option.partition(b"=")
+        if name != b"flags" or not equals:
+            raise ReplyError(b"ERR Unknown lua shebang option: %b" % shown(option))
+        for flag in value.split(b",") if value else ():
+            if flag.decode("latin-1") not in FLAGS:
+                raise ReplyError(b"ERR Unexpected flag in script shebang: %b" % shown(flag))
+            flags.add(flag.decode("latin-1"))
+    return frozenset(flags), script[end:]

@@ -1,0 +1,1 @@
+"""Sets: SADD, SINTER."""

@@ -1,0 +1,374 @@
+"""Sets: adding, removing, asking for members, choosing some by chance, walking over them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, WRONG_TYPE, ReplyError
+from ...storage.collections.set import Set
+from ...storage.keyspace import notifications as events
+from ..keys.element_scan import EMPTY, ScanOptions, page
+from ..keys.scan import parse_cursor
+from ..runtime.arguments import INT64_MIN, parse_integer
+from ..runtime.repetitions import repeated
+from ..spec.command import command, key
+from . import specs as syntax
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..runtime.client import Client
+
+_READ: Final = (key(1, "RO access"),)
+_LOOK: Final = (key(1, "RO"),)
+_NEGATIVE: Final = b"ERR value is out of range, must be positive"
+_NOT_A_RANGE: Final = (
+    b"ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807"
+)
+_A_REMOVAL: Final = 1024  # members in one propagated SREM
+
+
+def remove_if_empty(client: Client, name: bytes, members: Set) -> None:
+    """Drop a key with its last member and tell of it."""
+    if not members:
+        client.db.remove(name)
+        client.db.keyspace.notify(events.GENERIC, b"del", name, client.db)
+
+
+# SADD key member [member ...]
+@command(
+    "SADD",
+    arity=-3,
+    flags="write denyoom fast",
+    categories="set",
+    keys=(key(1, "RW insert"),),
+    since="1.0.0",
+    group="set",
+    complexity=(
+        "O(1) for each element added, so O(N) to add N elements when the command is called with "
+        "multiple arguments."
+    ),
+    summary="Adds members to a set; makes the set if it is missing.",
+    history=syntax.SADD_HISTORY,
+    arguments=syntax.SADD,
+)
+def sadd(client: Client, args: list[bytes]) -> bytes:
+    """How many were not there before."""
+    name = args[1]
+    db = client.db
+    keyspace = db.keyspace
+    limits = keyspace.limits
+    members = db.write(name)
+    if members is None:
+        members = Set.for_first(args[2], len(args) - 2, limits)
+        db.add(name, members)
+    elif type(members) is not Set:
+        raise ReplyError(WRONG_TYPE)
+    else:
+        members.expect(len(args) - 2, limits)
+    if len(args) == 3:
+        added = int(members.add(args[2], limits))
+    else:
+        added = sum([members.add(member, limits) for member in args[2:]])
+    if added:
+        db.modified(name)
+        if keyspace.notify_mask:
+            keyspace.notify(events.SET, b"sadd", name, db)
+        keyspace.dirty += added
+        client.propagate(args)
+    return replies.integer(added)
+
+
+# SREM key member [member ...]
+@command(
+    "SREM",
+    arity=-3,
+    flags="write fast",
+    categories="set",
+    keys=(key(1, "RW delete"),),
+    since="1.0.0",
+    group="set",
+    complexity="O(N) where N is the number of members to be removed.",
+    summary="Removes members from a set.",
+    history=syntax.SREM_HISTORY,
+    arguments=syntax.SREM,
+)
+def srem(client: Client, args: list[bytes]) -> bytes:
+    """How many were there."""
+    name = args[1]
+    members = client.write_value(name, Set)
+    if members is None:
+        return replies.ZERO
+    removed = sum([members.discard(member) for member in args[2:]])
+    if removed:
+        _removed(client, name, members, b"srem", removed)
+        client.propagate(args)
+    return replies.integer(removed)
+
+
+def _removed(client: Client, name: bytes, members: Set, event: bytes, count: int) -> None:
+    """Tell that members are gone, and drop the key with the last of them."""
+    db = client.db
+    db.modified(name)
+    db.keyspace.notify(events.SET, event, name, db)
+    remove_if_empty(client, name, members)
+    db.keyspace.dirty += count
+
+
+# SMOVE source destination member
+@command(
+    "SMOVE",
+    arity=4,
+    flags="write fast",
+    categories="set",
+    keys=(key(1, "RW access delete"), key(2, "RW insert")),
+    since="1.0.0",
+    group="set",
+    complexity="O(1)",
+    summary="Moves a member from one set to another.",
+    arguments=syntax.SMOVE,
+)
+def smove(client: Client, args: list[bytes]) -> bytes:
+    """1 if it was moved, 0 if it was not there."""
+    source, target, member = args[1:]
+    db = client.db
+    keyspace = db.keyspace
+    members = db.write(source)
+    others = db.write(target)
+    if members is None:
+        return replies.ZERO
+    if type(members) is not Set or (others is not None and type(others) is not Set):
+        raise ReplyError(WRONG_TYPE)
+    if members is others:
+        return replies.ONE if member in members.members else replies.ZERO
+    if not members.discard(member):
+        return replies.ZERO
+    keyspace.notify(events.SET, b"srem", source, db)
+    remove_if_empty(client, source, members)
+    if others is None:
+        others = Set.for_first(member, 1, keyspace.limits)
+        db.add(target, others)
+    db.modified(source)
+    keyspace.dirty += 1
+    if others.add(member, keyspace.limits):
+        keyspace.dirty += 1
+        db.modified(target)
+        keyspace.notify(events.SET, b"sadd", target, db)
+    client.propagate(args)
+    return replies.ONE
+
+
+# SISMEMBER key member
+@command(
+    "SISMEMBER",
+    arity=3,
+    flags="readonly fast",
+    categories="set",
+    keys=_LOOK,
+    since="1.0.0",
+    group="set",
+    complexity="O(1)",
+    summary="Tells whether a set has a member.",
+    arguments=syntax.SISMEMBER,
+)
+def sismember(client: Client, args: list[bytes]) -> bytes:
+    """1 or 0."""
+    members = client.read_value(args[1], Set)
+    return replies.ZERO if members is None or args[2] not in members.members else replies.ONE
+
+
+# SMISMEMBER key member [member ...]
+@command(
+    "SMISMEMBER",
+    arity=-3,
+    flags="readonly fast",
+    categories="set",
+    keys=_READ,
+    since="6.2.0",
+    group="set",
+    complexity="O(N) where N is the number of elements being checked for membership",
+    summary="Tells of each of several members whether a set has it.",
+    arguments=syntax.SMISMEMBER,
+)
+def smismember(client: Client, args: list[bytes]) -> bytes:
+    """1 or 0 for each."""
+    value = client.read_value(args[1], Set)
+    members = {} if value is None else value.members
+    return replies.array([replies.ONE if member in members else replies.ZERO for member in args[2:]])
+
+
+# SCARD key
+@command(
+    "SCARD",
+    arity=2,
+    flags="readonly fast",
+    categories="set",
+    keys=_LOOK,
+    since="1.0.0",
+    group="set",
+    complexity="O(1)",
+    summary="Returns the number of members of a set.",
+    arguments=syntax.SCARD,
+)
+def scard(client: Client, args: list[bytes]) -> bytes:
+    """0 for a missing key."""
+    members = client.read_value(args[1], Set)
+    return replies.ZERO if members is None else replies.integer(len(members))
+
+
+# SMEMBERS key
+@command(
+    "SMEMBERS",
+    arity=2,
+    flags="readonly",
+    categories="set",
+    keys=_READ,
+    tips=("nondeterministic_output_order",),
+    since="1.0.0",
+    group="set",
+    complexity="O(N) where N is the set cardinality.",
+    summary="Returns all members of a set.",
+    arguments=syntax.SMEMBERS,
+)
+def smembers(client: Client, args: list[bytes]) -> bytes:
+    """A set (an array in RESP2)."""
+    members = client.read_value(args[1], Set)
+    return _bulks(members or (), client.resp)
+
+
+def _bulks(members: Set | Sequence[bytes], resp: int) -> bytes:
+    return replies.set_of([b"$%d\r\n%b\r\n" % (len(member), member) for member in members], resp)
+
+
+# SPOP key [count]
+@command(
+    "SPOP",
+    arity=-2,
+    flags="write fast",
+    categories="set",
+    keys=(key(1, "RW access delete"),),
+    tips=("nondeterministic_output",),
+    since="1.0.0",
+    group="set",
+    complexity=("Without the count argument O(1), otherwise O(N) where N is the value of the passed count."),
+    summary="Removes members chosen by chance and returns them; deletes the set with its last member.",
+    history=syntax.SPOP_HISTORY,
+    arguments=syntax.SPOP,
+)
+def spop(client: Client, args: list[bytes]) -> bytes:
+    """The member or null; with a count a set of members."""
+    if len(args) > 2:
+        return _pop_many(client, args)
+    members = client.write_value(args[1], Set)
+    if members is None:
+        return replies.null(client.resp)
+    member = members.random()
+    members.discard(member)
+    _pop_effects(client, args[1], members, 1)
+    client.propagate([b"SREM", args[1], member])
+    return replies.bulk(member)
+
+
+def _pop_effects(client: Client, name: bytes, members: Set, count: int) -> None:
+    """As ``_removed``, only that watchers hear of it last."""
+    db = client.db
+    db.keyspace.notify(events.SET, b"spop", name, db)
+    remove_if_empty(client, name, members)
+    db.modified(name)
+    db.keyspace.dirty += count
+
+
+def _pop_many(client: Client, args: list[bytes]) -> bytes:
+    if len(args) > 3:
+        raise ReplyError(SYNTAX)
+    name = args[1]
+    count = parse_integer(args[2], _NEGATIVE)
+    if count < 0:
+        raise ReplyError(_NEGATIVE)
+    members = client.write_value(name, Set)
+    if members is None or not count:
+        return replies.set_header(0, client.resp)
+    if count >= len(members):
+        popped = list(members)
+        members.members.clear()
+        _pop_effects(client, name, members, len(popped))
+        client.propagate([b"UNLINK" if client.server.config.lazyfree_lazy_server_del else b"DEL", name])
+        return _bulks(popped, client.resp)
+    popped = members.sample(count)
+    for member in popped:
+        members.discard(member)
+    _pop_effects(client, name, members, count)
+    for start in range(0, count, _A_REMOVAL):
+        client.propagate([b"SREM", name, *popped[start : start + _A_REMOVAL]])
+    return _bulks(popped, client.resp)
+
+
+# SRANDMEMBER key [count]
+@command(
+    "SRANDMEMBER",
+    arity=-2,
+    flags="readonly",
+    categories="set",
+    keys=_READ,
+    tips=("nondeterministic_output",),
+    since="1.0.0",
+    group="set",
+    complexity=(
+        "Without the count argument O(1), otherwise O(N) where N is the absolute value of the passed count."
+    ),
+    summary="Returns members chosen by chance.",
+    history=syntax.SRANDMEMBER_HISTORY,
+    arguments=syntax.SRANDMEMBER,
+)
+def srandmember(client: Client, args: list[bytes]) -> bytes:
+    """The member or null; with a count an array of so many different ones, or if it is negative of any."""
+    if len(args) > 3:
+        raise ReplyError(SYNTAX)
+    if len(args) == 2:
+        members = client.read_value(args[1], Set)
+        return replies.null(client.resp) if members is None else replies.bulk(members.random())
+    count = parse_integer(args[2])
+    if count == INT64_MIN:
+        raise ReplyError(_NOT_A_RANGE)
+    members = client.read_value(args[1], Set)
+    if members is None or not count:
+        return replies.EMPTY_ARRAY
+    if count >= len(members):
+        return replies.bulk_array(members)
+    if count > 0:
+        return replies.bulk_array(members.sample(count))
+    chosen = repeated(
+        -count, len(members), lambda: replies.bulk(members.random()), lambda: map(replies.bulk, members)
+    )
+    return replies.array(chosen)
+
+
+# SSCAN key cursor [MATCH pattern] [COUNT count]
+@command(
+    "SSCAN",
+    arity=-3,
+    flags="readonly",
+    categories="set",
+    keys=_READ,
+    tips=("nondeterministic_output",),
+    since="2.8.0",
+    group="set",
+    complexity=(
+        "O(1) for every call. O(N) for a complete iteration, including enough command calls for the "
+        "cursor to return back to 0. N is the number of elements inside the collection."
+    ),
+    summary="Walks over the members of a set, some at a time.",
+    arguments=syntax.SSCAN,
+)
+def sscan(client: Client, args: list[bytes]) -> bytes:
+    """``[next cursor, [members]]``; COUNT is how many are looked at, MATCH chooses among them."""
+    cursor = parse_cursor(args[2])
+    members = client.read_value(args[1], Set)
+    if members is None:
+        return EMPTY
+    options = ScanOptions(args, novalues=False if client.server.compat.knows("7.4") else None)
+    cursor, found = members.page(cursor, options.count)
+    if options.fits is not None:
+        found = list(filter(options.fits, found))
+    return page(cursor, found)

@@ -1,0 +1,1 @@
+"""Sorted sets: ZADD, ZRANGE, ZUNION, ZPOPMIN."""

@@ -1,0 +1,339 @@
+"""Sorted sets from sorted sets: unions, intersections and differences, given, counted or stored.
+
+Plain sets take part too, each member with a score of 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from math import isnan
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, WRONG_TYPE, ReplyError
+from ...storage.collections.set import Set
+from ...storage.collections.sorted_set import SortedSet
+from ..runtime.arguments import Arguments, parse_double
+from ..spec.command import KeySpec, command, key
+from . import specs as syntax
+from .ranges import store
+from .scores import encode_items
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from ..runtime.client import Client
+
+_READ: Final = (KeySpec(("RO", "access"), ("index", 1), ("keynum", 0, 1, 1)),)
+_STORE: Final = (key(1, "OW update"), KeySpec(("RO", "access"), ("index", 2), ("keynum", 0, 1, 1)))
+_NOT_A_WEIGHT: Final = b"ERR weight value is not a float"
+_LIMIT: Final = b"ERR LIMIT can't be negative"
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """One input: its members, their scores (None: 1 each), and by what these are multiplied."""
+
+    members: Mapping[bytes, object]
+    scores: dict[bytes, float] | None
+    weight: float = 1.0
+
+    def product(self, member: bytes) -> float:
+        """The weighted score of a member that it has; NaN where 0 and infinity meet."""
+        return self.weight * (1.0 if self.scores is None else self.scores[member])
+
+    def score(self, member: bytes) -> float:
+        """As ``product``, with 0 for NaN."""
+        score = self.product(member)
+        return 0.0 if isnan(score) else score
+
+
+def _sum(first: float, second: float) -> float:
+    total = first + second
+    return 0.0 if isnan(total) else total
+
+
+_AGGREGATES: Final[dict[bytes, Callable[[float, float], float]]] = {
+    b"SUM": _sum,
+    b"MIN": min,
+    b"MAX": max,
+    b"COUNT": _sum,
+}
+
+
+class _Request:
+    """The arguments from numkeys on, and the inputs.
+
+    Args:
+        position: of numkeys.
+        weighs: whether WEIGHTS and AGGREGATE may be there.
+        counts: whether LIMIT may be there, and nothing else.
+    """
+
+    __slots__ = ("aggregate", "limit", "operands", "with_scores")
+
+    def __init__(
+        self,
+        client: Client,
+        args: list[bytes],
+        position: int = 1,
+        *,
+        weighs: bool = False,
+        counts: bool = False,
+    ) -> None:
+        words = Arguments(args, position)
+        count = words.integer()
+        if count < 1:
+            name = args[0].lower()
+            raise ReplyError(b"ERR at least 1 input key is needed for '%b' command" % name)
+        if count > words.remaining:
+            raise ReplyError(SYNTAX)
+        self.operands = [_operand(client, words.next()) for _ in range(count)]
+        self.aggregate: Callable[[float, float], float] = _sum
+        self.limit: int | None = None
+        self.with_scores = False
+        while words:
+            if weighs and words.remaining > count and words.take(b"WEIGHTS"):
+                weights = [parse_double(words.next(), _NOT_A_WEIGHT) for _ in range(count)]
+                self.operands = [
+                    _Operand(each.members, each.scores, weight)
+                    for each, weight in zip(self.operands, weights, strict=True)
+                ]
+            elif weighs and words.remaining > 1 and words.take(b"AGGREGATE"):
+                self._choose(client, words.option())
+            elif counts and words.remaining > 1 and words.take(b"LIMIT"):
+                self.limit = words.integer(_LIMIT)
+                if self.limit < 0:
+                    raise ReplyError(_LIMIT)
+            elif position == 1 and not counts and words.take(b"WITHSCORES"):
+                self.with_scores = True
+            else:
+                raise ReplyError(SYNTAX)
+
+    def _choose(self, client: Client, name: bytes) -> None:
+        if name not in _AGGREGATES or (name == b"COUNT" and not client.server.compat.knows("8.8")):
+            raise ReplyError(SYNTAX)
+        self.aggregate = _AGGREGATES[name]
+        if name == b"COUNT":
+            self.operands = [_Operand(each.members, None, each.weight) for each in self.operands]
+
+    def answer(self, client: Client, scores: dict[bytes, float]) -> bytes:
+        """The reply of a command that gives them, the lowest first."""
+        items = sorted([(score, member) for member, score in scores.items()])
+        return encode_items(client, items, with_scores=self.with_scores)
+
+
+def _operand(client: Client, name: bytes) -> _Operand:
+    value = client.db.read(name)
+    if value is None:
+        return _Operand({}, None)
+    if type(value) is SortedSet:
+        return _Operand(value.scores, value.scores)
+    if type(value) is Set:
+        return _Operand(value.members, None)
+    raise ReplyError(WRONG_TYPE)
+
+
+def _size(operand: _Operand) -> int:
+    return len(operand.members)
+
+
+def _union(request: _Request) -> dict[bytes, float]:
+    """All members; the smallest input comes first, which matters for sums that are rounded."""
+    aggregate = request.aggregate
+    found: dict[bytes, float] = {}
+    for operand in sorted(request.operands, key=_size):
+        for member in operand.members:
+            score = operand.score(member)
+            found[member] = aggregate(found[member], score) if member in found else score
+    return found
+
+
+def _in_all(operands: Sequence[_Operand]) -> Iterator[bytes]:
+    """The members that all inputs have; the first is to be the smallest."""
+    first, *others = operands
+    return (member for member in first.members if all(member in other.members for other in others))
+
+
+def _intersection(request: _Request) -> dict[bytes, float]:
+    aggregate = request.aggregate
+    operands = sorted(request.operands, key=_size)
+    found = {}
+    for member in _in_all(operands):
+        score = operands[0].score(member)
+        for operand in operands[1:]:
+            score = aggregate(
+                score, operand.product(member)
+            )  # a sum with NaN becomes 0, MIN and MAX pass over it
+        found[member] = score
+    return found
+
+
+def _difference(request: _Request) -> dict[bytes, float]:
+    first, *others = request.operands
+    return {
+        member: first.score(member)
+        for member in first.members
+        if not any(member in other.members for other in others)
+    }
+
+
+# ZUNION numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>]
+#     [WITHSCORES]
+@command(
+    "ZUNION",
+    arity=-3,
+    flags="readonly movablekeys",
+    categories="sortedset",
+    keys=(KeySpec(("RO", "access"), ("index", 1), ("keynum", 0, 1, 1)),),
+    since="6.2.0",
+    group="sorted-set",
+    complexity=(
+        "O(N)+O(M*log(M)) with N being the sum of the sizes of the input sorted sets, and M being the "
+        "number of elements in the resulting sorted set."
+    ),
+    summary="Returns the members that any of the sorted sets has.",
+    history=syntax.ZUNION_HISTORY,
+    arguments=syntax.ZUNION,
+)
+def zunion(client: Client, args: list[bytes]) -> bytes:
+    """An array, as of ZRANGE."""
+    request = _Request(client, args, weighs=True)
+    return request.answer(client, _union(request))
+
+
+# ZINTER numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>]
+#     [WITHSCORES]
+@command(
+    "ZINTER",
+    arity=-3,
+    flags="readonly movablekeys",
+    categories="sortedset",
+    keys=(KeySpec(("RO", "access"), ("index", 1), ("keynum", 0, 1, 1)),),
+    since="6.2.0",
+    group="sorted-set",
+    complexity=(
+        "O(N*K)+O(M*log(M)) worst case with N being the smallest input sorted set, K being the number "
+        "of input sorted sets and M being the number of elements in the resulting sorted set."
+    ),
+    summary="Returns the members that all sorted sets have.",
+    history=syntax.ZINTER_HISTORY,
+    arguments=syntax.ZINTER,
+)
+def zinter(client: Client, args: list[bytes]) -> bytes:
+    """An array, as of ZRANGE."""
+    request = _Request(client, args, weighs=True)
+    return request.answer(client, _intersection(request))
+
+
+# ZDIFF numkeys key [key ...] [WITHSCORES]
+@command(
+    "ZDIFF",
+    arity=-3,
+    flags="readonly movablekeys",
+    categories="sortedset",
+    keys=(KeySpec(("RO", "access"), ("index", 1), ("keynum", 0, 1, 1)),),
+    since="6.2.0",
+    group="sorted-set",
+    complexity=(
+        "O(L + (N-K)log(N)) worst case where L is the total number of elements in all the sets, N is "
+        "the size of the first set, and K is the size of the result set."
+    ),
+    summary="Returns the members of the first sorted set that no other has.",
+    arguments=syntax.ZDIFF,
+)
+def zdiff(client: Client, args: list[bytes]) -> bytes:
+    """An array, as of ZRANGE."""
+    request = _Request(client, args)
+    return request.answer(client, _difference(request))
+
+
+# ZUNIONSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX |
+#     COUNT>]
+@command(
+    "ZUNIONSTORE",
+    arity=-4,
+    flags="write denyoom movablekeys",
+    categories="sortedset",
+    keys=(key(1, "OW update"), KeySpec(("RO", "access"), ("index", 2), ("keynum", 0, 1, 1))),
+    since="2.0.0",
+    group="sorted-set",
+    complexity=(
+        "O(N)+O(M log(M)) with N being the sum of the sizes of the input sorted sets, and M being the "
+        "number of elements in the resulting sorted set."
+    ),
+    summary="Stores the members that any of the sorted sets has as another one.",
+    history=syntax.ZUNIONSTORE_HISTORY,
+    arguments=syntax.ZUNIONSTORE,
+)
+def zunionstore(client: Client, args: list[bytes]) -> bytes:
+    """How many there are."""
+    return store(client, args, _union(_Request(client, args, 2, weighs=True)), b"zunionstore")
+
+
+# ZINTERSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX |
+#     COUNT>]
+@command(
+    "ZINTERSTORE",
+    arity=-4,
+    flags="write denyoom movablekeys",
+    categories="sortedset",
+    keys=(key(1, "OW update"), KeySpec(("RO", "access"), ("index", 2), ("keynum", 0, 1, 1))),
+    since="2.0.0",
+    group="sorted-set",
+    complexity=(
+        "O(N*K)+O(M*log(M)) worst case with N being the smallest input sorted set, K being the number "
+        "of input sorted sets and M being the number of elements in the resulting sorted set."
+    ),
+    summary="Stores the members that all sorted sets have as another one.",
+    history=syntax.ZINTERSTORE_HISTORY,
+    arguments=syntax.ZINTERSTORE,
+)
+def zinterstore(client: Client, args: list[bytes]) -> bytes:
+    """How many there are."""
+    return store(client, args, _intersection(_Request(client, args, 2, weighs=True)), b"zinterstore")
+
+
+# ZDIFFSTORE destination numkeys key [key ...]
+@command(
+    "ZDIFFSTORE",
+    arity=-4,
+    flags="write denyoom movablekeys",
+    categories="sortedset",
+    keys=(key(1, "OW update"), KeySpec(("RO", "access"), ("index", 2), ("keynum", 0, 1, 1))),
+    since="6.2.0",
+    group="sorted-set",
+    complexity=(
+        "O(L + (N-K)log(N)) worst case where L is the total number of elements in all the sets, N is "
+        "the size of the first set, and K is the size of the result set."
+    ),
+    summary="Stores the members of the first sorted set that no other has as another one.",
+    arguments=syntax.ZDIFFSTORE,
+)
+def zdiffstore(client: Client, args: list[bytes]) -> bytes:
+    """How many there are."""
+    return store(client, args, _difference(_Request(client, args, 2)), b"zdiffstore")
+
+
+# ZINTERCARD numkeys key [key ...] [LIMIT limit]
+@command(
+    "ZINTERCARD",
+    arity=-3,
+    flags="readonly movablekeys",
+    categories="sortedset",
+    keys=(KeySpec(("RO", "access"), ("index", 1), ("keynum", 0, 1, 1)),),
+    since="7.0.0",
+    group="sorted-set",
+    complexity=(
+        "O(N*K) worst case with N being the smallest input sorted set, K being the number of input "
+        "sorted sets."
+    ),
+    summary="Counts the members that all sorted sets have.",
+    arguments=syntax.ZINTERCARD,
+)
+def zintercard(client: Client, args: list[bytes]) -> bytes:
+    """How many, at most LIMIT."""
+    request = _Request(client, args, counts=True)
+    found = _in_all(sorted(request.operands, key=_size))
+    return replies.integer(sum(1 for _ in islice(found, request.limit or None)))

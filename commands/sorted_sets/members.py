@@ -1,0 +1,379 @@
+"""Sorted sets: setting scores, asking for them and for ranks, removing, choosing by chance, walking."""
+
+from __future__ import annotations
+
+from math import isnan
+from random import randrange
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, WRONG_TYPE, ReplyError, wrong_arity
+from ...storage.collections.sorted_set import LISTPACK, SortedSet
+from ...storage.keyspace import notifications as events
+from ..keys.element_scan import EMPTY, ScanOptions, page
+from ..keys.scan import parse_cursor
+from ..runtime.arguments import INT64_MAX, INT64_MIN, parse_double, parse_integer
+from ..runtime.repetitions import OUT_OF_RANGE, repeated
+from ..spec.command import command, key
+from . import specs as syntax
+from .scores import encode_item, encode_items, encode_score, encoded_items, score_text
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+
+_READ: Final = (key(1, "RO access"),)
+_REMOVED_FROM: Final = (key(1, "RW delete"),)
+_OPTIONS: Final = frozenset((b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR"))
+_NO_OPTIONS: Final[frozenset[bytes]] = frozenset()
+_INCREMENT: Final = frozenset((b"INCR",))
+_NX_AND_XX: Final = b"ERR XX and NX options at the same time are not compatible"
+_GT_AND_LT: Final = b"ERR GT, LT, and/or NX options at the same time are not compatible"
+_ONE_PAIR: Final = b"ERR INCR option supports a single increment-element pair"
+_NAN: Final = b"ERR resulting score is not a number (NaN)"
+_NOT_A_RANGE: Final = (
+    b"ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807"
+)
+
+
+# ZADD key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]
+@command(
+    "ZADD",
+    arity=-4,
+    flags="write denyoom fast",
+    categories="sortedset",
+    keys=(key(1, "RW update"),),
+    since="1.2.0",
+    group="sorted-set",
+    complexity="O(log(N)) for each item added, where N is the number of elements in the sorted set.",
+    summary="Adds members with their scores to a sorted set, or gives members other scores.",
+    history=syntax.ZADD_HISTORY,
+    arguments=syntax.ZADD,
+)
+def zadd(client: Client, args: list[bytes]) -> bytes:
+    """How many are new (CH: or changed); with INCR the new score, or null if a condition stopped it."""
+    position = 2
+    options = _NO_OPTIONS
+    while position < len(args) and (option := args[position].upper()) in _OPTIONS:
+        options |= {option}
+        position += 1
+    return _add(client, args, position, options)
+
+
+# ZINCRBY key increment member
+@command(
+    "ZINCRBY",
+    arity=4,
+    flags="write denyoom fast",
+    categories="sortedset",
+    keys=(key(1, "RW access update"),),
+    since="1.2.0",
+    group="sorted-set",
+    complexity="O(log(N)) where N is the number of elements in the sorted set.",
+    summary="Adds to the score of a member of a sorted set; makes the member and the set if they are missing.",
+    arguments=syntax.ZINCRBY,
+)
+def zincrby(client: Client, args: list[bytes]) -> bytes:
+    """The new score."""
+    if args[2].upper() in _OPTIONS:
+        raise ReplyError(SYNTAX)
+    return _add(client, args, 2, _INCREMENT)
+
+
+def _add(client: Client, args: list[bytes], position: int, options: frozenset[bytes]) -> bytes:
+    """ZADD from the first score on."""
+    pairs, odd = divmod(len(args) - position, 2)
+    if odd or not pairs:
+        raise ReplyError(SYNTAX)
+    if options:
+        _check(options, pairs)
+    amounts = [parse_double(args[at]) for at in range(position, len(args), 2)]
+    name = args[1]
+    db = client.db
+    keyspace = db.keyspace
+    value = db.write(name)
+    increments = b"INCR" in options
+    if value is None:
+        if b"XX" in options:
+            return replies.null(client.resp) if increments else replies.ZERO
+        value = SortedSet()
+        db.add(name, value)
+    elif type(value) is not SortedSet:
+        raise ReplyError(WRONG_TYPE)
+    members = args[position + 1 :: 2]
+    if value.encoding is LISTPACK and (options or pairs > 1):
+        value.expect(members, keyspace.limits)
+    scores = value.scores
+    added = updated = 0
+    reply = b""
+    for amount, member in zip(amounts, members, strict=True):
+        before = scores.get(member)
+        score = amount if before is None or not increments else before + amount
+        if isnan(score):
+            raise ReplyError(_NAN)
+        if options and _is_stopped(options, before, score):
+            reply = replies.null(client.resp)
+            continue
+        if before is None:
+            value.put(member, score, keyspace.limits)
+            added += 1
+        elif before != score:
+            value.put(member, score, keyspace.limits)
+            updated += 1
+        if increments:
+            reply = encode_score(client, score)
+    if added or updated:
+        db.modified(name)
+        if keyspace.notify_mask:
+            keyspace.notify(events.ZSET, b"zincr" if increments else b"zadd", name, db)
+        keyspace.dirty += added + updated
+        client.propagate(args)
+    return reply if increments else replies.integer(added + updated if b"CH" in options else added)
+
+
+def _check(options: frozenset[bytes], pairs: int) -> None:
+    has_nx, has_gt, has_lt = b"NX" in options, b"GT" in options, b"LT" in options
+    if has_nx and b"XX" in options:
+        raise ReplyError(_NX_AND_XX)
+    if has_gt + has_lt + has_nx > 1:
+        raise ReplyError(_GT_AND_LT)
+    if b"INCR" in options and pairs > 1:
+        raise ReplyError(_ONE_PAIR)
+
+
+def _is_stopped(options: frozenset[bytes], before: float | None, score: float) -> bool:
+    """Whether a condition forbids to give a member this score."""
+    if before is None:
+        return b"XX" in options
+    if b"NX" in options:
+        return True
+    return (b"GT" in options and score <= before) or (b"LT" in options and score >= before)
+
+
+def after_removal(client: Client, name: bytes, value: SortedSet, event: bytes, count: int) -> None:
+    """Members are gone: tell of it, drop the key with its last member, count the changes."""
+    db = client.db
+    keyspace = db.keyspace
+    keyspace.notify(events.ZSET, event, name, db)
+    if not value:
+        db.remove(name)
+        keyspace.notify(events.GENERIC, b"del", name, db)
+    db.modified(name)
+    keyspace.dirty += count
+
+
+# ZREM key member [member ...]
+@command(
+    "ZREM",
+    arity=-3,
+    flags="write fast",
+    categories="sortedset",
+    keys=_REMOVED_FROM,
+    since="1.2.0",
+    group="sorted-set",
+    complexity=(
+        "O(M*log(N)) with N being the number of elements in the sorted set and M the number of "
+        "elements to be removed."
+    ),
+    summary="Removes members from a sorted set.",
+    history=syntax.ZREM_HISTORY,
+    arguments=syntax.ZREM,
+)
+def zrem(client: Client, args: list[bytes]) -> bytes:
+    """How many were there."""
+    value = client.write_value(args[1], SortedSet)
+    if value is None:
+        return replies.ZERO
+    removed = sum([value.discard(member) for member in args[2:]])
+    if removed:
+        after_removal(client, args[1], value, b"zrem", removed)
+        client.propagate(args)
+    return replies.integer(removed)
+
+
+# ZCARD key
+@command(
+    "ZCARD",
+    arity=2,
+    flags="readonly fast",
+    categories="sortedset",
+    keys=(key(1, "RO"),),
+    since="1.2.0",
+    group="sorted-set",
+    complexity="O(1)",
+    summary="Returns the number of members of a sorted set.",
+    arguments=syntax.ZCARD,
+)
+def zcard(client: Client, args: list[bytes]) -> bytes:
+    """0 for a missing key."""
+    value = client.read_value(args[1], SortedSet)
+    return replies.ZERO if value is None else replies.integer(len(value))
+
+
+# ZSCORE key member
+@command(
+    "ZSCORE",
+    arity=3,
+    flags="readonly fast",
+    categories="sortedset",
+    keys=_READ,
+    since="1.2.0",
+    group="sorted-set",
+    complexity="O(1)",
+    summary="Returns the score of a member of a sorted set.",
+    arguments=syntax.ZSCORE,
+)
+def zscore(client: Client, args: list[bytes]) -> bytes:
+    """A double, or null if there is no such member."""
+    value = client.read_value(args[1], SortedSet)
+    score = None if value is None else value.scores.get(args[2])
+    return replies.null(client.resp) if score is None else encode_score(client, score)
+
+
+# ZMSCORE key member [member ...]
+@command(
+    "ZMSCORE",
+    arity=-3,
+    flags="readonly fast",
+    categories="sortedset",
+    keys=_READ,
+    since="6.2.0",
+    group="sorted-set",
+    complexity="O(N) where N is the number of members being requested.",
+    summary="Returns the scores of several members of a sorted set.",
+    arguments=syntax.ZMSCORE,
+)
+def zmscore(client: Client, args: list[bytes]) -> bytes:
+    """For each a double or null."""
+    value = client.read_value(args[1], SortedSet)
+    scores = {} if value is None else value.scores
+    null = replies.null(client.resp)
+    found = map(scores.get, args[2:])
+    return replies.array([null if score is None else encode_score(client, score) for score in found])
+
+
+def _rank(client: Client, args: list[bytes], *, reverse: bool) -> bytes:
+    with_score = len(args) > 3
+    if len(args) > (4 if client.server.compat.knows("7.2") else 3):
+        raise wrong_arity(args[0].lower().decode())
+    if with_score and args[3].upper() != b"WITHSCORE":
+        raise ReplyError(SYNTAX)
+    resp = client.resp
+    value = client.read_value(args[1], SortedSet)
+    rank = None if value is None else value.rank(args[2])
+    if value is None or rank is None:
+        return replies.null_array(resp) if with_score else replies.null(resp)
+    place = replies.integer(len(value) - 1 - rank if reverse else rank)
+    return b"*2\r\n" + place + encode_score(client, value.scores[args[2]]) if with_score else place
+
+
+# ZRANK key member [WITHSCORE]
+@command(
+    "ZRANK",
+    arity=-3,
+    flags="readonly fast",
+    categories="sortedset",
+    keys=_READ,
+    since="2.0.0",
+    group="sorted-set",
+    complexity="O(log(N))",
+    summary="Returns the place of a member of a sorted set, counted from the lowest score.",
+    history=syntax.ZRANK_HISTORY,
+    arguments=syntax.ZRANK,
+)
+def zrank(client: Client, args: list[bytes]) -> bytes:
+    """0 for the lowest; null if there is no such member. WITHSCORE adds the score."""
+    return _rank(client, args, reverse=False)
+
+
+# ZREVRANK key member [WITHSCORE]
+@command(
+    "ZREVRANK",
+    arity=-3,
+    flags="readonly fast",
+    categories="sortedset",
+    keys=_READ,
+    since="2.0.0",
+    group="sorted-set",
+    complexity="O(log(N))",
+    summary="Returns the place of a member of a sorted set, counted from the highest score.",
+    history=syntax.ZREVRANK_HISTORY,
+    arguments=syntax.ZREVRANK,
+)
+def zrevrank(client: Client, args: list[bytes]) -> bytes:
+    """0 for the highest; null if there is no such member. WITHSCORE adds the score."""
+    return _rank(client, args, reverse=True)
+
+
+# ZRANDMEMBER key [count [WITHSCORES]]
+@command(
+    "ZRANDMEMBER",
+    arity=-2,
+    flags="readonly",
+    categories="sortedset",
+    keys=_READ,
+    tips=("nondeterministic_output",),
+    since="6.2.0",
+    group="sorted-set",
+    complexity="O(N) where N is the number of members returned",
+    summary="Returns members of a sorted set chosen by chance.",
+    arguments=syntax.ZRANDMEMBER,
+)
+def zrandmember(client: Client, args: list[bytes]) -> bytes:
+    """The member or null; with a count an array of so many different ones, or if it is negative of any."""
+    if len(args) == 2:
+        value = client.read_value(args[1], SortedSet)
+        if value is None:
+            return replies.null(client.resp)
+        return replies.bulk(value.order[randrange(len(value))][1])  # noqa: S311 - no secret
+    count = parse_integer(args[2])
+    if count == INT64_MIN:
+        raise ReplyError(_NOT_A_RANGE)
+    with_scores = len(args) > 3
+    if len(args) > 4 or (with_scores and args[3].upper() != b"WITHSCORES"):
+        raise ReplyError(SYNTAX)
+    if with_scores and abs(count) > INT64_MAX // 2:
+        raise ReplyError(OUT_OF_RANGE)
+    value = client.read_value(args[1], SortedSet)
+    if value is None or not count:
+        return replies.EMPTY_ARRAY
+    if count > 0:
+        return encode_items(client, value.sample(count), with_scores=with_scores)
+    order, size = value.order, len(value)
+    chosen = repeated(
+        -count,
+        size,
+        lambda: encode_item(client, order[randrange(size)], with_score=with_scores),  # noqa: S311 - no secret
+        lambda: [encode_item(client, item, with_score=with_scores) for item in order],
+    )
+    return encoded_items(client, chosen, with_scores=with_scores)
+
+
+# ZSCAN key cursor [MATCH pattern] [COUNT count]
+@command(
+    "ZSCAN",
+    arity=-3,
+    flags="readonly",
+    categories="sortedset",
+    keys=_READ,
+    tips=("nondeterministic_output",),
+    since="2.8.0",
+    group="sorted-set",
+    complexity=(
+        "O(1) for every call. O(N) for a complete iteration, including enough command calls for the "
+        "cursor to return back to 0. N is the number of elements inside the collection."
+    ),
+    summary="Walks over the members of a sorted set and their scores, some at a time.",
+    arguments=syntax.ZSCAN,
+)
+def zscan(client: Client, args: list[bytes]) -> bytes:
+    """``[next cursor, [member, score ...]]``; COUNT is how many are looked at, MATCH chooses among them."""
+    cursor = parse_cursor(args[2])
+    value = client.read_value(args[1], SortedSet)
+    if value is None:
+        return EMPTY
+    options = ScanOptions(args, novalues=False if client.server.compat.knows("7.4") else None)
+    cursor, found = value.page(cursor, options.count)
+    if options.fits is not None:
+        found = list(filter(options.fits, found))
+    scores = value.scores
+    return page(cursor, [word for member in found for word in (member, score_text(client, scores[member]))])

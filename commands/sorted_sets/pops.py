@@ -1,0 +1,239 @@
+"""Commands that take the lowest or highest members of sorted sets, and those that wait for some.
+
+A command that waited runs again when one of its keys has become a sorted set. Waiting or not, what is propagated is
+the command of the same effect that never waits and names one key.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, ReplyError
+from ...storage.collections.sorted_set import SortedSet
+from ..runtime.arguments import Arguments, parse_integer
+from ..runtime.timeouts import parse_seconds, wait
+from ..spec.command import KeySpec, command, key
+from . import specs as syntax
+from .members import after_removal
+from .scores import encode_items, encode_pair
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+
+_POP: Final = (key(1, "RW access delete"),)
+_WAIT: Final = (key(1, "RW access delete", last=-2),)
+_NEGATIVE: Final = b"ERR value is out of range, must be positive"
+_NUMKEYS: Final = b"ERR numkeys should be greater than 0"
+_COUNT: Final = b"ERR count should be greater than 0"
+_LOWEST: Final = 0
+_HIGHEST: Final = -1
+
+
+def _take(client: Client, name: bytes, value: SortedSet, place: int, count: int) -> list[tuple[float, bytes]]:
+    """Take up to so many members from one end, with all that follows but the propagation."""
+    items = [value.pop(place) for _ in range(min(count, len(value)))]
+    after_removal(client, name, value, b"zpopmin" if place == _LOWEST else b"zpopmax", len(items))
+    return items
+
+
+def _name(place: int) -> bytes:
+    return b"ZPOPMIN" if place == _LOWEST else b"ZPOPMAX"
+
+
+def _pop(client: Client, args: list[bytes], place: int) -> bytes:
+    if len(args) > 3:
+        raise ReplyError(SYNTAX)
+    count = 1
+    if len(args) == 3:
+        count = parse_integer(args[2], _NEGATIVE)
+        if count < 0:
+            raise ReplyError(_NEGATIVE)
+    value = client.write_value(args[1], SortedSet)
+    if value is None or not count:
+        return replies.EMPTY_ARRAY
+    items = _take(client, args[1], value, place, count)
+    client.propagate(args)
+    if len(args) == 2:
+        return b"*2\r\n" + encode_pair(client, *items[0])
+    return encode_items(client, items, with_scores=True)
+
+
+# ZPOPMIN key [count]
+@command(
+    "ZPOPMIN",
+    arity=-2,
+    flags="write fast",
+    categories="sortedset",
+    keys=_POP,
+    since="5.0.0",
+    group="sorted-set",
+    complexity=(
+        "O(log(N)*M) with N being the number of elements in the sorted set, and M being the number of "
+        "elements popped."
+    ),
+    summary="Removes the members of a sorted set with the lowest scores and returns them.",
+    arguments=syntax.ZPOPMIN,
+)
+def zpopmin(client: Client, args: list[bytes]) -> bytes:
+    """Member and score; with a count pairs of them in RESP3, all in one array in RESP2."""
+    return _pop(client, args, _LOWEST)
+
+
+# ZPOPMAX key [count]
+@command(
+    "ZPOPMAX",
+    arity=-2,
+    flags="write fast",
+    categories="sortedset",
+    keys=_POP,
+    since="5.0.0",
+    group="sorted-set",
+    complexity=(
+        "O(log(N)*M) with N being the number of elements in the sorted set, and M being the number of "
+        "elements popped."
+    ),
+    summary="Removes the members of a sorted set with the highest scores and returns them.",
+    arguments=syntax.ZPOPMAX,
+)
+def zpopmax(client: Client, args: list[bytes]) -> bytes:
+    """As ZPOPMIN."""
+    return _pop(client, args, _HIGHEST)
+
+
+class _MultiplePop:
+    """The arguments of ZMPOP and BZMPOP from numkeys on."""
+
+    __slots__ = ("count", "keys", "place")
+
+    def __init__(self, args: list[bytes], position: int) -> None:
+        words = Arguments(args, position)
+        numkeys = words.integer(_NUMKEYS)
+        if numkeys < 1:
+            raise ReplyError(_NUMKEYS)
+        if numkeys >= words.remaining:
+            raise ReplyError(SYNTAX)
+        self.keys = [words.next() for _ in range(numkeys)]
+        if words.take(b"MIN"):
+            self.place = _LOWEST
+        elif words.take(b"MAX"):
+            self.place = _HIGHEST
+        else:
+            raise ReplyError(SYNTAX)
+        self.count = 0
+        while words:
+            if self.count or not words.take(b"COUNT"):
+                raise ReplyError(SYNTAX)
+            self.count = words.integer(_COUNT)
+            if self.count < 1:
+                raise ReplyError(_COUNT)
+        self.count = self.count or 1
+
+    def take(self, client: Client) -> bytes | None:
+        """Take from the first sorted set that there is: the reply, and it is propagated; None if there is none."""
+        for name in self.keys:
+            value = client.write_value(name, SortedSet)
+            if value is not None:
+                items = _take(client, name, value, self.place, self.count)
+                client.propagate([_name(self.place), name, b"%d" % len(items)])
+                pairs = [b"*2\r\n" + encode_pair(client, *item) for item in items]
+                return b"*2\r\n" + replies.bulk(name) + replies.array(pairs)
+        return None
+
+
+# ZMPOP numkeys key [key ...] <MIN | MAX> [COUNT count]
+@command(
+    "ZMPOP",
+    arity=-4,
+    flags="write movablekeys",
+    categories="sortedset",
+    keys=(KeySpec(("RW", "access", "delete"), ("index", 1), ("keynum", 0, 1, 1)),),
+    since="7.0.0",
+    group="sorted-set",
+    complexity=(
+        "O(K) + O(M*log(N)) where K is the number of provided keys, N being the number of elements in "
+        "the sorted set, and M being the number of elements popped."
+    ),
+    summary="Removes the members with the lowest or highest scores from the first sorted set that exists.",
+    arguments=syntax.ZMPOP,
+)
+def zmpop(client: Client, args: list[bytes]) -> bytes:
+    """``[key, [[member, score] ...]]``; null if there is no sorted set."""
+    reply = _MultiplePop(args, 1).take(client)
+    return replies.null_array(client.resp) if reply is None else reply
+
+
+def _wait(client: Client, args: list[bytes], place: int) -> bytes | None:
+    timeout = parse_seconds(client, args[-1])
+    names = args[1:-1]
+    for name in names:
+        value = client.write_value(name, SortedSet)
+        if value is not None:
+            (item,) = _take(client, name, value, place, 1)
+            client.propagate([_name(place), name])
+            return b"*3\r\n" + replies.bulk(name) + encode_pair(client, *item)
+    return wait(client, names, timeout, args, SortedSet)
+
+
+# BZPOPMIN key [key ...] timeout
+@command(
+    "BZPOPMIN",
+    arity=-3,
+    flags="write blocking fast",
+    categories="sortedset",
+    keys=_WAIT,
+    since="5.0.0",
+    group="sorted-set",
+    complexity="O(log(N)) with N being the number of elements in the sorted set.",
+    summary="Removes the member with the lowest score from the first sorted set that exists; waits for one if none does.",
+    history=syntax.BZPOPMIN_HISTORY,
+    arguments=syntax.BZPOPMIN,
+)
+def bzpopmin(client: Client, args: list[bytes]) -> bytes | None:
+    """Key, member and score; null when the time is up."""
+    return _wait(client, args, _LOWEST)
+
+
+# BZPOPMAX key [key ...] timeout
+@command(
+    "BZPOPMAX",
+    arity=-3,
+    flags="write blocking fast",
+    categories="sortedset",
+    keys=_WAIT,
+    since="5.0.0",
+    group="sorted-set",
+    complexity="O(log(N)) with N being the number of elements in the sorted set.",
+    summary="Removes the member with the highest score from the first sorted set that exists; waits for one if none does.",
+    history=syntax.BZPOPMAX_HISTORY,
+    arguments=syntax.BZPOPMAX,
+)
+def bzpopmax(client: Client, args: list[bytes]) -> bytes | None:
+    """Key, member and score; null when the time is up."""
+    return _wait(client, args, _HIGHEST)
+
+
+# BZMPOP timeout numkeys key [key ...] <MIN | MAX> [COUNT count]
+@command(
+    "BZMPOP",
+    arity=-5,
+    flags="write blocking movablekeys",
+    categories="sortedset",
+    keys=(KeySpec(("RW", "access", "delete"), ("index", 2), ("keynum", 0, 1, 1)),),
+    since="7.0.0",
+    group="sorted-set",
+    complexity=(
+        "O(K) + O(M*log(N)) where K is the number of provided keys, N being the number of elements in "
+        "the sorted set, and M being the number of elements popped."
+    ),
+    summary="Removes the members with the lowest or highest scores from the first sorted set that exists; waits for one if none does.",
+    arguments=syntax.BZMPOP,
+)
+def bzmpop(client: Client, args: list[bytes]) -> bytes | None:
+    """As ZMPOP; null when the time is up."""
+    timeout = parse_seconds(client, args[1])
+    wanted = _MultiplePop(args, 2)
+    reply = wanted.take(client)
+    if reply is not None:
+        return reply
+    return wait(client, wanted.keys, timeout, args, SortedSet)

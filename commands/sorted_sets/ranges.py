@@ -1,0 +1,442 @@
+"""Ranges of sorted sets, by rank, by score or by name: given, counted, stored, removed."""
+
+from __future__ import annotations
+
+from enum import Enum
+from math import isnan
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, ReplyError
+from ...storage.collections.sorted_set import SKIPLIST, SortedSet
+from ...storage.keyspace import notifications as events
+from ..keys.store_result import store_result
+from ..runtime.arguments import Arguments, parse_integer
+from ..spec.command import command, key
+from . import specs as syntax
+from .members import after_removal
+from .scores import encode_items
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..runtime.client import Client
+
+    # The places in a sorted set that a range has there.
+    Range: TypeAlias = Callable[[SortedSet], tuple[int, int]]
+
+_READ: Final = (key(1, "RO access"),)
+_REMOVED_FROM: Final = (key(1, "RW delete"),)
+_ALMOST_CONSTANT: Final = "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements being returned. If M is constant (e.g. always asking for the first 10 elements with LIMIT), you can consider it O(log(N))."
+_REMOVAL: Final = "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements removed by the operation."
+_NOT_A_SCORE: Final = b"ERR min or max is not a float"
+_NOT_A_NAME: Final = b"ERR min or max not valid string range item"
+_LIMIT_OF_RANKS: Final = (
+    b"ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX"
+)
+_SCORES_OF_NAMES: Final = b"ERR syntax error, WITHSCORES not supported in combination with BYLEX"
+
+
+class By(Enum):
+    """What the bounds of a range are."""
+
+    RANK = 1
+    SCORE = 2
+    NAME = 3
+
+
+def parse_range(by: By, low: bytes, high: bytes, *, reverse: bool = False) -> Range:
+    """A range between two bounds. Ranks count from the other end if ``reverse``; other bounds are in order."""
+    if by is By.RANK:
+        return _rank_range(parse_integer(low), parse_integer(high), reverse=reverse)
+    if by is By.SCORE:
+        return _score_range(low, high)
+    return _name_range(low, high)
+
+
+def _rank_range(first: int, last: int, *, reverse: bool) -> Range:
+    def find(value: SortedSet) -> tuple[int, int]:
+        size = len(value)
+        start = max(first + size if first < 0 else first, 0)
+        stop = min(last + size if last < 0 else last, size - 1) + 1
+        if start >= stop:
+            return 0, 0
+        return (size - stop, size - start) if reverse else (start, stop)
+
+    return find
+
+
+def _score_range(low: bytes, high: bytes) -> Range:
+    after, before = low.startswith(b"("), high.startswith(b"(")
+    lowest = _bound(low[after:])
+    highest = _bound(high[before:])
+    return lambda value: value.score_range(lowest, highest, after=after, before=before)
+
+
+def _bound(word: bytes) -> float:
+    """A bound may be infinite by being too large; no word at all is 0."""
+    if not word:
+        return 0.0
+    try:
+        value = float(word)
+    except ValueError:
+        raise ReplyError(_NOT_A_SCORE) from None
+    if isnan(value) or not word.strip() == word or b"_" in word:
+        raise ReplyError(_NOT_A_SCORE)
+    return value
+
+
+def _name_range(low: bytes, high: bytes) -> Range:
+    for word in (low, high):
+        if word not in {b"-", b"+"} and word[:1] not in {b"(", b"["}:
+            raise ReplyError(_NOT_A_NAME)
+    if low == b"+" or high == b"-":
+        return lambda _: (0, 0)
+    lowest = None if low == b"-" else low[1:]
+    highest = None if high == b"+" else high[1:]
+    after, before = low.startswith(b"("), high.startswith(b"(")
+    return lambda value: value.lex_range(lowest, highest, after=after, before=before)
+
+
+class _Query:
+    """The arguments of ZRANGE and its kin from the first bound on.
+
+    ``by`` and ``reverse`` are what the command's name says; for ZRANGE and ZRANGESTORE the options say it.
+    """
+
+    __slots__ = ("_count", "_offset", "_range", "_reverse", "with_scores")
+
+    def __init__(
+        self, words: Arguments, *, by: By | None = None, reverse: bool = False, stores: bool = False
+    ) -> None:
+        low, high = words.next(), words.next()
+        chooses = by is None
+        self._reverse = reverse
+        self._offset = 0
+        self._count = -1
+        self.with_scores = False
+        while words:
+            if not stores and words.take(b"WITHSCORES"):
+                self.with_scores = True
+            elif words.remaining > 2 and words.take(b"LIMIT"):
+                self._offset = words.integer()
+                self._count = words.integer()
+            elif chooses and not self._reverse and words.take(b"REV"):
+                self._reverse = True
+            elif chooses and by is None and words.take(b"BYSCORE"):
+                by = By.SCORE
+            elif chooses and by is None and words.take(b"BYLEX"):
+                by = By.NAME
+            else:
+                raise ReplyError(SYNTAX)
+        by = by or By.RANK
+        if self._count != -1 and by is By.RANK:
+            raise ReplyError(_LIMIT_OF_RANKS)
+        if self.with_scores and by is By.NAME:
+            raise ReplyError(_SCORES_OF_NAMES)
+        if by is By.RANK:
+            self._offset = 0
+        elif self._reverse:
+            low, high = high, low
+        self._range = parse_range(by, low, high, reverse=self._reverse)
+
+    def items(self, value: SortedSet) -> list[tuple[float, bytes]]:
+        """What of a sorted set is in the range, in the order that is asked for."""
+        start, stop = self._range(value)
+        if self._offset < 0:
+            return []
+        if self._reverse:
+            stop -= self._offset
+            if self._count >= 0:
+                start = max(start, stop - self._count)
+        else:
+            start += self._offset
+            if self._count >= 0:
+                stop = min(stop, start + self._count)
+        return list(value.slice(start, stop, reverse=self._reverse)) if start < stop else []
+
+    def answer(self, client: Client, name: bytes) -> bytes:
+        """The reply of a command that gives them."""
+        value = client.read_value(name, SortedSet)
+        if value is None:
+            return replies.EMPTY_ARRAY
+        return encode_items(client, self.items(value), with_scores=self.with_scores)
+
+
+# ZRANGE key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]
+@command(
+    "ZRANGE",
+    arity=-4,
+    flags="readonly",
+    categories="sortedset",
+    keys=_READ,
+    since="1.2.0",
+    group="sorted-set",
+    complexity=(
+        "O(log(N)+M) with N being the number of elements in the sorted set and M the number of "
+        "elements returned."
+    ),
+    summary="Returns members of a sorted set within a range of ranks, scores or names.",
+    history=syntax.ZRANGE_HISTORY,
+    arguments=syntax.ZRANGE,
+)
+def zrange(client: Client, args: list[bytes]) -> bytes:
+    """An array; with WITHSCORES pairs in RESP3, members and scores in turn in RESP2."""
+    return _Query(Arguments(args, 2)).answer(client, args[1])
+
+
+# ZREVRANGE key start stop [WITHSCORES]
+@command(
+    "ZREVRANGE",
+    arity=-4,
+    flags="readonly",
+    categories="sortedset",
+    keys=_READ,
+    since="1.2.0",
+    group="sorted-set",
+    complexity=(
+        "O(log(N)+M) with N being the number of elements in the sorted set and M the number of "
+        "elements returned."
+    ),
+    summary="Returns members of a sorted set within a range of ranks, the highest score first.",
+    arguments=syntax.ZREVRANGE,
+    doc_flags="deprecated",
+    deprecated_since="6.2.0",
+    replaced_by="`ZRANGE` with the `REV` argument",
+)
+def zrevrange(client: Client, args: list[bytes]) -> bytes:
+    """As ZRANGE."""
+    return _Query(Arguments(args, 2), by=By.RANK, reverse=True).answer(client, args[1])
+
+
+# ZRANGEBYSCORE key min max [WITHSCORES] [LIMIT offset count]
+@command(
+    "ZRANGEBYSCORE",
+    arity=-4,
+    flags="readonly",
+    categories="sortedset",
+    keys=_READ,
+    since="1.0.5",
+    group="sorted-set",
+    complexity=_ALMOST_CONSTANT,
+    summary="Returns members of a sorted set within a range of scores.",
+    history=syntax.ZRANGEBYSCORE_HISTORY,
+    arguments=syntax.ZRANGEBYSCORE,
+    doc_flags="deprecated",
+    deprecated_since="6.2.0",
+    replaced_by="`ZRANGE` with the `BYSCORE` argument",
+)
+def zrangebyscore(client: Client, args: list[bytes]) -> bytes:
+    """As ZRANGE."""
+    return _Query(Arguments(args, 2), by=By.SCORE).answer(client, args[1])
+
+
+# ZREVRANGEBYSCORE key max min [WITHSCORES] [LIMIT offset count]
+@command(
+    "ZREVRANGEBYSCORE",
+    arity=-4,
+    flags="readonly",
+    categories="sortedset",
+    keys=_READ,
+    since="2.2.0",
+    group="sorted-set",
+    complexity=_ALMOST_CONSTANT,
+    summary="Returns members of a sorted set within a range of scores, the highest first.",
+    history=syntax.ZREVRANGEBYSCORE_HISTORY,
+    arguments=syntax.ZREVRANGEBYSCORE,
+    doc_flags="deprecated",
+    deprecated_since="6.2.0",
+    replaced_by="`ZRANGE` with the `REV` and `BYSCORE` arguments",
+)
+def zrevrangebyscore(client: Client, args: list[bytes]) -> bytes:
+    """As ZRANGE."""
+    return _Query(Arguments(args, 2), by=By.SCORE, reverse=True).answer(client, args[1])
+
+
+# ZRANGEBYLEX key min max [LIMIT offset count]
+@command(
+    "ZRANGEBYLEX",
+    arity=-4,
+    flags="readonly",
+    categories="sortedset",
+    keys=_READ,
+    since="2.8.9",
+    group="sorted-set",
+    complexity=_ALMOST_CONSTANT,
+    summary="Returns members of a sorted set within a range of names, if all have the same score.",
+    arguments=syntax.ZRANGEBYLEX,
+    doc_flags="deprecated",
+    deprecated_since="6.2.0",
+    replaced_by="`ZRANGE` with the `BYLEX` argument",
+)
+def zrangebylex(client: Client, args: list[bytes]) -> bytes:
+    """As ZRANGE."""
+    return _Query(Arguments(args, 2), by=By.NAME).answer(client, args[1])
+
+
+# ZREVRANGEBYLEX key max min [LIMIT offset count]
+@command(
+    "ZREVRANGEBYLEX",
+    arity=-4,
+    flags="readonly",
+    categories="sortedset",
+    keys=_READ,
+    since="2.8.9",
+    group="sorted-set",
+    complexity=_ALMOST_CONSTANT,
+    summary="Returns members of a sorted set within a range of names, the last first, if all have the same score.",
+    arguments=syntax.ZREVRANGEBYLEX,
+    doc_flags="deprecated",
+    deprecated_since="6.2.0",
+    replaced_by="`ZRANGE` with the `REV` and `BYLEX` arguments",
+)
+def zrevrangebylex(client: Client, args: list[bytes]) -> bytes:
+    """As ZRANGE."""
+    return _Query(Arguments(args, 2), by=By.NAME, reverse=True).answer(client, args[1])
+
+
+# ZRANGESTORE dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]
+@command(
+    "ZRANGESTORE",
+    arity=-5,
+    flags="write denyoom",
+    categories="sortedset",
+    keys=(key(1, "OW update"), key(2, "RO access")),
+    since="6.2.0",
+    group="sorted-set",
+    complexity=(
+        "O(log(N)+M) with N being the number of elements in the sorted set and M the number of "
+        "elements stored into the destination key."
+    ),
+    summary="Stores members of a sorted set within a range of ranks, scores or names as another sorted set.",
+    arguments=syntax.ZRANGESTORE,
+)
+def zrangestore(client: Client, args: list[bytes]) -> bytes:
+    """How many there are."""
+    query = _Query(Arguments(args, 3), stores=True)
+    value = client.read_value(args[2], SortedSet)
+    items = [] if value is None else query.items(value)
+    return store(client, args, {member: score for score, member in items}, b"zrangestore")
+
+
+def store(client: Client, args: list[bytes], scores: dict[bytes, float], event: bytes) -> bytes:
+    """Put a sorted set in place of whatever is at the key after the command's name; see ``store_result``."""
+    return store_result(client, args, args[1], sorted_set_of(scores), events.ZSET, event)
+
+
+def sorted_set_of(scores: dict[bytes, float]) -> SortedSet:
+    """A sorted set made as a whole: as Redis makes it, a skiplist first that ``fit`` may make smaller."""
+    value = SortedSet(scores)
+    value.encoding = SKIPLIST
+    return value
+
+
+def _count(client: Client, args: list[bytes], by: By) -> bytes:
+    find = parse_range(by, args[2], args[3])
+    value = client.read_value(args[1], SortedSet)
+    if value is None:
+        return replies.ZERO
+    start, stop = find(value)
+    return replies.integer(stop - start)
+
+
+# ZCOUNT key min max
+@command(
+    "ZCOUNT",
+    arity=4,
+    flags="readonly fast",
+    categories="sortedset",
+    keys=_READ,
+    since="2.0.0",
+    group="sorted-set",
+    complexity="O(log(N)) with N being the number of elements in the sorted set.",
+    summary="Counts the members of a sorted set within a range of scores.",
+    arguments=syntax.ZCOUNT,
+)
+def zcount(client: Client, args: list[bytes]) -> bytes:
+    """How many."""
+    return _count(client, args, By.SCORE)
+
+
+# ZLEXCOUNT key min max
+@command(
+    "ZLEXCOUNT",
+    arity=4,
+    flags="readonly fast",
+    categories="sortedset",
+    keys=_READ,
+    since="2.8.9",
+    group="sorted-set",
+    complexity="O(log(N)) with N being the number of elements in the sorted set.",
+    summary="Counts the members of a sorted set within a range of names, if all have the same score.",
+    arguments=syntax.ZLEXCOUNT,
+)
+def zlexcount(client: Client, args: list[bytes]) -> bytes:
+    """How many."""
+    return _count(client, args, By.NAME)
+
+
+def _remove(client: Client, args: list[bytes], by: By, event: bytes) -> bytes:
+    find = parse_range(by, args[2], args[3])
+    value = client.write_value(args[1], SortedSet)
+    if value is None:
+        return replies.ZERO
+    removed = value.remove_range(*find(value))
+    if removed:
+        after_removal(client, args[1], value, event, removed)
+        client.propagate(args)
+    return replies.integer(removed)
+
+
+# ZREMRANGEBYRANK key start stop
+@command(
+    "ZREMRANGEBYRANK",
+    arity=4,
+    flags="write",
+    categories="sortedset",
+    keys=_REMOVED_FROM,
+    since="2.0.0",
+    group="sorted-set",
+    complexity=_REMOVAL,
+    summary="Removes the members of a sorted set within a range of ranks.",
+    arguments=syntax.ZREMRANGEBYRANK,
+)
+def zremrangebyrank(client: Client, args: list[bytes]) -> bytes:
+    """How many there were."""
+    return _remove(client, args, By.RANK, b"zremrangebyrank")
+
+
+# ZREMRANGEBYSCORE key min max
+@command(
+    "ZREMRANGEBYSCORE",
+    arity=4,
+    flags="write",
+    categories="sortedset",
+    keys=_REMOVED_FROM,
+    since="1.2.0",
+    group="sorted-set",
+    complexity=_REMOVAL,
+    summary="Removes the members of a sorted set within a range of scores.",
+    arguments=syntax.ZREMRANGEBYSCORE,
+)
+def zremrangebyscore(client: Client, args: list[bytes]) -> bytes:
+    """How many there were."""
+    return _remove(client, args, By.SCORE, b"zremrangebyscore")
+
+
+# ZREMRANGEBYLEX key min max
+@command(
+    "ZREMRANGEBYLEX",
+    arity=4,
+    flags="write",
+    categories="sortedset",
+    keys=_REMOVED_FROM,
+    since="2.8.9",
+    group="sorted-set",
+    complexity=_REMOVAL,
+    summary="Removes the members of a sorted set within a range of names, if all have the same score.",
+    arguments=syntax.ZREMRANGEBYLEX,
+)
+def zremrangebylex(client: Client, args: list[bytes]) -> bytes:
+    """How many there were."""
+    return _remove(client, args, By.NAME, b"zremrangebylex")

@@ -1,0 +1,55 @@
+"""Scores of sorted sets in replies."""
+
+from __future__ import annotations
+
+from math import isinf
+from typing import TYPE_CHECKING
+
+from ...protocol import replies
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+
+
+def score_text(client: Client, score: float) -> bytes:
+    """The text of a score, in the spelling of the version that the server answers as."""
+    if client.server.compat.shortest_doubles or isinf(score):
+        return replies.format_double(score)
+    return b"%.17g" % score
+
+
+def encode_score(client: Client, score: float) -> bytes:
+    """A double; in RESP2 a bulk string."""
+    text = score_text(client, score)
+    return b",%b\r\n" % text if client.resp == 3 else replies.bulk(text)
+
+
+def encode_pair(client: Client, score: float, member: bytes) -> bytes:
+    """A member and its score one after the other, without anything around them."""
+    return b"$%d\r\n%b\r\n%b" % (len(member), member, encode_score(client, score))
+
+
+def encode_items(client: Client, items: list[tuple[float, bytes]], *, with_scores: bool) -> bytes:
+    """Members as an array; with scores pairs in RESP3, and one flat array in RESP2."""
+    if not with_scores:
+        return replies.array([b"$%d\r\n%b\r\n" % (len(member), member) for _, member in items])
+    pairs = [encode_pair(client, score, member) for score, member in items]
+    if client.resp == 3:
+        pairs = [b"*2\r\n" + pair for pair in pairs]
+    return encoded_items(client, pairs, with_scores=True)
+
+
+def encode_item(client: Client, item: tuple[float, bytes], *, with_score: bool) -> bytes:
+    """Encode one element of ``encoded_items``."""
+    score, member = item
+    if not with_score:
+        return b"$%d\r\n%b\r\n" % (len(member), member)
+    pair = encode_pair(client, score, member)
+    return b"*2\r\n" + pair if client.resp == 3 else pair
+
+
+def encoded_items(client: Client, encoded: list[bytes], *, with_scores: bool) -> bytes:
+    """Join elements to an array; a score in RESP2 counts as an element of its own."""
+    return replies.array_header(2 * len(encoded) if with_scores and client.resp == 2 else len(encoded)) + (
+        b"".join(encoded)
+    )

@@ -1,0 +1,1 @@
+"""What a command is: its declaration, its keys, its grammar, and in which versions."""

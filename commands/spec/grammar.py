@@ -1,0 +1,100 @@
+"""The argument trees of COMMAND DOCS, one file a family, and the few words they are written in.
+
+A tree is the grammar of a command after its name: `string`, `integer` … are values (their second word is the
+option name that precedes them), `token` is a fixed word, `oneof` a choice, `block` a sequence. `optional` and
+`many` wrap what may be left out or repeated; `switch` is an optional token. Names are those of Redis 7.2 and
+later. They are facts for clients (and the source of HELP and of the README's syntax lines), not parsers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from .command import Argument
+
+Tree: TypeAlias = tuple[Argument, ...]
+History: TypeAlias = tuple[tuple[str, str], ...]  # (version, what it brought)
+
+
+def string(
+    name: str,
+    token: str | None = None,
+    *,
+    display: str | None = None,
+    since: str | None = None,
+    deprecated_since: str | None = None,
+) -> Argument:
+    """A value that may be any bytes."""
+    return Argument(name, "string", token, display=display, since=since, deprecated_since=deprecated_since)
+
+
+def integer(
+    name: str, token: str | None = None, *, display: str | None = None, since: str | None = None
+) -> Argument:
+    """A whole number."""
+    return Argument(name, "integer", token, display=display, since=since)
+
+
+def double(name: str, token: str | None = None) -> Argument:
+    """A floating point number."""
+    return Argument(name, "double", token)
+
+
+def unix_time(name: str, token: str | None = None, *, since: str | None = None) -> Argument:
+    """A point in time; its unit is in the name."""
+    return Argument(name, "unix-time", token, since=since)
+
+
+def pattern(
+    name: str = "pattern", token: str | None = None, *, spec: int | None = None, display: str | None = None
+) -> Argument:
+    """A glob; ``spec`` where it stands for keys."""
+    return Argument(name, "pattern", token, key_spec=spec, display=display)
+
+
+def key(
+    name: str = "key",
+    token: str | None = None,
+    *,
+    spec: int = 0,
+    display: str | None = None,
+    since: str | None = None,
+) -> Argument:
+    """A key; ``spec`` is the index of the key spec that finds it."""
+    return Argument(name, "key", token, key_spec=spec, display=display, since=since)
+
+
+def token(word: str, *, name: str | None = None, since: str | None = None) -> Argument:
+    """A word that must stand there as it is."""
+    return Argument(word.lower() if name is None else name, "pure-token", word, since=since)
+
+
+def switch(word: str, *, name: str | None = None, since: str | None = None) -> Argument:
+    """A word that may stand there or not."""
+    return optional(token(word, name=name, since=since))
+
+
+def oneof(name: str, *choices: Argument, after: str | None = None, since: str | None = None) -> Argument:
+    """Exactly one of the choices, after the word ``after`` if given."""
+    return Argument(name, "oneof", after, arguments=choices, since=since)
+
+
+def block(name: str, *parts: Argument, after: str | None = None, since: str | None = None) -> Argument:
+    """All of the parts in this order, after the word ``after`` if given."""
+    return Argument(name, "block", after, arguments=parts, since=since)
+
+
+def optional(argument: Argument) -> Argument:
+    """The same, but it may be left out."""
+    return replace(argument, flags=f"optional {argument.flags}".rstrip())
+
+
+def many(argument: Argument, *, with_token: bool = False) -> Argument:
+    """The same once or more; ``with_token`` repeats the option name each time."""
+    return replace(argument, flags="multiple multiple_token" if with_token else "multiple")
+
+
+NONE: Final[Tree] = ()
+KEY: Final = key()
+MANY_KEYS: Final = many(KEY)

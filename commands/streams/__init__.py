@@ -1,0 +1,1 @@
+"""Streams, one file a command: XADD, XREADGROUP, XCLAIM, XAUTOCLAIM."""

@@ -1,0 +1,136 @@
+r"""What group commands tell the AOF and the replicas, and the answers they share.
+
+A client's XREADGROUP, XCLAIM or XAUTOCLAIM is never replayed itself: each entry that changed hands is, as
+``XCLAIM key group consumer 0 id TIME ms RETRYCOUNT n FORCE JUSTID LASTID id``, an absolute statement that can be
+applied to any state. Where versions of Redis differ, ``compat`` says what to do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol.errors import ReplyError, shown
+from ...protocol.replies import bulk
+from ...storage.groups.deliveries import UNOWNED_MS
+from ...storage.keyspace import notifications as events
+from ...storage.streams import ids as stream_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ...storage.groups.deliveries import Block, Consumer
+    from ...storage.groups.group import Group
+    from ..runtime.client import Client
+
+_XCLAIM: Final = b"*14\r\n$6\r\nXCLAIM\r\n"
+_SETID: Final = b"*7\r\n$6\r\nXGROUP\r\n$5\r\nSETID\r\n"
+
+
+def no_such_group(key: bytes, group: bytes, where: bytes = b"") -> ReplyError:
+    """NOGROUP for a missing key or a missing group: clients cannot tell which."""
+    return ReplyError(
+        b"NOGROUP No such key '%b' or consumer group '%b'%b" % (shown(key), shown(group), where)
+    )
+
+
+def new_consumer(client: Client, key: bytes, group: Group, name: bytes) -> Consumer:
+    """Create a consumer in passing: it counts as a change and is an event, but says nothing to the AOF."""
+    keyspace = client.server.keyspace
+    consumer = group.create_consumer(name, keyspace.now)
+    keyspace.dirty += 1
+    keyspace.notify(events.STREAM, b"xgroup-createconsumer", key, client.db)
+    return consumer
+
+
+def claim_pieces(key: bytes, group: bytes, consumer: bytes, ms: int, count: int) -> tuple[bytes, bytes]:
+    """An XCLAIM without its two ids: the record is head, id as a bulk string, tail, LASTID as a bulk string."""
+    head = b"%b%b%b%b$1\r\n0\r\n" % (_XCLAIM, bulk(key), bulk(group), bulk(consumer))
+    tail = b"$4\r\nTIME\r\n%b$10\r\nRETRYCOUNT\r\n%b$5\r\nFORCE\r\n$6\r\nJUSTID\r\n$6\r\nLASTID\r\n" % (
+        bulk(b"%d" % ms),
+        bulk(b"%d" % count),
+    )
+    return head, tail
+
+
+class ClaimRecords:
+    """Propagates entries that changed hands or were dropped, one XCLAIM each, in the order they are told."""
+
+    __slots__ = ("_add", "_client", "_db", "_group", "_key", "_last_id", "_pieces")
+
+    def __init__(self, client: Client, key: bytes, group: bytes, last_id: int) -> None:
+        self._client = client
+        self._add = client.server.propagation.add_encoded
+        self._db = client.db.index
+        self._key = key
+        self._group = group
+        self._last_id = bulk(stream_id.encode(last_id))
+        self._pieces: dict[tuple[bytes, int, int], tuple[bytes, bytes]] = {}
+
+    def add(self, words: Iterable[bytes], consumer: bytes, ms: int, count: int) -> None:
+        """Entries with the same facts; the words are their ids as they shall be spelled."""
+        facts = (consumer, ms, count)
+        pieces = self._pieces.get(facts)
+        if pieces is None:
+            pieces = self._pieces[facts] = claim_pieces(self._key, self._group, *facts)
+        head, tail = pieces
+        tail += self._last_id
+        add, db = self._add, self._db
+        for word in words:
+            add(db, b"%b$%d\r\n%b\r\n%b" % (head, len(word), word, tail))
+
+    def add_dropped(self, word: bytes, block: Block) -> None:
+        """An entry whose message is gone, as it was: the receiver lacks the message and drops it, too.
+
+        One that nobody owns cannot be told so; it is acknowledged.
+        """
+        if block.ms == UNOWNED_MS:
+            self._client.propagate((b"XACK", self._key, self._group, word))
+        else:
+            self.add((word,), block.consumer.name, block.ms, block.count)
+
+
+def propagate_read(
+    client: Client,
+    key: bytes,
+    name: bytes,
+    group: Group,
+    consumer: bytes,
+    ids: Iterable[bytes],
+    before: int,
+) -> None:
+    """Entries were delivered now, for the first time, by a group that stood at ``before``."""
+    head, tail = claim_pieces(key, name, consumer, client.server.keyspace.now, 1)
+    compat = client.server.compat
+    add = client.server.propagation.add_encoded
+    index = client.db.index
+    if compat.reads_state_their_own_id:
+        for text in ids:
+            word = b"$%d\r\n%b\r\n" % (len(text), text)
+            add(index, b"%b%b%b%b" % (head, word, tail, word))
+    else:
+        tail += bulk(stream_id.encode(before))
+        for text in ids:
+            add(index, b"%b$%d\r\n%b\r\n%b" % (head, len(text), text, tail))
+    if compat.reads_state_position:
+        propagate_position(client, key, name, group)
+
+
+def propagate_position(client: Client, key: bytes, name: bytes, group: Group) -> None:
+    """The group's place has changed: XGROUP SETID with both counters."""
+    read = group.entries_read
+    client.server.propagation.add_encoded(
+        client.db.index,
+        b"%b%b%b%b$11\r\nENTRIESREAD\r\n%b"
+        % (
+            _SETID,
+            bulk(key),
+            bulk(name),
+            bulk(stream_id.encode(group.last_id)),
+            bulk(b"%d" % (-1 if read is None else read)),
+        ),
+    )
+
+
+def propagate_consumer(client: Client, key: bytes, group: bytes, consumer: bytes) -> None:
+    """A consumer was created: XGROUP CREATECONSUMER."""
+    client.propagate((b"XGROUP", b"CREATECONSUMER", key, group, consumer))

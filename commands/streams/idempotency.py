@@ -1,0 +1,138 @@
+"""Messages that a producer may send twice: what XADD IDMP asks, XCFGSET, XIDMPRECORD."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import NO_SUCH_KEY, SYNTAX, ReplyError
+from ...storage.streams.fingerprint import fingerprint
+from ...storage.streams.ids import encode
+from ...storage.streams.stream import Stream
+from ..runtime.arguments import Arguments
+from ..spec.command import command, key
+from . import specs as syntax
+from .ids import parse_id
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+    from .trim_options import AddOrTrim
+
+NO_PARAMETER: Final = b"ERR At least one parameter must be specified"
+TWICE: Final = b"ERR %b specified multiple times"
+OUT_OF_BOUNDS: Final = b"ERR %b must be between 1 and %d %b"
+EMPTY_PRODUCER: Final = b"ERR producer ID must be non-empty"
+EMPTY_IID: Final = b"ERR idempotent ID must be non-empty"
+NO_MESSAGE: Final = b"ERR No such message in stream"
+OTHER_ENTRY: Final = b"ERR IID already exists for this producer with a different stream ID"
+
+# Each parameter's greatest value, and what it counts.
+_PARAMETERS: Final = {b"IDMP-DURATION": (86400, b"seconds"), b"IDMP-MAXSIZE": (10000, b"entries")}
+
+
+def answer_duplicate(
+    client: Client, args: list[bytes], options: AddOrTrim, words: list[bytes]
+) -> bytes | None:
+    """The reply to an XADD that was served before: the first one's ID; None if it is a new one.
+
+    For IDMPAUTO the iid is worked out, and left in the options. A duplicate is propagated as it came: whoever replays
+    it counts it as one. So a replayed ``*`` is a duplicate even where its iid is no longer known, and a replayed ID
+    is not, even where it is still known.
+    """
+    if not options.iid:
+        options.iid = fingerprint(words)
+    if client.trusted and options.new_id is not None:
+        return None
+    stream = client.db.write(args[1])
+    state = stream.idempotency if type(stream) is Stream else None
+    keyspace = client.db.keyspace
+    known = None
+    if state is not None:
+        known = state.find(options.producer, options.iid, keyspace.now if keyspace.expiring else None)
+    if known is None and not (client.trusted and type(stream) is Stream):
+        return None
+    if state is not None:
+        state.duplicates += 1
+    keyspace.dirty += 1
+    client.propagate_with_older(args, () if options.tells_older else None)
+    return replies.null(client.resp) if known is None else replies.bulk(encode(known))
+
+
+# XCFGSET key [IDMP-DURATION seconds] [IDMP-MAXSIZE entries]
+@command(
+    "XCFGSET",
+    arity=-2,
+    flags="write fast",
+    categories="stream",
+    keys=(key(1, "RW update"),),
+    since="8.6.0",
+    group="stream",
+    complexity="O(1)",
+    summary="Sets how long and how many idempotent IDs a stream remembers; a change forgets those it has.",
+    arguments=syntax.XCFGSET,
+)
+def xcfgset(client: Client, args: list[bytes]) -> bytes:
+    """Configure a stream's idempotency; the values it has already change nothing and forget nothing."""
+    stream = client.write_value(args[1], Stream)
+    if stream is None:
+        raise ReplyError(NO_SUCH_KEY)
+    given: dict[bytes, int] = {}
+    options = Arguments(args, 2)
+    while options:
+        name = options.option()
+        if name not in _PARAMETERS or not options:
+            raise ReplyError(SYNTAX)
+        if name in given:
+            raise ReplyError(TWICE % name)
+        maximum, unit = _PARAMETERS[name]
+        given[name] = value = options.integer()
+        if not 1 <= value <= maximum:
+            raise ReplyError(OUT_OF_BOUNDS % (name, maximum, unit))
+    if not given:
+        raise ReplyError(NO_PARAMETER)
+    keyspace = client.db.keyspace
+    state = keyspace.idempotency_of(stream)
+    if state.configure(
+        given.get(b"IDMP-DURATION", state.duration), given.get(b"IDMP-MAXSIZE", state.maxsize)
+    ):
+        keyspace.dirty += 1
+        client.propagate(args)
+    return replies.OK
+
+
+# XIDMPRECORD key pid iid id
+@command(
+    "XIDMPRECORD",
+    arity=5,
+    flags="write denyoom fast",
+    categories="stream",
+    keys=(key(1, "RW update"),),
+    since="8.6.2",
+    group="stream",
+    complexity="O(1)",
+    summary="Records an entry as that of a producer's idempotent ID; meant for replaying.",
+    arguments=syntax.XIDMPRECORD,
+)
+def xidmprecord(client: Client, args: list[bytes]) -> bytes:
+    """Record an iid for an entry that is there; what is recorded already may only be said again."""
+    _, name, pid, iid, word = args
+    stream_id = parse_id(word)
+    if not pid:
+        raise ReplyError(EMPTY_PRODUCER)
+    if not iid:
+        raise ReplyError(EMPTY_IID)
+    stream = client.write_value(name, Stream)
+    if stream is None:
+        raise ReplyError(NO_SUCH_KEY)
+    if not stream.contains(stream_id):
+        raise ReplyError(NO_MESSAGE)
+    keyspace = client.db.keyspace
+    known = None if stream.idempotency is None else stream.idempotency.find(pid, iid)
+    if known is not None:
+        if known != stream_id:
+            raise ReplyError(OTHER_ENTRY)
+        return replies.OK
+    keyspace.idempotency_of(stream).record(pid, iid, stream_id)
+    keyspace.dirty += 1
+    client.propagate(args)
+    return replies.OK

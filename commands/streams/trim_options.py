@@ -1,0 +1,235 @@
+"""The options that XADD and XTRIM share: how much of a stream is to go, and how that is propagated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol.errors import SYNTAX, ReplyError
+from ...storage.groups.references import (
+    forget,
+    forget_later,
+    holders,
+    trim_acked_before,
+    trim_acked_to_length,
+)
+from ...storage.streams import ids as stream_id
+from ...storage.streams.trimming import Removed
+from ..runtime.arguments import parse_integer
+from ..runtime.deferral import let_go_later, settle_all, settle_for_trimming, settle_groups
+from .downgrade import IDMP_SINCE, POLICIES_SINCE, needs_older
+from .ids import parse_id, parse_new_id
+
+if TYPE_CHECKING:
+    from ...storage.streams.stream import Stream
+    from ..runtime.client import Client
+
+TWO_STRATEGIES = b"ERR syntax error, MAXLEN and MINID options at the same time are not compatible"
+NEGATIVE_MAXLEN = b"ERR The MAXLEN argument must be >= 0."
+NEGATIVE_LIMIT = b"ERR The LIMIT argument must be >= 0."
+LIMIT_WITHOUT_STRATEGY = b"ERR syntax error, LIMIT cannot be used without specifying a trimming strategy"
+LIMIT_WITHOUT_TILDE = b"ERR syntax error, LIMIT cannot be used without the special ~ option"
+POLICIES = frozenset((b"KEEPREF", b"DELREF", b"ACKED"))
+NO_STRATEGY = b"ERR syntax error, XTRIM must be called with a trimming strategy"
+TWO_PRODUCERS = b"ERR syntax error, IDMP/IDMPAUTO specified multiple times"
+EMPTY_PRODUCER = b"ERR syntax error, %b requires a non-empty producer ID"
+EMPTY_IID = b"ERR syntax error, IDMP requires a non-empty idempotent ID"
+IDMP_WITH_ID = b"ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs"
+
+_STRATEGIES: Final = frozenset((b"MAXLEN", b"MINID"))
+_OPERATORS: Final = frozenset((b"~", b"="))
+_USUAL: Final = [b"MAXLEN", b"~"]
+_STAR: Final = [b"*"]
+
+
+class AddOrTrim:
+    """The parsed options of XADD or XTRIM; positions are word indices.
+
+    Attributes:
+        strategy: ``b"MAXLEN"``, ``b"MINID"`` or None.
+        threshold: a length or an ID; its word is at ``threshold_at``, an operator right before it.
+        limit: entries to remove at most, 0 for no limit.
+        policy: what becomes of the groups' references: one of POLICIES, None if it is not said (KEEPREF).
+        reached: after trimming with ACKED, the ID up to which entries were looked at.
+        new_id: XADD: the ID given, None for ``*``; its word is at ``id_at`` (behind the last word if there is none).
+        seq_given: XADD: False for ``ms-*``.
+        producer: XADD: the pid of IDMP or IDMPAUTO, empty without.
+        iid: XADD: the idempotent ID, empty for IDMPAUTO.
+        tells_older: replicas must be told of the policy or the producer in older words. Only then the next two are
+            filled in, and only with DELREF or ACKED.
+        removed: ids of the entries that were trimmed.
+        held: which of them the groups had pending: names and ids.
+    """
+
+    strategy: bytes | None = None
+    approximate: bool = False
+    threshold: int = 0
+    threshold_at: int = 0
+    limit: int = 0
+    policy: bytes | None = None
+    reached: int = 0
+    no_mkstream: bool = False
+    new_id: int | None = None
+    seq_given: bool = True
+    id_at: int = 0
+    producer: bytes = b""
+    iid: bytes = b""
+    tells_older: bool = False
+
+    def __init__(self) -> None:
+        self.removed: list[bytes] = []
+        self.held: list[tuple[bytes, list[bytes]]] = []
+
+    @property
+    def by_length(self) -> bool:
+        """Whether it is MAXLEN, not MINID."""
+        return self.strategy == b"MAXLEN"
+
+    def settle(self, client: Client, stream: Stream) -> None:
+        """To be called before anything is changed, if there is to be a trim: it may have to wait."""
+        if self.policy is not None and self.policy != b"KEEPREF":
+            settle_groups(client, stream)
+        if self.policy == b"ACKED" and self.approximate:
+            settle_all(client, stream)
+        else:
+            settle_for_trimming(client, stream, self.by_length, self.threshold, self.limit)
+
+    def trim(self, client: Client, stream: Stream) -> int:
+        """Trim the stream; returns how many entries went."""
+        by_length = self.by_length
+        if self.policy == b"ACKED" and stream.groups:
+            trim_acked = trim_acked_to_length if by_length else trim_acked_before
+            removed, self.reached = trim_acked(
+                stream,
+                self.threshold,
+                approximate=self.approximate,
+                limit=self.limit,
+                removed_ids=self.removed if self.tells_older else None,
+            )
+            return removed
+        gone = Removed() if self.policy == b"DELREF" and stream.groups else None
+        trim = stream.trim_to_length if by_length else stream.trim_before
+        removed = trim(self.threshold, approximate=self.approximate, limit=self.limit, gone=gone)
+        if gone is not None and removed:
+            self._forget(client, stream, gone)
+        return removed
+
+    def _forget(self, client: Client, stream: Stream, gone: Removed) -> None:
+        if let_go_later(client, gone.number) and not self.tells_older:
+            for job in forget_later(stream, gone):
+                client.server.slices.start(job)
+            return
+        numbers = gone.ids()
+        if self.tells_older:
+            self.held = holders(stream, numbers)
+        forget(stream, numbers)
+
+    def rewrite(self, words: list[bytes], stream: Stream) -> None:
+        """Make the words of an approximate trim exact: whoever replays them must end with the same entries.
+
+        With ACKED the first entry that is left says nothing of those behind it: Redis states it all the same, but
+        here the replay must remove what was removed, so the border itself is stated.
+        """
+        if self.approximate:
+            border = self.reached + 1 if self.reached else stream.first_physical_id
+            words[self.threshold_at - 1] = b"="
+            words[self.threshold_at] = b"%d" % stream.length if self.by_length else stream_id.encode(border)
+
+
+def parse_add_or_trim(client: Client, args: list[bytes], *, adding: bool) -> AddOrTrim:
+    """Read the options of XADD (``adding``: up to and including the ID) or XTRIM (up to the end).
+
+    An option that the version does not know, or a second policy, is what any unknown word is: a bad ID in XADD, a
+    syntax error in XTRIM.
+    """
+    options = AddOrTrim()
+    if adding and args[2:4] == _USUAL and args[5:6] == _STAR and not client.trusted:
+        # XADD key MAXLEN ~ threshold *: as below.
+        options.threshold = parse_integer(args[4])
+        if options.threshold < 0:
+            raise ReplyError(NEGATIVE_MAXLEN)
+        options.strategy, options.approximate = b"MAXLEN", True
+        options.threshold_at, options.id_at = 4, 5
+        options.limit = default_limit(client.server.config.stream_node_max_entries)
+        return options
+    limit_given = False
+    count = len(args)
+    at = 2
+    while at < count:
+        word = args[at]
+        if adding and (word == b"*" or word.partition(b"\0")[0] == b"*"):
+            break
+        name = word if word in _STRATEGIES else word.upper()
+        more = count - 1 - at
+        if name in _STRATEGIES and more:
+            if options.strategy is not None:
+                raise ReplyError(TWO_STRATEGIES)
+            at += 1
+            if more >= 2 and args[at] in _OPERATORS:
+                options.approximate = args[at] == b"~"
+                at += 1
+            if name == b"MAXLEN":
+                options.threshold = parse_integer(args[at])
+                if options.threshold < 0:
+                    raise ReplyError(NEGATIVE_MAXLEN)
+            else:
+                options.threshold = parse_id(args[at])
+            options.strategy = name
+            options.threshold_at = at
+        elif name == b"LIMIT" and more:
+            at += 1
+            options.limit = parse_integer(args[at])
+            if options.limit < 0:
+                raise ReplyError(NEGATIVE_LIMIT)
+            limit_given = True
+        elif adding and name == b"NOMKSTREAM":
+            options.no_mkstream = True
+        elif name in POLICIES and options.policy is None and client.server.compat.reference_policies:
+            options.policy = name
+        elif (
+            adding
+            and name in {b"IDMP", b"IDMPAUTO"}
+            and more > (name == b"IDMP")
+            and client.server.compat.xadd_idmp
+        ):
+            if options.producer:
+                raise ReplyError(TWO_PRODUCERS)
+            at += 1
+            options.producer = args[at]
+            if not options.producer:
+                raise ReplyError(EMPTY_PRODUCER % name)
+            if name == b"IDMP":
+                at += 1
+                options.iid = args[at]
+                if not options.iid:
+                    raise ReplyError(EMPTY_IID)
+        elif adding:
+            options.new_id, options.seq_given = parse_new_id(word)
+            break
+        else:
+            raise ReplyError(SYNTAX)
+        at += 1
+    options.id_at = at
+
+    if options.limit and options.strategy is None:
+        raise ReplyError(LIMIT_WITHOUT_STRATEGY)
+    if not adding and options.strategy is None:
+        raise ReplyError(NO_STRATEGY)
+    if options.producer and options.new_id is not None and not client.trusted:
+        raise ReplyError(IDMP_WITH_ID)
+    if client.trusted:
+        # It was made exact when it was propagated: the threshold alone decides.
+        options.limit = 0
+    elif limit_given:
+        if not options.approximate:
+            raise ReplyError(LIMIT_WITHOUT_TILDE)
+    elif options.approximate:
+        options.limit = default_limit(client.server.config.stream_node_max_entries)
+    if options.policy is not None or options.producer:
+        options.tells_older = needs_older(client, IDMP_SINCE if options.producer else POLICIES_SINCE)
+    return options
+
+
+def default_limit(node_max_entries: int) -> int:
+    """About a hundred nodes, so that one approximate trim stays short."""
+    limit = 100 * node_max_entries
+    return min(limit, 1_000_000) if limit > 0 else 10_000

@@ -1,0 +1,150 @@
+"""XREADGROUP as it was until 7.0, and how blocked readers were served then.
+
+A consumer existed only once it got something; a read said nothing of the group's place to the AOF (unless NOACK),
+for XCLAIM's LASTID moved it; and a reader that woke up got what there was in the one key that had changed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import ReplyError
+from ...storage.streams.chunk import length_of, texts_in
+from ...storage.streams.ids import MAX_ID
+from ...storage.streams.stream import Stream
+from .group_propagation import (
+    new_consumer,
+    no_such_group,
+    propagate_consumer,
+    propagate_position,
+    propagate_read,
+)
+from .ids import parse_id
+from .v7_0_counters import advance_7_0
+from .xreadgroup import MEANINGLESS, history, parse_options, reply_part, whole_reply
+
+if TYPE_CHECKING:
+    from ...storage.groups.deliveries import Consumer
+    from ...storage.groups.group import Group
+    from ..runtime.client import Client
+    from .xreadgroup import ReadOptions
+
+KEY_GONE: Final = b"UNBLOCKED the stream key no longer exists"
+GROUP_GONE: Final = b"NOGROUP the consumer group this client was blocked on no longer exists"
+
+
+def xreadgroup_7_0(client: Client, args: list[bytes]) -> bytes | None:
+    """Deliver new entries or answer pending ones; a consumer that gets neither is neither made nor seen."""
+    keyspace = client.server.keyspace
+    options = parse_options(client, args, grouped=True)
+    first, keys = options.first_key, options.keys
+    plan: list[tuple[Stream, Group, int | None]] = []
+    for at in range(first, first + keys):
+        stream, group = _group_at(client, args[at], options)
+        plan.append((stream, group, _position(args[at + keys])))
+
+    parts: list[bytes] = []
+    for at, (stream, group, after) in enumerate(plan, first):
+        keyspace.hits += 1
+        key = args[at]
+        if after is None and not (stream.length and stream.last_entry_id > group.last_id):
+            continue
+        consumer = _consumer(client, key, group, options)
+        if after is None:
+            number, entries = _deliver(client, key, stream, group, consumer, options)
+        else:
+            number, entries = history(client, stream, group, consumer, after, options)
+        keyspace.dirty += 1
+        parts += (reply_part(client.resp, key, number), entries)
+    if parts:
+        return whole_reply(client.resp, parts)
+    if options.block is None or not client.may_block:
+        return replies.null_array(client.resp)
+    client.block(args[first : first + keys], options.block, args, on_missing=True)
+    return None
+
+
+def _group_at(client: Client, key: bytes, options: ReadOptions) -> tuple[Stream, Group]:
+    assert options.group is not None
+    stream = client.read_value(key, Stream)
+    group = None if stream is None else stream.groups.get(options.group)
+    if stream is None or group is None:
+        raise no_such_group(key, options.group, b" in XREADGROUP with GROUP option")
+    return stream, group
+
+
+def _position(word: bytes) -> int | None:
+    """Where the history begins, None for new entries."""
+    if word == b">":
+        return None
+    if word == b"$":
+        raise ReplyError(MEANINGLESS % (word, word))
+    after = parse_id(word)
+    return None if after == MAX_ID else after
+
+
+def _consumer(client: Client, key: bytes, group: Group, options: ReadOptions) -> Consumer:
+    consumer = group.consumers.get(options.consumer)
+    if consumer is None:
+        assert options.group is not None
+        consumer = new_consumer(client, key, group, options.consumer)
+        if options.no_ack:
+            propagate_consumer(client, key, options.group, options.consumer)
+    consumer.seen_ms = client.server.keyspace.now
+    return consumer
+
+
+def _deliver(
+    client: Client, key: bytes, stream: Stream, group: Group, consumer: Consumer, options: ReadOptions
+) -> tuple[int, bytes]:
+    """Deliver new entries to the consumer; answers how many, and the entries."""
+    before = group.last_id
+    pieces, entries, last = stream.take_after(before, options.count)
+    if not pieces:
+        return 0, b""
+    number = length_of(pieces)
+    advance_7_0(group, stream, pieces, last)
+    if not options.no_ack:
+        now = client.server.keyspace.now
+        group.deliver(consumer, pieces, number, before, last, now)
+        consumer.active_ms = now
+    if client.server.propagation.active:
+        assert options.group is not None
+        if options.no_ack:
+            propagate_position(client, key, options.group, group)
+        else:
+            texts = texts_in(pieces, entries)
+            propagate_read(client, key, options.group, group, consumer.name, texts, before)
+    return number, entries
+
+
+def serve_7_0(client: Client, args: list[bytes], key: bytes) -> bytes | None:
+    """The reply to a blocked XREAD or XREADGROUP whose key has changed; None if it goes on waiting.
+
+    Of its keys only that one is read. Where the stream has grown the reply comes even if nothing is left of it.
+    """
+    grouped = args[0].upper() == b"XREADGROUP"
+    options = parse_options(client, args, grouped=grouped)
+    first, keys = options.first_key, options.keys
+    stream = client.db.peek(key)
+    if type(stream) is not Stream:
+        return ReplyError(KEY_GONE).encoded if grouped else None
+    if grouped:
+        assert options.group is not None
+        group = stream.groups.get(options.group)
+        if group is None:
+            return ReplyError(GROUP_GONE).encoded
+        if stream.last_id <= group.last_id:
+            return None
+        consumer = _consumer(client, key, group, options)
+        number, entries = _deliver(client, key, stream, group, consumer, options)
+        client.server.keyspace.dirty += 1
+    else:
+        # The last of several mentions of a key counts: they were kept by key.
+        at = max(at for at in range(first, first + keys) if args[at] == key)
+        after = parse_id(args[at + keys])
+        if stream.last_id <= after:
+            return None
+        number, entries = stream.range(after + 1, MAX_ID, options.count)
+    return whole_reply(client.resp, [reply_part(client.resp, key, number), entries])

@@ -1,0 +1,215 @@
+"""Many XADDs of one batch treated as one, for which ``streams.xadd`` is the specification.
+
+It is the fast way of pipelines, and of files that are loaded.
+"""
+
+from __future__ import annotations
+
+from itertools import islice, repeat
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ...storage.streams.chunk import LARGE
+from ...storage.streams.ids import MAX_U64
+from ...storage.streams.stream import Stream
+from .trim_options import default_limit
+from .xadd import encode_fields
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+
+_DIGITS: Final = 20  # of the greatest number of 64 bits
+SHORTEST: Final = 4  # a shorter run costs more this way than command by command
+
+
+def add_together(client: Client, batch: list[list[bytes]], at: int) -> list[bytes] | None:
+    """Run the ``XADD key [MAXLEN ~ n] * | id field value …`` from a place in a batch on that are all for one key.
+
+    Whoever could tell them from one XADD after the other (somebody waits for the key, watches it, hears of events)
+    prevents it, and so does all that makes an XADD fail.
+
+    Args:
+        client: whose commands they are: a plain one, or the loader's.
+        batch: commands of the right arity.
+        at: where the run begins.
+
+    Returns:
+        The replies; None, and nothing is done, if there is no run of at least ``SHORTEST``.
+    """
+    verb, name, new_id = batch[at][:3]
+    if len(batch) - at < SHORTEST or batch[at + SHORTEST - 1][:2] != [verb, name]:
+        return None
+    stream = _unobserved_stream(client, name)
+    if stream is None:
+        return None
+    if new_id == b"*":
+        added = _add_generated(client, stream, batch, at)
+    elif new_id[:1].isdigit():
+        added = _add_given(client, stream, batch, at)
+    elif new_id == b"MAXLEN":
+        added = _add_trimming(client, stream, batch, at)
+    else:
+        return None
+    if added is None:
+        return None
+
+    db = client.db
+    db.write(name)  # an access
+    db.keyspace.dirty += len(added.ids)
+    propagation = client.server.propagation
+    if propagation.active:
+        records = _records(verb, name, added)
+        if client.in_exec:
+            propagation.effects += zip(repeat(db.index), records)
+        else:
+            propagation.flush_units(db.index, records)
+    return added.ids
+
+
+class _Added(NamedTuple):
+    """What was added.
+
+    Attributes:
+        ids: encoded.
+        fields: encoded.
+        lengths: of the stream after each, where it was trimmed to about a length.
+    """
+
+    ids: list[bytes]
+    fields: list[bytes]
+    lengths: list[int] | None = None
+
+
+def _records(verb: bytes, name: bytes, added: _Added) -> list[bytes]:
+    key = b"$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(verb), verb, len(name), name)
+    records: list[bytes] = []
+    if added.lengths is None:
+        for new, encoded in zip(added.ids, added.fields, strict=True):
+            count, rest = encoded.split(b"\r\n", 1)
+            records.append(b"*%d\r\n%b%b%b" % (int(count[1:]) + 3, key, new, rest))
+        return records
+    key += b"$6\r\nMAXLEN\r\n$1\r\n=\r\n"
+    for new, encoded, length in zip(added.ids, added.fields, added.lengths, strict=True):
+        count, rest = encoded.split(b"\r\n", 1)
+        word = b"%d" % length
+        records.append(b"*%d\r\n%b$%d\r\n%b\r\n%b%b" % (int(count[1:]) + 6, key, len(word), word, new, rest))
+    return records
+
+
+# These answer None, and have done nothing, if the run is too short.
+
+
+def _add_generated(client: Client, stream: Stream, batch: list[list[bytes]], at: int) -> _Added | None:
+    """Add the entries of a run of ``XADD key *``."""
+    fields = _fields(batch, at, 3)
+    ms, seq = _next_id(client, stream)
+    if len(fields) < SHORTEST or seq + len(fields) > MAX_U64:
+        return None
+    config = client.server.config
+    ids = stream.append_run(ms, seq, fields, config.stream_node_max_bytes, config.stream_node_max_entries)
+    return _Added(ids, fields)
+
+
+def _add_trimming(client: Client, stream: Stream, batch: list[list[bytes]], at: int) -> _Added | None:
+    """Add the entries of a run of ``XADD key MAXLEN ~ n *``, and trim whenever one of them would have."""
+    _, operator, number, star = batch[at][2:6]
+    if (
+        operator != b"~"
+        or star != b"*"
+        or not _is_number(number)
+        or len(number) > _DIGITS - 2
+        or client.trusted
+    ):
+        return None
+    fields = _fields(batch, at, 6)
+    ms, seq = _next_id(client, stream)
+    threshold = int(number)
+    if len(fields) < SHORTEST or seq + len(fields) > MAX_U64:
+        return None
+    config = client.server.config
+    limit = default_limit(config.stream_node_max_entries)
+    ids: list[bytes] = []
+    lengths: list[int] = []
+    while len(ids) < len(fields) and not stream.trims_far(True, threshold, limit):
+        begun = len(ids)
+        some = fields[begun : begun + 1 + max(stream.untrimmed(threshold), 0)]
+        lengths += range(stream.length + 1, stream.length + len(some) + 1)
+        ids += stream.append_run(
+            ms, seq + begun, some, config.stream_node_max_bytes, config.stream_node_max_entries
+        )
+        if stream.trim_to_length(threshold, approximate=True, limit=limit):
+            lengths[-1] = stream.length
+    return _Added(ids, fields[: len(ids)], lengths) if ids else None
+
+
+def _fields(batch: list[list[bytes]], at: int, start: int) -> list[bytes]:
+    """The encoded fields, from a word on, of the commands that are the same before it."""
+    same = batch[at][:start]
+    fields: list[bytes] = []
+    for args in islice(batch, at, None):
+        words = args[start:]
+        if len(words) < 2 or len(words) & 1 or args[:start] != same:
+            break
+        encoded = encode_fields(words)
+        if len(encoded) >= LARGE:
+            break
+        fields.append(encoded)
+    return fields
+
+
+def _next_id(client: Client, stream: Stream) -> tuple[int, int]:
+    """The ID that ``*`` is now, ms and sequence."""
+    last = stream.last_id
+    now = client.db.keyspace.now
+    return (now, 0) if now > last >> 64 else (last >> 64, (last & MAX_U64) + 1)
+
+
+def _add_given(client: Client, stream: Stream, batch: list[list[bytes]], at: int) -> _Added | None:
+    """Add the entries of a run of ``XADD key id``."""
+    verb, name = batch[at][:2]
+    words_of_ids: list[bytes] = []
+    ids: list[tuple[int, int]] = []
+    fields: list[bytes] = []
+    last = stream.last_id >> 64, stream.last_id & MAX_U64
+    for args in islice(batch, at, None):
+        words = args[3:]
+        if len(words) < 2 or len(words) & 1 or args[1] != name or args[0] != verb:
+            break
+        word = args[2]
+        ms, _, seq = word.partition(b"-")
+        if not _is_number(ms) or not _is_number(seq):
+            break
+        new = int(ms), int(seq)
+        encoded = encode_fields(words)
+        if new <= last or len(encoded) >= LARGE:
+            break
+        words_of_ids.append(b"$%d\r\n%b\r\n" % (len(word), word))
+        ids.append(new)
+        fields.append(encoded)
+        last = new
+    if len(ids) < SHORTEST:
+        return None
+    config = client.server.config
+    stream.append_many(ids, fields, config.stream_node_max_bytes, config.stream_node_max_entries)
+    return _Added(words_of_ids, fields)
+
+
+def _unobserved_stream(client: Client, name: bytes) -> Stream | None:
+    """The stream at a key, if there is one and nobody could tell several XADDs from one after the other."""
+    db = client.db
+    keyspace = db.keyspace
+    stream = db.entries.get(name)
+    if (
+        type(stream) is not Stream
+        or name in db.expires
+        or db.awaited
+        or db.watched
+        or keyspace.notify_mask
+        or keyspace.on_modified is not None
+    ):
+        return None
+    return stream
+
+
+def _is_number(word: bytes) -> bool:
+    """Whether it is a number as Redis writes it, and surely fits 64 bits."""
+    return word.isdigit() and len(word) < _DIGITS and (not word.startswith(b"0") or word == b"0")

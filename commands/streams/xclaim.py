@@ -1,0 +1,512 @@
+"""Entries change hands: XCLAIM and XAUTOCLAIM."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, ReplyError, shown
+from ...storage.groups.group import MAX_COUNT
+from ...storage.groups.pel_pages import blocks_of, first_of, number_of, one_by_one, texts_of
+from ...storage.streams import ids as stream_id
+from ...storage.streams.chunk import texts_in
+from ...storage.streams.stream import Stream
+from ..runtime.arguments import INT64_MAX, parse_integer
+from ..runtime.deferral import settle_group
+from ..spec.command import command, key
+from . import specs as syntax
+from .group_propagation import ClaimRecords, new_consumer, no_such_group, propagate_position
+from .ids import parse_id, parse_start
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from ...storage.groups.deliveries import Block, Consumer
+    from ...storage.groups.group import Group
+    from ...storage.groups.pel_pages import Places
+    from ...storage.streams.chunk import Piece
+    from ..runtime.client import Client
+
+_SCAN_FACTOR: Final = 10  # XAUTOCLAIM looks at COUNT times so many entries
+_SCAN_COUNT: Final = 100
+_OPTION_WORDS: Final = 10  # as many as the options of an XCLAIM are, each once
+
+
+class ClaimOptions:
+    """What stands after the ids of XCLAIM."""
+
+    __slots__ = ("force", "just_id", "last_id", "ms", "retry_count")
+
+    def __init__(self, now: int) -> None:
+        self.ms = now  # delivery time
+        self.retry_count = -1
+        self.force = False
+        self.just_id = False
+        self.last_id = 0
+
+    def next_count(self, count: int) -> int:
+        """The delivery counter after a claim."""
+        if self.retry_count >= 0:
+            return self.retry_count
+        return count if self.just_id else min(count + 1, MAX_COUNT)
+
+
+def _claim_options(args: list[bytes], at: int, now: int) -> ClaimOptions:
+    """Read [IDLE ms] [TIME ms] [RETRYCOUNT n] [FORCE] [JUSTID] [LASTID id], any order; of each the last counts."""
+    options = ClaimOptions(now)
+    while at < len(args):
+        word = args[at].upper()
+        more = at + 1 < len(args)
+        if word == b"FORCE":
+            options.force = True
+        elif word == b"JUSTID":
+            options.just_id = True
+        elif word == b"IDLE" and more:
+            at += 1
+            options.ms = now - parse_integer(args[at], b"ERR Invalid IDLE option argument for XCLAIM")
+        elif word == b"TIME" and more:
+            at += 1
+            options.ms = parse_integer(args[at], b"ERR Invalid TIME option argument for XCLAIM")
+        elif word == b"RETRYCOUNT" and more:
+            at += 1
+            options.retry_count = parse_integer(
+                args[at], b"ERR Invalid RETRYCOUNT option argument for XCLAIM"
+            )
+        elif word == b"LASTID" and more:
+            at += 1
+            options.last_id = parse_id(args[at])
+        else:
+            raise ReplyError(b"ERR Unrecognized XCLAIM option '%b'" % shown(args[at]))
+        at += 1
+    if not 0 <= options.ms <= now:
+        options.ms = now
+    return options
+
+
+# XCLAIM key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count]
+#   [FORCE] [JUSTID] [LASTID lastid]
+@command(
+    "XCLAIM",
+    arity=-6,
+    flags="write fast",
+    categories="stream",
+    keys=(key(1, "RW update"),),
+    tips=("nondeterministic_output",),
+    since="5.0.0",
+    group="stream",
+    complexity="O(log N) for each ID, with N being the number of the group's pending entries.",
+    summary="Makes a consumer the owner of pending entries, as if they had been delivered to it.",
+    arguments=syntax.XCLAIM,
+)
+def xclaim(client: Client, args: list[bytes]) -> bytes:
+    """Claim the given entries; answers those that were claimed, in the order of the arguments.
+
+    The key and the group are judged before any other word, and every word before anything happens. Then each id
+    stands for itself: what is not pending (and not forced), not idle for long enough or no longer in the stream
+    is left out of the reply; an entry that is no longer in the stream leaves the PEL.
+    """
+    stream = client.read_value(args[1], Stream)
+    group = None if stream is None else stream.groups.get(args[2])
+    if stream is None or group is None:
+        raise no_such_group(args[1], args[2])
+    settle_group(client, group)
+    min_idle = parse_integer(args[4], b"ERR Invalid min-idle-time argument for XCLAIM")
+    keyspace = client.server.keyspace
+    now = keyspace.now
+    run = _neighbours(stream, args)
+    numbers = [] if run is not None else _ids(args)
+    at = 5 + (len(numbers) if run is None else len(run.texts))
+    options = _claim_options(args, at, now)
+
+    moved = options.last_id > group.last_id
+    if moved:
+        group.last_id = options.last_id
+    consumer = group.consumers.get(args[3])
+    if consumer is None:
+        consumer = new_consumer(client, args[1], group, args[3])
+    consumer.seen_ms = now
+    records = None
+    if client.server.propagation.active:
+        records = ClaimRecords(client, args[1], args[2], group.last_id)
+
+    claim = Claim(stream, group, consumer, options, records)
+    latest = now - min_idle if min_idle > 0 else INT64_MAX
+    reply = None if run is None else claim.neighbours(run, latest)
+    if reply is None:
+        words = args[5:at]
+        numbers = numbers or list(map(stream_id.parse, words))
+        reply = replies.array(claim.each(words, numbers, latest))
+    if claim.claimed:
+        consumer.active_ms = now
+    changed = claim.claimed + claim.dropped
+    if moved and not changed:
+        changed = 1
+        if records is not None:
+            propagate_position(client, args[1], args[2], group)
+    keyspace.dirty += changed
+    return reply
+
+
+class Run(NamedTuple):
+    """Entries next to each other in the stream: where they stand, their ids, and they themselves, encoded."""
+
+    pieces: list[Piece]
+    texts: list[bytes]
+    entries: bytes
+
+
+def _neighbours(stream: Stream, args: list[bytes]) -> Run | None:
+    """The entries that an XCLAIM names, if it names neighbours; such words need no other proof of being ids."""
+    end = len(args)
+    if end < 7 or args[6][:1].isalpha():
+        return None  # one has no neighbours
+    if b"-" not in args[-1] or b"-" not in args[-2]:
+        # Options begin with letters.
+        end = next((at for at in range(max(7, end - _OPTION_WORDS), end) if args[at][:1].isalpha()), end)
+    try:
+        first, second = stream_id.parse(args[5]), stream_id.parse(args[6])
+    except stream_id.InvalidID:
+        return None
+    pieces, entries, _ = stream.take_after(first - 1, end - 5)
+    if not pieces:
+        return None
+    chunk, start, stop = pieces[0]
+    if stop - start > 1 and chunk.id_at(start + 1) != second:
+        return None
+    texts = texts_in(pieces, entries)
+    return Run(pieces, texts, entries) if texts == args[5:end] else None
+
+
+def _ids(args: list[bytes]) -> list[int]:
+    """The ids that an XCLAIM names: what follows the first five words, up to one that is no id."""
+    numbers: list[int] = []
+    for word in args[5:]:
+        if word[:1].isalpha():
+            break
+        try:
+            numbers.append(stream_id.parse(word))
+        except stream_id.InvalidID:
+            break
+    return numbers
+
+
+class Claim:
+    """One XCLAIM at work: entries that change hands and what is told of them.
+
+    Attributes:
+        claimed: how many entries the consumer got.
+        dropped: how many left the PEL because their message is gone.
+    """
+
+    __slots__ = ("claimed", "consumer", "dropped", "group", "options", "records", "stream")
+
+    def __init__(
+        self,
+        stream: Stream,
+        group: Group,
+        consumer: Consumer,
+        options: ClaimOptions,
+        records: ClaimRecords | None,
+    ) -> None:
+        self.stream = stream
+        self.group = group
+        self.consumer = consumer
+        self.options = options
+        self.records = records
+        self.claimed = 0
+        self.dropped = 0
+
+    def neighbours(self, run: Run, latest: int) -> bytes | None:
+        """Claim neighbours in the stream, all pending and all delivered by ``latest``, at one blow.
+
+        Answers the whole reply, or None (and has done nothing) if they are not all of that.
+        """
+        places = self.group.pel.match(run.pieces)
+        if places is None:
+            return None
+        blocks = blocks_of(places)
+        if blocks.count(blocks[0]) < len(blocks):
+            if any(block.ms > latest for block in set(blocks)):
+                return None
+        elif blocks[0].ms > latest:
+            return None
+        if self.records is not None:
+            self.tell(run.texts, blocks)
+        self.move(places, blocks)
+        if self.options.just_id:
+            return replies.bulk_array(run.texts)
+        return replies.array_header(len(blocks)) + run.entries
+
+    def each(self, words: list[bytes], numbers: list[int], latest: int) -> list[bytes]:
+        """Claim what can be claimed of any ids, given as they were spelled and read; answers the items of the reply."""
+        if not stream_id.are_distinct(numbers):
+            # The second time an id is named it must find what the first time did.
+            pairs = zip(words, numbers, strict=True)
+            return [item for word, number in pairs for item in self.each([word], [number], latest)]
+        stream, options, records = self.stream, self.options, self.records
+        find = self.group.pel.find
+        items: list[bytes] = []
+        claimed: list[int] = []
+        places: Places = []
+        counts: list[int] = []
+        gone: list[int] = []
+        for word, number in zip(words, numbers, strict=True):
+            place = find(number >> 64, number & stream_id.MAX_U64)
+            if place is None:
+                if not options.force:
+                    continue
+                block = None
+                entry = stream.entry(number)
+            else:
+                page, at = place
+                block = page.blocks[at]
+                if block is None and not options.force:
+                    continue
+                entry = stream.entry(number, page.ms, at)
+            if entry is None:
+                if block is not None:
+                    gone.append(number)
+                    if records is not None:
+                        records.add_dropped(word, block)
+                continue
+            if block is None:
+                # A forced entry begins as delivered once; to claim it is the second time.
+                count = options.next_count(1)
+            elif block.ms > latest:
+                continue
+            else:
+                count = options.next_count(block.count)
+            claimed.append(number)
+            if block is not None:
+                places.append((page, (at,)))
+            counts.append(count)
+            items.append(replies.bulk(stream_id.encode(number)) if options.just_id else entry)
+            if records is not None:
+                records.add((word,), self.consumer.name, options.ms, count)
+        self.claimed += len(claimed)
+        if len(places) < len(claimed):
+            self.group.assign_each(self.consumer, claimed, options.ms, counts)
+        else:
+            self.group.reassign_each(self.consumer, places, options.ms, counts)
+        if gone:
+            self.dropped += self.group.acknowledge(gone)
+        return items
+
+    def move(self, places: Places, blocks: list[Block]) -> None:
+        """Give pending entries to the consumer; ``blocks`` says to which block each of them belongs."""
+        options, consumer, group = self.options, self.consumer, self.group
+        self.claimed += len(blocks)
+        if blocks.count(blocks[0]) == len(blocks):
+            group.reassign(consumer, places, options.ms, options.next_count(blocks[0].count))
+            return
+        group.reassign_each(
+            consumer, places, options.ms, [options.next_count(block.count) for block in blocks]
+        )
+
+    def tell(self, texts: list[bytes], blocks: list[Block], gone: Collection[bytes] = ()) -> None:
+        """Propagate, before anything moves, that these entries do; those in ``gone`` are dropped instead."""
+        records, options, name = self.records, self.options, self.consumer.name
+        assert records is not None
+        if not gone and blocks.count(blocks[0]) == len(blocks):
+            records.add(texts, name, options.ms, options.next_count(blocks[0].count))
+            return
+        for text, block in zip(texts, blocks, strict=True):
+            if text in gone:
+                records.add_dropped(text, block)
+            else:
+                records.add((text,), name, options.ms, options.next_count(block.count))
+
+    def walk(self, window: Window) -> None:
+        """Claim and drop what a walk in ID order met."""
+        blocks = blocks_of(window.found)
+        if self.records is not None:
+            if window.gone:
+                self.tell(texts_of(window.met), blocks_of(window.met), set(window.gone))
+            elif blocks:
+                self.tell(window.ids(), blocks)
+        if blocks:
+            self.move(window.found, blocks)
+        if window.gone:
+            self.dropped += self.group.acknowledge(map(stream_id.parse, window.gone))
+
+
+# XAUTOCLAIM key group consumer min-idle-time start [COUNT count] [JUSTID]
+@command(
+    "XAUTOCLAIM",
+    arity=-6,
+    flags="write fast",
+    categories="stream",
+    keys=(key(1, "RW delete"),),
+    tips=("nondeterministic_output",),
+    since="6.2.0",
+    group="stream",
+    complexity="O(1) for a small COUNT.",
+    summary="Makes a consumer the owner of pending entries that were idle for long enough, wherever they are.",
+    history=syntax.XAUTOCLAIM_HISTORY,
+    arguments=syntax.XAUTOCLAIM,
+)
+def xautoclaim(client: Client, args: list[bytes]) -> bytes:
+    """Walk the PEL from ``start`` and claim what is idle; answers [where to go on, entries, ids that were gone]."""
+    min_idle = parse_integer(args[4], b"ERR Invalid min-idle-time argument for XAUTOCLAIM")
+    start = parse_start(args[5])
+    now = client.server.keyspace.now
+    options = ClaimOptions(now)
+    count = _SCAN_COUNT
+    at = 6
+    while at < len(args):
+        word = args[at].upper()
+        if word == b"COUNT" and at + 1 < len(args):
+            at += 1
+            count = parse_integer(args[at], b"ERR COUNT must be > 0")
+            if not 0 < count <= INT64_MAX // 16:
+                raise ReplyError(b"ERR COUNT must be > 0")
+        elif word == b"JUSTID":
+            options.just_id = True
+        else:
+            raise ReplyError(SYNTAX)
+        at += 1
+    stream = client.read_value(args[1], Stream)
+    group = None if stream is None else stream.groups.get(args[2])
+    if stream is None or group is None:
+        raise no_such_group(args[1], args[2])
+    settle_group(client, group)
+
+    consumer = group.consumers.get(args[3])
+    if consumer is None:
+        consumer = new_consumer(client, args[1], group, args[3])
+    consumer.seen_ms = now
+    latest = now - min_idle if min_idle > 0 else INT64_MAX
+    window = _whole_window(stream, group, start, count, latest) or _scan(stream, group, start, count, latest)
+    number, gone = len(window), window.gone
+    records = None
+    if client.server.propagation.active and (number or gone):
+        records = ClaimRecords(client, args[1], args[2], group.last_id)
+    if options.just_id:
+        items = [b"$%d\r\n%b\r\n" % (len(text), text) for text in window.ids()]
+    else:
+        items = window.entries if window.entries is not None else _entries(stream, window.found)
+    Claim(stream, group, consumer, options, records).walk(window)  # no place is good any more
+    if number:
+        consumer.active_ms = now
+    client.server.keyspace.dirty += number + len(gone)
+    return b"*3\r\n$%d\r\n%b\r\n%b%b%b" % (
+        len(window.cursor),
+        window.cursor,
+        replies.array_header(number),
+        b"".join(items),
+        replies.bulk_array(gone) if gone else replies.EMPTY_ARRAY,
+    )
+
+
+class Window:
+    """What XAUTOCLAIM meets on its walk.
+
+    Attributes:
+        found: what is claimable.
+        gone: the ids of what is no longer in the stream.
+        met: both.
+        entries: the claimable entries encoded, in any pieces; None if they are not at hand.
+        cursor: the first id that was not looked at, 0-0 if there is none.
+    """
+
+    __slots__ = ("cursor", "entries", "found", "gone", "met")
+
+    def __init__(self) -> None:
+        self.found: Places = []
+        self.gone: list[bytes] = []
+        self.met: Places = []
+        self.entries: list[bytes] | None = None
+        self.cursor = b"0-0"
+
+    def __len__(self) -> int:
+        return number_of(self.found)
+
+    def ids(self) -> list[bytes]:
+        """The ids of what is claimable."""
+        return texts_of(self.found)
+
+
+def _whole_window(stream: Stream, group: Group, start: int, count: int, latest: int) -> Window | None:
+    """As ``_scan``, if nothing that it would meet is gone or too young; else None."""
+    places = group.pending(start, count=count)
+    blocks = blocks_of(places)
+    if not places or any(block.ms > latest for block in set(blocks)):
+        return None
+    (page, positions), (last_page, last_positions) = places[0], places[-1]
+    pieces, raw, last = stream.take_after(page.number(positions[0]) - 1, len(blocks))
+    if group.pel.match(pieces) == places:
+        entries = [raw]
+    else:
+        entries = _entries(stream, places)
+        if len(entries) < len(blocks):
+            return None
+        last = last_page.number(last_positions[-1])
+    window = Window()
+    window.found, window.entries = places, entries
+    window.cursor = next(iter(texts_of(group.pending(last + 1, count=1))), b"0-0")
+    return window
+
+
+def _scan(stream: Stream, group: Group, start: int, count: int, latest: int) -> Window:
+    """Look at up to COUNT * 10 entries from ``start``, until COUNT of them are claimable or gone."""
+    window = Window()
+    budget = count * _SCAN_FACTOR
+    step = count
+    while True:
+        places = group.pending(start, count=step + 1)
+        blocks = blocks_of(places)
+        following = None
+        if len(blocks) > step:
+            page, positions = places[-1]
+            following = page.text(positions[-1])
+            places = first_of(places, step)
+        is_any_old = any(block.ms <= latest for block in set(blocks))
+        texts: list[bytes] = []
+        if is_any_old or not _are_all_there(stream, group, places):
+            texts = texts_of(places)
+        missing = _missing(stream, texts)
+        for at, (text, place) in enumerate(zip(texts, one_by_one(places), strict=False), 1):
+            if text in missing:
+                window.gone.append(text)
+            elif blocks_of([place])[0].ms <= latest:
+                window.found.append(place)
+            else:
+                continue
+            window.met.append(place)
+            if len(window.met) == count:
+                window.cursor = (texts[at] if at < len(texts) else following) or b"0-0"
+                return window
+        budget -= step
+        if following is None or not budget:
+            window.cursor = following or b"0-0"
+            return window
+        start = stream_id.parse(following)
+        step = min(step * 4, budget)
+
+
+def _are_all_there(stream: Stream, group: Group, places: Places) -> bool:
+    """Whether no message of these entries is gone; False if that is not told at a glance."""
+    if not places:
+        return True
+    pieces, _, _ = stream.take_after(places[0][0].number(places[0][1][0]) - 1, number_of(places))
+    return group.pel.match(pieces) == places
+
+
+def _missing(stream: Stream, ids: list[bytes]) -> Collection[bytes]:
+    """Which of these ids, ascending, are no longer in the stream."""
+    if not ids:
+        return ()
+    pieces, entries, reached = stream.take_after(stream_id.parse(ids[0]) - 1, len(ids))
+    texts = texts_in(pieces, entries)
+    if texts == ids:
+        return ()
+    missing = set(ids).difference(texts)
+    if reached < stream_id.parse(ids[-1]):
+        missing = {text for text in missing if not stream.contains(stream_id.parse(text))}
+    return missing
+
+
+def _entries(stream: Stream, places: Places) -> list[bytes]:
+    """Those of these entries that are in the stream, encoded."""
+    found = [stream.entry(page.number(at), page.ms, at) for page, positions in places for at in positions]
+    return [entry for entry in found if entry is not None]

@@ -1,0 +1,181 @@
+"""Deleting entries with an eye on the groups: XDELEX and XACKDEL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import SYNTAX, ReplyError
+from ...storage.groups.references import forget, holders, is_referenced
+from ...storage.keyspace import notifications as events
+from ...storage.streams import ids as stream_id
+from ...storage.streams.stream import Stream
+from ..runtime.arguments import Arguments, parse_integer
+from ..runtime.deferral import settle_group, settle_groups, settle_up_to
+from ..spec.command import command, key
+from . import specs as syntax
+from .downgrade import POLICIES_SINCE, deletion, needs_older
+from .ids import parse_ids
+from .trim_options import POLICIES
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+
+BAD_NUMBER: Final = b"ERR Number of IDs must be a positive integer"
+TOO_FEW: Final = b"ERR The `numids` parameter must match the number of arguments"
+IDS_NEEDED: Final = b"ERR IDS option is required"
+
+# What is answered for each ID.
+_NOT_FOUND: Final = -1
+_DELETED: Final = 1
+_STILL_NEEDED: Final = 2
+
+
+def _policy_and_ids(args: list[bytes], at: int) -> tuple[bytes, list[bytes]]:
+    """[KEEPREF | DELREF | ACKED] and IDS numids id …, in any order; words beyond ``numids`` are options again."""
+    policy: bytes | None = None
+    ids: list[bytes] | None = None
+    options = Arguments(args, at)
+    while options:
+        word = options.option()
+        if word in POLICIES and policy is None:
+            policy = word
+        elif word == b"IDS" and ids is None and options:
+            number = parse_integer(options.next(), BAD_NUMBER)
+            if number < 1:
+                raise ReplyError(BAD_NUMBER)
+            if number > options.remaining:
+                raise ReplyError(TOO_FEW)
+            ids = [options.next() for _ in range(number)]
+        else:
+            raise ReplyError(SYNTAX)
+    if ids is None:
+        raise ReplyError(IDS_NEEDED)
+    return policy or b"KEEPREF", ids
+
+
+def _integers(numbers: list[int]) -> bytes:
+    return replies.array([replies.integer(number) for number in numbers])
+
+
+def _finish(
+    client: Client,
+    args: list[bytes],
+    deleted: list[bytes],
+    changed: int,
+    held: list[tuple[bytes, list[bytes]]] | None,
+) -> None:
+    """Tell what was done.
+
+    Args:
+        client: who asked.
+        args: the words.
+        deleted: ids of the entries that went.
+        changed: entries and references that went.
+        held: which references those are, by group; None if nobody needs to know.
+    """
+    keyspace = client.db.keyspace
+    if deleted:
+        client.db.modified(args[1])
+        keyspace.notify(events.STREAM, b"xdel", args[1], client.db)
+    if changed:
+        keyspace.dirty += changed
+        client.propagate_with_older(args, None if held is None else deletion(args[1], held, deleted))
+
+
+# XDELEX key [KEEPREF | DELREF | ACKED] IDS numids id [id ...]
+@command(
+    "XDELEX",
+    arity=-5,
+    flags="write fast",
+    categories="stream",
+    keys=(key(1, "RW delete"),),
+    since="8.2.0",
+    group="stream",
+    complexity="O(1) for each single item to delete in the stream, regardless of the stream size.",
+    summary="Deletes entries of a stream by their IDs, and says what becomes of the groups' references to them.",
+    arguments=syntax.XDELEX,
+)
+def xdelex(client: Client, args: list[bytes]) -> bytes:
+    """For each ID: 1 deleted, -1 not found, 2 (ACKED) still needed by a group, whether or not there is such an entry."""
+    name = args[1]
+    stream = client.write_value(name, Stream)
+    policy, words = _policy_and_ids(args, 2)
+    if stream is None:
+        return _integers([_NOT_FOUND] * len(words))
+    numbers = parse_ids(words)
+    settle_up_to(client, stream, numbers)
+    if policy != b"KEEPREF":
+        settle_groups(client, stream)
+    held = None
+    if needs_older(client, POLICIES_SINCE):
+        held = holders(stream, numbers) if policy == b"DELREF" else []
+    found = [_delete(stream, policy, number) for number in numbers]
+    deleted = [
+        stream_id.encode(number)
+        for number, (result, _) in zip(numbers, found, strict=True)
+        if result == _DELETED
+    ]
+    _finish(client, args, deleted, len(deleted) + sum(references for _, references in found), held)
+    return _integers([result for result, _ in found])
+
+
+def _delete(stream: Stream, policy: bytes, number: int) -> tuple[int, int]:
+    """Delete one entry as the policy says; answers the result and how many references went with it."""
+    if policy == b"ACKED" and is_referenced(stream, number):
+        return _STILL_NEEDED, 0
+    references = forget(stream, [number]) if policy == b"DELREF" else 0
+    return (_DELETED if stream.delete(number) else _NOT_FOUND), references
+
+
+# XACKDEL key group [KEEPREF | DELREF | ACKED] IDS numids id [id ...]
+@command(
+    "XACKDEL",
+    arity=-6,
+    flags="write fast",
+    categories="stream",
+    keys=(key(1, "RW update delete"),),
+    since="8.2.0",
+    group="stream",
+    complexity="O(1) for each ID.",
+    summary="Acknowledges entries for a consumer group and deletes them.",
+    arguments=syntax.XACKDEL,
+)
+def xackdel(client: Client, args: list[bytes]) -> bytes:
+    """For each ID: 1 acknowledged and gone, -1 not pending, 2 (ACKED) acknowledged, but another group needs it."""
+    name = args[1]
+    stream = client.write_value(name, Stream)
+    policy, words = _policy_and_ids(args, 3)
+    group = None if stream is None else stream.groups.get(args[2])
+    if stream is None or group is None:
+        return _integers([_NOT_FOUND] * len(words))
+    numbers = parse_ids(words)
+    settle_up_to(client, stream, numbers)
+    settle_group(client, group)
+    if policy != b"KEEPREF":
+        settle_groups(client, stream)
+    held = None
+    if needs_older(client, POLICIES_SINCE):
+        pending = [number for number in numbers if group.pel.at(number) is not None]
+        if policy == b"DELREF":
+            held = holders(stream, pending)
+        else:
+            held = [(args[2], list(dict.fromkeys(map(stream_id.encode, pending))))]
+    results: list[int] = []
+    deleted: list[bytes] = []
+    changed = 0
+    for number in numbers:
+        if not group.acknowledge((number,)):
+            results.append(_NOT_FOUND)
+            continue
+        changed += 1
+        if policy == b"ACKED" and is_referenced(stream, number):
+            results.append(_STILL_NEEDED)
+            continue
+        if policy == b"DELREF":
+            forget(stream, [number])
+        if stream.delete(number):
+            deleted.append(stream_id.encode(number))
+        results.append(_DELETED)
+    _finish(client, args, deleted, changed, held)
+    return _integers(results)

@@ -1,0 +1,304 @@
+"""Consumer groups: XGROUP and XACK."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import ReplyError, shown, wrong_subcommand_arguments
+from ...storage.groups.group import Group
+from ...storage.keyspace import notifications as events
+from ...storage.streams.stream import Stream
+from ..runtime.arguments import parse_integer
+from ..runtime.deferral import let_go_later, settle_group
+from ..spec.command import command, container, key
+from . import specs as syntax
+from .ids import parse_bound, parse_id
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+
+KEY_NEEDED: Final = (
+    b"ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM "
+    b"option to create an empty stream automatically."
+)
+_HELP: Final = (
+    b"XGROUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    b"CREATE <key> <groupname> <id|$> [option]",
+    b"    Create a new consumer group. Options are:",
+    b"    * MKSTREAM",
+    b"      Create the empty stream if it does not exist.",
+    b"    * ENTRIESREAD entries_read",
+    b"      Set the group's entries_read counter (internal use).",
+    b"CREATECONSUMER <key> <groupname> <consumer>",
+    b"    Create a new consumer in the specified group.",
+    b"DELCONSUMER <key> <groupname> <consumer>",
+    b"    Remove the specified consumer.",
+    b"DESTROY <key> <groupname>",
+    b"    Remove the specified group.",
+    b"SETID <key> <groupname> <id|$> [ENTRIESREAD entries_read]",
+    b"    Set the current group ID and entries_read counter.",
+    b"HELP",
+    b"    Print this help.",
+)
+
+container("XGROUP", since="5.0.0", group="stream", summary="Commands that manage consumer groups.")
+
+
+def no_consumer_group(key_name: bytes, group: bytes) -> ReplyError:
+    """NOGROUP of the commands that have made sure of the key before."""
+    return ReplyError(
+        b"NOGROUP No such consumer group '%b' for key name '%b'" % (shown(group), shown(key_name))
+    )
+
+
+def _options(args: list[bytes], most: int) -> tuple[bool, int | None]:
+    """[MKSTREAM] [ENTRIESREAD n] at the end of CREATE and SETID (which knows no MKSTREAM).
+
+    More than ``most`` words (one option too often) are refused, too, but bad values before that.
+    """
+    make_stream = False
+    entries_read: int | None = None
+    at = 5
+    while at < len(args):
+        word = args[at].upper()
+        if word == b"MKSTREAM" and args[1].upper() == b"CREATE":
+            make_stream = True
+        elif word == b"ENTRIESREAD" and at + 1 < len(args):
+            at += 1
+            number = parse_integer(args[at])
+            if number < -1:
+                raise ReplyError(b"ERR value for ENTRIESREAD must be positive or -1")
+            entries_read = None if number == -1 else number
+        else:
+            raise wrong_subcommand_arguments(args)
+        at += 1
+    if len(args) > most:
+        raise wrong_subcommand_arguments(args)
+    return make_stream, entries_read
+
+
+def _capped(client: Client, stream: Stream, entries_read: int | None) -> int | None:
+    """Nobody can have read more than was ever added."""
+    if entries_read is None or not client.server.compat.caps_entries_read:
+        return entries_read
+    return min(entries_read, stream.entries_added)
+
+
+def _existing(client: Client, args: list[bytes]) -> Stream:
+    stream = client.write_value(args[2], Stream)
+    if stream is None:
+        raise ReplyError(KEY_NEEDED)
+    return stream
+
+
+def _group(client: Client, stream: Stream, args: list[bytes]) -> Group:
+    group = stream.groups.get(args[3])
+    if group is None:
+        raise no_consumer_group(args[2], args[3])
+    settle_group(client, group)
+    return group
+
+
+def _changed(client: Client, args: list[bytes], event: bytes) -> None:
+    """The effects that all of them have: one change, one event, replayed as it was sent."""
+    keyspace = client.server.keyspace
+    keyspace.dirty += 1
+    keyspace.notify(events.STREAM, event, args[2], client.db)
+    client.propagate(args)
+
+
+# XGROUP CREATE key group <id | $> [MKSTREAM] [ENTRIESREAD entries-read]
+@command(
+    "XGROUP|CREATE",
+    arity=-5,
+    flags="write denyoom",
+    categories="stream",
+    keys=(key(2, "RW insert"),),
+    since="5.0.0",
+    group="stream",
+    complexity="O(1)",
+    summary="Creates a consumer group at an ID, and on request the stream as well.",
+    history=syntax.XGROUP_CREATE_HISTORY,
+    arguments=syntax.XGROUP_CREATE,
+)
+def xgroup_create(client: Client, args: list[bytes]) -> bytes:
+    """Create a group; BUSYGROUP if the name is taken. ``$`` is the last generated ID."""
+    make_stream, entries_read = _options(args, 8)
+    stream = client.write_value(args[2], Stream)
+    if stream is None and not make_stream:
+        raise ReplyError(KEY_NEEDED)
+    newest = 0 if stream is None else stream.last_id
+    last_id = newest if args[4] == b"$" else parse_id(args[4])
+    if stream is None:
+        stream = Stream()
+        client.db.add(args[2], stream)
+        client.db.modified(args[2])
+    elif args[3] in stream.groups:
+        raise ReplyError(b"BUSYGROUP Consumer Group name already exists")
+    stream.groups[args[3]] = Group(last_id, _capped(client, stream, entries_read))
+    _changed(client, args, b"xgroup-create")
+    return replies.OK
+
+
+# XGROUP SETID key group <id | $> [ENTRIESREAD entries-read]
+@command(
+    "XGROUP|SETID",
+    arity=-5,
+    flags="write",
+    categories="stream",
+    keys=(key(2, "RW update"),),
+    since="5.0.0",
+    group="stream",
+    complexity="O(1)",
+    summary="Sets the last delivered ID of a consumer group.",
+    history=syntax.XGROUP_SETID_HISTORY,
+    arguments=syntax.XGROUP_SETID,
+)
+def xgroup_setid(client: Client, args: list[bytes]) -> bytes:
+    """Move a group; pending entries stay. Without ENTRIESREAD the counter becomes unknown."""
+    _, entries_read = _options(args, 7)
+    stream = _existing(client, args)
+    group = _group(client, stream, args)
+    group.last_id = stream.last_id if args[4] == b"$" else parse_bound(args[4])
+    group.entries_read = _capped(client, stream, entries_read)
+    _changed(client, args, b"xgroup-setid")
+    return replies.OK
+
+
+# XGROUP DESTROY key group
+@command(
+    "XGROUP|DESTROY",
+    arity=4,
+    flags="write",
+    categories="stream",
+    keys=(key(2, "RW delete"),),
+    since="5.0.0",
+    group="stream",
+    complexity="O(N) with N being the number of the group's pending entries.",
+    summary="Removes a consumer group with its consumers and pending entries.",
+    arguments=syntax.XGROUP_DESTROY,
+)
+def xgroup_destroy(client: Client, args: list[bytes]) -> bytes:
+    """Remove a group: 1 or 0. Clients blocked on it look again and find it gone."""
+    stream = _existing(client, args)
+    group = stream.groups.pop(args[3], None)
+    if group is None:
+        return replies.ZERO
+    client.db.keyspace.graveyard.bury(group)
+    _changed(client, args, b"xgroup-destroy")
+    client.db.signal_ready(args[2])
+    return replies.ONE
+
+
+# XGROUP CREATECONSUMER key group consumer
+@command(
+    "XGROUP|CREATECONSUMER",
+    arity=5,
+    flags="write denyoom",
+    categories="stream",
+    keys=(key(2, "RW insert"),),
+    since="6.2.0",
+    group="stream",
+    complexity="O(1)",
+    summary="Creates a consumer in a consumer group.",
+    arguments=syntax.XGROUP_CREATECONSUMER,
+)
+def xgroup_createconsumer(client: Client, args: list[bytes]) -> bytes:
+    """Create a consumer: 1, or 0 if there is one of that name."""
+    group = _group(client, _existing(client, args), args)
+    if args[4] in group.consumers:
+        return replies.ZERO
+    group.create_consumer(args[4], client.server.keyspace.now)
+    _changed(client, args, b"xgroup-createconsumer")
+    return replies.ONE
+
+
+# XGROUP DELCONSUMER key group consumer
+@command(
+    "XGROUP|DELCONSUMER",
+    arity=5,
+    flags="write",
+    categories="stream",
+    keys=(key(2, "RW delete"),),
+    since="5.0.0",
+    group="stream",
+    complexity="O(N) with N being the number of the consumer's pending entries.",
+    summary="Removes a consumer and its pending entries from a consumer group.",
+    arguments=syntax.XGROUP_DELCONSUMER,
+)
+def xgroup_delconsumer(client: Client, args: list[bytes]) -> bytes:
+    """Remove a consumer; answers how many pending entries went with it."""
+    group = _group(client, _existing(client, args), args)
+    consumer = group.consumers.get(args[4])
+    if consumer is None:
+        return replies.ZERO
+    dropped = consumer.pending
+    if dropped and dropped == len(group.pel):
+        _replace(client, args, group)
+    elif let_go_later(client, dropped):
+        client.server.slices.start(group.delete_consumer_later(consumer))
+    else:
+        group.delete_consumer(consumer)
+    _changed(client, args, b"xgroup-delconsumer")
+    return replies.integer(dropped)
+
+
+def _replace(client: Client, args: list[bytes], group: Group) -> None:
+    """Delete a consumer that has all that is pending, by making the group anew without: that can be freed later."""
+    stream = _existing(client, args)
+    stream.groups[args[3]] = fresh = Group(group.last_id, group.entries_read)
+    for consumer in group.consumers.values():
+        if consumer.name != args[4]:
+            fresh.create_consumer(consumer.name, consumer.seen_ms, consumer.active_ms)
+    client.db.keyspace.graveyard.bury(group)
+
+
+# XGROUP HELP
+@command(
+    "XGROUP|HELP",
+    arity=2,
+    flags="loading stale",
+    categories="stream",
+    since="5.0.0",
+    group="stream",
+    complexity="O(1)",
+    summary="Tells the subcommands of XGROUP.",
+    arguments=syntax.XGROUP_HELP,
+)
+def xgroup_help(_client: Client, _args: list[bytes]) -> bytes:
+    """Answer the help lines."""
+    return replies.simple_array(_HELP)
+
+
+# XACK key group id [id ...]
+@command(
+    "XACK",
+    arity=-4,
+    flags="write fast",
+    categories="stream",
+    keys=(key(1, "RW update"),),
+    since="5.0.0",
+    group="stream",
+    complexity="O(1) for each ID.",
+    summary="Takes entries off a consumer group's pending entries and answers how many there were.",
+    arguments=syntax.XACK,
+)
+def xack(client: Client, args: list[bytes]) -> bytes:
+    """Acknowledge entries. All IDs are validated before any is acknowledged, but only if the group exists."""
+    stream = client.read_value(args[1], Stream)
+    if stream is None:
+        return replies.ZERO
+    group = stream.groups.get(args[2])
+    if group is None:
+        return replies.ZERO
+    if type(group) is not Group:
+        settle_group(client, group)
+    ids = args[3:]
+    acknowledged = len(ids) if group.acknowledge_all(ids) else group.acknowledge(list(map(parse_id, ids)))
+    if acknowledged:
+        server = client.server
+        server.keyspace.dirty += acknowledged
+        if server.propagation.active:
+            client.propagate(args)
+    return replies.integer(acknowledged)

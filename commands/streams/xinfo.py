@@ -1,0 +1,284 @@
+"""Looking into a stream: XINFO."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import NO_SUCH_KEY, ReplyError, wrong_subcommand_arguments
+from ...storage.groups.deliveries import NEVER
+from ...storage.groups.pel_pages import blocks_of, texts_of
+from ...storage.streams import ids as stream_id
+from ...storage.streams.idempotency import Idempotency
+from ...storage.streams.ids import MAX_ID
+from ...storage.streams.stream import Stream
+from ..runtime.arguments import parse_integer
+from ..runtime.deferral import settle_all, settle_group, settle_groups
+from ..spec.command import command, container, key
+from . import specs as syntax
+from .v7_0_counters import lag_of
+from .xgroup import no_consumer_group
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...storage.groups.deliveries import Block, Consumer
+    from ...storage.groups.group import Group
+    from ..runtime.client import Client
+
+_FULL_COUNT: Final = 10
+_HELP: Final = (
+    b"XINFO <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    b"CONSUMERS <key> <groupname>",
+    b"    Show consumers of <groupname>.",
+    b"GROUPS <key>",
+    b"    Show the stream consumer groups.",
+    b"STREAM <key> [FULL [COUNT <count>]",
+    b"    Show information about the stream.",
+    b"HELP",
+    b"    Print this help.",
+)
+
+container("XINFO", since="5.0.0", group="stream", summary="Commands that look into streams.")
+
+
+def _existing(client: Client, args: list[bytes]) -> Stream:
+    stream = client.read_value(args[2], Stream)
+    if stream is None:
+        raise ReplyError(NO_SUCH_KEY)
+    return stream
+
+
+def _id(number: int) -> bytes:
+    return replies.bulk(stream_id.encode(number))
+
+
+def _known(number: int | None, resp: int) -> bytes:
+    """A number, or null for one that cannot be known."""
+    return replies.null(resp) if number is None else replies.integer(number)
+
+
+# XINFO STREAM key [FULL [COUNT count]]
+@command(
+    "XINFO|STREAM",
+    arity=-3,
+    flags="readonly",
+    categories="stream",
+    keys=(key(2, "RO access"),),
+    since="5.0.0",
+    group="stream",
+    complexity="O(1); FULL is O(N) with N being the number of entries answered.",
+    summary="Tells the state of a stream.",
+    history=syntax.XINFO_STREAM_HISTORY,
+    arguments=syntax.XINFO_STREAM,
+)
+def xinfo_stream(client: Client, args: list[bytes]) -> bytes:
+    """Counters and the outermost entries; with FULL the entries, groups, consumers and what is pending."""
+    stream = _existing(client, args)
+    settle_all(client, stream)
+    resp = client.resp
+    if len(args) == 3:
+        _, first = stream.range(0, MAX_ID, 1)
+        _, last = stream.range_reverse(0, MAX_ID, 1)
+        return replies.map_of(
+            [
+                *_counters(client, stream),
+                (b"groups", replies.integer(len(stream.groups))),
+                (b"first-entry", first or replies.null(resp)),
+                (b"last-entry", last or replies.null(resp)),
+            ],
+            resp,
+        )
+    if len(args) > 6 or args[3].upper() != b"FULL":
+        raise wrong_subcommand_arguments(args)
+    count: int | None = _FULL_COUNT
+    if len(args) > 4:
+        if len(args) != 6 or args[4].upper() != b"COUNT":
+            raise wrong_subcommand_arguments(args)
+        count = parse_integer(args[5])
+        if count < 0:
+            count = _FULL_COUNT
+        elif count == 0:
+            count = None
+    settle_groups(client, stream)
+    number, entries = stream.range(0, MAX_ID, count)
+    groups = [
+        _full_group(client, stream, name, group, count) for name, group in sorted(stream.groups.items())
+    ]
+    return replies.map_of(
+        [
+            *_counters(client, stream),
+            (b"entries", replies.array_header(number) + entries),
+            (b"groups", replies.array(groups)),
+        ],
+        resp,
+    )
+
+
+def _counters(client: Client, stream: Stream) -> list[tuple[bytes, bytes]]:
+    found = [
+        (b"length", replies.integer(stream.length)),
+        (b"radix-tree-keys", replies.integer(stream.nodes)),
+        (b"radix-tree-nodes", replies.integer(stream.radix_tree_nodes)),
+        (b"last-generated-id", _id(stream.last_id)),
+        (b"max-deleted-entry-id", _id(stream.max_deleted_id)),
+        (b"entries-added", replies.integer(stream.entries_added)),
+        (b"recorded-first-entry-id", _id(stream.first_id)),
+    ]
+    return found + _idempotency(client, stream) if client.server.compat.xadd_idmp else found
+
+
+def _idempotency(client: Client, stream: Stream) -> list[tuple[bytes, bytes]]:
+    keyspace = client.db.keyspace
+    state = stream.idempotency or Idempotency(*keyspace.idempotency_defaults)
+    state.expire(keyspace.now)
+    return [
+        (b"idmp-duration", replies.integer(state.duration)),
+        (b"idmp-maxsize", replies.integer(state.maxsize)),
+        (b"pids-tracked", replies.integer(len(state.producers))),
+        (b"iids-tracked", replies.integer(state.tracked)),
+        (b"iids-added", replies.integer(state.added)),
+        (b"iids-duplicates", replies.integer(state.duplicates)),
+    ]
+
+
+def _full_group(client: Client, stream: Stream, name: bytes, group: Group, count: int | None) -> bytes:
+    resp = client.resp
+    pending = []
+    for text, block in _pending(group, count):
+        pending.append(
+            b"*4\r\n%b%b:%d\r\n:%d\r\n"
+            % (replies.bulk(text), replies.bulk(block.consumer.name), max(block.ms, 0), block.count)
+        )
+    nacked = ((b"nacked-count", replies.integer(group.unowned.pending)),)
+    consumers = [
+        _full_consumer(client, group, consumer, count) for _, consumer in sorted(group.consumers.items())
+    ]
+    return replies.map_of(
+        [
+            (b"name", replies.bulk(name)),
+            (b"last-delivered-id", _id(group.last_id)),
+            (b"entries-read", _known(group.entries_read, resp)),
+            (b"lag", _known(lag_of(client.server.compat, stream, group), resp)),
+            (b"pel-count", replies.integer(len(group.pel))),
+            *(nacked if client.server.compat.tells_nacked else ()),
+            (b"pending", replies.array(pending)),
+            (b"consumers", replies.array(consumers)),
+        ],
+        resp,
+    )
+
+
+def _pending(
+    group: Group, count: int | None, consumer: Consumer | None = None
+) -> Iterator[tuple[bytes, Block]]:
+    places = group.pending(count=count, consumer=consumer)
+    return zip(texts_of(places), blocks_of(places), strict=True)
+
+
+def _full_consumer(client: Client, group: Group, consumer: Consumer, count: int | None) -> bytes:
+    pending = []
+    for text, block in _pending(group, count, consumer):
+        pending.append(b"*3\r\n%b:%d\r\n:%d\r\n" % (replies.bulk(text), block.ms, block.count))
+    active = [(b"active-time", b":%d\r\n" % consumer.active_ms)]
+    return replies.map_of(
+        [
+            (b"name", replies.bulk(consumer.name)),
+            (b"seen-time", b":%d\r\n" % consumer.seen_ms),
+            *(active if client.server.compat.tells_activity else ()),
+            (b"pel-count", replies.integer(consumer.pending)),
+            (b"pending", replies.array(pending)),
+        ],
+        client.resp,
+    )
+
+
+# XINFO GROUPS key
+@command(
+    "XINFO|GROUPS",
+    arity=3,
+    flags="readonly",
+    categories="stream",
+    keys=(key(2, "RO access"),),
+    since="5.0.0",
+    group="stream",
+    complexity="O(1)",
+    summary="Lists the consumer groups of a stream.",
+    history=syntax.XINFO_GROUPS_HISTORY,
+    arguments=syntax.XINFO_GROUPS,
+)
+def xinfo_groups(client: Client, args: list[bytes]) -> bytes:
+    """One map for each group, by name."""
+    stream = _existing(client, args)
+    settle_groups(client, stream)
+    resp = client.resp
+    return replies.array(
+        [
+            replies.map_of(
+                [
+                    (b"name", replies.bulk(name)),
+                    (b"consumers", replies.integer(len(group.consumers))),
+                    (b"pending", replies.integer(len(group.pel))),
+                    (b"last-delivered-id", _id(group.last_id)),
+                    (b"entries-read", _known(group.entries_read, resp)),
+                    (b"lag", _known(lag_of(client.server.compat, stream, group), resp)),
+                ],
+                resp,
+            )
+            for name, group in sorted(stream.groups.items())
+        ]
+    )
+
+
+# XINFO CONSUMERS key group
+@command(
+    "XINFO|CONSUMERS",
+    arity=4,
+    flags="readonly",
+    categories="stream",
+    keys=(key(2, "RO access"),),
+    tips=("nondeterministic_output",),
+    since="5.0.0",
+    group="stream",
+    complexity="O(1)",
+    summary="Lists the consumers of a consumer group.",
+    history=syntax.XINFO_CONSUMERS_HISTORY,
+    arguments=syntax.XINFO_CONSUMERS,
+)
+def xinfo_consumers(client: Client, args: list[bytes]) -> bytes:
+    """One map for each consumer, by name; idle and inactive are ages in milliseconds."""
+    stream = _existing(client, args)
+    group = stream.groups.get(args[3])
+    if group is None:
+        raise no_consumer_group(args[2], args[3])
+    settle_group(client, group)
+    now = client.server.keyspace.now
+    lines = []
+    for name, consumer in sorted(group.consumers.items()):
+        line = [
+            (b"name", replies.bulk(name)),
+            (b"pending", replies.integer(consumer.pending)),
+            (b"idle", replies.integer(max(now - consumer.seen_ms, 0))),
+        ]
+        if client.server.compat.tells_activity:
+            active = consumer.active_ms
+            line.append((b"inactive", replies.integer(NEVER if active == NEVER else max(now - active, 0))))
+        lines.append(replies.map_of(line, client.resp))
+    return replies.array(lines)
+
+
+# XINFO HELP
+@command(
+    "XINFO|HELP",
+    arity=2,
+    flags="loading stale",
+    categories="stream",
+    since="5.0.0",
+    group="stream",
+    complexity="O(1)",
+    summary="Tells the subcommands of XINFO.",
+    arguments=syntax.XINFO_HELP,
+)
+def xinfo_help(_client: Client, _args: list[bytes]) -> bytes:
+    """Answer the help lines."""
+    return replies.simple_array(_HELP)

@@ -1,0 +1,1 @@
+"""Strings and counters: GET, SET, INCR, MSETEX, LCS."""

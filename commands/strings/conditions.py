@@ -1,0 +1,92 @@
+"""Strings compared before something is done to them: DIGEST, DELEX, and the conditions of SET."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from xxhash import xxh3_64_hexdigest
+
+from ...protocol import replies
+from ...protocol.errors import WRONG_TYPE, ReplyError, wrong_arity
+from ..keys.lifecycle import delete
+from ..spec.command import command, key
+from . import specs as syntax
+from .shared import read_string
+
+if TYPE_CHECKING:
+    from ...storage.keyspace.keyspace import Value
+    from ..runtime.client import Client
+
+CONDITIONS: Final = frozenset((b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"))
+_DIGEST: Final = re.compile(rb"[0-9a-fA-F]{16}\Z")
+
+
+def digest_of(value: bytes) -> bytes:
+    """XXH3 of 64 bits, as 16 lower-case hexadecimal digits."""
+    return xxh3_64_hexdigest(value).encode()
+
+
+def holds(condition: bytes, operand: bytes, value: Value | None) -> bool:
+    """Whether a value meets one of CONDITIONS; a missing one is equal to nothing.
+
+    Raises:
+        ReplyError: the value is no string, or the operand no digest; nobody looks at it if the value is missing.
+    """
+    if value is None:
+        return condition in {b"IFNE", b"IFDNE"}
+    if type(value) is not bytes:
+        raise ReplyError(WRONG_TYPE)
+    if condition in {b"IFEQ", b"IFNE"}:
+        return (value == operand) == (condition == b"IFEQ")
+    if _DIGEST.match(operand) is None:
+        raise ReplyError(b"ERR must be exactly 16 hexadecimal characters")
+    return (digest_of(value) == operand.lower()) == (condition == b"IFDEQ")
+
+
+# DIGEST key
+@command(
+    "DIGEST",
+    arity=2,
+    flags="readonly fast",
+    categories="string",
+    keys=(key(1, "RO access"),),
+    since="8.4.0",
+    group="string",
+    complexity="O(N) where N is the length of the string value.",
+    summary="Returns a hash of the string at a key.",
+    arguments=syntax.DIGEST,
+)
+def digest(client: Client, args: list[bytes]) -> bytes:
+    """16 hexadecimal digits as a bulk string, null for a missing key."""
+    value = read_string(client, args[1])
+    return replies.null(client.resp) if value is None else replies.bulk(digest_of(value))
+
+
+# DELEX key [IFEQ ifeq-value | IFNE ifne-value | IFDEQ ifdeq-digest | IFDNE ifdne-digest]
+@command(
+    "DELEX",
+    arity=-2,
+    flags="write fast",
+    categories="string",
+    keys=(key(1, "RW delete variable_flags"),),
+    since="8.4.0",
+    group="string",
+    complexity="O(1) for IFEQ/IFNE, O(N) for IFDEQ/IFDNE where N is the length of the string value.",
+    summary="Deletes a key if its string, or the hash of it, meets a condition.",
+    arguments=syntax.DELEX,
+)
+def delex(client: Client, args: list[bytes]) -> bytes:
+    """1 if it was deleted, else 0; without a condition a key of any type goes. Propagated as DEL."""
+    if len(args) not in {2, 4}:
+        raise wrong_arity("delex")
+    condition = args[2].upper() if len(args) == 4 else b""
+    if condition and condition not in CONDITIONS:
+        raise ReplyError(b"ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE")
+    name = args[1]
+    value = client.db.write(name)
+    if value is None or (condition and not holds(condition, args[3], value)):
+        return replies.ZERO
+    delete(client, name)
+    client.propagate([b"DEL", name])
+    return replies.ONE

@@ -1,0 +1,417 @@
+"""Strings as whole values: GET and SET with their options, and the many at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...protocol import replies
+from ...protocol.errors import NO_MEMORY, SYNTAX, WRONG_TYPE, ReplyError, wrong_arity
+from ...storage.keyspace import notifications as events
+from ..keys.expiry import (
+    TIME_UNITS,
+    checked_time,
+    checked_time_in,
+    delete_expired,
+    make_persistent,
+    set_expiry,
+)
+from ..keys.lifecycle import delete
+from ..spec.command import command, key
+from . import specs as syntax
+from .conditions import CONDITIONS, holds
+from .shared import overwrite, read_string
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+
+
+class _Options:
+    """The options of SET and GETEX as they were parsed.
+
+    ``amount`` is the word after the unit, ``operand`` the one after ``condition`` (IFEQ and so on).
+    """
+
+    __slots__ = ("amount", "condition", "get", "keep_ttl", "nx", "operand", "persist", "unit", "xx")
+
+    def __init__(self) -> None:
+        self.nx = False
+        self.xx = False
+        self.get = False
+        self.keep_ttl = False
+        self.persist = False
+        self.unit: bytes | None = None
+        self.amount = b""
+        self.condition: bytes | None = None
+        self.operand = b""
+
+    def expiry(self, client: Client, command_name: str) -> int | None:
+        """The absolute expiry in milliseconds, None without one."""
+        if self.unit is None:
+            return None
+        return checked_time_in(self.unit, self.amount, command_name, client.db.keyspace.now)
+
+
+def _parse_options(words: list[bytes], *, setting: bool, comparing: bool = False) -> _Options:
+    """The options of SET (``setting``) or GETEX; a unit given again replaces the one before.
+
+    ``comparing``: IFEQ and its kin are known.
+    """
+    options = _Options()
+    position = 0
+    while position < len(words):
+        word = words[position].upper()
+        position += 1
+        if word == b"NX" and setting and not options.xx and options.condition is None:
+            options.nx = True
+        elif word == b"XX" and setting and not options.nx and options.condition is None:
+            options.xx = True
+        elif word == b"GET" and setting:
+            options.get = True
+        elif word == b"KEEPTTL" and setting and options.unit is None:
+            options.keep_ttl = True
+        elif word == b"PERSIST" and not setting and options.unit is None:
+            options.persist = True
+        elif (
+            word in TIME_UNITS
+            and options.unit in {None, word}
+            and not options.keep_ttl
+            and not options.persist
+            and position < len(words)
+        ):
+            options.unit = word
+            options.amount = words[position]
+            position += 1
+        elif (
+            comparing
+            and word in CONDITIONS
+            and options.condition in {None, word}
+            and not (options.nx or options.xx)
+            and position < len(words)
+        ):
+            options.condition = word
+            options.operand = words[position]
+            position += 1
+        else:
+            raise ReplyError(SYNTAX)
+    return options
+
+
+# GET key
+@command(
+    "GET",
+    arity=2,
+    flags="readonly fast",
+    categories="string",
+    keys=(key(1, "RO access"),),
+    since="1.0.0",
+    group="string",
+    complexity="O(1)",
+    summary="Returns the string value of a key.",
+    arguments=syntax.GET,
+)
+def get(client: Client, args: list[bytes]) -> bytes:
+    """The value, or null."""
+    value = client.db.read(args[1])
+    if value is None:
+        return replies.null(client.resp)
+    if type(value) is bytes:
+        return b"$%d\r\n%b\r\n" % (len(value), value)
+    raise ReplyError(WRONG_TYPE)
+
+
+# SET key value [NX | XX | IFEQ ifeq-value | IFNE ifne-value | IFDEQ ifdeq-digest | IFDNE ifdne-digest] [GET]
+#     [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]
+@command(
+    "SET",
+    arity=-3,
+    flags="write denyoom",
+    categories="string",
+    keys=(
+        key(1, "RW access update variable_flags", notes="RW and ACCESS due to the optional `GET` argument"),
+    ),
+    since="1.0.0",
+    group="string",
+    complexity="O(1)",
+    summary="Sets a key to a string, whatever it held; makes the key if it is missing.",
+    history=syntax.SET_HISTORY,
+    arguments=syntax.SET,
+)
+def set_(client: Client, args: list[bytes]) -> bytes:
+    """OK, or null if a condition stopped it; with GET the old value or null instead."""
+    if len(args) > 3:
+        return _set_with_options(client, args)
+    # The most frequent write: overwrite() spelled out, and one encoding for all sinks.
+    name, value = args[1], args[2]
+    db = client.db
+    keyspace = db.keyspace
+    propagation = client.server.propagation
+    record = b""
+    if propagation.active:
+        try:
+            record = b"*3\r\n$3\r\n%b\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (
+                args[0],
+                len(name),
+                name,
+                len(value),
+                value,
+            )
+        except MemoryError as error:
+            raise ReplyError(NO_MEMORY) from error  # nothing was changed yet
+    if keyspace.notify_mask:
+        overwrite(client, name, value)
+    else:
+        db.put(name, value)
+        db.modified(name)
+        keyspace.dirty += 1
+    if record:
+        propagation.add_encoded(db.index, record)
+    return replies.OK
+
+
+def _set_with_options(client: Client, args: list[bytes]) -> bytes:
+    name, value = args[1], args[2]
+    options = _parse_options(args[3:], setting=True, comparing=client.server.compat.knows("8.4"))
+    expiry = options.expiry(client, "set")
+    refusal = replies.null(client.resp)
+    answer = replies.OK
+    if options.get:
+        old = read_string(client, name)
+        answer = refusal if old is None else replies.bulk(old)
+        refusal = answer
+    if (options.nx or options.xx) and (client.db.write(name) is not None) == options.nx:
+        return refusal
+    condition = options.condition
+    if condition is not None and not holds(condition, options.operand, client.db.write(name)):
+        return refusal
+    overwrite(client, name, value, keep_ttl=options.keep_ttl)
+    if expiry is not None:
+        _let_expire(client, name, value, expiry)
+    elif condition is not None:
+        client.propagate([*args[:3], b"KEEPTTL"] if options.keep_ttl else args[:3])
+    elif options.get:
+        client.propagate([*args[:3], *[word for word in args[3:] if word.upper() != b"GET"]])
+    else:
+        client.propagate(args)
+    return answer
+
+
+def _let_expire(client: Client, name: bytes, value: bytes, expiry: int) -> None:
+    """Give a string that was just set its expiry, and propagate both as one SET."""
+    client.db.set_expiry(name, expiry)
+    client.db.keyspace.notify(events.GENERIC, b"expire", name, client.db)
+    client.propagate([b"SET", name, value, b"PXAT", b"%d" % expiry])
+
+
+# GETDEL key
+@command(
+    "GETDEL",
+    arity=2,
+    flags="write fast",
+    categories="string",
+    keys=(key(1, "RW access delete"),),
+    since="6.2.0",
+    group="string",
+    complexity="O(1)",
+    summary="Returns the string value of a key and deletes the key.",
+    arguments=syntax.GETDEL,
+)
+def getdel(client: Client, args: list[bytes]) -> bytes:
+    """The value, or null."""
+    value = read_string(client, args[1])
+    if value is None:
+        return replies.null(client.resp)
+    delete(client, args[1])
+    client.propagate([b"UNLINK" if client.server.config.lazyfree_lazy_user_del else b"DEL", args[1]])
+    return replies.bulk(value)
+
+
+# GETEX key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]
+@command(
+    "GETEX",
+    arity=-2,
+    flags="write fast",
+    categories="string",
+    keys=(key(1, "RW access update", notes="RW and UPDATE because it changes the TTL"),),
+    since="6.2.0",
+    group="string",
+    complexity="O(1)",
+    summary="Returns the string value of a key and sets or removes its expiry.",
+    arguments=syntax.GETEX,
+)
+def getex(client: Client, args: list[bytes]) -> bytes:
+    """The value, or null; for a missing key the amount is not looked at."""
+    name = args[1]
+    options = _parse_options(args[2:], setting=False)
+    value = read_string(client, name)
+    if value is None:
+        return replies.null(client.resp)
+    expiry = options.expiry(client, "getex")
+    if expiry is not None:
+        if not delete_expired(client, name, expiry):
+            set_expiry(client, name, expiry)
+            client.propagate([b"PEXPIREAT", name, b"%d" % expiry])
+    elif options.persist and make_persistent(client, name):
+        client.propagate([b"PERSIST", name])
+    return replies.bulk(value)
+
+
+# GETSET key value
+@command(
+    "GETSET",
+    arity=3,
+    flags="write denyoom fast",
+    categories="string",
+    keys=(key(1, "RW access update"),),
+    since="1.0.0",
+    group="string",
+    complexity="O(1)",
+    summary="Sets a key to a string and returns the string it held.",
+    arguments=syntax.GETSET,
+    doc_flags="deprecated",
+    deprecated_since="6.2.0",
+    replaced_by="`SET` with the `!GET` argument",
+)
+def getset(client: Client, args: list[bytes]) -> bytes:
+    """The old value, or null."""
+    old = read_string(client, args[1])
+    overwrite(client, args[1], args[2])
+    client.propagate([b"SET", args[1], args[2]])
+    return replies.null(client.resp) if old is None else replies.bulk(old)
+
+
+# SETNX key value
+@command(
+    "SETNX",
+    arity=3,
+    flags="write denyoom fast",
+    categories="string",
+    keys=(key(1, "OW insert"),),
+    since="1.0.0",
+    group="string",
+    complexity="O(1)",
+    summary="Sets a key to a string if the key is missing.",
+    arguments=syntax.SETNX,
+)
+def setnx(client: Client, args: list[bytes]) -> bytes:
+    """1 if it was set, else 0."""
+    if client.db.write(args[1]) is not None:
+        return replies.ZERO
+    overwrite(client, args[1], args[2])
+    client.propagate(args)
+    return replies.ONE
+
+
+def _set_for(client: Client, args: list[bytes], command_name: str, *, seconds: bool) -> bytes:
+    name, value = args[1], args[3]
+    expiry = checked_time(args[2], command_name, client.db.keyspace.now, seconds=seconds)
+    overwrite(client, name, value)
+    _let_expire(client, name, value, expiry)
+    return replies.OK
+
+
+# SETEX key seconds value
+@command(
+    "SETEX",
+    arity=4,
+    flags="write denyoom",
+    categories="string",
+    keys=(key(1, "OW update"),),
+    since="2.0.0",
+    group="string",
+    complexity="O(1)",
+    summary="Sets a key to a string that expires after some seconds.",
+    arguments=syntax.SETEX,
+)
+def setex(client: Client, args: list[bytes]) -> bytes:
+    """As SET with EX."""
+    return _set_for(client, args, "setex", seconds=True)
+
+
+# PSETEX key milliseconds value
+@command(
+    "PSETEX",
+    arity=4,
+    flags="write denyoom",
+    categories="string",
+    keys=(key(1, "OW update"),),
+    since="2.6.0",
+    group="string",
+    complexity="O(1)",
+    summary="Sets a key to a string that expires after some milliseconds.",
+    arguments=syntax.PSETEX,
+)
+def psetex(client: Client, args: list[bytes]) -> bytes:
+    """As SET with PX."""
+    return _set_for(client, args, "psetex", seconds=False)
+
+
+# MGET key [key ...]
+@command(
+    "MGET",
+    arity=-2,
+    flags="readonly fast",
+    categories="string",
+    keys=(key(1, "RO access", last=-1),),
+    tips=("request_policy:multi_shard",),
+    since="1.0.0",
+    group="string",
+    complexity="O(N) where N is the number of keys to retrieve.",
+    summary="Returns the string values of keys.",
+    arguments=syntax.MGET,
+)
+def mget(client: Client, args: list[bytes]) -> bytes:
+    """The values in order; null for a missing key and for one of another type."""
+    null = replies.null(client.resp)
+    values = map(client.db.read, args[1:])
+    return replies.array([replies.bulk(value) if type(value) is bytes else null for value in values])
+
+
+# MSET key value [key value ...]
+@command(
+    "MSET",
+    arity=-3,
+    flags="write denyoom",
+    categories="string",
+    keys=(key(1, "OW update", last=-1, step=2),),
+    tips=("request_policy:multi_shard", "response_policy:all_succeeded"),
+    since="1.0.1",
+    group="string",
+    complexity="O(N) where N is the number of keys to set.",
+    summary="Sets keys to strings, all in one step.",
+    arguments=syntax.MSET,
+)
+def mset(client: Client, args: list[bytes]) -> bytes:
+    """OK; of a key named twice the last value stays."""
+    if len(args) % 2 == 0:
+        raise wrong_arity("mset")
+    for position in range(1, len(args), 2):
+        overwrite(client, args[position], args[position + 1])
+    client.propagate(args)
+    return replies.OK
+
+
+# MSETNX key value [key value ...]
+@command(
+    "MSETNX",
+    arity=-3,
+    flags="write denyoom",
+    categories="string",
+    keys=(key(1, "OW insert", last=-1, step=2),),
+    tips=("request_policy:multi_shard", "response_policy:agg_min"),
+    since="1.0.1",
+    group="string",
+    complexity="O(N) where N is the number of keys to set.",
+    summary="Sets keys to strings, all in one step, if all of them are missing.",
+    arguments=syntax.MSETNX,
+)
+def msetnx(client: Client, args: list[bytes]) -> bytes:
+    """1 if all were set, 0 if none was."""
+    if len(args) % 2 == 0:
+        raise wrong_arity("msetnx")
+    for name in args[1::2]:
+        if client.db.write(name) is not None:
+            return replies.ZERO
+    for position in range(1, len(args), 2):
+        overwrite(client, args[position], args[position + 1])
+    client.propagate(args)
+    return replies.ONE

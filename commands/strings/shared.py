@@ -1,0 +1,79 @@
+"""What the string commands share: reading, storing and measuring string values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol.errors import WRONG_TYPE, ReplyError
+from ...storage.keyspace import notifications as events
+
+if TYPE_CHECKING:
+    from ...storage.keyspace.keyspace import Value
+    from ..runtime.client import Client
+
+TOO_LONG: Final = b"ERR string exceeds maximum allowed size (proto-max-bulk-len)"
+
+
+def read_string(client: Client, key: bytes) -> bytes | None:
+    """The string at a key for a command that only reads, None if missing; WRONGTYPE for another type."""
+    value = client.db.read(key)
+    if value is None or type(value) is bytes:
+        return value
+    raise ReplyError(WRONG_TYPE)
+
+
+def write_string(client: Client, key: bytes) -> bytes | None:
+    """The string at a key for a command that may change it, None if missing; WRONGTYPE for another type."""
+    value = client.db.write(key)
+    if value is None or type(value) is bytes:
+        return value
+    raise ReplyError(WRONG_TYPE)
+
+
+def check_length(client: Client, length: int) -> None:
+    """Refuse to make a string longer than proto-max-bulk-len."""
+    if length > client.server.config.proto_max_bulk_len:
+        raise ReplyError(TOO_LONG)
+
+
+def replaced(value: bytes, at: int, piece: bytes) -> bytes:
+    """Return the string with ``piece`` from a place (bytes) on; zeros fill a gap. It is copied once."""
+    view = memoryview(value)
+    return b"".join((view[:at], bytes(max(at - len(value), 0)), piece, view[at + len(piece) :]))
+
+
+def store_changed(client: Client, key: bytes, value: bytes, event: bytes) -> None:
+    """As ``store`` for a string that is changed in place: its expiry stays, and so does the room to grow."""
+    store(client, key, value, event, keep_ttl=True)
+    client.db.raw.add(key)
+
+
+def overwrite(client: Client, key: bytes, value: bytes, *, keep_ttl: bool = False) -> None:
+    """As ``store`` for SET and its kin, which put a value in place of another one instead of changing it."""
+    db = client.db
+    before = db.peek(key)
+    store(client, key, value, b"set", keep_ttl=keep_ttl, before=before)
+
+
+def store(
+    client: Client,
+    key: bytes,
+    value: bytes,
+    event: bytes,
+    *,
+    keep_ttl: bool = False,
+    before: Value | None = None,
+) -> None:
+    """Set a key to a string, tell watchers and subscribers (``event`` is of class ``$``), count one change.
+
+    ``before`` is the value that is overwritten as a whole, None if there is none or it is only changed.
+    """
+    db = client.db
+    keyspace = db.keyspace
+    db.put(key, value, keep_ttl=keep_ttl)
+    db.modified(key)
+    if keyspace.notify_mask & (events.OVERWRITTEN | events.TYPE_CHANGED):
+        db.notify_overwritten(key, before)
+    keyspace.dirty += 1
+    if keyspace.notify_mask & events.STRING:
+        keyspace.notify(events.STRING, event, key, db)

@@ -1,0 +1,1 @@
+"""MULTI, EXEC, DISCARD, WATCH."""

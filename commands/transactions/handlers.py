@@ -1,0 +1,188 @@
+"""Transactions: MULTI, EXEC, DISCARD, WATCH, UNWATCH. The dispatcher queues; what is here begins and ends.
+
+WATCH needs no list of watchers per key: a database keeps a version for each watched key, and EXEC compares.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import ReplyError
+from ..runtime.client import Transaction, WatchedKey
+from ..spec.command import command, key
+from . import specs as syntax
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+
+EXECABORT: Final = b"EXECABORT Transaction discarded because of previous errors."
+_FLAGS: Final = "noscript loading stale fast allow_busy"
+
+
+def unwatch_all(client: Client) -> None:
+    """Forget every key the client watches; also called when it goes away."""
+    for watched in client.watched:
+        watchers = watched.database.watched[watched.key]
+        watchers[0] -= 1
+        if not watchers[0]:
+            del watched.database.watched[watched.key]
+    client.watched.clear()
+
+
+def discard_transaction(client: Client) -> None:
+    """Leave MULTI, if open, and UNWATCH."""
+    client.transaction = None
+    client.in_exec = False
+    unwatch_all(client)
+    client.update_plain()
+
+
+def watched_key_changed(client: Client) -> bool:
+    """Whether any watched key was modified (the flag ``d`` of CLIENT LIST)."""
+    return any(_was_modified(watched) for watched in client.watched)
+
+
+def _was_modified(watched: WatchedKey) -> bool:
+    changes = watched.database.watched[watched.key][1] - watched.version
+    # A key that was past its time when it was watched did not exist for the client: its removal is no change.
+    return changes > (1 if watched.was_due else 0)
+
+
+def _must_fail(watched: WatchedKey) -> bool:
+    return _was_modified(watched) or (not watched.was_due and watched.database.is_due(watched.key))
+
+
+# MULTI
+@command(
+    "MULTI",
+    arity=1,
+    flags=_FLAGS,
+    categories="transaction",
+    since="1.2.0",
+    group="transactions",
+    complexity="O(1)",
+    summary="Begins a transaction: the commands that follow are queued.",
+    arguments=syntax.MULTI,
+)
+def multi(client: Client, args: list[bytes]) -> bytes:
+    """Begin to queue."""
+    del args
+    if client.transaction is not None:
+        raise ReplyError(b"ERR MULTI calls can not be nested")
+    client.transaction = Transaction()
+    client.update_plain()
+    return replies.OK
+
+
+# EXEC
+@command(
+    "EXEC",
+    arity=1,
+    flags="noscript loading stale skip_slowlog",
+    categories="transaction",
+    since="1.2.0",
+    group="transactions",
+    complexity="Depends on commands in the transaction",
+    summary="Runs the queued commands without interruption.",
+    arguments=syntax.EXEC,
+)
+def exec_(client: Client, args: list[bytes]) -> bytes:
+    """Answer the array of replies, or a null array if a watched key changed; errors inside are elements."""
+    del args
+    transaction = client.transaction
+    if transaction is None:
+        raise ReplyError(b"ERR EXEC without MULTI")
+    if transaction.aborted:
+        discard_transaction(client)
+        raise ReplyError(EXECABORT)
+    if any(_must_fail(watched) for watched in client.watched):
+        discard_transaction(client)
+        return replies.null_array(client.resp)
+    unwatch_all(client)
+    client.in_exec = True
+    call = client.server.dispatcher.call_queued
+    try:
+        # The transaction stays open meanwhile: CLIENT LIST shows it, as in Redis.
+        if client.server.compat.own_pushes_last:
+            answers = call(client, transaction.commands)
+        else:
+            answers = [_behind_pushes(client, *call(client, [one])) for one in transaction.commands]
+    finally:
+        discard_transaction(client)
+    return replies.array(answers)
+
+
+def _behind_pushes(client: Client, reply: bytes) -> bytes:
+    """A reply behind the pushes that its command caused: until 7.0 they stood inside the array."""
+    pushes = b"".join(client.deferred)
+    client.deferred.clear()
+    return pushes + reply
+
+
+# DISCARD
+@command(
+    "DISCARD",
+    arity=1,
+    flags=_FLAGS,
+    categories="transaction",
+    since="2.0.0",
+    group="transactions",
+    complexity="O(N), when N is the number of queued commands",
+    summary="Ends a transaction without running it.",
+    arguments=syntax.DISCARD,
+)
+def discard(client: Client, args: list[bytes]) -> bytes:
+    """Forget the queued commands and the watched keys."""
+    del args
+    if client.transaction is None:
+        raise ReplyError(b"ERR DISCARD without MULTI")
+    discard_transaction(client)
+    return replies.OK
+
+
+# WATCH key [key ...]
+@command(
+    "WATCH",
+    arity=-2,
+    flags=_FLAGS,
+    categories="transaction",
+    keys=(key(1, "RO", last=-1),),
+    since="2.2.0",
+    group="transactions",
+    complexity="O(1) for every key.",
+    summary="Lets the next EXEC fail if one of the keys is modified until then.",
+    arguments=syntax.WATCH,
+)
+def watch(client: Client, args: list[bytes]) -> bytes:
+    """Remember the version of each key."""
+    if client.transaction is not None:
+        raise ReplyError(b"ERR WATCH inside MULTI is not allowed")
+    db = client.db
+    known = {watched.key for watched in client.watched if watched.database is db}
+    for name in args[1:]:
+        if name not in known:
+            known.add(name)
+            watchers = db.watched.setdefault(name, [0, 0])
+            watchers[0] += 1
+            client.watched.append(WatchedKey(db, name, watchers[1], db.is_due(name)))
+    return replies.OK
+
+
+# UNWATCH
+@command(
+    "UNWATCH",
+    arity=1,
+    flags=_FLAGS,
+    categories="transaction",
+    since="2.2.0",
+    group="transactions",
+    complexity="O(1)",
+    summary="Forgets all watched keys.",
+    arguments=syntax.UNWATCH,
+)
+def unwatch(client: Client, args: list[bytes]) -> bytes:
+    """Forget all watched keys."""
+    del args
+    unwatch_all(client)
+    return replies.OK

@@ -1,0 +1,1 @@
+"""Directives: their kinds, redis.conf and CONFIG."""

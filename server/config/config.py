@@ -1,0 +1,508 @@
+"""The configuration: one dataclass that flags, redis.conf and CONFIG read and write."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import MISSING, dataclass, field, fields
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from ...commands.spec.versions import NEWEST, VERSIONS
+from ...protocol.errors import ReplyError, shown
+from ...protocol.globs import is_glob, matcher
+from ...storage.keyspace import notifications as events
+from . import kinds
+from .kinds import INT_MAX, LONG_MAX, UINT_MAX, ULONG_MAX, OutputLimit, OutputLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+_MB: Final = 1 << 20
+
+BOOL: Final = kinds.BOOL
+BYTES: Final = kinds.Bytes()
+TEXT: Final = kinds.Text()
+COUNT: Final = kinds.Integer()
+LONG: Final = kinds.Integer(maximum=LONG_MAX)
+POSITIVE: Final = kinds.Integer(minimum=1)
+PORT: Final = kinds.Integer(maximum=65535)
+MEMORY: Final = kinds.MEMORY
+SIGNALS: Final = kinds.Flags("default", "save", "nosave", "now", "force")
+ACCESS: Final = kinds.Enum("no", "yes", "local")
+
+_EVENT_BITS: Final = {
+    "K": events.KEYSPACE, "E": events.KEYEVENT, "g": events.GENERIC, "$": events.STRING, "l": events.LIST,
+    "s": events.SET, "h": events.HASH, "z": events.ZSET, "x": events.EXPIRED, "e": events.EVICTED,
+    "t": events.STREAM, "m": events.MISS, "d": events.MODULE, "n": events.NEW,
+    "o": events.OVERWRITTEN, "c": events.TYPE_CHANGED, "a": events.ARRAY, "S": events.SUBKEYSPACE,
+    "T": events.SUBKEYEVENT, "I": events.SUBKEYSPACEITEM, "V": events.SUBKEYSPACEEVENT,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """One name that configuration knows; an alias is a Directive of its own with the same ``attribute``."""
+
+    name: str  # with dashes, as clients write it
+    attribute: str  # the field of Config
+    kind: kinds.Kind[Any]
+    mutable: bool  # by CONFIG SET
+    protected: bool  # CONFIG SET only as enable-protected-configs allows
+    hidden: bool  # CONFIG GET only by its exact name
+    primary: bool  # not an alias
+
+    def words(self, value: bytes) -> list[bytes]:
+        """The words of one CONFIG SET value (or of one quoted word in a file)."""
+        return value.split(b" ") if self.kind.multiple else [value]
+
+
+def _directive(
+    default: Any,
+    kind: kinds.Kind[Any],
+    *,
+    alias: str | tuple[str, ...] = (),
+    mutable: bool = True,
+    protected: bool = False,
+    hidden: bool = False,
+) -> Any:
+    """A field of Config; its directive is called as the field, with dashes."""
+    aliases = (alias,) if isinstance(alias, str) else alias
+    metadata = {
+        "kind": kind, "aliases": aliases, "mutable": mutable, "protected": protected, "hidden": hidden
+    }  # fmt: skip
+    if callable(default):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def _fixed(default: Any, kind: kinds.Kind[Any], **keywords: Any) -> Any:
+    """A directive that only flags and the file can set."""
+    return _directive(default, kind, mutable=False, **keywords)
+
+
+@dataclass
+class Config:
+    """Every directive as a typed attribute, with Redis 8.0's defaults.
+
+    The server reads attributes (``config.stream_node_max_entries``); clients go through ``get`` and ``set``.
+    Values are immutable, so a changed setting is always a new object in the attribute.
+    """
+
+    # Listening
+    port: int = _directive(6379, PORT)  # 0: any free port
+    bind: tuple[str, ...] = _directive(("*", "-::*"), kinds.Bind())
+    bind_source_addr: str = _directive("", TEXT)
+    unixsocket: str = _fixed("", TEXT)
+    unixsocketperm: int = _fixed(0, kinds.Octal())
+    tcp_backlog: int = _fixed(511, COUNT)
+    tcp_keepalive: int = _directive(300, COUNT)  # seconds
+    timeout: int = _directive(0, COUNT)  # seconds
+    protected_mode: bool = _directive(True, BOOL)
+    maxclients: int = _directive(10000, kinds.Integer(1, UINT_MAX))
+    max_new_connections_per_cycle: int = _directive(10, kinds.Integer(1, 1000))
+    max_new_tls_connections_per_cycle: int = _directive(1, kinds.Integer(1, 1000))
+    socket_mark_id: int = _fixed(0, kinds.Integer(0, UINT_MAX))
+    proto_max_bulk_len: int = _directive(512 * _MB, kinds.Memory(minimum=_MB))
+    client_query_buffer_limit: int = _directive(1024 * _MB, kinds.Memory(minimum=_MB))
+    client_output_buffer_limit: OutputLimits = _directive(  # noqa: RUF009 - a tuple, immutable
+        OutputLimits(
+            OutputLimit(0, 0, 0), OutputLimit(256 * _MB, 64 * _MB, 60), OutputLimit(32 * _MB, 8 * _MB, 60)
+        ),
+        kinds.OutputLimitsKind(),
+    )
+    tracking_table_max_keys: int = _directive(1_000_000, LONG)
+
+    # Access
+    requirepass: bytes = _directive(b"", BYTES)
+    acl_pubsub_default: str = _directive("resetchannels", kinds.Enum("allchannels", "resetchannels"))
+    acllog_max_len: int = _directive(128, LONG)
+    aclfile: str = _fixed("", TEXT)
+    users: list[list[bytes]] = field(default_factory=list)  # the words behind each `user` line, name first
+    enable_debug_command: str = _fixed("no", ACCESS)
+    enable_protected_configs: str = _fixed("no", ACCESS)
+    enable_module_command: str = _fixed("no", ACCESS)
+
+    # Process
+    daemonize: bool = _fixed(
+        False,
+        kinds.Only(BOOL, False, "daemonize is not supported by Rillet: run it in the background yourself"),
+    )
+    supervised: str = _fixed("no", kinds.Enum("no", "upstart", "systemd", "auto"))
+    pidfile: str = _fixed("", TEXT)
+    loglevel: str = _directive("notice", kinds.Enum("debug", "verbose", "notice", "warning", "nothing"))
+    logfile: str = _fixed("", TEXT)
+    hide_user_data_from_log: bool = _directive(False, BOOL)
+    syslog_enabled: bool = _fixed(False, BOOL)
+    syslog_ident: str = _fixed("redis", TEXT)
+    syslog_facility: str = _fixed(
+        "local0", kinds.Enum("user", *(f"local{number}" for number in range(8)))
+    )  # fmt: skip
+    always_show_logo: bool = _fixed(False, BOOL)
+    set_proc_title: bool = _fixed(True, BOOL)
+    proc_title_template: str = _directive("{title} {listen-addr} {server-mode}", kinds.TitleTemplate())
+    locale_collate: str = _directive("", TEXT)
+    crash_log_enabled: bool = _directive(True, BOOL)
+    crash_memcheck_enabled: bool = _directive(True, BOOL)
+    ignore_warnings: str = _directive("", TEXT)
+    oom_score_adj: str = _directive("no", kinds.Enum("no", "yes", "relative", "absolute"))
+    oom_score_adj_values: tuple[int, ...] = _directive((0, 200, 800), kinds.OomValues())
+    disable_thp: bool = _fixed(True, BOOL)
+    server_cpulist: str = _fixed("", TEXT, alias="server_cpulist")
+    bio_cpulist: str = _fixed("", TEXT, alias="bio_cpulist")
+    aof_rewrite_cpulist: str = _fixed("", TEXT, alias="aof_rewrite_cpulist")
+    bgsave_cpulist: str = _fixed("", TEXT, alias="bgsave_cpulist")
+    io_threads: int = _fixed(1, kinds.Integer(1, 128))
+    hz: int = _directive(10, kinds.Integer(clamp=(1, 500)))
+    dynamic_hz: bool = _directive(True, BOOL)
+    jemalloc_bg_thread: bool = _directive(True, BOOL)
+    shutdown_timeout: int = _directive(10, COUNT)  # seconds
+    shutdown_on_sigint: str = _directive("default", SIGNALS)
+    shutdown_on_sigterm: str = _directive("default", SIGNALS)
+    busy_reply_threshold: int = _directive(5000, LONG, alias="lua-time-limit")  # milliseconds
+    # Bytes that the scripts of EVAL may take in Lua, and as many the functions; 0: no limit; Rillet only
+    lua_memory_limit: int = _directive(512 * _MB, kinds.Memory())
+    propagation_error_behavior: str = _directive("ignore", kinds.Enum("ignore", "panic", "panic-on-replicas"))
+
+    # Rillet's own
+    compat_version: str = _directive(NEWEST, kinds.Enum(*VERSIONS))  # answer as this version of Redis
+
+    repl_rdb_version: int = _directive(
+        0, kinds.Integer(0, 14)
+    )  # of full syncs; 0: what each replica can read
+
+    # Data
+    databases: int = _fixed(16, POSITIVE)
+    stream_node_max_bytes: int = _directive(4096, MEMORY)
+    stream_node_max_entries: int = _directive(100, LONG)
+    # Newest chunks (128 entries) of a stream that are never compressed, 0: nothing is; Rillet only
+    stream_compress_depth: int = _directive(8, COUNT)
+    stream_idmp_duration: int = _directive(100, kinds.Integer(1, 86400))  # seconds
+    stream_idmp_maxsize: int = _directive(100, kinds.Integer(1, 10000))
+    notify_keyspace_events: str = _directive("", kinds.Events())  # single letters, see kinds.Events
+    hash_max_listpack_entries: int = _directive(512, LONG, alias="hash-max-ziplist-entries")
+    hash_max_listpack_value: int = _directive(64, MEMORY, alias="hash-max-ziplist-value")
+    list_max_listpack_size: int = _directive(
+        -2, kinds.Integer(minimum=-INT_MAX - 1), alias="list-max-ziplist-size"
+    )
+    list_compress_depth: int = _directive(0, COUNT)
+    set_max_intset_entries: int = _directive(512, LONG)
+    set_max_listpack_entries: int = _directive(128, LONG)
+    set_max_listpack_value: int = _directive(64, LONG)
+    zset_max_listpack_entries: int = _directive(128, LONG, alias="zset-max-ziplist-entries")
+    zset_max_listpack_value: int = _directive(64, MEMORY, alias="zset-max-ziplist-value")
+    hll_sparse_max_bytes: int = _directive(3000, MEMORY)
+    activerehashing: bool = _directive(True, BOOL)
+    sanitize_dump_payload: str = _directive("no", kinds.Enum("no", "yes", "clients"), hidden=True)
+    active_expire_effort: int = _directive(1, kinds.Integer(1, 10))
+
+    # Memory
+    maxmemory: int = _directive(0, kinds.Memory(maximum=ULONG_MAX))
+    maxmemory_policy: str = _directive(
+        "noeviction",
+        kinds.Enum(
+            "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl", "volatile-lrm",
+            "allkeys-lru", "allkeys-lfu", "allkeys-random", "allkeys-lrm", "noeviction",
+        ),
+    )  # fmt: skip
+    maxmemory_samples: int = _directive(5, kinds.Integer(1, 64))
+    maxmemory_eviction_tenacity: int = _directive(10, kinds.Integer(0, 100))
+    maxmemory_clients: int = _directive(0, kinds.MemoryOrPercent())  # negative: per cent of maxmemory
+    lfu_log_factor: int = _directive(10, COUNT)
+    lfu_decay_time: int = _directive(1, COUNT)
+    lazyfree_lazy_eviction: bool = _directive(False, BOOL)
+    lazyfree_lazy_expire: bool = _directive(False, BOOL)
+    lazyfree_lazy_server_del: bool = _directive(False, BOOL)
+    lazyfree_lazy_user_del: bool = _directive(False, BOOL)
+    lazyfree_lazy_user_flush: bool = _directive(False, BOOL)
+    activedefrag: bool = _directive(False, BOOL)
+    active_defrag_cycle_min: int = _directive(1, kinds.Integer(1, 99))
+    active_defrag_cycle_max: int = _directive(25, kinds.Integer(1, 99))
+    active_defrag_ignore_bytes: int = _directive(100 * _MB, kinds.Memory(minimum=1))
+    active_defrag_threshold_lower: int = _directive(10, kinds.Integer(0, 1000))
+    active_defrag_threshold_upper: int = _directive(100, kinds.Integer(0, 1000))
+    active_defrag_max_scan_fields: int = _directive(1000, kinds.Integer(1, LONG_MAX))
+
+    # Observation
+    slowlog_log_slower_than: int = _directive(10000, kinds.Integer(-1, LONG_MAX))  # microseconds
+    slowlog_max_len: int = _directive(128, LONG)
+    latency_monitor_threshold: int = _directive(0, LONG)  # milliseconds
+    latency_tracking: bool = _directive(True, BOOL)
+    latency_tracking_info_percentiles: tuple[float, ...] = _directive((50.0, 99.0, 99.9), kinds.Percentiles())
+
+    # Persistence
+    dir: str = _directive(os.getcwd, kinds.Directory(), protected=True)  # absolute
+    dbfilename: str = _directive("dump.rdb", kinds.Filename("dbfilename", may_be_empty=True), protected=True)
+    rdb_version: int = _directive(11, kinds.Integer(10, 14))  # of files and of DUMP; Rillet only
+    rdb_skip_unknown_types: bool = _directive(False, BOOL)  # leave out what Rillet has not; Rillet only
+    save: tuple[tuple[int, int], ...] = _directive(((3600, 1), (300, 100), (60, 10000)), kinds.Save())
+    rdbcompression: bool = _directive(True, BOOL)
+    rdbchecksum: bool = _fixed(True, BOOL)
+    rdb_del_sync_files: bool = _directive(False, BOOL)
+    rdb_save_incremental_fsync: bool = _directive(True, BOOL)
+    rdb_key_save_delay: int = _directive(0, kinds.Integer(-INT_MAX - 1), hidden=True)
+    key_load_delay: int = _directive(0, kinds.Integer(-INT_MAX - 1), hidden=True)
+    loading_process_events_interval_bytes: int = _directive(2 * _MB, kinds.Integer(1024), hidden=True)
+    stop_writes_on_bgsave_error: bool = _directive(True, BOOL)
+    appendonly: bool = _directive(False, BOOL)
+    appendfsync: str = _directive("everysec", kinds.Enum("everysec", "always", "no"))
+    appendfilename: str = _fixed("appendonly.aof", kinds.Filename("appendfilename"))
+    appenddirname: str = _fixed("appendonlydir", kinds.Filename("appenddirname", "dirname"))
+    no_appendfsync_on_rewrite: bool = _directive(False, BOOL)
+    auto_aof_rewrite_percentage: int = _directive(100, COUNT)
+    auto_aof_rewrite_min_size: int = _directive(64 * _MB, MEMORY)
+    aof_rewrite_incremental_fsync: bool = _directive(True, BOOL)
+    aof_load_truncated: bool = _directive(True, BOOL)
+    aof_use_rdb_preamble: bool = _directive(True, BOOL)
+    # False, True (a line #TS:<unix seconds> in each second) or "ms" (Rillet only: also #MS:<unix milliseconds>)
+    aof_timestamp_enabled: bool | str = _directive(False, kinds.Timestamps())
+    aof_disable_auto_gc: bool = _directive(False, BOOL, hidden=True)
+    aof_history_retention: tuple[int, int] = _directive((0, 0), kinds.Retention())  # Rillet only
+
+    # Replication
+    replicaof: tuple[str, int] | None = _fixed(None, kinds.Master(), alias="slaveof")
+    masterauth: bytes = _directive(b"", BYTES)
+    masteruser: bytes = _directive(b"", BYTES)
+    replica_read_only: bool = _directive(True, BOOL, alias="slave-read-only")
+    replica_serve_stale_data: bool = _directive(True, BOOL, alias="slave-serve-stale-data")
+    replica_priority: int = _directive(100, COUNT, alias="slave-priority")
+    replica_announced: bool = _directive(True, BOOL)
+    replica_announce_ip: str = _directive("", TEXT, alias="slave-announce-ip")
+    replica_announce_port: int = _directive(0, PORT, alias="slave-announce-port")
+    replica_ignore_maxmemory: bool = _directive(True, BOOL, alias="slave-ignore-maxmemory")
+    replica_ignore_disk_write_errors: bool = _directive(False, BOOL)
+    replica_lazy_flush: bool = _directive(False, BOOL, alias="slave-lazy-flush")
+    replica_full_sync_buffer_limit: int = _directive(256 * _MB, MEMORY)
+    repl_backlog_size: int = _directive(_MB, kinds.Memory(minimum=1, clamp=(16384, LONG_MAX)))
+    repl_backlog_ttl: int = _directive(3600, LONG)  # seconds
+    repl_timeout: int = _directive(60, POSITIVE)  # seconds
+    repl_ping_replica_period: int = _directive(10, POSITIVE, alias="repl-ping-slave-period")  # seconds
+    repl_disable_tcp_nodelay: bool = _directive(False, BOOL)
+    repl_diskless_sync: bool = _directive(True, BOOL)
+    repl_diskless_sync_delay: int = _directive(5, COUNT)  # seconds
+    repl_diskless_sync_max_replicas: int = _directive(0, COUNT)
+    repl_diskless_load: str = _directive(
+        "disabled", kinds.Enum("disabled", "on-empty-db", "swapdb", "flush-before-load")
+    )
+    min_replicas_to_write: int = _directive(0, COUNT, alias="min-slaves-to-write")
+    min_replicas_max_lag: int = _directive(10, COUNT, alias="min-slaves-max-lag")  # seconds
+
+    # Cluster: stored where a client may ask, refused where it would change what is served
+    cluster_enabled: bool = _fixed(False, kinds.Only(BOOL, False, "cluster mode is not supported by Rillet"))
+    cluster_config_file: str = _fixed("nodes.conf", TEXT)
+    cluster_port: int = _fixed(0, PORT)
+    cluster_node_timeout: int = _directive(15000, LONG)
+    cluster_announce_ip: str = _directive("", TEXT)
+    cluster_announce_hostname: str = _directive("", TEXT)
+    cluster_announce_human_nodename: str = _directive("", TEXT)
+    cluster_announce_port: int = _directive(0, PORT)
+    cluster_announce_bus_port: int = _directive(0, PORT)
+    cluster_announce_tls_port: int = _directive(0, PORT)
+    cluster_migration_barrier: int = _directive(1, COUNT)
+    cluster_allow_replica_migration: bool = _directive(True, BOOL)
+    cluster_allow_reads_when_down: bool = _directive(False, BOOL)
+    cluster_allow_pubsubshard_when_down: bool = _directive(True, BOOL)
+    cluster_require_full_coverage: bool = _directive(True, BOOL)
+    cluster_replica_no_failover: bool = _directive(False, BOOL, alias="cluster-slave-no-failover")
+    cluster_replica_validity_factor: int = _directive(10, COUNT, alias="cluster-slave-validity-factor")
+    cluster_preferred_endpoint_type: str = _directive("ip", kinds.Enum("ip", "hostname", "unknown-endpoint"))
+    cluster_link_sendbuf_limit: int = _directive(0, MEMORY)
+
+    # TLS
+    tls_port: int = _directive(0, PORT)
+    tls_replication: bool = _directive(False, BOOL)
+    tls_cluster: bool = _directive(False, kinds.Only(BOOL, False, "there is no cluster"))
+    tls_auth_clients: str = _directive("yes", kinds.Enum("no", "yes", "optional"))
+    tls_cert_file: str = _directive("", TEXT)
+    tls_key_file: str = _directive("", TEXT)
+    tls_key_file_pass: str = _directive("", TEXT)
+    tls_client_cert_file: str = _directive("", TEXT)
+    tls_client_key_file: str = _directive("", TEXT)
+    tls_client_key_file_pass: str = _directive("", TEXT)
+    tls_ca_cert_file: str = _directive("", TEXT)
+    tls_ca_cert_dir: str = _directive("", TEXT)
+    tls_dh_params_file: str = _directive("", TEXT)
+    tls_protocols: str = _directive("", TEXT)
+    tls_ciphers: str = _directive("", TEXT)
+    tls_ciphersuites: str = _directive(
+        "",
+        kinds.Only(
+            TEXT, "", "Python leaves the suites of TLS 1.3 to OpenSSL; tls-ciphers sets those of TLS 1.2"
+        ),
+    )
+    tls_prefer_server_ciphers: bool = _directive(False, BOOL)
+    tls_session_caching: bool = _directive(True, BOOL)
+    tls_session_cache_size: int = _directive(20480, COUNT)
+    tls_session_cache_timeout: int = _directive(300, COUNT)
+
+    # Not directives
+    config_file: str | None = field(default=None, kw_only=True)  # absolute; what CONFIG REWRITE writes
+    _listeners: dict[str, list[Callable[[], None]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def get(self, patterns: Iterable[bytes]) -> dict[bytes, bytes]:
+        """CONFIG GET: the directives that any word names (as the word spells it) or that any glob fits."""
+        found: dict[bytes, bytes] = {}
+        seen: set[bytes] = set()
+        for pattern in patterns:
+            names = [pattern]
+            if is_glob(pattern):
+                fits = matcher(pattern, ignore_case=True)
+                names = [name for name, each in DIRECTIVES.items() if not each.hidden and fits(name)]
+            for name in names:
+                directive = DIRECTIVES.get(name.lower())
+                if directive is not None and name.lower() not in seen:
+                    seen.add(name.lower())
+                    found[name] = self.text(directive)
+        return found
+
+    def text(self, directive: Directive) -> bytes:
+        """The present value as CONFIG GET tells it."""
+        return directive.kind.format(getattr(self, directive.attribute))
+
+    def set(self, pairs: Sequence[tuple[bytes, bytes]], *, local: bool = True) -> None:
+        """CONFIG SET: all the pairs or none, then the listeners of what changed.
+
+        Args:
+            pairs: names and values as the client sent them.
+            local: whether the client is on this machine (for ``enable-protected-configs local``).
+
+        Raises:
+            ReplyError: nothing has changed; the text is the reply.
+        """
+        chosen: dict[str, tuple[Directive, bytes]] = {}
+        for name, value in pairs:
+            directive = DIRECTIVES.get(name.lower())
+            if directive is None:
+                raise ReplyError(
+                    b"ERR Unknown option or number of arguments for CONFIG SET - '%b'" % shown(name)
+                )
+            if not directive.mutable:
+                raise _failed(name, "can't set immutable config")
+            if directive.protected and not self.allows(self.enable_protected_configs, local=local):
+                raise _failed(name, "can't set protected config")
+            if directive.name in chosen:
+                raise _failed(name, "duplicate parameter")
+            chosen[directive.name] = (directive, value)
+
+        after: dict[str, Any] = {}
+        changed_by: dict[str, Directive] = {}
+        for directive, value in chosen.values():
+            attribute = directive.attribute
+            present = after.get(attribute, getattr(self, attribute))
+            try:
+                after[attribute] = directive.kind.parse(directive.words(value), present)
+            except ValueError as error:
+                raise _failed(directive.name.encode(), str(error)) from None
+            changed_by[attribute] = directive
+        self._apply(after, changed_by)
+
+    @property
+    def notify_mask(self) -> int:
+        """notify-keyspace-events as bits of ``storage.keyspace.notifications``; 0 where none of K, E, S, T, I and V asks for messages."""
+        letters = self.notify_keyspace_events
+        return sum(_EVENT_BITS[letter] for letter in letters) if set(letters) & set("KESTIV") else 0
+
+    def load(self, directive: Directive, words: list[bytes], *, again: bool) -> None:
+        """Take one line of a file or one flag; no listener is called.
+
+        Args:
+            directive: what the line names.
+            words: its values.
+            again: whether this load has named the directive before (save points add up).
+
+        Raises:
+            ValueError: with what is wrong with the words.
+        """
+        if directive.kind.multiple:
+            words = directive.words(words[0]) if len(words) == 1 else words
+        elif len(words) != 1:
+            raise ValueError("wrong number of arguments")
+        present = getattr(self, directive.attribute)
+        value = directive.kind.parse(words, present)
+        setattr(self, directive.attribute, directive.kind.combine(present, value) if again else value)
+
+    def rewrite(self) -> None:
+        """CONFIG REWRITE of the file this configuration was read from.
+
+        Raises:
+            ReplyError: there is none, or it cannot be written; the text is the reply.
+        """
+        from .file import rewrite
+
+        if self.config_file is None:
+            raise ReplyError(b"ERR The server is running without a config file")
+        try:
+            rewrite(self, self.config_file)
+        except OSError as error:
+            why = os.fsencode(error.strerror or str(error))
+            raise ReplyError(b"ERR Rewriting config file: " + why) from None
+
+    def on_change(self, name: str, listener: Callable[[], None]) -> None:
+        """Call ``listener`` after CONFIG SET changed a directive (named as in redis.conf).
+
+        It reads the new value from the attribute and may refuse it with ValueError(text): the whole CONFIG SET
+        is then undone, and listeners that had been called are called again with the old values.
+        """
+        self._listeners.setdefault(DIRECTIVES[name.encode()].attribute, []).append(listener)
+
+    @staticmethod
+    def allows(access: str, *, local: bool) -> bool:
+        """Whether ``no``, ``yes`` or ``local`` (of enable-debug-command and its like) lets a client do it."""
+        return access == "yes" or (access == "local" and local)
+
+    def default_of(self, directive: Directive) -> Any:
+        """The value a Config has that nobody configured."""
+        entry = self.__dataclass_fields__[directive.attribute]
+        if entry.default is not MISSING:
+            return entry.default
+        assert entry.default_factory is not MISSING
+        return entry.default_factory()
+
+    def _apply(self, after: dict[str, Any], changed_by: dict[str, Directive]) -> None:
+        before = {attribute: getattr(self, attribute) for attribute in after}
+        changed = [attribute for attribute, value in after.items() if value != before[attribute]]
+        for attribute, value in after.items():
+            setattr(self, attribute, value)
+        called: list[Callable[[], None]] = []
+        for attribute in changed:
+            for listener in self._listeners.get(attribute, ()):
+                called.append(listener)
+                try:
+                    listener()
+                except ValueError as error:
+                    for name, value in before.items():
+                        setattr(self, name, value)
+                    for earlier in called:
+                        with contextlib.suppress(ValueError):
+                            earlier()
+                    raise _failed(changed_by[attribute].name.encode(), str(error)) from None
+
+
+def _failed(name: bytes, why: str) -> ReplyError:
+    return ReplyError(
+        b"ERR CONFIG SET failed (possibly related to argument '%b') - %b" % (name, os.fsencode(why))
+    )
+
+
+def _table() -> dict[bytes, Directive]:
+    found: dict[bytes, Directive] = {}
+    for entry in fields(Config):
+        if "kind" not in entry.metadata:
+            continue
+        own = entry.name.replace("_", "-")
+        for name in (own, *entry.metadata["aliases"]):
+            found[name.encode()] = Directive(
+                name=name,
+                attribute=entry.name,
+                kind=entry.metadata["kind"],
+                mutable=entry.metadata["mutable"],
+                protected=entry.metadata["protected"],
+                hidden=entry.metadata["hidden"],
+                primary=name == own,
+            )
+    return found
+
+
+DIRECTIVES: Final[Mapping[bytes, Directive]] = MappingProxyType(_table())

@@ -1,0 +1,1 @@
+"""Running commands: the dispatcher, its checks, blocking, propagation and background jobs."""

@@ -1,0 +1,349 @@
+"""Blocked clients: block, signal, serve, time out.
+
+The contract. A handler that finds nothing calls ``client.block(keys, timeout, argv)`` and returns None. While it
+waits the client keeps its parsed command; later input of its connection waits too. When a command changes a key in
+a way that may matter, storage puts the key into ``keyspace.ready``. After that command (or the whole EXEC) is
+finished and propagated the dispatcher calls ``serve``: for each ready key, in order, each client that waits on it,
+first come first served, runs its whole command again. Either it has a reply now, or it blocks again at the tail
+with its first deadline. Each served client is an execution unit of its own.
+
+A client may wait for time to pass as well (XREADGROUP CLAIM): it names for each key the time after which the key is
+to be signalled as if it had changed (``look_at``).
+
+A client that goes away is forgotten at once (``forget``) and so consumes nothing afterwards. Deadlines follow the
+server's clock, so a virtual clock moves them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from ...commands.lists.v7_0 import of_one_key
+from ...commands.runtime.denials import refusal
+from ...commands.streams.v7_0 import serve_7_0
+from ...protocol import replies
+from ...protocol.errors import ReplyError
+from ...storage.streams.stream import Stream
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ...commands.runtime.client import Client
+    from ...storage.keyspace.keyspace import Database, Value
+    from ..server import Server
+    from .entry import Entry
+
+
+_TIDY_AT: Final = 64
+
+
+@dataclass(slots=True, eq=False)
+class Waiter:
+    """One blocked client: what it waits for, until when, and what it will run."""
+
+    client: Client
+    db: Database
+    keys: tuple[bytes, ...]
+    deadline: int | None  # milliseconds of the server's clock; None: for ever
+    entry: Entry
+    argv: list[bytes]
+    on_missing: bool  # cares for the key going away or changing its type
+    wants: type[Value] = Stream  # the type of value that it waits for
+    on_timeout: bytes | None = None  # the reply when the time is up; None: a null array
+    goes_on: Callable[[], bool] | None = (
+        None  # a cheap look: True if running the command would only block again
+    )
+
+
+class Blocking:
+    """All blocked clients of a server."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        # (database, key) to its waiters in the order they blocked; a dict keeps that order and forgets in O(1).
+        self.waiting: dict[tuple[Database, bytes], dict[Client, Waiter]] = {}
+        self.waiters: dict[Client, Waiter] = {}
+        # (when, order, waiter, key): its time is up, or if a key is named, that key is to be looked at.
+        self._deadlines: list[tuple[int, int, Waiter, bytes | None]] = []
+        self._tidy_at = _TIDY_AT
+        self._order = count()
+        self._timer: asyncio.TimerHandle | None = None
+        self._resumed: Waiter | None = None  # the waiter whose command runs again just now
+
+    @property
+    def resuming(self) -> bool:
+        """Whether the command that runs just now was blocked before."""
+        return self._resumed is not None
+
+    # Block
+
+    def block(
+        self,
+        client: Client,
+        keys: Sequence[bytes],
+        timeout: int,
+        argv: list[bytes],
+        *,
+        on_missing: bool,
+        wants: type[Value] = Stream,
+        on_timeout: bytes | None = None,
+        look_at: Mapping[bytes, int] | None = None,
+        goes_on: Callable[[], bool] | None = None,
+    ) -> None:
+        """Let a client wait; see ``Client.block``. Without keys it waits for its time alone (WAIT)."""
+        again = self._resumed
+        if again is not None and again.client is client:
+            deadline = again.deadline
+            entry = again.entry
+        else:
+            deadline = self.server.clock.tick() + timeout if timeout else None
+            entry = self.server.dispatcher.current
+        waiter = Waiter(
+            client,
+            client.db,
+            tuple(dict.fromkeys(keys)),
+            deadline,
+            entry,
+            argv,
+            on_missing,
+            wants,
+            on_timeout,
+            goes_on,
+        )
+        try:
+            self._enlist(waiter)
+            if deadline is not None:
+                self._remind(deadline, waiter, None)
+            if look_at is not None:
+                for key, when in look_at.items():
+                    self._remind(when + 1, waiter, key)
+        except BaseException:
+            self._release(waiter)
+            raise
+
+    def _enlist(self, waiter: Waiter) -> None:
+        client, db = waiter.client, waiter.db
+        self.waiters[client] = waiter
+        client.blocked = waiter
+        client.update_plain()
+        awaited = db.awaited
+        for key in waiter.keys:
+            number = awaited.get(key, 0)
+            there = self.waiting.setdefault((db, key), {})
+            there[client] = waiter
+            awaited[key] = number + 1
+
+    def _remind(self, when: int, waiter: Waiter, key: bytes | None) -> None:
+        if len(self._deadlines) >= self._tidy_at:
+            # Clients that were served in time leave theirs behind.
+            self._deadlines = [entry for entry in self._deadlines if not self._is_stale(entry[2])]
+            heapq.heapify(self._deadlines)
+            self._tidy_at = 2 * len(self._deadlines) + _TIDY_AT
+        heapq.heappush(self._deadlines, (when, next(self._order), waiter, key))
+        if self._deadlines[0][2] is waiter:
+            self._arm()
+
+    def _release(self, waiter: Waiter) -> None:
+        """Take a waiter out of all queues it stands in; it may be only half in, or half out."""
+        client = waiter.client
+        awaited = waiter.db.awaited
+        for key in waiter.keys:
+            place = waiter.db, key
+            if place not in self.waiting:
+                continue
+            there = self.waiting[place]
+            if client in there:
+                del there[client]
+                if awaited[key] == 1:
+                    del awaited[key]
+                else:
+                    awaited[key] -= 1
+            if not there:
+                del self.waiting[place]
+        if client in self.waiters:
+            del self.waiters[client]
+        client.blocked = None
+        client.update_plain()
+
+    # Serve
+
+    def serve(self) -> None:
+        """Run the commands of clients whose keys were signalled; until no key is ready any more."""
+        keyspace = self.server.keyspace
+        while keyspace.ready:
+            ready = keyspace.ready
+            keyspace.ready = {}
+            try:
+                for db, key in ready:
+                    for waiter in list(self.waiting.get((db, key), {}).values()):
+                        self._serve_one(waiter, db, key)
+            except BaseException:
+                keyspace.ready = {**ready, **keyspace.ready}
+                raise
+
+    def _serve_one(self, waiter: Waiter, db: Database, key: bytes) -> None:
+        """Let a waiter whose key was signalled have what it waits for."""
+        try:
+            if self.waiters.get(waiter.client) is waiter and self._concerns(waiter, db, key):
+                if not self.server.compat.runs_again:
+                    self._serve_from(waiter, key)
+                elif waiter.goes_on is not None and waiter.goes_on():
+                    self._to_the_tail(waiter)
+                elif not self._is_denied(waiter):
+                    self._run_again(waiter)
+        except BaseException:
+            # Its command may have run: it is not answered twice, and not left without an answer.
+            self._release(waiter)
+            waiter.client.close(after_reply=False)
+            raise
+
+    @staticmethod
+    def _concerns(waiter: Waiter, db: Database, key: bytes) -> bool:
+        """XREAD waits for a stream, BLPOP for a list; XREADGROUP also wants to know of any other fate of the key."""
+        return waiter.on_missing or type(db.peek(key)) is waiter.wants
+
+    def _to_the_tail(self, waiter: Waiter) -> None:
+        """As blocking again would: behind everybody who waits for the same keys."""
+        client = waiter.client
+        for key in waiter.keys:
+            there = self.waiting[waiter.db, key]
+            del there[client]
+            there[client] = waiter
+
+    def _serve_from(self, waiter: Waiter, key: bytes) -> None:
+        """Answer a reader from the one key that was signalled, as 7.0 does; it may go on waiting where it stands."""
+        if waiter.wants is not Stream:
+            waiter.argv = of_one_key(waiter.argv, key)
+            self._run_again(waiter)
+            return
+        reply = serve_7_0(waiter.client, waiter.argv, key)
+        if reply is None:
+            return
+        self._release(waiter)
+        waiter.entry.calls += 1
+        if reply.startswith(b"-"):
+            waiter.entry.failed += 1
+            self.server.stats.count_error(reply[1:])
+        if self.server.propagation.effects:
+            self.server.propagation.flush()
+        self._answer(waiter.client, reply)
+
+    def _is_denied(self, waiter: Waiter) -> bool:
+        """Whether the user has lost the right to the command meanwhile; then the client is told and waits no more."""
+        client, entry, server = waiter.client, waiter.entry, self.server
+        if client.user.is_unlimited or client.trusted:
+            return False
+        denial = client.user.check(entry.command, waiter.argv)
+        if denial is None:
+            return False
+        self._release(waiter)
+        server.acl_log.note_denial(client, denial)
+        error = ReplyError(refusal(denial, client.user, server.compat))
+        entry.rejected += 1
+        server.stats.count_error(error.text)
+        self._answer(client, error.encoded)
+        return True
+
+    def _run_again(self, waiter: Waiter) -> None:
+        server = self.server
+        self._release(waiter)
+        self._resumed = waiter
+        try:
+            reply = server.dispatcher.call(waiter.client, waiter.entry, waiter.argv)
+        finally:
+            self._resumed = None
+        if server.propagation.effects:
+            server.propagation.flush()
+            waiter.client.write_offset = server.replication.offset
+        if reply is not None:
+            self._answer(waiter.client, reply)
+
+    def _answer(self, client: Client, reply: bytes) -> None:
+        client.send_reply(reply)
+        client.resume()
+
+    # Time out, unblock, forget
+
+    def unblock(self, client: Client, error: bytes | None = None) -> bool:
+        """CLIENT UNBLOCK: answer as if timed out, or with an error (encoded). False if it was not blocked."""
+        waiter = self.waiters.get(client)
+        if waiter is None:
+            return False
+        self._release(waiter)
+        entry = waiter.entry
+        entry.calls += 1
+        if error is not None:
+            entry.failed += 1
+            self.server.stats.count_error(error[1:])
+        if error is not None:
+            self._answer(client, error)
+        else:
+            self._answer(
+                client, replies.null_array(client.resp) if waiter.on_timeout is None else waiter.on_timeout
+            )
+        return True
+
+    def send_away_all(self, error: bytes) -> None:
+        """Release everybody with an error and close their connections: the instance becomes a replica."""
+        for client in list(self.waiters):
+            self.unblock(client, error)
+            client.close()
+
+    def forget(self, client: Client) -> None:
+        """The client's connection is gone."""
+        waiter = self.waiters.get(client)
+        if waiter is not None:
+            self._release(waiter)
+
+    def expire(self) -> None:
+        """Answer everybody whose time is up by the server's clock, and arm the timer for the next."""
+        now = self.server.clock.tick()
+        while self._deadlines and (self._is_stale(self._deadlines[0][2]) or self._deadlines[0][0] <= now):
+            _, _, waiter, key = heapq.heappop(self._deadlines)
+            if self._is_stale(waiter):
+                continue
+            if key is None:
+                self.unblock(waiter.client)
+            else:
+                self.server.keyspace.now = now
+                waiter.db.signal_ready(key)
+                self.server.finish_unit()
+        self._arm()
+
+    def _is_stale(self, waiter: Waiter) -> bool:
+        return self.waiters.get(waiter.client) is not waiter
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._deadlines:
+            wait = max(self._deadlines[0][0] - self.server.clock.now, 1)
+            self._timer = self.server.loop.call_later(wait / 1000, self.expire)
+
+    def stop(self) -> None:
+        """Send everybody away: the server is shutting down."""
+        for client in list(self.waiters):
+            self.forget(client)
+            client.close()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # Figures
+
+    def keys(self) -> int:
+        """INFO total_blocking_keys."""
+        return len(self.waiting)
+
+    def with_deadline(self) -> int:
+        """INFO clients_in_timeout_table."""
+        return sum(waiter.deadline is not None for waiter in self.waiters.values())
+
+    def keys_on_missing(self) -> int:
+        """INFO total_blocking_keys_on_nokey."""
+        return sum(any(waiter.on_missing for waiter in there.values()) for there in self.waiting.values())

@@ -1,0 +1,104 @@
+"""What may keep a command from running, in Redis' order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...commands.runtime.denials import refusal as denied
+from ...protocol.errors import wrong_arity
+
+if TYPE_CHECKING:
+    from ...commands.runtime.client import Client
+    from ..server import Server
+    from .entry import Entry
+
+NOAUTH: Final = b"NOAUTH Authentication required."
+LOADING: Final = b"LOADING Redis is loading the dataset in memory"
+NOREPLICAS: Final = b"NOREPLICAS Not enough good replicas to write."
+READONLY: Final = b"READONLY You can't write against a read only replica."
+MASTERDOWN: Final = b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
+GONE: Final = b"ERR the client was evicted"  # it is closed already
+NO_MULTI: Final = b"ERR Command not allowed inside a transaction"
+DEBUG_REFUSED: Final = (
+    b'ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a '
+    b"local connection, otherwise you need to set this option in the configuration file, and then restart the server."
+)
+# What a RESP2 client may send while it is subscribed.
+_SUBSCRIBER: Final = frozenset(
+    (
+        "subscribe",
+        "unsubscribe",
+        "psubscribe",
+        "punsubscribe",
+        "ssubscribe",
+        "sunsubscribe",
+        "ping",
+        "quit",
+        "reset",
+    )
+)
+
+
+def check(server: Server, client: Client, entry: Entry, argv: list[bytes]) -> bytes | None:
+    """Redis' order of checks before a command runs; the text of the refusal, or None."""
+    command = entry.command
+    flags = command.flags
+    if not entry.minimum <= len(argv) <= entry.maximum:
+        return wrong_arity(entry.name).text
+    if "protected" in flags and not _may_debug(server.config.enable_debug_command, client):
+        return DEBUG_REFUSED
+    if not client.authenticated and "no_auth" not in flags:
+        return NOAUTH
+    if client.transaction is not None and "no_multi" in flags:
+        return NO_MULTI
+    if not client.user.is_unlimited and not client.trusted:
+        denial = client.user.check(command, argv)
+        if denial is not None:
+            client.last_command = entry.name
+            server.acl_log.note_denial(client, denial)
+            return denied(denial, client.user, server.compat)
+    config = server.config
+    if (config.maxmemory or config.maxmemory_clients) and not client.is_script:
+        if server.client_eviction.refuses(client):
+            return GONE
+        refusal = server.eviction.refusal(client, entry, argv)
+        if refusal is not None:
+            return refusal
+    writes = entry.write or (entry.name == "exec" and _holds_writes(client))
+    if (writes or entry.name == "ping") and not client.trusted:
+        refusal = server.snapshot_error or server.disk_error
+        if refusal is not None:
+            return refusal
+    replication = server.replication
+    if writes and not client.trusted:
+        if replication.lacks_replicas:
+            return NOREPLICAS
+        if replication.is_readonly:
+            return READONLY
+    if client.resp == 2 and client.is_subscriber and entry.name not in _SUBSCRIBER:
+        return (
+            b"ERR Can't execute '%b': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in "
+            b"this context" % entry.name.encode()
+        )
+    if client.monitor and (entry.readonly or entry.write):
+        return b"ERR Replica can't interact with the keyspace"
+    if replication.is_stale and "stale" not in flags and not client.trusted:
+        return MASTERDOWN
+    if server.loading and "loading" not in flags:
+        return LOADING
+    if server.busy_error is not None and "allow_busy" not in flags:
+        return server.busy_error
+    return None
+
+
+def _holds_writes(client: Client) -> bool:
+    """Whether the transaction that EXEC is to run would write."""
+    return client.transaction is not None and any(
+        command.is_write for command, _ in client.transaction.commands
+    )
+
+
+def _may_debug(setting: str, client: Client) -> bool:
+    return setting == "yes" or (
+        setting == "local" and (client.unix_socket or client.address.startswith((b"127.", b"[::1]", b"?")))
+    )

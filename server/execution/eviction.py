@@ -1,0 +1,346 @@
+"""``maxmemory``: keys go, or commands that may need memory are refused, while the server takes more than the limit.
+
+What counts is ``commands.admin.memory.counted_bytes``: what INFO shows as ``used_memory`` without
+``mem_not_counted_for_evict``. Before each command ``refusal`` compares it with the limit. While there is no limit
+nothing of this runs: the databases have no meter, and no command passes here.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from time import perf_counter
+from typing import TYPE_CHECKING, Final
+
+from ...commands.admin.memory import SERVER_BYTES, buffer_bytes
+from ...commands.scripting.lua.redis_call import OOM
+from ...commands.scripting.lua.shebang import ALLOW_OOM, NO_WRITES, read_script_shebang
+from ...commands.spec.command import keys_of
+from ...protocol.errors import ReplyError
+from ...storage.keyspace import metering
+from ...storage.keyspace import notifications as events
+from ...storage.keyspace.frequency import HIGHEST, Settings
+from ...storage.keyspace.sampling import any_key, expiring_key, next_to_expire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...commands.runtime.client import Client
+    from ...commands.spec.command import Command
+    from ...storage.keyspace.keyspace import Database
+    from ..server import Server
+    from .entry import Entry
+
+_POOL: Final = 16  # candidates that are remembered from one victim to the next
+_AT_ONCE: Final = 16  # victims between two looks at the clock
+_LINEAR: Final = 10  # up to this tenacity each step is worth 50 microseconds, from there on 15 per cent
+_STEP: Final = 50e-6  # seconds
+_NO_LIMIT: Final = 100
+# What a transaction of 7.0 could still be ended with.
+_ENDINGS: Final = frozenset(("exec", "discard", "quit", "reset"))
+_SCRIPTS: Final = frozenset(("eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro"))
+# They change a stream, but not in the sense of WATCH; a stream that is worked on counts as modified under LRM.
+_OF_GROUPS: Final = frozenset(("xreadgroup", "xack", "xackdel", "xclaim", "xautoclaim", "xnack"))
+
+
+class Eviction:
+    """The memory limit of one server.
+
+    Attributes:
+        out_of_memory: no room could be made before the present command: scripts ask, for they are not stopped midway.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.out_of_memory = False
+        self._buffers = 0  # bytes, as the cron saw them
+        self._exceeded_since: float | None = None
+        # Candidates, the best one last: a rank that is higher the longer or the less a key was used.
+        self._pool: list[tuple[int, int, bytes]] = []
+        self._turn = 0  # the database that lost a key by chance last
+
+    # Settings
+
+    def update(self) -> None:
+        """Follow the directives: meter the databases or not, and begin to evict where the limit is too low."""
+        server = self.server
+        config, keyspace = server.config, server.keyspace
+        policy = config.maxmemory_policy
+        self._pool.clear()
+        lfu = policy.endswith("lfu")
+        keyspace.usage = Settings(config.lfu_log_factor, config.lfu_decay_time) if lfu else None
+        keyspace.keeps_idle = policy.endswith("lru")
+        keyspace.by_modification = policy.endswith("lrm")
+        keyspace.touching = not keyspace.by_modification
+        if config.maxmemory or lfu or keyspace.by_modification:
+            metering.switch_on(keyspace)
+            self._start(self._measure)
+        else:
+            metering.switch_off(keyspace)
+        server.update_careful()
+        if not config.maxmemory:
+            self._within_limit()
+            return
+        self._buffers = buffer_bytes(server)
+        if self._used() > config.maxmemory:
+            self._start(self._go_on)
+
+    def warn(self) -> None:
+        """CONFIG SET maxmemory: say so where the limit is below what is used."""
+        limit = self.server.config.maxmemory
+        if limit and (used := self._used()) > limit:
+            self.server.log.warning(
+                f"WARNING: the new maxmemory value set via CONFIG SET ({limit}) is smaller than the current memory "
+                f"usage ({used}). This will result in key eviction and/or the inability to accept new write commands "
+                "depending on the maxmemory-policy."
+            )
+
+    def cron(self) -> None:
+        """Look at what no command changes; ten times a second."""
+        if self.server.config.maxmemory:
+            self._buffers = buffer_bytes(self.server)
+            metering.measure_streams(self.server.keyspace)
+            self._start(self._measure)
+
+    def _start(self, job: Callable[[], bool]) -> None:
+        if hasattr(self.server, "loop"):  # else the cron comes to it
+            self.server.slices.start(job)
+
+    def _measure(self) -> bool:
+        return metering.measure_some(self.server.keyspace)
+
+    # Before each command
+
+    def refusal(self, client: Client, entry: Entry, argv: list[bytes]) -> bytes | None:
+        """Make room for a command; why it may not run if there is none, else None."""
+        self.out_of_memory = not self.make_room()
+        if entry.name in _OF_GROUPS and self.server.keyspace.by_modification:
+            for reference in keys_of(entry.command, argv):
+                metering.note_modified(client.db, argv[reference.index])
+        if self.out_of_memory and not client.trusted and self._may_grow(client, entry, argv):
+            return OOM
+        return None
+
+    def refuses_in_script(self, entry: Entry) -> bool:
+        """Whether a script that has written nothing may not begin with this command."""
+        return self.out_of_memory and self._needs_memory(entry.command, [])
+
+    def _may_grow(self, client: Client, entry: Entry, argv: list[bytes]) -> bool:
+        transaction = client.transaction
+        if transaction is None:
+            return self._needs_memory(entry.command, argv)
+        if self.server.compat.number < (7, 2) and entry.name not in _ENDINGS:
+            return True
+        if entry.name == "exec":
+            return any(self._needs_memory(command, words) for command, words in transaction.commands)
+        return self._needs_memory(entry.command, argv)
+
+    def _needs_memory(self, command: Command, argv: list[bytes]) -> bool:
+        # The flags are those of the version that the server answers as.
+        if "denyoom" in self.server.dispatcher.commands[command.name].flags:
+            return True
+        if command.name not in _SCRIPTS or len(argv) <= 1:
+            return False
+        flags = self._flags_of(command.name, argv[1])
+        # A script that says nothing of itself is asked at each of its commands.
+        return flags is not None and not flags & {ALLOW_OOM, NO_WRITES}
+
+    def _flags_of(self, name: str, body: bytes) -> frozenset[str] | None:
+        scripting = self.server.scripting
+        if name.startswith("fcall"):
+            function = scripting.functions.find(body)
+            return None if function is None else function.flags
+        if name.startswith("evalsha"):
+            script = scripting.scripts.find(body)
+            return None if script is None else script.flags
+        try:
+            return read_script_shebang(body)[0]
+        except ReplyError:
+            return None  # running it gives the error
+
+    # Making room
+
+    def make_room(self) -> bool:
+        """Evict until the limit holds or the time is up; False if the limit is exceeded and no key may go."""
+        limit = self.server.config.maxmemory
+        if not limit or self._used() <= limit:
+            self._within_limit()
+            return True
+        if not self._is_safe():
+            return True
+        if self._exceeded_since is None:
+            self._exceeded_since = perf_counter()
+        if self.server.config.maxmemory_policy == "noeviction":
+            return False
+        return self._evict(limit)
+
+    def exceeded_milliseconds(self) -> tuple[int, int]:
+        """For how long the limit was exceeded in all, and for how long it is now."""
+        since = self._exceeded_since
+        current = 0 if since is None else int((perf_counter() - since) * 1000)
+        return self.server.stats.exceeded_milliseconds + current, current
+
+    def _used(self) -> int:
+        total = SERVER_BYTES + self._buffers
+        for db in self.server.keyspace.databases:
+            if db.entries:
+                assert db.meter is not None
+                total += db.meter.bytes_of(db)
+        return total
+
+    def _within_limit(self) -> None:
+        self.out_of_memory = False
+        if self._exceeded_since is not None:
+            self.server.stats.exceeded_milliseconds += int((perf_counter() - self._exceeded_since) * 1000)
+            self._exceeded_since = None
+
+    def _is_safe(self) -> bool:
+        """Whether a key may go now: not amid a script, nor while data come from elsewhere or a pause is asked for."""
+        server = self.server
+        return not (
+            server.loading
+            or server.scripting.run is not None
+            or server.pause.until
+            or (server.role != "master" and server.config.replica_ignore_maxmemory)
+        )
+
+    def _evict(self, limit: int) -> bool:
+        server = self.server
+        started = perf_counter()
+        until = started + _patience(server.config.maxmemory_eviction_tenacity)
+        count = 0
+        found = True
+        while self._used() > limit:
+            victim = self._victim()
+            if victim is None:
+                found = False
+                break
+            self._drop(*victim, until)
+            count += 1
+            if not count % _AT_ONCE and perf_counter() > until:
+                self._start(self._go_on)
+                break
+        else:
+            self._within_limit()
+        self._note_latency("eviction-cycle", started)
+        return found
+
+    def _go_on(self) -> bool:
+        """Evict a few keys more between the requests of clients; False when there is nothing to do."""
+        limit = self.server.config.maxmemory
+        if not limit or not self._is_safe():
+            return False
+        for _ in range(_AT_ONCE):
+            if self._used() <= limit:
+                self._within_limit()
+                break
+            victim = None if self.server.config.maxmemory_policy == "noeviction" else self._victim()
+            if victim is None:
+                break
+            self._drop(*victim, 0.0)
+        else:
+            self.server.finish_unit()
+            return True
+        self.server.finish_unit()
+        return False
+
+    def _drop(self, db: Database, key: bytes, until: float) -> None:
+        """Take a key away, and tell everybody; free it at once, as far as there is time, unless that is to be lazy."""
+        server = self.server
+        lazy = server.config.lazyfree_lazy_eviction
+        started = perf_counter()
+        client, server.current_client = server.current_client, None  # its NOLOOP is no reason to hide this
+        try:
+            db.remove(key)
+            # Whatever happens to those who listen, the record follows the removal.
+            server.propagation.add(db.index, [b"UNLINK" if lazy else b"DEL", key])
+            db.modified(key)
+            server.keyspace.notify(events.EVICTED, b"evicted", key, db)
+        finally:
+            server.current_client = client
+        graveyard = server.keyspace.graveyard
+        while not lazy and graveyard.pending and perf_counter() < until and graveyard.step():
+            pass
+        server.stats.evicted_keys += 1
+        if server.propagation.effects:
+            server.propagation.flush()
+        self._note_latency("eviction-del", started)
+
+    def _note_latency(self, event: str, started: float) -> None:
+        threshold = self.server.config.latency_monitor_threshold
+        milliseconds = int((perf_counter() - started) * 1000)
+        if threshold and milliseconds >= threshold:
+            self.server.latency.add(event, milliseconds)
+
+    # Whose turn it is
+
+    def _victim(self) -> tuple[Database, bytes] | None:
+        """The key to go next, None if no key may."""
+        policy = self.server.config.maxmemory_policy
+        if policy == "volatile-ttl":
+            return self._first_to_expire()
+        if policy.endswith("random"):
+            return self._by_chance(volatile=policy.startswith("volatile"))
+        return self._best_candidate(volatile=policy.startswith("volatile"))
+
+    def _first_to_expire(self) -> tuple[Database, bytes] | None:
+        found = [(*first, db.index) for db in self.server.keyspace.databases if (first := next_to_expire(db))]
+        if not found:
+            return None
+        _, key, index = min(found)
+        return self.server.keyspace.databases[index], key
+
+    def _by_chance(self, *, volatile: bool) -> tuple[Database, bytes] | None:
+        databases = self.server.keyspace.databases
+        for _ in databases:
+            self._turn = (self._turn + 1) % len(databases)
+            db = databases[self._turn]
+            key = expiring_key(db) if volatile else any_key(db)
+            if key is not None:
+                return db, key
+        return None
+
+    def _best_candidate(self, *, volatile: bool) -> tuple[Database, bytes] | None:
+        databases = self.server.keyspace.databases
+        while self._fill_pool(volatile=volatile):
+            while self._pool:
+                rank, index, key = self._pool.pop()
+                db = databases[index]
+                if key in (db.expires if volatile else db.entries) and self._rank(db, key) >= rank:
+                    return db, key
+        return None
+
+    def _fill_pool(self, *, volatile: bool) -> bool:
+        """Draw some keys of each database; False if there is none to draw."""
+        pool, samples = self._pool, self.server.config.maxmemory_samples
+        found = False
+        for db in self.server.keyspace.databases:
+            many = db.expires if volatile else db.entries
+            if not many:
+                continue
+            found = True
+            if len(many) <= samples:
+                drawn = list(many)
+            else:
+                draw = expiring_key if volatile else any_key
+                drawn = [key for _ in range(samples) if (key := draw(db)) is not None]
+            for key in drawn:
+                candidate = (self._rank(db, key), db.index, key)
+                if (len(pool) < _POOL or candidate > pool[0]) and candidate not in pool:
+                    insort(pool, candidate)
+                    if len(pool) > _POOL:
+                        del pool[0]
+        return found
+
+    def _rank(self, db: Database, key: bytes) -> int:
+        if db.keyspace.usage is not None:
+            return HIGHEST - db.frequency(key)
+        return -db.accessed[key]
+
+
+def _patience(tenacity: int) -> float:
+    """Seconds that a command may be held up by eviction, for ``maxmemory-eviction-tenacity``; 0.5 ms by default."""
+    if tenacity >= _NO_LIMIT:
+        return float("inf")
+    if tenacity <= _LINEAR:
+        return tenacity * _STEP
+    return float(_LINEAR * _STEP * 1.15 ** (tenacity - _LINEAR))

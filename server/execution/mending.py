@@ -1,0 +1,163 @@
+"""After a command failed in a way that nobody expects: memory, the append-only file and the replicas agree again.
+
+An exception that is no ``ReplyError`` (no memory, a bug of ours) may leave a handler anywhere: after it changed a key
+and before it said so, or in the middle of a change. Nothing is kept beforehand that would undo it, for that would cost
+each command something. Instead every key that the command may write is made whole as it is now (``storage/rdb/healing``),
+and its present value is propagated in place of the command.
+
+Where even that fails twice the server ends, as Redis does without memory: the append-only file holds what was
+confirmed, and the next start begins there.
+"""
+
+from __future__ import annotations
+
+import traceback
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from ...commands.spec.command import keys_of
+from ...commands.transactions.handlers import discard_transaction
+from ...protocol import replies
+from ...storage.rdb.healing import healed
+from ...storage.streams.stream import Stream
+
+if TYPE_CHECKING:
+    from ...commands.runtime.client import Client
+    from ...storage.keyspace.keyspace import Database
+    from ..server import Server
+    from .entry import Entry
+
+_ATTEMPTS: Final = 2
+
+
+class Mending:
+    """Mends what commands of one server left behind."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def mend(self, client: Client, entry: Entry, argv: list[bytes], error: Exception) -> None:
+        """See to it that all agree on what a failed command may have changed, and log its error.
+
+        Args:
+            client: who ran it.
+            entry: the command.
+            argv: its words.
+            error: what its handler raised. Its frames, and what they refer to, are let go.
+        """
+        server = self._server
+        try:
+            trace = "".join(traceback.format_exception(error))
+        except Exception:  # noqa: BLE001 - there may be no memory for it
+            trace = repr(type(error))
+        traceback.clear_frames(error.__traceback__)
+        effects = server.propagation.effects
+        before = len(effects)
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                if attempt == 1:
+                    server.log.warning(f"Internal error in '{entry.name}':", details=trace)
+                server.propagation.drop_from(before)
+                self._mend(client, entry, argv)
+            except Exception as another:  # noqa: BLE001 - the next attempt, or the end
+                trace = repr(another)
+                traceback.clear_frames(another.__traceback__)
+            else:
+                return
+        server.log.warning(
+            f"'{entry.name}' failed and its keys can not be mended ({trace}): memory and the append-only file might "
+            "differ. Exiting..."
+        )
+        server.propagation.drop_from(0)
+        server.die()
+
+    def _mend(self, client: Client, entry: Entry, argv: list[bytes]) -> None:
+        server = self._server
+        if client.blocked is not None:
+            server.blocking.forget(client)
+        if entry.name == "exec":
+            discard_transaction(client)
+        client.update_plain()
+        if not entry.write:
+            for reference in keys_of(entry.command, argv):
+                client.db.tidy(argv[reference.index])
+        elif entry.name in {"flushdb", "flushall"}:
+            self._mend_flush(client, argv, everything=entry.name == "flushall")
+        elif entry.name.startswith("function|"):
+            self._mend_libraries()
+        else:
+            for db in _databases(client, entry.name, argv):
+                for key in dict.fromkeys(argv[reference.index] for reference in keys_of(entry.command, argv)):
+                    self._mend_key(db, key)
+
+    def _mend_key(self, db: Database, key: bytes) -> None:
+        """Make the value of a key whole, and propagate it."""
+        server = self._server
+        keyspace = db.keyspace
+        db.tidy(key)
+        value = db.entries.get(key)
+        expiry = db.expires.get(key)
+        records: list[list[bytes]] = [[b"DEL", key]]
+        fresh = value
+        if isinstance(value, bytes):
+            records.append([b"SET", key, value])
+            if expiry is not None:
+                records.append([b"PEXPIREAT", key, b"%d" % expiry])
+        elif value is not None:
+            fresh, payload = healed(
+                value,
+                self._rdb_version(),
+                keyspace.idempotency_defaults,
+                keyspace.limits,
+            )
+            if fresh is not None:
+                records.append([b"RESTORE", key, b"%d" % (expiry or 0), payload, b"ABSTTL"])
+        encoded = [(db.index, replies.command(words)) for words in records]
+        if fresh is None:
+            db.remove(key)
+        elif fresh is not value:
+            accessed = db.accessed.get(key, keyspace.now)
+            db.replace(key, fresh)
+            db.accessed[key] = accessed
+            if expiry is not None:
+                db.set_expiry(key, expiry)
+            if isinstance(fresh, Stream):
+                keyspace.watch_idempotency(fresh)
+        db.modified(key)
+        db.signal_ready(key)
+        keyspace.dirty += 1
+        if server.propagation.active:
+            server.propagation.effects += encoded
+
+    def _rdb_version(self) -> int:
+        """The version of RDB that this server and all its replicas can read."""
+        followers = self._server.replication.master.followers.values()
+        return min([self._server.config.rdb_version, *(each.newest_rdb or 10 for each in followers)])
+
+    def _mend_flush(self, client: Client, argv: list[bytes], *, everything: bool) -> None:
+        """Each database was cleared or was not."""
+        del argv
+        for db in client.db.keyspace.databases if everything else [client.db]:
+            if not db.entries:
+                self._server.propagation.add(db.index, [b"FLUSHDB"])
+
+    def _mend_libraries(self) -> None:
+        """Propagate all libraries; they are compiled again when somebody asks for one."""
+        server = self._server
+        libraries = server.keyspace.libraries
+        libraries.version += 1
+        server.propagation.add(0, [b"FUNCTION", b"FLUSH"])
+        for code in libraries.codes.values():
+            server.propagation.add(0, [b"FUNCTION", b"LOAD", b"REPLACE", code])
+
+
+def _databases(client: Client, name: str, argv: list[bytes]) -> list[Database]:
+    """The databases in which a command may have changed keys: its own, and the one that it names."""
+    words: list[bytes] = []
+    if name == "move":
+        words = argv[2:3]
+    elif name == "copy":
+        words = [after for word, after in pairwise(argv[3:]) if word.upper() == b"DB"]
+    databases = client.db.keyspace.databases
+    named = [databases[int(word)] for word in words if word.isdigit() and int(word) < len(databases)]
+    return list(dict.fromkeys([client.db, *named]))

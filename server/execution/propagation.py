@@ -1,0 +1,234 @@
+"""The one ordered stream of effects: what the AOF keeps and replicas are sent.
+
+Handlers say what must be replayed while they run; when the execution unit (one client command, one EXEC, one
+re-executed blocked command) is over, ``flush`` hands its effects to the sinks: bare if there is one, inside
+MULTI/EXEC if there are more, with a SELECT before the first effect of another database. Each sink is a stream of
+its own with its own selected database, for they do not begin at the same time; the records in them are the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+MULTI: Final = replies.command([b"MULTI"])
+EXEC: Final = replies.command([b"EXEC"])
+ALL_VERSIONS: Final = (999, 0)
+_NONE: Final = -1  # no database is selected in a stream yet
+
+
+class Propagation:
+    """Gathers effects and hands them on.
+
+    Attributes:
+        active: False while nobody listens (no AOF, no replicas, or loading); then ``add`` need not be called.
+        effects: of the current execution unit: (database index, encoded command).
+        sinks: each is called with the bytes of a whole unit; the value is the database its stream has selected.
+        replicas: the sink that leads to the replicas, None while there is none.
+        on_divergence: called when only some of the sinks have taken a unit.
+        understood: the version of Redis whose commands all replicas know; what is newer is told them in older forms.
+    """
+
+    __slots__ = (
+        "_fleeting",
+        "_older",
+        "active",
+        "effects",
+        "on_divergence",
+        "replicas",
+        "sinks",
+        "understood",
+    )
+
+    def __init__(self) -> None:
+        self.active = False
+        self.effects: list[tuple[int, bytes]] = []
+        self.sinks: dict[Callable[[bytes], None], int] = {}
+        self.replicas: Callable[[bytes], None] | None = None
+        self.understood = ALL_VERSIONS
+        self.on_divergence: Callable[[], None] | None = None
+        self._fleeting: set[int] = set()  # places in `effects` of what no file keeps
+        self._older: dict[int, list[bytes]] = {}  # by places in `effects`: what replicas are told instead
+
+    def add(self, db: int, argv: Sequence[bytes]) -> None:
+        """Record one effect, as words."""
+        if self.active:
+            self.effects.append((db, replies.command(argv)))
+
+    def add_encoded(self, db: int, record: bytes) -> None:
+        """Record one effect that is already in request form."""
+        if self.active:
+            self.effects.append((db, record))
+
+    def add_for_replicas(self, db: int, argv: Sequence[bytes]) -> None:
+        """Record an effect that is not on the data (PUBLISH): the replicas are told, the AOF is not."""
+        if self.active and self.replicas is not None:
+            record = replies.command(argv)
+            self._fleeting.add(len(self.effects))
+            self.effects.append((db, record))
+
+    def needs_older(self, since: tuple[int, int]) -> bool:
+        """Whether some replica may not know what came with a version."""
+        return since > self.understood and self.replicas is not None
+
+    def add_with_older(self, db: int, argv: Sequence[bytes], older: Iterable[Sequence[bytes]]) -> None:
+        """Record one effect that the replicas are told in other words, which may be none."""
+        if self.active:
+            record = replies.command(argv)
+            self._older[len(self.effects)] = [replies.command(words) for words in older]
+            self.effects.append((db, record))
+
+    def limit(self, since: int, *, aof: bool, replicas: bool) -> None:
+        """Tell only some of the effects that were recorded from a place in ``effects`` on (redis.set_repl)."""
+        if not (aof or replicas):
+            self.drop_from(since)
+            return
+        for place in range(since, len(self.effects)):
+            if not aof:
+                self._fleeting.add(place)
+            if not replicas:
+                self._older[place] = []
+
+    def connect(self, sink: Callable[[bytes], None], *, to_replicas: bool = False) -> None:
+        """Begin to feed a sink; its stream starts with a SELECT."""
+        self.sinks[sink] = _NONE
+        if to_replicas:
+            self.replicas = sink
+        self.active = True
+
+    def disconnect(self, sink: Callable[[bytes], None]) -> None:
+        """Stop feeding a sink."""
+        del self.sinks[sink]
+        if sink == self.replicas:
+            self.replicas = None
+        self.active = bool(self.sinks)
+
+    def select_again(self, sink: Callable[[bytes], None]) -> None:
+        """A new reader begins in a sink's stream: the next unit is preceded by a SELECT."""
+        if sink in self.sinks:
+            self.sinks[sink] = _NONE
+
+    def forget(self) -> None:
+        """Drop the effects of a unit that nobody shall hear of."""
+        self.effects.clear()
+        self._fleeting.clear()
+        self._older.clear()
+
+    def drop_from(self, since: int) -> None:
+        """Forget the effects from a place in ``effects`` on, and what was said of places where there is none."""
+        del self.effects[since:]
+        self._fleeting = {place for place in self._fleeting if place < since}
+        self._older = {place: words for place, words in self._older.items() if place < since}
+
+    def set_aside(self) -> tuple[list[tuple[int, bytes]], set[int], dict[int, list[bytes]]]:
+        """Begin another unit in the middle of one, which ``take_back`` goes on with."""
+        aside = self.effects, self._fleeting, self._older
+        self.effects, self._fleeting, self._older = [], set(), {}
+        return aside
+
+    def take_back(self, aside: tuple[list[tuple[int, bytes]], set[int], dict[int, list[bytes]]]) -> None:
+        """The inverse of ``set_aside``; the other unit was flushed."""
+        self.effects, self._fleeting, self._older = aside
+
+    def flush(self) -> None:
+        """End the execution unit: hand its effects on.
+
+        What it raises comes before any sink has taken the unit: the effects are kept, and the next call hands them on.
+        """
+        effects = self.effects
+        sinks = self.sinks
+        if self._fleeting or self._older:
+            self._flush_apart()
+        elif len(effects) == 1:
+            # As below, of which this is the usual case.
+            db, record = effects[0]
+            taken = False
+            try:
+                for sink, selected in sinks.items():
+                    data = record if selected == db else _select(db) + record
+                    try:
+                        sink(data)
+                    except Exception:  # noqa: BLE001 - once more
+                        sink(data)
+                    taken = True
+                    if selected != db:
+                        sinks[sink] = db
+            except Exception:
+                self._failed(taken)
+                raise
+            del effects[0]  # no call, which might fail
+            return
+        else:
+            units = {selected: _unit(effects, selected) for selected in sinks.values()}
+            self._hand_on([(sink, *units[selected]) for sink, selected in sinks.items()])
+        del effects[:]  # no call, which might fail
+
+    def _hand_on(self, units: list[tuple[Callable[[bytes], None], bytes, int]]) -> None:
+        """Give each sink its bytes, after which it stands at a database."""
+        taken = False
+        try:
+            for sink, data, selected in units:
+                try:
+                    sink(data)
+                except Exception:  # noqa: BLE001 - once more
+                    sink(data)
+                taken = True
+                self.sinks[sink] = selected
+        except Exception:
+            self._failed(taken)
+            raise
+
+    def _failed(self, taken: bool) -> None:
+        """A sink failed twice: if others have taken the unit they will never agree again."""
+        if taken and self.on_divergence is not None:
+            self.on_divergence()
+
+    def flush_units(self, db: int, records: list[bytes]) -> None:
+        """Hand on several execution units of one effect each, already in request form."""
+        data = b"".join(records)
+        self._hand_on(
+            [
+                (sink, data if selected == db else _select(db) + data, db)
+                for sink, selected in self.sinks.items()
+            ]
+        )
+
+    def _flush_apart(self) -> None:
+        """A unit that is not the same for the replicas and for everybody else."""
+        lasting = [effect for place, effect in enumerate(self.effects) if place not in self._fleeting]
+        told = [
+            (db, words)
+            for place, (db, record) in enumerate(self.effects)
+            for words in self._older.get(place, (record,))
+        ]
+        units = [
+            (sink, *_unit(effects, selected))
+            for sink, selected in self.sinks.items()
+            if (effects := told if sink == self.replicas else lasting)
+        ]
+        fleeting: set[int] = set()
+        self._hand_on(units)
+        self._fleeting, self._older = fleeting, {}
+
+
+def _unit(effects: list[tuple[int, bytes]], selected: int) -> tuple[bytes, int]:
+    """The bytes of a unit in a stream that stands at a database, and the one it stands at afterwards."""
+    if len(effects) == 1:
+        db, record = effects[0]
+        return (record if db == selected else _select(db) + record), db
+    parts = [MULTI]
+    for db, record in effects:
+        if db != selected:
+            parts.append(_select(db))
+            selected = db
+        parts.append(record)
+    parts.append(EXEC)
+    return b"".join(parts), selected
+
+
+def _select(db: int) -> bytes:
+    return replies.command([b"SELECT", b"%d" % db])

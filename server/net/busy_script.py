@@ -1,0 +1,328 @@
+"""Serving others in the middle of a slow script.
+
+A script runs to its end on the thread of the event loop: that is what makes it atomic, and while it runs the loop
+stands still. Once it has taken longer than ``busy-reply-threshold`` the interpreter's hook comes here about every
+millisecond of Lua. Here the sockets are looked at by hand: what has arrived is given to the connections as usual,
+whose commands the dispatcher refuses with BUSY, but for those that may end the script. New clients are accepted the
+same way, and handed to the loop when the script is over.
+
+Nothing of the script's half-done unit shows: its effects, the keys it made ready and its time are set aside
+meanwhile. Left alone are the client that runs the script, and replicas. The first SIGTERM or SIGINT ends a script that
+has not written yet, a second one the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import sys
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ...commands.scripting.lua.engine import BUSY_FUNCTION, BUSY_SCRIPT
+from .connection import Connection
+from .tls_channel import SecureChannel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ...commands.scripting.lua.engine import Run
+    from ..server import Server
+
+    Wire = Connection | SecureChannel  # takes the bytes of a socket: a connection, or what decrypts for it
+
+_READ_AT_ONCE: Final = 1 << 16
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+class DirectTransport:
+    """Stands in for the transport of a connection while the loop stands still: writes go out at once.
+
+    Args:
+        fd: of the socket.
+        real: the transport in whose place it stands; None for a client that the loop does not know yet.
+        sock: the socket of such a client.
+    """
+
+    def __init__(self, fd: int, real: asyncio.Transport | None, sock: socket.socket | None = None) -> None:
+        self.fd = fd
+        self.real = real
+        self.sock = sock
+        self.unsent = b""
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        """Send now what the socket takes; the rest goes with the loop."""
+        if self.real is not None and self.real.get_write_buffer_size():
+            self.real.write(data)
+            return
+        if not self.unsent:
+            try:
+                data = data[os.write(self.fd, data) :]
+            except BlockingIOError:
+                pass
+            except OSError:
+                return  # gone: the loop will find out
+        if self.real is not None and data:
+            self.real.write(data)
+        else:
+            self.unsent += data
+
+    def get_write_buffer_size(self) -> int:
+        """Bytes that are not sent."""
+        return self.real.get_write_buffer_size() if self.real is not None else len(self.unsent)
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """As an asyncio transport tells it."""
+        if self.real is not None:
+            return self.real.get_extra_info(name, default)
+        assert self.sock is not None
+        if name == "peername":
+            return self.sock.getpeername()
+        if name == "sockname":
+            return self.sock.getsockname()
+        return self.sock if name == "socket" else default
+
+    def is_closing(self) -> bool:
+        """Whether nothing more is to be written."""
+        return self.closed or (self.real is not None and self.real.is_closing())
+
+    def close(self) -> None:
+        """Close when the loop goes on."""
+        self.closed = True
+        if self.real is not None:
+            self.real.close()
+
+    def abort(self) -> None:
+        """The same without what is unsent."""
+        self.unsent = b""
+        self.closed = True
+        if self.real is not None:
+            self.real.abort()
+
+    def pause_reading(self) -> None:
+        """Let the loop not read either, when it goes on; what is not read by hand stays in the socket."""
+        if self.real is not None:
+            self.real.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Let the loop read, when it goes on."""
+        if self.real is not None:
+            self.real.resume_reading()
+
+
+def _wire_of(connection: Connection) -> Wire:
+    return connection.transport if isinstance(connection.transport, SecureChannel) else connection
+
+
+@contextlib.contextmanager
+def _directly(wire: Wire, fd: int) -> Iterator[None]:
+    """Let a client write to its socket without the loop."""
+    transport = wire.transport
+    if transport is None or isinstance(transport, DirectTransport):
+        yield
+        return
+    wire.transport = cast("asyncio.Transport", DirectTransport(fd, transport))
+    try:
+        yield
+    finally:
+        if wire.transport is not None:
+            wire.transport = transport
+
+
+class _Successor(asyncio.Protocol):
+    """Gives a client that came meanwhile its transport of the loop."""
+
+    def __init__(self, wire: Wire, before: DirectTransport) -> None:
+        self._wire = wire
+        self._before = before
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        real = cast("asyncio.Transport", transport)
+        self._wire.transport = real
+        real.set_protocol(self._wire)
+        if self._before.unsent:
+            real.write(self._before.unsent)
+
+
+class Busy:
+    """Looks after everybody else while a script of one server is slow."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._run: Run | None = None
+        self._selector: selectors.BaseSelector | None = None
+        self._doors: list[socket.socket] = []
+        self._guests: list[tuple[Wire, DirectTransport]] = []
+        self._handlers: dict[int, Any] = {}
+        self._signals = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # One look
+
+    def serve(self, run: Run) -> None:
+        """Let in, read and answer what there is; called in the middle of a script, by its hook."""
+        if self._run is not run:
+            self._begin(run)
+        assert self._selector is not None
+        ready = self._selector.select(0)
+        server = self._server
+        if not ready and not server.turns.waiting:
+            return
+        keyspace, clock, propagation = server.keyspace, server.clock, server.propagation
+        now, tick, keys_ready = keyspace.now, clock.now, keyspace.ready
+        caller, current, holds = server.current_client, server.dispatcher.current, server.holds_replies
+        effects = propagation.set_aside()
+        keyspace.ready = {}
+        server.holds_replies = False  # what is answered now changes nothing that would have to be on the disk
+        server.busy_error = BUSY_FUNCTION if run.is_function else BUSY_SCRIPT
+        server.update_careful()
+        try:
+            for key, _ in ready:
+                key.data(key.fd)
+            self._give_turns(run)
+        finally:
+            server.busy_error = None
+            server.update_careful()
+            server.holds_replies = holds
+            keyspace.now, clock.now, keyspace.ready = now, tick, keys_ready
+            propagation.take_back(effects)
+            server.current_client, server.dispatcher.current = caller, current
+
+    def _read(self, wire: Wire, fd: int) -> None:
+        assert self._selector is not None
+        transport = wire.transport
+        if (wire.connection if isinstance(wire, SecureChannel) else wire).resuming:
+            return  # it has its turn; until then its bytes wait in the socket
+        try:
+            data = os.read(fd, _READ_AT_ONCE)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data or transport is None:
+            self._selector.unregister(fd)  # the loop will see the end, too
+            return
+        with _directly(wire, fd):
+            wire.data_received(data)
+        if wire.close_asap or transport.is_closing():
+            self._selector.unregister(fd)
+
+    def _give_turns(self, run: Run) -> None:
+        """Let those go on who had more to run than fits into a slice, as the loop would (``server/execution/turns``)."""
+        server = self._server
+        waiting = server.turns.waiting
+        for _ in range(len(waiting)):
+            connection = waiting.popleft()
+            if self._is_left_alone(connection, run):
+                waiting.append(connection)
+            else:
+                with _directly(_wire_of(connection), connection.fd):
+                    connection.take_turn()
+
+    def _is_left_alone(self, client: Connection, run: Run) -> bool:
+        return client is run.caller or client.replica is not None or self._server.persistence.is_held(client)
+
+    def _accept(self, door: socket.socket, meet: Callable[[], Wire], _fd: int) -> None:
+        assert self._selector is not None
+        try:
+            sock, _ = door.accept()
+        except OSError:
+            return
+        sock.setblocking(False)
+        wire, transport = meet(), DirectTransport(sock.fileno(), None, sock)
+        self._guests.append((wire, transport))
+        wire.connection_made(cast("asyncio.Transport", transport))
+        if not wire.close_asap:
+            self._watch(sock.fileno(), partial(self._read, wire))
+
+    # Beginning and end
+
+    def _watch(self, fd: int, act: Callable[[int], None]) -> None:
+        assert self._selector is not None
+        self._selector.register(fd, selectors.EVENT_READ, act)
+
+    def _begin(self, run: Run) -> None:
+        """A script turned out to be slow: gather the sockets."""
+        server = self._server
+        self._leave()  # of a slow script before, in the same turn of the loop
+        self._run = run
+        self._selector = selectors.DefaultSelector()
+        self._listen_to_signals()
+        server.loop.call_soon(self._leave)
+        if sys.platform == "win32":
+            return
+        for listener, meet in server.listeners.doors:
+            for known in listener.sockets:
+                door = socket.socket(fileno=os.dup(known.fileno()))
+                self._doors.append(door)
+                self._watch(door.fileno(), partial(self._accept, door, meet))
+        for client in server.clients.values():
+            if (
+                isinstance(client, Connection)
+                and not self._is_left_alone(client, run)
+                and client.transport is not None
+                and not client.transport.is_closing()
+            ):
+                self._watch(client.fd, partial(self._read, _wire_of(client)))
+        for channel in server.listeners.shaking_hands:
+            if not channel.is_closing():
+                self._watch(channel.get_extra_info("socket").fileno(), partial(self._read, channel))
+
+    def _leave(self) -> None:
+        """The loop goes on: it takes over."""
+        if self._selector is None:
+            return
+        self._selector.close()
+        self._selector = self._run = None
+        for door in self._doors:
+            door.close()
+        self._doors.clear()
+        for number, handler in self._handlers.items():
+            if signal.getsignal(number) == self._on_signal:
+                signal.signal(number, handler)
+        self._handlers.clear()
+        guests, self._guests = self._guests, []
+        for wire, transport in guests:
+            assert transport.sock is not None
+            if wire.close_asap or transport.closed:
+                transport.sock.close()
+                wire.connection_lost(None)
+            else:
+                task = self._server.loop.create_task(self._hand_over(wire, transport))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def _hand_over(self, wire: Wire, transport: DirectTransport) -> None:
+        """A client that came meanwhile gets a transport of the loop."""
+        assert transport.sock is not None
+        await self._server.loop.connect_accepted_socket(lambda: _Successor(wire, transport), transport.sock)
+
+    # Signals
+
+    def _listen_to_signals(self) -> None:
+        self._signals = 0
+        if not self._server.handles_signals or threading.current_thread() is not threading.main_thread():
+            return
+        for number in _SIGNALS:
+            self._handlers[number] = signal.getsignal(number)
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, _frame: object) -> None:
+        """The loop hears of the signal as well, when the script is over."""
+        self._signals += 1
+        run = self._run
+        if run is None or self._signals > 1:
+            self._server.insist()
+        elif run.wrote:
+            self._server.log.warning(
+                f"Received {signal.Signals(number).name}, but a slow script that has written already is running. "
+                "It is waited for; a second signal ends the server without."
+            )
+        else:
+            self._server.scripting.stop()

@@ -1,0 +1,492 @@
+"""One TCP or unix-socket client: bytes in, bytes out, flow control both ways."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import deque
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Final, cast
+
+from ...commands.runtime.client import Client
+from ...commands.transactions.handlers import unwatch_all
+from ...protocol.requests import RequestParser
+
+if TYPE_CHECKING:
+    from ..server import Server
+
+MAX_CLIENTS: Final = b"-ERR max number of clients reached\r\n"
+# How many commands are run between two looks at the clock.
+_SLICE: Final = 128
+# A turn ends with so many bytes of replies, so that a client that does not read is noticed.
+_ENOUGH: Final = 1 << 20
+# How many bytes are parsed at a time.
+_PIECE: Final = 1 << 16
+# libuv reads a socket up to 32 times in a row as long as each read fills the 256,000 bytes of uvloop; TLS takes a few.
+_MORE_FOLLOWS: Final = 250_000
+PROTECTED: Final = (
+    b"-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the "
+    b"default user. In this mode connections are only accepted from the loopback interface. If you want to connect "
+    b"from external computers, set a password (requirepass), or bind only the addresses you need and switch "
+    b"protected mode off with CONFIG SET protected-mode no from the loopback interface.\r\n"
+)
+
+
+class Connection(Client, asyncio.Protocol):
+    """A client with a transport.
+
+    What arrives is parsed and run at once, for no longer than a slice of time (``server/execution/turns``). While the client is
+    blocked, postponed, does not read its replies or has used up its slice, input waits: bytes in ``unparsed``, commands
+    that are parsed already in ``backlog``. Replies of a turn leave in one write; with an AOF they wait in the server's
+    outbox until the effects of the same loop tick are written (``server/persistence/aof``).
+
+    Attributes:
+        resuming: it waits in ``Server.turns``.
+        reads: the transport gives what arrives; False while the client has to be slower.
+        has_hung_up: it sends nothing more, and is closed once all that it sent is run.
+    """
+
+    __slots__ = (
+        "backlog",
+        "congested",
+        "has_hung_up",
+        "outbox",
+        "over_limit_since",
+        "parser",
+        "reads",
+        "resuming",
+        "stats",
+        "transport",
+        "unparsed",
+        "unparsed_bytes",
+    )
+    server: Server
+
+    def __init__(self, server: Server, *, unix_socket: bool = False) -> None:
+        super().__init__(server, server.next_client_id())
+        self.unix_socket = unix_socket
+        self.parser = RequestParser(authenticated=self.authenticated)
+        self.transport: asyncio.Transport | None = None
+        self.backlog: list[list[bytes]] = []
+        self.unparsed: deque[bytes | memoryview] = deque()
+        self.unparsed_bytes = 0
+        self.outbox: list[bytes] = []
+        self.stats = server.stats
+        self.congested = False
+        self.over_limit_since = 0  # milliseconds; over the soft output limit
+        self.resuming = False
+        self.reads = True
+        self.has_hung_up = False
+        self.update_plain()
+
+    # asyncio.Protocol: the life of the connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Accept the client, or tell it why not."""
+        self.transport = cast("asyncio.Transport", transport)
+        server = self.server
+        server.stats.connections_received += 1
+        self._take_addresses()
+        if server.is_full():
+            server.stats.connections_rejected += 1
+            self._turn_away(MAX_CLIENTS)
+        elif (
+            server.is_protected()
+            and not self.unix_socket
+            and not self.address.startswith((b"127.", b"[::1]"))
+        ):
+            server.stats.connections_rejected += 1
+            self._turn_away(PROTECTED)
+        else:
+            server.clients[self.id] = self
+            self.parser.max_bulk_length = server.config.proto_max_bulk_len
+            self.parser.max_query_buffer = server.config.client_query_buffer_limit
+            server.stats.peak_clients = max(server.stats.peak_clients, len(server.clients))
+        server.listeners.welcome(self)
+
+    def _turn_away(self, text: bytes) -> None:
+        assert self.transport is not None
+        self.close_asap = True
+        self.update_plain()
+        self.transport.write(text)
+        self.transport.close()
+
+    def _take_addresses(self) -> None:
+        assert self.transport is not None
+        sock = self.transport.get_extra_info("socket")
+        if sock is not None:
+            self.fd = sock.fileno()
+        if self.unix_socket:
+            path = str(self.server.config.unixsocket).encode()
+            self.address = self.local_address = path + b":0"
+            return
+        self.address = _address(self.transport.get_extra_info("peername"))
+        self.local_address = _address(self.transport.get_extra_info("sockname"))
+        if sock is not None and self.server.config.tcp_keepalive:
+            _keep_alive(sock, self.server.config.tcp_keepalive)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the client everywhere: a dead client must not be served another entry."""
+        del exc
+        self.close_asap = True
+        self.update_plain()
+        self.backlog.clear()
+        self._forget_unparsed()
+        server = self.server
+        server.congested.discard(self)
+        if server.clients.pop(self.id, None) is None:
+            return
+        server.blocking.forget(self)
+        server.forget(self)
+        unwatch_all(self)
+
+    def eof_received(self) -> bool:
+        """A half-closed client is gone too, as in Redis, once it has the replies to what it sent."""
+        if self.resuming:
+            self.has_hung_up = True
+        else:
+            self.close()
+        return True  # not asyncio closes but we do: replies may wait for the AOF
+
+    # Input
+
+    def data_received(self, data: bytes) -> None:
+        """Parse and run what arrived, or keep it while the client has to wait."""
+        size = len(data)
+        self.net_in += size
+        stats = self.stats
+        stats.net_input += size
+        stats.reads_processed += 1
+        if not self.plain or size > _PIECE:
+            self._receive_carefully(data)
+            return
+        parser = self.parser
+        batch = parser.feed(data)
+        server = self.server
+        if len(batch) == 1 and not server.careful and not server.observed:
+            # As `_run`, of which this is the usual case: one command, and its reply can leave at once.
+            self.last_interaction = server.keyspace.now = server.clock.tick()
+            server.current_client = self
+            try:
+                reply = server.dispatcher.run_one(self, batch[0])
+            finally:
+                server.current_client = None
+            stats.commands_processed += 1
+            self.total_commands += 1
+            if reply is not None and self.plain:
+                size = len(reply)
+                self.net_out += size
+                stats.net_output += size
+                stats.writes_processed += 1
+                if server.holds_replies:
+                    server.persistence.hold_last(self, reply)
+                else:
+                    self.transport.write(reply)  # type: ignore[union-attr]
+            else:
+                taken = 0 if self.postponed else 1
+                stats.commands_processed += taken - 1
+                self.total_commands += taken - 1
+                self._end_run(batch, reply, taken)
+        elif len(batch) > _SLICE or parser.more:
+            self.backlog = batch
+            self._run_for_a_while()
+        elif batch:
+            self._run(batch)
+        if parser.error is not None:
+            self._give_up_when_done()
+
+    def _receive_carefully(self, data: bytes) -> None:
+        """The same for a client in any state, as long as it is there, and for any number of bytes."""
+        if self.close_asap:
+            return
+        self.unparsed.append(data)
+        self.unparsed_bytes += len(data)
+        if self.resuming or self._must_wait():
+            if self.unparsed_bytes + self.parser.buffered > self.server.config.client_query_buffer_limit:
+                self.close(after_reply=False)
+            elif self.resuming:
+                self._pause_reading()
+            return
+        before = self.total_commands
+        self._run_for_a_while()
+        if len(data) > _MORE_FOLLOWS and self.total_commands > before:
+            self.resume()  # the next read would begin another slice in the same turn of the loop
+        if self.parser.error is not None:
+            self._give_up_when_done()
+
+    def _parse_some(self) -> list[list[bytes]]:
+        """Take commands from what has arrived; none if they are not complete yet."""
+        parser = self.parser
+        if parser.more or not self.unparsed:
+            return parser.feed(b"")
+        data = self.unparsed.popleft()
+        size = max(_PIECE, parser.expected)
+        if len(data) > size:
+            view = memoryview(data)
+            self.unparsed.appendleft(view[size:])
+            data = view[:size]
+        self.unparsed_bytes -= len(data)
+        return parser.feed(bytes(data))
+
+    def _forget_unparsed(self) -> None:
+        self.unparsed.clear()
+        self.unparsed_bytes = 0
+
+    def _run(self, batch: list[list[bytes]]) -> None:
+        """Run a short batch, and send the replies or let them wait."""
+        server = self.server
+        self.last_interaction = server.keyspace.now = server.clock.tick()
+        server.current_client = self
+        try:
+            out, taken = server.dispatcher.run(self, batch, server.turns.slice)
+        finally:
+            server.current_client = None
+        self.stats.commands_processed += taken
+        self.total_commands += taken
+        self._end_run(batch, b"".join(out), taken)
+
+    def _run_for_a_while(self) -> None:
+        """Parse and run what waits until all is done, the client has to wait, or its slice of time is over."""
+        server = self.server
+        self.last_interaction = server.keyspace.now = server.clock.tick()
+        server.current_client = self
+        batch, self.backlog = self.backlog, []
+        out: list[bytes] = []
+        at = taken = size = 0
+        left = server.turns.slice
+        until = perf_counter_ns() + left
+        try:
+            while True:
+                if at == len(batch):
+                    batch, at = self._parse_some(), 0
+                wanted = batch[at : at + _SLICE]
+                replies, done = server.dispatcher.run(self, wanted, left)
+                at += done
+                taken += done
+                if replies:
+                    out.append(b"".join(replies))
+                    size += len(out[-1])
+                left = until - perf_counter_ns()
+                if (
+                    done < len(wanted)
+                    or (at == len(batch) and not (self.unparsed or self.parser.more))
+                    or self._must_wait()
+                    or left <= 0
+                    or size > _ENOUGH
+                ):
+                    break
+        finally:
+            server.current_client = None
+        self.stats.commands_processed += taken
+        self.total_commands += taken
+        self._end_run(batch, b"".join(out), at)
+        if self.parser.error is not None:
+            self._forget_unparsed()
+        elif (self.unparsed or self.parser.more) and not self._must_wait():
+            self.resume()
+
+    def _end_run(self, batch: list[list[bytes]], reply: bytes | None, taken: int) -> None:
+        """Send the replies, and keep what could not be run yet."""
+        server = self.server
+        if reply:
+            self.write(reply)
+        elif server.persistence.has_unwritten():
+            server.persistence.schedule_flush()
+        if server.tracking.broadcasts:
+            server.tracking.send_broadcasts()
+        if self.close_asap:
+            self._close_when_written()
+        elif taken < len(batch):
+            self.backlog = batch[taken:]
+            if not self._must_wait():
+                self.resume()
+
+    def _must_wait(self) -> bool:
+        """Whether no further command may run now."""
+        return self.close_asap or self.blocked is not None or self.postponed or self.congested
+
+    def resume(self) -> None:
+        """Go on with what waits in the next turn of the loop: whoever released us is still at work."""
+        if not self.resuming and not self.close_asap:
+            self.resuming = True
+            self.update_plain()
+            self.server.turns.add(self)
+
+    def take_turn(self) -> None:
+        """Run a slice of what waits; ``Server.turns`` gives the turns."""
+        self.resuming = False
+        self.update_plain()
+        if not self._must_wait():
+            try:
+                self._run_for_a_while()
+            except BaseException:
+                self.close(after_reply=False)  # as the loop does where new input fails: replies are missing
+                raise
+        if self.parser.error is not None:
+            self._give_up_when_done()
+        if self.resuming or self.congested:
+            return
+        if self.has_hung_up:
+            self.close()
+        else:
+            self._resume_reading()
+
+    def _pause_reading(self) -> None:
+        """Let what the client sends wait in the socket."""
+        if self.reads and self.transport is not None and not self.transport.is_closing():
+            self.reads = False
+            self.transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if not self.reads and self.transport is not None and not self.transport.is_closing():
+            self.reads = True
+            self.transport.resume_reading()
+
+    def _give_up_when_done(self) -> None:
+        """After a protocol error and all that came before it: say it, then close. Some offences are not answered."""
+        assert self.parser.error is not None
+        if self.backlog or self._must_wait():
+            return
+        if self.parser.error:
+            self.server.log.verbose(
+                f"Protocol error from client {self.address.decode()}: {self.parser.error!r}"
+            )
+            self.write(self.parser.error)
+        self.close(after_reply=bool(self.parser.error))
+
+    # Output
+
+    def send(self, data: bytes) -> None:
+        """Write a push message; while the client runs a command it follows that command's reply."""
+        if self.server.current_client is self:
+            self.deferred.append(data)
+            self.plain = self.queueing = False  # so that the dispatcher looks
+        else:
+            self.write(data)
+            self.check_output_limit(self.server.clock.now)
+
+    def send_reply(self, reply: bytes) -> None:
+        """Write the reply of a command that was blocked."""
+        if self.reply_mode == "on":
+            self.write(reply)
+        elif self.reply_mode == "skip":
+            self.reply_mode = "on"
+            self.update_plain()
+
+    def write(self, data: bytes) -> None:
+        """Write at once, or with the AOF's next flush."""
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            return
+        size = len(data)
+        self.net_out += size
+        stats = self.stats
+        stats.net_output += size
+        stats.writes_processed += 1
+        if self.server.holds_replies:
+            self.server.persistence.hold(self, data)
+        else:
+            transport.write(data)
+
+    @property
+    def unread(self) -> int:
+        """Bytes in the transport's buffer, what lies in the sockets not counted."""
+        return self.transport.get_write_buffer_size() if self.transport is not None else 0
+
+    @property
+    def memory(self) -> int:
+        """As of any client, with the requests that wait or are not complete."""
+        return super().memory + self.unparsed_bytes + self.parser.buffered
+
+    def check_output_limit(self, now: int) -> None:
+        """Close the client if it does not read: at once over the hard limit, after a time over the soft one."""
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            return
+        waiting = self.unread
+        if self.replica is not None:
+            waiting += self.replica.held_bytes
+        hard, soft, seconds = self.server.output_limit(self)
+        if not soft or waiting <= soft:
+            self.over_limit_since = 0
+        elif not self.over_limit_since:
+            self.over_limit_since = now
+        too_long = self.over_limit_since and now - self.over_limit_since > seconds * 1000
+        if too_long or (hard and waiting > hard):
+            self.server.log.warning(
+                f"Client id={self.id} addr={self.address.decode()} closed for overcoming of output buffer limits."
+            )
+            self.close(after_reply=False)
+
+    def pause_writing(self) -> None:
+        """The client does not read: run nothing more for it (but hear what a replica says of its progress)."""
+        if self.replica is not None:
+            self.server.congested.add(self)
+            self.replica.pause()
+            return
+        self.congested = True
+        self.update_plain()
+        self.server.congested.add(self)
+        self._pause_reading()
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        if self.replica is not None:
+            self.server.congested.discard(self)
+            self.replica.resume()
+            return
+        self.congested = False
+        self.update_plain()
+        self.server.congested.discard(self)
+        if not self.resuming:
+            self._resume_reading()
+        self.resume()
+
+    # The end
+
+    def close(self, *, after_reply: bool = True) -> None:
+        """Close; by default after everything written so far has left."""
+        self.close_asap = True
+        # At once: until the transport tells us that it is closed others may run, and would serve a client that is gone.
+        self.server.blocking.forget(self)
+        self.update_plain()
+        transport = self.transport
+        if transport is None:
+            return
+        if not after_reply:
+            transport.abort()
+        elif self.server.current_client is not self:
+            self._close_when_written()
+
+    def _close_when_written(self) -> None:
+        if self.transport is None:
+            return
+        if self.server.persistence.is_held(self):
+            self.server.persistence.close_after_flush(self)
+        else:
+            self.transport.close()
+
+    def update_plain(self) -> None:
+        """A plain client's connection has nothing to wait for either; and the parser must know who may do what."""
+        super().update_plain()
+        parser: RequestParser | None = getattr(self, "parser", None)
+        if parser is None:
+            return  # the client is still being made
+        parser.authenticated = self.authenticated
+        if self.congested or self.resuming:
+            self.plain = self.queueing = False
+
+
+def _address(name: object) -> bytes:
+    if isinstance(name, tuple) and len(name) >= 2:
+        host, port = str(name[0]), name[1]
+        return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").encode()
+    return b"?:0"
+
+
+def _keep_alive(sock: socket.socket, seconds: int) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_KEEPIDLE"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, seconds)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(seconds // 3, 1))
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)

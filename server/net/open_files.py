@@ -1,0 +1,58 @@
+"""How many files the process may have open, and how many clients fit into that."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ..config.config import Config
+    from ..log import Log
+
+RESERVED: Final = 32  # files that a server needs beside its clients, as Redis counts them
+
+
+def fit_clients(config: Config, log: Log) -> bool:
+    """Raise the limit of open files for ``maxclients``, or lower ``maxclients`` to what the limit allows.
+
+    Returns:
+        False if not even one client would fit; the log says so.
+    """
+    if sys.platform == "win32":
+        return True  # there is no such limit
+    import resource
+
+    wanted = config.maxclients + RESERVED
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY:
+        hard = sys.maxsize
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return True
+    reached, reason = soft, ""
+    for most in (wanted, min(wanted, hard)):
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, max(most, hard)))
+        except (OSError, ValueError) as error:  # ValueError: above the hard limit
+            reason = getattr(error, "strerror", None) or os.strerror(errno.EPERM)
+        else:
+            reached = most
+            break
+    if reached >= wanted:
+        log.notice(f"Increased maximum number of open files to {wanted} (it was originally set to {soft}).")
+        return True
+    before, config.maxclients = config.maxclients, reached - RESERVED
+    if config.maxclients < 1:
+        log.warning(
+            f"Your current 'ulimit -n' of {soft} is not enough for the server to start. Please increase your open "
+            f"file limit to at least {wanted}. Exiting."
+        )
+        return False
+    log.warning(f"You requested maxclients of {before} requiring at least {wanted} max file descriptors.")
+    log.warning(f"Server can't set maximum open files to {wanted} because of OS error: {reason}.")
+    log.warning(
+        f"Current maximum open files is {reached}. maxclients has been reduced to {config.maxclients} to compensate "
+        f"for low ulimit. If you need higher maxclients increase 'ulimit -n'."
+    )
+    return True

@@ -1,0 +1,320 @@
+"""TLS between a socket and a client's connection.
+
+Not the event loop's own, for that can be driven by the loop only: while a slow script holds the loop up,
+``server/net/busy_script`` reads the sockets by hand and has to decrypt what they bring.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, cast
+
+if TYPE_CHECKING:
+    from ..server import Server
+    from .connection import Connection
+
+_READ_AT_ONCE: Final = 1 << 18
+# A record may hold a single byte, and costs a microsecond even so.
+_RECORDS_AT_ONCE: Final = 512
+_ENCRYPTED_AT_ONCE: Final = 1 << 16
+_ENCRYPTED_IN_A_TURN: Final = 1 << 19
+# With so many bytes that are not encrypted yet the connection runs nothing more.
+_ENOUGH: Final = 1 << 16
+_SECONDS_TO_SHAKE_HANDS: Final = 10
+"""Redis has no such limit; a handshake takes two round trips."""
+
+
+class SecureChannel(asyncio.Protocol):
+    """To the transport of a socket the protocol, and to a connection its transport.
+
+    The connection hears of the client when the handshake is done, and sees plain bytes only. What it writes is encrypted
+    no faster than the socket takes it, and not much in one turn of the loop; the rest waits as it is.
+
+    Args:
+        context: what clients meet; one that is changed later counts for later channels.
+        connection: whose transport this becomes.
+    """
+
+    __slots__ = (
+        "_closes",
+        "_has_more",
+        "_has_paused",
+        "_incoming",
+        "_is_full",
+        "_is_paused",
+        "_is_scheduled",
+        "_outgoing",
+        "_server",
+        "_timer",
+        "_tls",
+        "_waiting",
+        "_waiting_bytes",
+        "connection",
+        "is_open",
+        "transport",
+    )
+
+    def __init__(self, server: Server, context: ssl.SSLContext, connection: Connection) -> None:
+        self.connection = connection
+        self.transport: asyncio.Transport | None = None
+        self.is_open = False  # the handshake is done
+        self._server = server
+        self._timer: asyncio.TimerHandle | None = None
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._has_more = False  # bytes that have arrived are not decrypted yet
+        self._is_paused = False  # the connection wants no bytes just now
+        self._waiting: deque[bytes | memoryview] = deque()  # what is not encrypted yet
+        self._waiting_bytes = 0
+        self._is_full = False  # the socket takes no more just now
+        self._has_paused = False  # the connection was asked to write no more
+        self._is_scheduled = False  # the next turn of the loop encrypts some more
+        self._closes = False  # once all that waits is sent
+
+    @property
+    def close_asap(self) -> bool:
+        """Whether the connection has ended, but for what is not sent yet."""
+        return self.connection.close_asap
+
+    # asyncio.Protocol: what the socket brings
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the client's first words, but not for ever."""
+        self.transport = cast("asyncio.Transport", transport)
+        server = self._server
+        if server.is_full():
+            # Redis, too, closes without a word: it would have to be encrypted.
+            server.stats.connections_rejected += 1
+            self.transport.close()
+        else:
+            self._wait_for_handshake()
+        server.listeners.welcome(self)
+
+    def _wait_for_handshake(self) -> None:
+        server = self._server
+        server.listeners.shaking_hands.add(self)
+        self._timer = server.loop.call_later(_SECONDS_TO_SHAKE_HANDS, self.abort)
+
+    def data_received(self, data: bytes) -> None:
+        """Decrypt what has arrived, and hand it on."""
+        self._incoming.write(data)
+        self._take()
+
+    def _take(self) -> None:
+        try:
+            if not self.is_open:
+                self._shake_hands()
+            self._read()
+        except ssl.SSLWantReadError:
+            self._send()  # our part of the handshake
+        except ssl.SSLError as error:
+            doing = "reading from" if self.is_open else "accepting"
+            self._server.log.verbose(f"Error {doing} a client connection: {error}")
+            self._send()  # the alert that tells the client why
+            if self.transport is not None:
+                self.transport.close()
+
+    def _shake_hands(self) -> None:
+        self._tls.do_handshake()
+        self._send()
+        self._has_ended_handshake()
+        self.is_open = True
+        self.connection.connection_made(cast("asyncio.Transport", self))
+
+    def _read(self) -> None:
+        tls, incoming = self._tls, self._incoming
+        pieces: list[bytes] = []
+        goodbye = False
+        try:
+            while not goodbye and (incoming.pending or tls.pending()):
+                if len(pieces) == _RECORDS_AT_ONCE:
+                    self._read_later()
+                    break
+                if piece := tls.read(_READ_AT_ONCE):
+                    pieces.append(piece)
+                else:
+                    goodbye = True
+        except ssl.SSLWantReadError:
+            pass  # the rest of a record is still to come
+        if pieces:
+            self.connection.data_received(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        self._send()  # where the client asked for other keys
+        if goodbye:
+            self.connection.eof_received()
+
+    def _read_later(self) -> None:
+        """Go on with what has arrived in the next turn of the loop, and take nothing more until then."""
+        self._has_more = True
+        if self.transport is not None:
+            self.transport.pause_reading()
+        self._server.loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        if not self._has_more or self._is_paused or self.transport is None or self.transport.is_closing():
+            return
+        self._has_more = False
+        self._take()
+        if not self._has_more and not self._is_paused:
+            self.transport.resume_reading()
+
+    def eof_received(self) -> bool:
+        """The client is gone; with or without a goodbye is the same to us."""
+        return self.is_open and self.connection.eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the connection if it has heard of the client at all."""
+        self._has_ended_handshake()
+        self._forget_waiting()
+        if self.is_open:
+            self.connection.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The client does not read."""
+        self._is_full = True
+        self._pause_connection()
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        self._is_full = False
+        self._encrypt_later()
+
+    # asyncio.Transport: what the connection wants
+
+    def write(self, data: bytes) -> None:
+        """Encrypt and send, at once if it is little and nothing waits."""
+        if self.is_closing():
+            return
+        if len(data) <= _ENCRYPTED_AT_ONCE and not (self._waiting or self._is_full):
+            self._encrypt(data)
+            return
+        self._waiting.append(data)
+        self._waiting_bytes += len(data)
+        if not self._is_scheduled:
+            self._encrypt_some()
+
+    def _encrypt(self, data: bytes | memoryview) -> None:
+        try:
+            written = self._tls.write(data)
+            while written < len(data):
+                written += self._tls.write(memoryview(data)[written:])
+        except ssl.SSLError as error:
+            self._server.log.verbose(f"Error writing to a client connection: {error}")
+            self.abort()
+        else:
+            self._send()
+
+    def _encrypt_some(self) -> None:
+        """Encrypt what waits, as far as the socket takes it and others need not wait for long."""
+        left = _ENCRYPTED_IN_A_TURN
+        while self._waiting and not self._is_full and left > 0:
+            data = self._next_piece()
+            left -= len(data)
+            self._encrypt(data)
+        if self._waiting and not self._is_full:
+            self._encrypt_later()
+        if self._waiting_bytes > _ENOUGH:
+            self._pause_connection()
+        elif not self._waiting and not self._is_full:
+            if self._closes:
+                self._close()
+            elif self._has_paused:
+                self._has_paused = False
+                self.connection.resume_writing()
+
+    def _next_piece(self) -> bytes | memoryview:
+        """Take what is encrypted together: many small pieces make few records."""
+        pieces: list[bytes | memoryview] = []
+        size = 0
+        while self._waiting and size < _ENCRYPTED_AT_ONCE:
+            data = self._waiting.popleft()
+            lacks = _ENCRYPTED_AT_ONCE - size
+            if len(data) > lacks:
+                view = memoryview(data)
+                self._waiting.appendleft(view[lacks:])
+                data = view[:lacks]
+            pieces.append(data)
+            size += len(data)
+        self._waiting_bytes -= size
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _encrypt_later(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._server.loop.call_soon(self._encrypt_on)
+
+    def _encrypt_on(self) -> None:
+        self._is_scheduled = False
+        if self.transport is not None and not self.transport.is_closing():
+            self._encrypt_some()
+
+    def _pause_connection(self) -> None:
+        if self.is_open and not self._has_paused:
+            self._has_paused = True
+            self.connection.pause_writing()
+
+    def _forget_waiting(self) -> None:
+        self._waiting.clear()
+        self._waiting_bytes = 0
+
+    def close(self) -> None:
+        """Say goodbye, and close when everything is sent; the client's goodbye is not waited for, as in Redis."""
+        if self.transport is None or self.is_closing():
+            return
+        if self._waiting:
+            self._closes = True
+        else:
+            self._close()
+
+    def _close(self) -> None:
+        assert self.transport is not None
+        if self.is_open:
+            with contextlib.suppress(ssl.SSLError):  # it wants to hear the client's goodbye as well
+                self._tls.unwrap()
+            self._send()
+        self.transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._forget_waiting()
+        if self.transport is not None:
+            self.transport.abort()
+
+    def is_closing(self) -> bool:
+        """Whether nothing more is to be written."""
+        return self._closes or self.transport is None or self.transport.is_closing()
+
+    def get_write_buffer_size(self) -> int:
+        """Bytes that are not sent."""
+        sent = self.transport.get_write_buffer_size() if self.transport is not None else 0
+        return self._waiting_bytes + sent
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """As an asyncio transport tells it."""
+        return self.transport.get_extra_info(name, default) if self.transport is not None else default
+
+    def pause_reading(self) -> None:
+        """Let the client's bytes wait in the socket."""
+        self._is_paused = True
+        if self.transport is not None:
+            self.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Take them again."""
+        self._is_paused = False
+        if self._has_more:
+            self._server.loop.call_soon(self._read_on)
+        elif self.transport is not None:
+            self.transport.resume_reading()
+
+    def _has_ended_handshake(self) -> None:
+        self._server.listeners.shaking_hands.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _send(self) -> None:
+        if self.transport is not None and self._outgoing.pending:
+            self.transport.write(self._outgoing.read())

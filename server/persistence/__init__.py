@@ -1,0 +1,1 @@
+"""The files of a running server: AOF and RDB."""

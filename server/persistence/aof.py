@@ -1,0 +1,511 @@
+"""The append-only file at work: load at start, write before the replies leave, fsync by policy.
+
+With an AOF the replies of one turn of the event loop are *held*: first everything the turn changed is written with
+one system call, then the replies go out. Under ``appendfsync always`` they also wait for the fsync, which runs in a
+thread and serves all replies that came together (group commit). Under ``everysec`` the fsync runs in a thread once a
+second; a crash of the machine can lose that second, a crash of the process nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from ...commands.runtime.client import Client
+from ...protocol.errors import ReplyError
+from ...storage.aof.history import outdated
+from ...storage.aof.loader import AofLoader
+from ...storage.aof.manifest import AofError
+from ...storage.aof.writer import AppendOnlyFile
+from ...storage.files import FileOperations
+from ...storage.rdb import load_rdb
+from .aof_rewrite import AofRewrite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from ...storage.aof.manifest import FileInfo
+    from ...storage.rdb import ByteSource
+    from ..net.connection import Connection
+    from ..server import Server
+
+_LOAD_SLICE = 0.02  # seconds of loading between two looks at the clients
+
+
+class Persistence:
+    """Drives the AOF of one server.
+
+    Attributes:
+        aof: the open file, None while appendonly is off.
+        loading: True while a file is being replayed; clients are told LOADING.
+        loaded_bytes, total_bytes: progress of the load.
+        files: the calls that reach the disk; tests replace some of them, while the server runs.
+        rewrite: BGREWRITEAOF.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.files = FileOperations()
+        self.rewrite = AofRewrite(self)
+        self.aof: AppendOnlyFile | None = None
+        self.loading = False
+        self.loading_started = 0
+        self.loaded_bytes = 0
+        self.total_bytes = 0
+        self.last_sync = 0.0
+        self.delayed_syncs = 0
+        self._held: dict[Connection, None] = {}
+        self._committing: dict[Connection, int] = {}  # how many of its replies wait for the fsync under way
+        self._closing: set[Connection] = set()
+        self._flush_scheduled = False
+        self._alone: Connection | None = None  # the one whose replies were all that the last flush let go
+        self._syncing: asyncio.Future[None] | None = None
+        server.config.on_change("aof-timestamp-enabled", self._update_timestamps)
+        server.config.on_change("aof-history-retention", self.rewrite.look_at_history)
+
+    @property
+    def is_syncing(self) -> bool:
+        """Whether an fsync is under way."""
+        return self._syncing is not None
+
+    # Start
+
+    async def start(self) -> None:
+        """Load what is there: the AOF if appendonly is on, which is opened then, else the dump file."""
+        self.server.folder.take_if_kept()
+        self.server.snapshots.remove_orphans()
+        if not self.server.config.appendonly:
+            await self.server.snapshots.load()
+            return
+        await self.load()
+        if not self.server.stopping:
+            self.open()
+
+    def open(self) -> None:
+        """Open the AOF for appending and begin to feed it."""
+        self._feed(AppendOnlyFile.open(*self._place(), **self._options()))
+
+    def switch_on(self) -> bool:
+        """CONFIG SET appendonly yes: feed a new AOF, which counts once a rewrite has brought the data into it.
+
+        Returns:
+            False if that is impossible; the log says why.
+        """
+        rewrite = self.rewrite
+        if rewrite.in_progress:
+            self.server.log.warning(
+                "AOF was enabled but there is already an AOF rewriting in background. Stopping background AOF and "
+                "starting a rewrite now."
+            )
+            rewrite.cancel()
+        try:
+            self._feed(AppendOnlyFile.open_detached(*self._place(), **self._options()))
+        except (AofError, OSError) as error:
+            self.server.log.warning(str(error))
+            return False
+        if self.other_writer_runs():
+            self.server.log.warning(
+                "AOF was enabled but there is already another background operation. An AOF background was scheduled "
+                "to start when possible."
+            )
+            rewrite.scheduled = True
+        elif not rewrite.start():
+            self.server.log.warning(
+                "The server needs to enable the AOF but can't trigger a background AOF rewrite operation. Check the "
+                "above logs for more info about the error."
+            )
+            self.switch_off()
+            return False
+        return True
+
+    def _place(self) -> tuple[str, str, str]:
+        config = self.server.config
+        return config.dir, config.appenddirname, config.appendfilename
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "timestamps": self.server.config.aof_timestamp_enabled,
+            "files": self.files,
+            "log": self.server.log.notice,
+            "outdated": self.outdated_history,
+        }
+
+    def outdated_history(self, directory: Path, history: Sequence[FileInfo]) -> Sequence[FileInfo]:
+        """Which history files are to be removed, as the configuration says."""
+        config = self.server.config
+        if config.aof_disable_auto_gc:
+            return []
+        seconds, limit = config.aof_history_retention
+        return outdated(directory, history, seconds, limit, self.server.clock.now)
+
+    def _update_timestamps(self) -> None:
+        if self.aof is not None:
+            self.aof.timestamps = self.server.config.aof_timestamp_enabled
+
+    def _feed(self, aof: AppendOnlyFile) -> None:
+        self.aof = aof
+        self.server.propagation.connect(self._append)
+        self.server.holds_replies = True
+
+    def select_again(self) -> None:
+        """The next record is the first of a file: it is preceded by a SELECT."""
+        self.server.propagation.select_again(self._append)
+
+    def other_writer_runs(self) -> bool:
+        """Whether another snapshot than an AOF rewrite is being written; there is one at a time."""
+        return self.server.snapshots.in_progress
+
+    async def load(self) -> None:
+        """Replay the AOF; other clients are answered LOADING meanwhile.
+
+        Raises:
+            AofError: the file cannot be loaded; the text says why and where.
+        """
+        loader = self._loader()
+        client = Client(self.server)
+        client.trusted = True
+        client.authenticated = True
+        loop = self.server.loop
+        self.begin_loading(loader.total_bytes)
+        try:
+            until = loop.time() + _LOAD_SLICE
+            for batch in loader.batches():
+                self._replay(loader, client, batch)
+                self.loaded_bytes = loader.loaded_bytes
+                if loop.time() > until:
+                    await asyncio.sleep(0)
+                    if self.server.stopping:
+                        return
+                    until = loop.time() + _LOAD_SLICE
+                    self.server.keyspace.now = self.server.clock.tick()
+        finally:
+            self.end_loading()
+        self.server.log.notice(f"DB loaded from append only file: {loader.total_bytes} bytes")
+
+    def reload(self) -> None:
+        """DEBUG LOADAOF: write what is pending, forget the data, replay the files; all in one go."""
+        if self.aof is not None:
+            self.aof.write()
+            self.server.propagation.active = False
+        self.server.keyspace.clear()
+        loader = self._loader()
+        client = Client(self.server)
+        client.trusted = True
+        client.authenticated = True
+        self.begin_loading(loader.total_bytes)
+        try:
+            for batch in loader.batches():
+                self._replay(loader, client, batch)
+        except AofError as error:
+            raise ReplyError(b"ERR Error trying to load the AOF files, check server logs") from error
+        finally:
+            self.end_loading()
+            self.server.propagation.active = bool(self.server.propagation.sinks)
+
+    def _loader(self) -> AofLoader:
+        config = self.server.config
+        return AofLoader(
+            config.dir,
+            config.appenddirname,
+            config.appendfilename,
+            truncate=config.aof_load_truncated,
+            load_rdb=self._load_base,
+            files=self.files,
+            log=self.server.log.warning,
+        )
+
+    def _load_base(self, source: ByteSource) -> Iterator[None]:
+        """Take an RDB base into the keyspace."""
+        server = self.server
+        return load_rdb(
+            source,
+            server.keyspace,
+            skip_unknown=server.config.rdb_skip_unknown_types,
+            log=server.log.warning,
+        )
+
+    def begin_loading(self, total_bytes: int) -> None:
+        """From here on clients are told LOADING, and nothing expires."""
+        server = self.server
+        self.loading = server.loading = True
+        self.loading_started = server.clock.tick()
+        server.keyspace.now = server.clock.now
+        self.loaded_bytes, self.total_bytes = 0, total_bytes
+        server.keyspace.expiring = False
+        server.update_careful()
+
+    def end_loading(self) -> None:
+        """The data is there."""
+        server = self.server
+        self.loading = server.loading = False
+        server.keyspace.expiring = True
+        server.keyspace.dirty = 0
+        server.propagation.effects.clear()
+        server.update_careful()
+
+    def _replay(self, loader: AofLoader, client: Client, batch: list[list[bytes]]) -> None:
+        """Run commands from the file. Only whole transactions arrive here, so MULTI and EXEC need no state."""
+        find = self.server.dispatcher.find
+        table = self.server.dispatcher.table
+        together = 0
+        for at, argv in enumerate(batch):
+            if together:
+                together -= 1
+                continue
+            name = argv[0].upper()
+            if name in {b"MULTI", b"EXEC"}:
+                continue
+            try:
+                entry = table.get(name) or find(argv)
+            except ReplyError as error:
+                raise loader.unknown_command(argv[0]) from error
+            if len(argv) < entry.minimum:
+                raise loader.wrong_arity(entry.name)
+            if entry.together is not None and (answers := entry.together(client, batch, at)) is not None:
+                together = len(answers) - 1
+                continue
+            try:
+                entry.handler(client, argv)
+            except ReplyError as error:
+                self.server.log.warning(
+                    f"AOF: '{entry.name}' answered an error while being replayed: {error.text.decode('latin-1')}"
+                )
+
+    # Write
+
+    def _append(self, data: bytes) -> None:
+        assert self.aof is not None
+        if self.server.config.aof_timestamp_enabled:
+            self.aof.annotate(self.server.clock.now)
+        self.aof.append(data)
+
+    def hold(self, connection: Connection, data: bytes) -> None:
+        """Keep a reply until the effects of this turn are written."""
+        connection.outbox.append(data)
+        self._held[connection] = None
+        if not self._flush_scheduled:
+            self.schedule_flush()
+
+    def hold_last(self, connection: Connection, data: bytes) -> None:
+        """As ``hold``, for a client whose whole batch is run and propagated: it need not wait for the end of the turn.
+
+        Unless others change something, too: then one write serves them all.
+        """
+        if self._flush_scheduled or not self._goes_at_once(connection, data):
+            self.hold(connection, data)
+
+    def _goes_at_once(self, connection: Connection, data: bytes) -> bool:
+        """What a flush would do, but now, sparing the loop another round; False if it may not be done.
+
+        There is nothing to be written, or the client seems to be alone.
+        """
+        aof, transport = self.aof, connection.transport
+        if (
+            aof is None
+            or transport is None
+            or connection.outbox
+            or self.server.propagation.effects
+            or self.server.config.appendfsync == "always"
+            or (aof.has_pending and connection is not self._alone)
+        ):
+            return False
+        if aof.has_pending:
+            self._write(aof)
+        transport.write(data)
+        return True
+
+    def is_held(self, connection: Connection) -> bool:
+        """Whether replies of this connection wait."""
+        return connection in self._held or bool(connection.outbox)
+
+    def close_after_flush(self, connection: Connection) -> None:
+        """Close a connection once its held replies have left."""
+        self._closing.add(connection)
+
+    def schedule_flush(self) -> None:
+        """Flush at the end of this turn of the loop."""
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            self.server.loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Write what the turn changed, then let the replies go (under ``always`` after an fsync)."""
+        self._flush_scheduled = False
+        aof = self.aof
+        self._alone = next(iter(self._held)) if len(self._held) == 1 else None
+        if aof is None:
+            self._release(list(self._held))
+            return
+        always = self.server.config.appendfsync == "always"
+        if always and self._syncing is not None:
+            return  # the fsync under way ends in another flush
+        self._write(aof)
+        if self.aof is None:
+            return  # the server dies
+        if always and aof.unsynced and not self._leaves_the_disk_alone():
+            # Counted now: what is answered from here on is not written yet.
+            self._committing = {connection: len(connection.outbox) for connection in self._held}
+            self._held.clear()
+            self._syncing = asyncio.ensure_future(self._commit(aof), loop=self.server.loop)
+        else:
+            self._release(list(self._held))
+
+    async def _commit(self, aof: AppendOnlyFile) -> None:
+        """Group commit: one fsync for all the replies that wait."""
+        try:
+            await self.server.loop.run_in_executor(None, aof.sync)
+        except OSError as error:
+            self.server.log.warning(
+                f"Can't persist AOF for fsync error when the AOF fsync policy is 'always': {error}. Exiting..."
+            )
+            self.server.die()
+            return
+        self._syncing = None
+        self.last_sync = self.server.loop.time()
+        committed, self._committing = self._committing, {}
+        for connection, count in committed.items():
+            ready, connection.outbox = connection.outbox[:count], connection.outbox[count:]
+            self._write_out(connection, ready)
+        self._flush_what_waited(aof)
+
+    def _flush_what_waited(self, aof: AppendOnlyFile) -> None:
+        """After an fsync: go on with what came meanwhile."""
+        if self._held or aof.pending or (aof.unsynced and self.server.config.appendfsync == "always"):
+            self.schedule_flush()
+
+    def _release(self, held: list[Connection]) -> None:
+        self._held.clear()
+        for connection in held:
+            ready, connection.outbox = connection.outbox, []
+            self._write_out(connection, ready)
+
+    def _write_out(self, connection: Connection, ready: list[bytes]) -> None:
+        transport = connection.transport
+        if transport is not None and not transport.is_closing() and ready:
+            transport.write(ready[0] if len(ready) == 1 else b"".join(ready))
+        if self._closing and connection in self._closing and not connection.outbox:
+            self._closing.discard(connection)
+            if transport is not None:
+                transport.close()
+
+    def drop(self) -> None:
+        """Forget replies whose effects the disk refused, and the file."""
+        self.rewrite.cancel()
+        for connection in [*self._committing, *self._held]:
+            connection.outbox.clear()
+        self._committing.clear()
+        self._held.clear()
+        self._alone = None
+        self._syncing = None
+        self.aof = None
+
+    def _write(self, aof: AppendOnlyFile) -> None:
+        before = self.server.disk_error
+        aof.write()
+        if aof.last_error is None:
+            if before is not None:
+                self.server.log.warning("AOF write error looks solved. The server can write again.")
+                self.server.disk_error = None
+                self.server.update_careful()
+            return
+        if self.server.config.appendfsync == "always":
+            self.server.log.warning(
+                f"Can't recover from AOF write error when the AOF fsync policy is 'always': {aof.last_error}. Exiting..."
+            )
+            self.server.die()
+            return
+        if before is None:
+            self.server.log.warning(f"Error writing to the AOF file: {aof.last_error}")
+        self.server.disk_error = (
+            b"MISCONF Errors writing to the AOF file: %b" % str(aof.last_error.strerror).encode()
+        )
+        self.server.update_careful()
+
+    def has_unwritten(self) -> bool:
+        """Whether effects wait to be written."""
+        return self.aof is not None and self.aof.has_pending
+
+    def switch_off(self) -> None:
+        """CONFIG SET appendonly no: finish the file and stop feeding it."""
+        aof = self.aof
+        assert aof is not None
+        self.rewrite.cancel()
+        self._finish(aof)
+        self.server.disk_error = None
+        self.server.update_careful()
+
+    # Every second, and at the end
+
+    def cron(self) -> None:
+        """Called about ten times a second: the everysec fsync, and another try after a write error."""
+        self.rewrite.cron()
+        aof = self.aof
+        if aof is None:
+            return
+        if aof.last_error is not None or self.server.disk_error is not None:
+            self._write(aof)
+        now = self.server.loop.time()
+        if self.server.config.appendfsync != "everysec" or not aof.unsynced or now - self.last_sync < 1:
+            return
+        if self._syncing is not None:
+            self.delayed_syncs += 1
+            return
+        if self._leaves_the_disk_alone():
+            return
+        self._syncing = asyncio.ensure_future(self._sync_in_background(aof), loop=self.server.loop)
+
+    def _leaves_the_disk_alone(self) -> bool:
+        """Whether nothing is synced now, whatever appendfsync says."""
+        return self.server.config.no_appendfsync_on_rewrite and (
+            self.rewrite.in_progress or self.other_writer_runs()
+        )
+
+    async def settle(self, aof: AppendOnlyFile) -> None:
+        """Bring what is written to the disk without holding anybody up; OSError where that fails."""
+        for _ in range(10):  # under `always` each fsync that ends begins another one
+            if self._syncing is None:
+                break
+            await asyncio.wait({self._syncing})
+        else:
+            return
+        await self.server.loop.run_in_executor(None, aof.sync)
+
+    async def _sync_in_background(self, aof: AppendOnlyFile) -> None:
+        try:
+            await self.server.loop.run_in_executor(None, aof.sync)
+        except OSError as error:
+            self.server.log.warning(f"Error syncing the AOF file: {error}")
+        finally:
+            self._syncing = None
+        self.last_sync = self.server.loop.time()
+        self._flush_what_waited(aof)
+
+    async def stop(self) -> None:
+        """Write and fsync everything, let the last replies go, close the file."""
+        self.rewrite.cancel()
+        while self._syncing is not None:
+            await self._syncing
+        if self.aof is None:
+            return
+        self.server.log.notice("Calling fsync() on the AOF file.")
+        self.aof.write()
+        with contextlib.suppress(OSError):  # closing tries once more and tells
+            # In a thread: a second signal must be able to force the end.
+            await self.server.loop.run_in_executor(None, self.aof.sync)
+        if not self._finish(self.aof):
+            self.server.exit_status = 1
+
+    def _finish(self, aof: AppendOnlyFile) -> bool:
+        """Write and fsync the rest, close the file, let every reply go; False if the disk refuses."""
+        try:
+            aof.close()
+        except OSError as error:
+            self.server.log.warning(f"Error writing to the AOF file: {error}; its last records are lost.")
+        self.server.propagation.disconnect(self._append)
+        self.server.holds_replies = False
+        self.aof = None
+        # Those that wait for an fsync under way too: later replies are not held and must not overtake them.
+        self._release(list(dict.fromkeys([*self._committing, *self._held])))
+        return aof.last_error is None

@@ -1,0 +1,397 @@
+"""The dump file: loaded at the start, written by SAVE, BGSAVE, the save points and an orderly end.
+
+A snapshot is written beside the file and takes its place by a rename, so the file is always a whole one.
+BGSAVE's is written by ``background_writer``, from the data of the moment at which it began.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ...protocol.errors import ReplyError
+from ...storage.folder_lock import FolderInUseError
+from ...storage.rdb import ByteSource, RdbError, RdbInfo, is_rdb, load_rdb, rdb_chunks
+from .background_writer import BackgroundWriter, ForkedWriter, ThreadedWriter
+from .temp_files import remove_orphans
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...storage.keyspace.keyspace import Keyspace
+    from ..server import Server
+
+MISCONF: Final = (
+    b"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that "
+    b"may modify the data set are disabled, because this instance is configured to report errors during writes if RDB "
+    b"snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB "
+    b"error."
+)
+_RETRY_AFTER: Final = 5  # seconds after a failure
+_LOAD_SLICE: Final = 0.02  # seconds of loading between two looks at the clients
+
+
+class ForegroundWriter(BackgroundWriter):
+    """Writes while everybody waits."""
+
+    def write(self, pieces: Iterator[bytes]) -> None:
+        """Write the whole file and bring it to the disk; OSError, and no file, where that fails."""
+        try:
+            self._write(pieces, lambda _written: None)
+        except BaseException:
+            self._remove()
+            raise
+
+
+class Snapshots:
+    """Drives the dump file of one server.
+
+    Attributes:
+        last_ok: how the last background save, or the last try to begin one, ended.
+        last_seconds: how long the last background save took, -1 before the first.
+        saves: how many snapshots were written (INFO rdb_saves).
+        scheduled: a background save shall begin as soon as possible.
+        forks, fork_microseconds: forks so far, and how long the last one (or the copy in its place) took.
+        info: what the last load learned.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.last_ok = True
+        self.last_seconds = -1
+        self.saves = 0
+        self.scheduled = False
+        self.forks = 0
+        self.fork_microseconds = 0
+        self.info = RdbInfo()
+        self._writer: BackgroundWriter | None = None
+        self._installing: asyncio.Future[None] | None = None
+        self._target = Path()
+        self._changes = 0  # those that the one under way contains
+        self._started = 0  # ms
+        self._last_try = 0
+        self._count = 0
+        for name in ("save", "stop-writes-on-bgsave-error"):
+            server.config.on_change(name, self._update_refusal)
+
+    @property
+    def in_progress(self) -> bool:
+        """Whether a background save is under way."""
+        return self._writer is not None or self._installing is not None
+
+    @property
+    def current_seconds(self) -> int:
+        """How long the one under way has taken, -1 without one."""
+        return (self.server.clock.now - self._started) // 1000 if self.in_progress else -1
+
+    @property
+    def percent(self) -> float:
+        """How far the one under way is, as far as that can be told."""
+        writer = self._writer
+        return min(writer.written * 100 / writer.expected, 99.99) if writer and writer.expected else 0.0
+
+    def remove_orphans(self) -> None:
+        """Take away the unfinished files of servers that were killed."""
+        server = self.server
+        for name in remove_orphans(Path(server.config.dir), owns_process=server.handles_signals):
+            server.log.notice(f"Removed {name}, which a server that is gone had not finished")
+
+    # Load
+
+    async def load(self) -> None:
+        """Load the dump file, if there is one; clients are answered LOADING meanwhile.
+
+        Raises:
+            RdbError: it can not be loaded; the text says why.
+            OSError: it can not be read.
+        """
+        path = self._path
+        files = self.server.persistence.files
+        if not self.server.config.dbfilename:
+            return
+        try:
+            fd = files.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0), 0)
+        except FileNotFoundError:
+            return
+        server, loop = self.server, self.server.loop
+        persistence = server.persistence
+        started = loop.time()
+        try:
+            source = ByteSource(lambda count: files.read(fd, count))
+            persistence.begin_loading(path.stat().st_size)
+            until = loop.time() + _LOAD_SLICE
+            for _ in self._read(source):
+                persistence.loaded_bytes = source.position
+                if loop.time() > until:
+                    await asyncio.sleep(0)
+                    if server.stopping:
+                        return
+                    until = loop.time() + _LOAD_SLICE
+        finally:
+            files.close(fd)
+            persistence.end_loading()
+        server.log.notice(
+            f"Done loading RDB, keys loaded: {self.info.keys}, keys expired: {self.info.expired}."
+        )
+        server.log.notice(f"DB loaded from disk: {loop.time() - started:.3f} seconds")
+
+    def reload(self, *, save: bool = True, flush: bool = True, merge: bool = False) -> None:
+        """DEBUG RELOAD: write the dump file, forget the data, load the file; all in one go.
+
+        Args:
+            save: False loads what is on the disk already.
+            flush: False keeps the data; a key that is in both is then an error,
+            merge: unless this is set, and the file wins.
+        """
+        if save:
+            self.save()
+        server = self.server
+        path = self._path
+        # Read before the data goes: a file that is not there must not cost it.
+        try:
+            source = ByteSource.of(path.read_bytes())
+        except OSError as error:
+            server.log.warning(f"Can't open {path.name} for reading: {error.strerror}")
+            raise ReplyError(b"ERR Error trying to load the RDB dump, check server logs") from error
+        if flush:
+            server.keyspace.clear()
+        server.persistence.begin_loading(0)
+        try:
+            for _ in self._read(source, allow_duplicates=merge):
+                pass
+        except RdbError as error:
+            server.log.warning(f"Error loading {path.name}: {error}")
+            raise ReplyError(b"ERR Error trying to load the RDB dump, check server logs") from error
+        finally:
+            server.persistence.end_loading()
+
+    def _read(self, source: ByteSource, *, allow_duplicates: bool = False) -> Iterator[None]:
+        server = self.server
+        self.info = RdbInfo()
+        if not is_rdb(source):
+            raise RdbError("Wrong signature trying to load DB from file")
+        return load_rdb(
+            source,
+            server.keyspace,
+            skip_unknown=server.config.rdb_skip_unknown_types,
+            drop_expired=server.role == "master",
+            allow_duplicates=allow_duplicates,
+            log=server.log.warning,
+            info=self.info,
+        )
+
+    # Save
+
+    def save(self) -> None:
+        """SAVE: write the file while everybody waits.
+
+        Raises:
+            ReplyError: it could not be written; the log says why.
+        """
+        server = self.server
+        self.check_folder()
+        writer = ForegroundWriter(
+            self._temporary,
+            server.persistence.files,
+            incremental_sync=server.config.rdb_save_incremental_fsync,
+        )
+        try:
+            writer.write(self._pieces(server.keyspace))
+            self._install(writer.path, self._path)
+        except OSError as error:
+            server.log.warning(f"Error saving DB on disk: {error}")
+            raise ReplyError(b"ERR") from error
+        server.log.notice("DB saved on disk")
+        self._note_end(ok=True)
+        server.keyspace.dirty = 0
+
+    def start(self) -> bool:
+        """BGSAVE: begin to write the file; False where that is impossible (the log says why)."""
+        server = self.server
+        try:
+            self.check_folder()
+        except ReplyError:
+            self._last_try = server.clock.tick()
+            self._note_end(ok=False)
+            return False
+        may_fork = server.handles_signals and sys.platform != "win32"
+        kind = ForkedWriter if may_fork else ThreadedWriter
+        self._last_try = self._started = server.clock.tick()
+        writer = kind(
+            self._temporary,
+            server.persistence.files,
+            incremental_sync=server.config.rdb_save_incremental_fsync,
+        )
+        self._target = self._path
+        self._changes = server.keyspace.dirty
+        try:
+            writer.start(server.loop, server.keyspace, self._pieces, self._written)
+        except OSError as error:
+            server.log.warning(f"Can't save in background: fork: {error.strerror}")
+            self._note_end(ok=False)
+            return False
+        self._writer = writer
+        self.scheduled = False
+        self.forks += may_fork
+        self.fork_microseconds = writer.fork_microseconds
+        server.log.notice(f"Background saving started by pid {writer.pid}")
+        return True
+
+    def check_folder(self) -> None:
+        """Make sure that the dump file is this server's to write.
+
+        Raises:
+            ReplyError: another server has the folder; the log says so, too.
+        """
+        try:
+            self.server.folder.take()
+        except FolderInUseError as error:
+            self.server.log.warning(f"Error saving DB on disk: {error}")
+            raise ReplyError(b"ERR " + os.fsencode(str(error))) from None
+
+    def cancel(self) -> None:
+        """Give the background save under way up."""
+        self.scheduled = False
+        if self._writer is not None:
+            writer, self._writer = self._writer, None
+            self.server.log.warning(f"There is a child saving an .rdb. Killing it: {writer.pid}")
+            writer.stop()
+
+    async def stop(self) -> None:
+        """The server ends: nothing is written any more after this."""
+        self.cancel()
+        if self._installing is not None:
+            await asyncio.wait({self._installing})
+
+    def save_at_end(self, *, wanted: bool | None, force: bool = False) -> bool:
+        """The last snapshot before an orderly end, if one is wanted.
+
+        Args:
+            wanted: None wants one if there are save points.
+            force: end even if it can not be written.
+
+        Returns:
+            False if the server must go on because it could not be written.
+        """
+        if not (bool(self.server.config.save) if wanted is None else wanted):
+            return True
+        self.cancel()
+        self.server.log.notice("Saving the final RDB snapshot before exiting.")
+        try:
+            self.save()
+        except ReplyError:
+            if force:
+                self.server.log.warning("Error trying to save the DB. Exit anyway.")
+                return True
+            self.server.log.warning("Error trying to save the DB, can't exit.")
+            return False
+        return True
+
+    def after_flushall(self) -> None:
+        """The dump file shall not bring back what FLUSHALL deleted, if the server keeps one."""
+        if self.server.loading:
+            return
+        self.cancel()
+        if self.server.config.save:
+            changes = self.server.keyspace.dirty
+            try:
+                self.save()
+            except ReplyError:
+                return  # the log says why, and writes are refused from here on
+            self.server.keyspace.dirty = changes
+
+    def cron(self) -> None:
+        """Called ten times a second: begin what is scheduled, or due by a save point."""
+        if self.in_progress or self.server.persistence.rewrite.in_progress or self.server.loading:
+            return
+        server = self.server
+        now = server.clock.now
+        if not self.last_ok and now - self._last_try <= _RETRY_AFTER * 1000:
+            return
+        if self.scheduled:
+            self.start()
+            return
+        dirty, age = server.keyspace.dirty, now // 1000 - server.last_save
+        for seconds, changes in server.config.save:
+            if dirty >= changes and age > seconds:
+                server.log.notice(f"{changes} changes in {seconds} seconds. Saving...")
+                self.start()
+                return
+
+    # In detail
+
+    @property
+    def _path(self) -> Path:
+        config = self.server.config
+        return Path(config.dir) / config.dbfilename
+
+    @property
+    def _temporary(self) -> Path:
+        """A file of this save alone: several servers may share a folder and a process."""
+        self._count += 1
+        server = self.server
+        return Path(server.config.dir) / f"temp-{os.getpid()}-{server.run_id[:8]}-{self._count}.rdb"
+
+    def _pieces(self, keyspace: Keyspace) -> Iterator[bytes]:
+        config = self.server.config
+        return rdb_chunks(
+            keyspace,
+            version=config.rdb_version,
+            aux={b"redis-ver": self.server.version.encode()},
+            checksum=config.rdbchecksum,
+        )
+
+    def _install(self, temporary: Path, target: Path) -> None:
+        files = self.server.persistence.files
+        try:
+            files.rename(temporary, target)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+        files.sync_folder(target.parent)
+
+    def _written(self, error: str) -> None:
+        """The background writer is done."""
+        writer, self._writer = self._writer, None
+        assert writer is not None
+        server = self.server
+        if error:
+            how = f"by {error}" if error.startswith("signal") else f"with {error}"
+            server.log.warning(f"Background saving terminated {how}")
+            self._end_background(ok=False)
+            return
+        # A rename and an fsync: not in the loop.
+        self._installing = server.loop.run_in_executor(None, self._install, writer.path, self._target)
+        self._installing.add_done_callback(self._installed)
+
+    def _installed(self, done: asyncio.Future[None]) -> None:
+        self._installing = None
+        error = done.exception()
+        if error is not None:
+            self.server.log.warning(f"Background saving terminated with error {error}")
+            self._end_background(ok=False)
+            return
+        self.server.log.notice("Background saving terminated with success")
+        self.server.keyspace.dirty -= self._changes
+        self._end_background(ok=True)
+
+    def _end_background(self, *, ok: bool) -> None:
+        self.last_seconds = (self.server.clock.tick() - self._started) // 1000
+        self._note_end(ok=ok, at=self._started if ok else None)
+
+    def _note_end(self, *, ok: bool, at: int | None = None) -> None:
+        self.last_ok = ok
+        if ok:
+            self.saves += 1
+            self.server.last_save = (self.server.clock.tick() if at is None else at) // 1000
+        self._update_refusal()
+
+    def _update_refusal(self) -> None:
+        """Writes are refused while the data they change can not be saved, if so configured."""
+        server = self.server
+        refuses = not self.last_ok and server.config.save and server.config.stop_writes_on_bgsave_error
+        server.snapshot_error = MISCONF if refuses else None
+        server.update_careful()

@@ -1,0 +1,425 @@
+"""Our link to a master: connect, introduce ourselves, take its data, follow its stream; again and again.
+
+What arrives is applied in units (a command, or a transaction as a whole) as if a client sent it that may do
+everything, and passed on byte for byte to whoever follows us. The offset moves by whole units, so that a transaction
+the link was cut in is asked for again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import socket
+import tempfile
+import traceback
+from functools import partial
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from ...commands.runtime.client import Client
+from ...protocol import replies
+from ...protocol.errors import ReplyError, wrong_arity
+from ..net.tls_context import TlsError, client_context
+from .snapshot_loading import load_snapshot
+from .snapshot_receiver import Intake
+from .stream_reader import LostPlaceError, StreamError, Units
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .state import Replication
+
+# As ROLE names them.
+CONNECT: Final = "connect"
+CONNECTING: Final = "connecting"
+HANDSHAKE: Final = "handshake"
+SYNC: Final = "sync"
+CONNECTED: Final = "connected"
+
+_READ: Final = 1 << 18
+_LONGEST_PAUSE: Final = 1.0  # seconds between two attempts
+_FIRST_PAUSE: Final = 0.05
+_ID: Final = 40  # characters of a replication ID
+_OFFSET: Final = re.compile(rb"0|[1-9][0-9]{0,17}")
+_SHOWN: Final = 80  # bytes of an answer that the log shows
+
+
+class LinkError(Exception):
+    """The link cannot go on; the text says why."""
+
+
+class MasterClient(Client):
+    """The master as a client: what it sends is done, whatever it is, and not answered."""
+
+    __slots__ = ("link",)
+
+    def __init__(self, link: MasterLink) -> None:
+        server = link.server
+        super().__init__(server, server.next_client_id())
+        self.link = link
+        self.trusted = True
+        self.authenticated = True
+        self.address = f"{link.host}:{link.port}".encode()
+        self.update_plain()
+
+    def close(self, *, after_reply: bool = True) -> None:
+        """CLIENT KILL: the link is made anew."""
+        del after_reply
+        self.close_asap = True
+        self.server.clients.pop(self.id, None)
+        self.link.drop()
+
+
+class MasterLink:
+    """Following one master.
+
+    Attributes:
+        state: where the link stands, in the words of ROLE.
+        client: the master as a client, once we follow its stream; its selected database is the stream's.
+        intake: the snapshot that is being received, for INFO.
+        last_io: when the master was last heard, in seconds of the event loop.
+        down_since: when the link was lost; 0.0 for never.
+        on_disk: offset up to which our append-only file has the stream on the disk.
+    """
+
+    def __init__(
+        self, replication: Replication, host: str, port: int, *, can_continue: bool, database: int
+    ) -> None:
+        self.replication = replication
+        self.server = replication.server
+        self.host = host
+        self.port = port
+        self.state = CONNECT
+        self.client: MasterClient | None = None
+        self.intake: Intake | None = None
+        self.last_io = 0.0
+        self.down_since = 0.0
+        self.on_disk = -1
+        self._can_continue = can_continue
+        self._database = database
+        self._task: asyncio.Task[None] | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._units = Units()
+        self._processed = 0  # bytes of units that were applied and are not passed on yet
+
+    @property
+    def database(self) -> int:
+        """Which database the stream has selected."""
+        return self._database if self.client is None else self.client.db.index
+
+    # Life
+
+    def start(self) -> None:
+        """Begin to connect."""
+        self.down_since = self.server.loop.time()
+        self._task = self.server.loop.create_task(self._run())
+
+    def stop(self) -> None:
+        """Leave the master for good."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        self._forget_client()
+        self.drop()
+
+    def drop(self) -> None:
+        """Cut the connection; unless stopped, the link makes a new one."""
+        if self._writer is not None:
+            self._writer.transport.abort()
+
+    async def _run(self) -> None:
+        pause = 0.0
+        log = self.server.log
+        while True:
+            try:
+                await self._session()
+            except (OSError, LinkError, StreamError, EOFError, TimeoutError) as error:
+                if isinstance(error, LostPlaceError):
+                    self._can_continue = False
+                if self.state == CONNECTED:
+                    self.down_since = self.server.loop.time()
+                    log.warning(f"Connection with master lost: {error}")
+                    pause = 0.0
+                else:
+                    log.warning(f"MASTER <-> REPLICA sync: {error or type(error).__name__}")
+            except Exception:  # noqa: BLE001 - a bug of ours must not end the link for good
+                log.warning("Internal error in the link to the master:", details=traceback.format_exc())
+                self._can_continue = False
+            finally:
+                self._end_session()
+            await asyncio.sleep(pause)
+            pause = min(max(2 * pause, _FIRST_PAUSE), _LONGEST_PAUSE)
+
+    def _end_session(self) -> None:
+        self.state = CONNECT
+        self.intake = None
+        self._forget_client()
+        if self._writer is not None:
+            self._writer.transport.abort()
+            self._writer = None
+        self.server.update_careful()
+
+    def _forget_client(self) -> None:
+        if self.client is not None:
+            self._database = self.database
+            self.server.clients.pop(self.client.id, None)
+            self.client = None
+
+    async def _session(self) -> None:
+        server = self.server
+        self.state = CONNECTING
+        server.log.notice(f"Connecting to MASTER {self.host}:{self.port}")
+        try:
+            secure = client_context(server.config) if server.config.tls_replication else None
+        except TlsError as error:
+            raise LinkError(str(error)) from None
+        source = (server.config.bind_source_addr, 0) if server.config.bind_source_addr else None
+        reader, writer = await asyncio.wait_for(
+            asyncio.open_connection(self.host, self.port, limit=_READ, local_addr=source, ssl=secure),
+            server.config.repl_timeout,
+        )
+        self._writer = writer
+        sock = writer.get_extra_info("socket")
+        if sock is not None and not server.config.repl_disable_tcp_nodelay:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.last_io = server.loop.time()
+        self.state = HANDSHAKE
+        server.log.notice("MASTER <-> REPLICA sync started")
+        await self._introduce(reader)
+        await self._synchronize(reader)
+        await self._follow(reader)
+
+    # Handshake
+
+    async def _introduce(self, reader: asyncio.StreamReader) -> None:
+        config = self.server.config
+        answer = await self._ask(reader, b"PING")
+        if not answer.startswith((b"+", b"-NOAUTH", b"-NOPERM", b"-ERR operation not permitted")):
+            raise LinkError(f"Error reply to PING from master: {_text(answer[:_SHOWN])}")
+        if config.masterauth:
+            user = [config.masteruser] if config.masteruser else []
+            answer = await self._ask(reader, b"AUTH", *user, config.masterauth)
+            if answer.startswith(b"-"):
+                raise LinkError(f"Unable to AUTH to MASTER: {_text(answer)}")
+        own = config.tls_port if config.tls_replication else config.port
+        port = config.replica_announce_port or own
+        await self._tell(reader, b"listening-port", b"%d" % port)
+        if config.replica_announce_ip:
+            await self._tell(reader, b"ip-address", config.replica_announce_ip.encode())
+        await self._tell(reader, b"capa", b"eof", b"capa", b"psync2")
+        await self._tell(reader, b"version", self.server.version.encode())
+
+    async def _tell(self, reader: asyncio.StreamReader, *words: bytes) -> None:
+        """REPLCONF; a master that does not know it is none the worse for it."""
+        answer = await self._ask(reader, b"REPLCONF", *words)
+        if answer.startswith(b"-"):
+            self.server.log.verbose(
+                f"(Non critical) Master does not understand REPLCONF {words[0].decode()}: {_text(answer)}"
+            )
+
+    async def _ask(self, reader: asyncio.StreamReader, *argv: bytes) -> bytes:
+        self._send(replies.command(argv))
+        return await self._line(reader)
+
+    async def _line(self, reader: asyncio.StreamReader) -> bytes:
+        """The next line that is not empty: while it prepares a snapshot a master sends empty ones."""
+        while True:
+            try:
+                line = await reader.readline()
+            except ValueError:  # the reader keeps no more than _READ bytes
+                raise LinkError("Bad protocol from MASTER: a line without an end") from None
+            if not line.endswith(b"\n"):
+                raise LinkError("the master closed the connection")
+            self.last_io = self.server.loop.time()
+            if line.strip():
+                return line.strip()
+
+    async def _read(self, reader: asyncio.StreamReader, count: int) -> bytes:
+        """Up to so many bytes."""
+        data = await reader.read(count)
+        if not data:
+            raise LinkError("the master closed the connection")
+        self.last_io = self.server.loop.time()
+        return data
+
+    def _send(self, data: bytes) -> None:
+        assert self._writer is not None
+        self._writer.write(data)
+
+    async def _synchronize(self, reader: asyncio.StreamReader) -> None:
+        replication = self.replication
+        log = self.server.log
+        if self._can_continue:
+            known, offset = replication.id.encode(), replication.offset + 1
+            log.notice(f"Trying a partial resynchronization (request {replication.id}:{offset}).")
+        else:
+            known, offset = b"?", -1
+            log.notice("Full resync forced: nothing to continue from")
+        answer = await self._ask(reader, b"PSYNC", known, b"%d" % offset)
+        words = answer.split()
+        if words[0] == b"+CONTINUE":
+            if not self._can_continue:
+                raise LinkError("Bad protocol from MASTER: it continues a stream that was not asked for")
+            told = len(words) > 1 and len(words[1]) == _ID
+            self._continue(words[1].decode("latin-1") if told else replication.id)
+        elif words[0] == b"+FULLRESYNC":
+            if len(words) != 3 or len(words[1]) != _ID or not _OFFSET.fullmatch(words[2]):
+                raise LinkError(f"Master replied with wrong +FULLRESYNC syntax: {_text(answer[:_SHOWN])}")
+            self.state = SYNC
+            log.notice(f"Full resync from master: {_text(words[1])}:{_text(words[2])}")
+            await self._take_snapshot(reader, words[1].decode("latin-1"), int(words[2]))
+        else:
+            raise LinkError(f"Master replied to PSYNC: {_text(answer[:_SHOWN])}")
+
+    def _continue(self, history: str) -> None:
+        replication = self.replication
+        self.server.log.notice("Successful partial resynchronization with master.")
+        if history != replication.id:
+            replication.begin_second_history(history)
+            self.server.log.notice(f"Master replication ID changed to {history}")
+            replication.master.disconnect_all()
+        replication.open_backlog()
+
+    async def _take_snapshot(self, reader: asyncio.StreamReader, history: str, offset: int) -> None:
+        persistence = self.server.persistence
+        with self._temporary_file() as file:
+            self.intake = Intake(await self._line(reader))
+            how = "with EOF" if self.intake.total < 0 else f"{self.intake.total} bytes"
+            self.server.log.notice(f"MASTER <-> REPLICA sync: receiving {how} from master to disk")
+            await self.intake.copy(partial(self._read, reader), file)
+            file.seek(0)
+            appends = persistence.aof is not None
+            if appends:
+                persistence.switch_off()  # it would tell of data that is gone
+            try:
+                self._database = await load_snapshot(self.server, file)
+                self.replication.adopt(history, offset)
+                self._can_continue = True
+            finally:
+                if appends and not self.server.stopping:
+                    persistence.switch_on()
+        self.server.log.notice("MASTER <-> REPLICA sync: Finished with success")
+
+    @contextlib.contextmanager
+    def _temporary_file(self) -> Iterator[BinaryIO]:
+        """A file in the server's folder that does not stay behind, even where the server is killed."""
+        handle, path = tempfile.mkstemp(
+            prefix=f"temp-sync-{os.getpid()}-", suffix=".rdb", dir=self.server.config.dir
+        )
+        try:
+            with os.fdopen(handle, "w+b") as file:
+                with contextlib.suppress(OSError):  # Windows keeps the name of an open file
+                    os.unlink(path)  # noqa: PTH108 - one call
+                yield file
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(path)  # noqa: PTH108 - one call
+
+    # The stream
+
+    async def _follow(self, reader: asyncio.StreamReader) -> None:
+        server = self.server
+        self._units = Units()
+        self._processed = 0
+        self.client = MasterClient(self)
+        self.client.db = server.keyspace.databases[self._database]
+        server.clients[self.client.id] = self.client
+        self.state = CONNECTED
+        self.down_since = 0.0
+        server.update_careful()
+        self.acknowledge()
+        while True:
+            data = await self._read(reader, _READ)
+            self.client.net_in += len(data)
+            self._units.feed(data)
+            self._apply()
+            await asyncio.sleep(0)  # the reader may have more; others want to be served, too
+
+    def _apply(self) -> None:
+        server = self.server
+        client = self.client
+        assert client is not None
+        server.keyspace.now = client.last_interaction = server.clock.tick()
+        server.current_client = client
+        # The master alone decides what has expired, and its commands find what has not.
+        server.keyspace.expiring = False
+        self._processed = 0
+        try:
+            for unit, size in self._units.take():
+                self._run_unit(client, unit)
+                self._processed += size
+        finally:
+            server.keyspace.expiring = True
+            server.current_client = None
+            done, self._processed = self._processed, 0
+            if done:
+                self.replication.feed(self._units.pass_on(done))
+        server.finish_unit()
+
+    def _run_unit(self, client: MasterClient, unit: list[list[bytes]]) -> None:
+        server = self.server
+        dispatcher = server.dispatcher
+        for argv in unit:
+            name = argv[0].upper()
+            if name == b"REPLCONF":
+                if len(argv) > 1 and argv[1].upper() == b"GETACK":
+                    self.acknowledge()
+                continue
+            if name in {b"MULTI", b"EXEC", b"PING"}:
+                continue
+            client.total_commands += 1
+            try:
+                entry = dispatcher.table.get(argv[0]) or dispatcher.find(argv)
+                if not entry.minimum <= len(argv) <= entry.maximum:
+                    raise wrong_arity(entry.name)
+            except ReplyError as error:
+                self._complain(argv, error.encoded)
+                continue
+            reply = dispatcher.call(client, entry, argv)
+            if reply is not None and reply.startswith(b"-"):
+                self._complain(argv, reply)
+        if server.propagation.effects:
+            server.propagation.flush()
+        if server.keyspace.ready:
+            server.keyspace.expiring = True
+            server.blocking.serve()
+            server.keyspace.expiring = False
+
+    def _complain(self, argv: list[bytes], reply: bytes) -> None:
+        self.server.log.warning(
+            f"== CRITICAL == This replica could not apply a command of its master: {_text(reply.strip())} "
+            f"after processing the command '{_text(argv[0])}'"
+        )
+
+    # Acknowledgements, every second
+
+    def acknowledge(self) -> None:
+        """Tell the master how far we are, and how far our append-only file is if there is one."""
+        if self._writer is None or self.state != CONNECTED:
+            return
+        offset = self.replication.offset + self._processed
+        words = [b"REPLCONF", b"ACK", b"%d" % offset]
+        aof = self.server.persistence.aof
+        if aof is not None:
+            if not aof.pending and not aof.unsynced:
+                self.on_disk = offset
+            words += [b"FACK", b"%d" % max(self.on_disk, 0)]
+        self._send(replies.command(words))
+
+    def cron(self) -> None:
+        """Acknowledge, and give up a master that is silent for too long."""
+        now = self.server.loop.time()
+        loads = self.state == SYNC and self.intake is not None and self.intake.is_complete
+        if self._writer is not None and not loads and now - self.last_io > self.server.config.repl_timeout:
+            self.server.log.warning("MASTER timeout: no data nor PING received...")
+            self.drop()
+            return
+        if self.state == CONNECTED:
+            self.acknowledge()
+        elif loads:
+            self._send(b"\n")  # we load, and are alive
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "backslashreplace")

@@ -1,0 +1,331 @@
+"""The replicas that follow us: handshake, snapshots, the stream, acknowledgements.
+
+A replica that can not continue from the backlog waits for a snapshot; all that wait share one. At the moment of the
+snapshot each is told ``+FULLRESYNC <id> <offset>``, and what the stream gets from then on is held for it until it
+has the snapshot. The stream is gathered during a turn of the event loop and written once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from .replica import DONE, LOADING, ONLINE, WAITING, Follower
+from .snapshot_sender import Transfer
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from ...commands.runtime.client import Client
+    from ..net.connection import Connection
+    from .state import Replication
+
+GETACK: Final = replies.command([b"REPLCONF", b"GETACK", b"*"])
+PING: Final = replies.command([b"PING"])
+_KEEP_ALIVE: Final = b"\n"
+
+
+class Master:
+    """What we are to those who follow us (also while we follow somebody ourselves).
+
+    Attributes:
+        followers: connections that asked for the stream, in the order they did.
+        good: how many of them are close enough behind for min-replicas-to-write.
+        full_syncs, partial_syncs, refused_partial_syncs: INFO sync_full, sync_partial_ok, sync_partial_err.
+    """
+
+    def __init__(self, replication: Replication) -> None:
+        self.replication = replication
+        self.server = replication.server
+        self.followers: dict[Connection, Follower] = {}
+        self.good = 0
+        self.full_syncs = 0
+        self.partial_syncs = 0
+        self.refused_partial_syncs = 0
+        self.nobody_since = 0.0  # seconds of the event loop; since when nobody follows
+        self.transfer: Transfer | None = None
+        self._pending: list[bytes] = []
+        self._scheduled = False
+        self._asked_for_acks = False
+        self._start: asyncio.TimerHandle | None = None
+        self._last_ping = 0.0
+
+    @property
+    def online(self) -> list[Follower]:
+        """Those that get the stream."""
+        return [each for each in self.followers.values() if each.state == ONLINE]
+
+    # The stream
+
+    def feed(self, data: bytes) -> None:
+        """Send a part of the stream to everybody, at the end of this turn of the loop."""
+        if self.followers:
+            self._pending.append(data)
+            if not self._scheduled:
+                self._scheduled = True
+                self.server.loop.call_soon(self._flush_in_turn)
+
+    def _flush_in_turn(self) -> None:
+        self._scheduled = False
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what the stream got."""
+        if not self._pending:
+            return
+        data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
+        self._pending.clear()
+        for follower in list(self.followers.values()):
+            follower.feed(data)
+
+    def ask_for_acks(self) -> None:
+        """Let the replicas say how far they are (WAIT): once in a turn, after what the turn propagates."""
+        if not self._asked_for_acks:
+            self._asked_for_acks = True
+            self.server.loop.call_soon(self._send_getack)
+
+    def _send_getack(self) -> None:
+        self._asked_for_acks = False
+        # While we follow somebody the stream is his, and nothing may be put into it.
+        if self.followers and self.replication.link is None:
+            self.replication.feed(GETACK)
+
+    # PSYNC
+
+    def synchronize(self, client: Client, replication_id: bytes, offset: int, *, old: bool = False) -> bytes:
+        """PSYNC (or the old SYNC): the beginning of the answer; more follows when a snapshot is there.
+
+        Args:
+            client: the connection that becomes a replica.
+            replication_id: the history it knows; ``?`` for none.
+            offset: of the first byte that it lacks.
+            old: no line may precede the snapshot.
+        """
+        follower = self._follower_of(client)
+        if not follower.only_snapshot:
+            propagation = self.server.propagation
+            propagation.understood = min(propagation.understood, follower.understands)
+        log = self.server.log
+        log.notice(f"Replica {follower.name} asks for synchronization")
+        # What the stream got in this turn belongs to those who were here before.
+        self.flush()
+        if not old and not follower.only_snapshot:
+            missing = self._missing_since(replication_id, offset, follower)
+            if missing is not None:
+                self.partial_syncs += 1
+                follower.state = ONLINE
+                follower.last_seen = self.server.loop.time()
+                self._enrol(follower)
+                log.notice(
+                    f"Partial resynchronization request from {follower.name} accepted. "
+                    f"Sending {len(missing)} bytes of backlog starting from offset {offset}."
+                )
+                self.count_good()
+                mine = b" " + self.replication.id.encode() if follower.reads_new_id else b""
+                return b"+CONTINUE%b\r\n%b" % (mine, missing)
+            if replication_id != b"?":
+                self.refused_partial_syncs += 1
+        self.full_syncs += 1
+        follower.state = WAITING
+        follower.old_sync = old
+        self.replication.open_backlog()
+        self._enrol(follower)
+        self._schedule_transfer(follower)
+        return b""
+
+    def _missing_since(self, replication_id: bytes, offset: int, follower: Follower) -> bytes | None:
+        replication = self.replication
+        wanted = replication_id.decode("latin-1")
+        log = self.server.log
+        if wanted != replication.id and (wanted != replication.id2 or offset > replication.second_offset):
+            if wanted != "?":
+                log.notice(
+                    f"Partial resynchronization not accepted: {follower.name} knows the history {wanted} "
+                    f"up to {offset}, ours are {replication.id} and {replication.id2} up to {replication.second_offset}"
+                )
+            return None
+        missing = None if replication.backlog is None else replication.backlog.since(offset)
+        if missing is None:
+            log.notice(
+                f"Unable to partial resync with replica {follower.name} for lack of backlog ({offset})."
+            )
+        return missing
+
+    def _follower_of(self, client: Client) -> Follower:
+        follower = client.replica
+        if not isinstance(follower, Follower):
+            client.replica = follower = Follower(client)  # type: ignore[arg-type]
+        return follower
+
+    def introduce(self, client: Client) -> Follower:
+        """The state that REPLCONF fills in before PSYNC."""
+        return self._follower_of(client)
+
+    def _enrol(self, follower: Follower) -> None:
+        self.followers[follower.connection] = follower
+
+    # Snapshots
+
+    def _schedule_transfer(self, follower: Follower) -> None:
+        """Begin a snapshot for those who wait, after a while in which others may join; not beside another."""
+        if self.transfer is not None:
+            self.server.log.notice("Waiting for end of the snapshot under way for SYNC")
+            return
+        config = self.server.config
+        waiting = sum(each.state == WAITING for each in self.followers.values())
+        enough = config.repl_diskless_sync_max_replicas
+        diskless = config.repl_diskless_sync and follower.reads_eof
+        delay = config.repl_diskless_sync_delay if diskless and not (enough and waiting >= enough) else 0
+        if self._start is not None:
+            if delay:
+                return
+            self._start.cancel()
+        if delay:
+            self.server.log.notice("Delay next snapshot for diskless SYNC")
+        self._start = self.server.loop.call_later(delay, self._begin_transfer)
+
+    def _begin_transfer(self) -> None:
+        self._start = None
+        waiting = [each for each in self.followers.values() if each.state == WAITING]
+        if not waiting or self.transfer is not None or self.server.stopping:
+            return
+        first = waiting[0]
+        together = [each for each in waiting if each.needs_nothing == first.needs_nothing]
+        self.transfer = Transfer(self, together)
+        self.flush()
+        self.replication.begin_anew_for_readers()
+        mine = self.replication
+        for follower in together:
+            follower.state = LOADING
+            if not follower.old_sync:
+                follower.connection.write(b"+FULLRESYNC %b %d\r\n" % (mine.id.encode(), mine.offset))
+        self.transfer.start()
+
+    def transfer_is_over(self) -> None:
+        """The snapshot was sent, or could not be: go on with those who came meanwhile."""
+        self.transfer = None
+        waiting = [each for each in self.followers.values() if each.state == WAITING]
+        if waiting:
+            self._schedule_transfer(waiting[0])
+
+    def give_up(self, follower: Follower) -> None:
+        """Close a replica that could not be served; it will come again."""
+        follower.connection.close(after_reply=False)
+
+    def put_online(self, follower: Follower, *, wait_for_ack: bool) -> None:
+        """The snapshot has left; its stream begins, at once or when it says to have loaded."""
+        if follower.only_snapshot:
+            follower.state = DONE
+            return
+        follower.state = ONLINE
+        follower.last_seen = self.server.loop.time()
+        follower.online_on_ack = wait_for_ack
+        if not wait_for_ack:
+            follower.release()
+        self.count_good()
+        self.server.log.notice(f"Synchronization with replica {follower.name} succeeded")
+
+    # Acknowledgements
+
+    def acknowledge(self, client: Client, offset: int, on_disk: int | None) -> None:
+        """REPLCONF ACK: a replica says how far it is. From anybody else it means nothing."""
+        follower = client.replica
+        if not isinstance(follower, Follower) or not follower.is_replica:
+            return
+        follower.acknowledged = max(follower.acknowledged, offset)
+        if on_disk is not None:
+            follower.on_disk = max(follower.on_disk, on_disk)
+        follower.last_seen = self.server.loop.time()
+        if follower.online_on_ack and follower.state == ONLINE:
+            follower.release()
+        if self.server.config.min_replicas_to_write:
+            self.count_good()
+        self.replication.waits.look_again()
+
+    def count_acknowledged(self, offset: int) -> int:
+        """How many replicas have the stream up to an offset."""
+        return sum(each.acknowledged >= offset for each in self.online)
+
+    def count_on_disk(self, offset: int) -> int:
+        """How many replicas have it in their append-only file."""
+        return sum(each.on_disk >= offset for each in self.online)
+
+    def lag(self, follower: Follower) -> int:
+        """Seconds since a replica acknowledged something."""
+        return int(self.server.loop.time() - follower.last_seen)
+
+    def count_good(self) -> None:
+        """Recompute ``good``."""
+        most = self.server.config.min_replicas_max_lag
+        self.good = sum(self.lag(each) <= most for each in self.online)
+
+    # Every second, and the end
+
+    def cron(self) -> None:
+        """Ping, keep alive, drop who is gone."""
+        now = self.server.loop.time()
+        config = self.server.config
+        replication = self.replication
+        if not self.followers:
+            self._forget_backlog_in_time(now)
+            self.count_good()
+            return
+        if replication.link is None and now - self._last_ping >= config.repl_ping_replica_period:
+            self._last_ping = now
+            replication.feed(PING)
+        for follower in list(self.followers.values()):
+            connection = follower.connection
+            waits = follower.state == WAITING or (
+                follower.state == LOADING and self.transfer is not None and self.transfer.is_preparing
+            )
+            if waits and not follower.old_sync:
+                connection.write(_KEEP_ALIVE)
+            elif (
+                follower.state == ONLINE
+                and not follower.online_on_ack
+                and now - follower.last_seen > config.repl_timeout
+            ):
+                self.server.log.warning(f"Disconnecting timedout replica (streaming sync): {follower.name}")
+                connection.close(after_reply=False)
+                continue
+            connection.check_output_limit(self.server.clock.now)
+        self.count_good()
+
+    def _forget_backlog_in_time(self, now: float) -> None:
+        """Nobody will ask for it any more; from then on the history counts as another one."""
+        replication = self.replication
+        ttl = self.server.config.repl_backlog_ttl
+        if replication.backlog is None or replication.link is not None or not ttl:
+            return
+        if now - self.nobody_since > ttl:
+            replication.close_backlog()
+            self.server.log.notice(
+                f"Replication backlog freed after {ttl} seconds without connected replicas."
+            )
+
+    def forget(self, client: Client) -> None:
+        """A connection is gone."""
+        follower = self.followers.pop(client, None)  # type: ignore[call-overload]
+        if follower is None:
+            return
+        follower.resume()
+        self.server.log.notice(f"Connection with replica {follower.name} lost.")
+        if not self.followers:
+            self.nobody_since = self.server.loop.time()
+            self._pending.clear()
+        self.count_good()
+
+    def disconnect_all(self) -> None:
+        """Send the replicas away: they shall come again and hear of our new history."""
+        self.flush()
+        for connection in list(self.followers):
+            connection.close()
+
+    def stop(self) -> None:
+        """The server ends: what the stream got leaves."""
+        if self._start is not None:
+            self._start.cancel()
+            self._start = None
+        self.flush()
+        if self.transfer is not None:
+            self.transfer.abort()

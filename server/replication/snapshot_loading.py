@@ -1,0 +1,75 @@
+"""Loading a master's snapshot beside the data, then putting it in the data's place."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Final
+
+from ...storage.keyspace.keyspace import Keyspace
+from ...storage.rdb import ByteSource, RdbError, RdbInfo, load_rdb
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+    from ..server import Server
+
+_SLICE: Final = 0.02  # seconds of loading between two looks at the clients
+
+
+async def load_snapshot(server: Server, file: BinaryIO) -> int:
+    """Replace the data by a snapshot, all at once when all of it is loaded.
+
+    Meanwhile clients are told LOADING, or go on with the old data where repl-diskless-load is swapdb.
+
+    Returns:
+        The database that the master's stream has selected.
+
+    Raises:
+        OSError: the snapshot cannot be read; the data is what it was.
+    """
+    config = server.config
+    log = server.log
+    fresh = Keyspace(len(server.keyspace.databases))
+    fresh.track_usage_as(server.keyspace)
+    fresh.graveyard = server.keyspace.graveyard
+    fresh.cold = server.keyspace.cold
+    fresh.now = server.keyspace.now
+    fresh.expiring = False
+    fresh.idempotency_defaults = server.keyspace.idempotency_defaults
+    info = RdbInfo()
+    tells_loading = config.repl_diskless_load != "swapdb"
+    log.notice("MASTER <-> REPLICA sync: Loading DB in memory")
+    size = os.fstat(file.fileno()).st_size
+    persistence = server.persistence
+    persistence.loading_started = server.clock.tick()
+    persistence.loaded_bytes, persistence.total_bytes = 0, size
+    server.loading = tells_loading
+    server.update_careful()
+    loop = server.loop
+    try:
+        source = ByteSource(file.read)
+        until = loop.time() + _SLICE
+        for _ in load_rdb(
+            source,
+            fresh,
+            skip_unknown=config.rdb_skip_unknown_types,
+            log=log.warning,
+            info=info,
+        ):
+            if loop.time() > until:
+                persistence.loaded_bytes = source.position
+                await asyncio.sleep(0)
+                until = loop.time() + _SLICE
+    except RdbError as error:
+        raise OSError(f"Failed trying to load the MASTER synchronization DB: {error}") from error
+    finally:
+        server.loading = False
+        server.update_careful()
+    server.keyspace.take_over(fresh)
+    server.keyspace.dirty += info.keys
+    server.finish_unit()
+    log.notice(f"MASTER <-> REPLICA sync: {info.keys} keys loaded")
+    selected = info.aux.get(b"repl-stream-db", b"0")
+    number = int(selected) if selected.isdigit() else 0
+    return number if number < len(server.keyspace.databases) else 0

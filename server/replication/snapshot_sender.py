@@ -1,0 +1,232 @@
+"""One snapshot on its way to the replicas that waited for it.
+
+The snapshot is made by ``server/persistence/background_writer`` (a forked child, or a thread with a copy) while the server goes on.
+*Diskless*: it is written into a pipe, and what comes out goes to all of them at once, no faster than the slowest reads;
+a mark that cannot occur in it by chance ends it. *With a file*: it is written to a file, which is then sent to each
+with its length in front, and removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ...storage.files import FileOperations
+from ..persistence.background_writer import BackgroundWriter, ForkedWriter, ThreadedWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .replica import Follower
+    from .replicas import Master
+
+_CHUNK: Final = 1 << 18
+
+
+def _nothing(_fd: int) -> None:
+    """Nothing stays in a pipe that could be brought to a disk."""
+
+
+class Transfer:
+    """A snapshot being made and sent.
+
+    Attributes:
+        is_preparing: nothing of it was sent yet; the replicas are kept alive by empty lines.
+    """
+
+    def __init__(self, master: Master, followers: list[Follower]) -> None:
+        self.master = master
+        self.server = master.server
+        self.followers = followers
+        self.is_preparing = True
+        self.diskless = (
+            self.server.config.repl_diskless_sync
+            and hasattr(os, "mkfifo")
+            and all(each.reads_eof for each in followers)
+        )
+        self._path = Path(self.server.config.dir) / f"temp-repl-{os.getpid()}-{secrets.token_hex(4)}.rdb"
+        self._writer: BackgroundWriter | None = None
+        self._pipe = -1
+        self._written: asyncio.Future[str] = self.server.loop.create_future()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Take the snapshot now; sending goes on by itself."""
+        target = "replicas sockets" if self.diskless else "disk"
+        self.server.log.notice(f"Starting snapshot for SYNC with target: {target}")
+        try:
+            if self.diskless:
+                self._open_pipe()
+            self._start_writer()
+        except OSError as error:
+            self.server.log.warning(f"Can't take a snapshot for the replicas: {error}")
+            self._end()
+            self._fail()
+            return
+        self._task = self.server.loop.create_task(self._run())
+
+    def _open_pipe(self) -> None:
+        """Make a pipe that the writer can open by its name, for it closes what it inherits."""
+        try:
+            os.mkfifo(self._path, 0o600)
+        except OSError:
+            # A folder that is read-only, full or has a long name: replicas can be served nevertheless.
+            self._path = Path(tempfile.gettempdir()) / self._path.name
+            os.mkfifo(self._path, 0o600)
+        self._pipe = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
+
+    def _start_writer(self) -> None:
+        server = self.server
+        may_fork = server.handles_signals and sys.platform != "win32"
+        files = (
+            FileOperations(fsync=_nothing, fdatasync=_nothing) if self.diskless else server.persistence.files
+        )
+        writer = (ForkedWriter if may_fork else ThreadedWriter)(self._path, files, incremental_sync=False)
+        writer.start(
+            server.loop,
+            server.keyspace,
+            self.master.replication.snapshot_pieces(self.followers),
+            self._note_written,
+        )
+        self._writer = writer
+        took = writer.fork_microseconds / 1000
+        server.log.notice(
+            f"Snapshot for SYNC started by pid {writer.pid}, the server stood still for {took:.1f} ms"
+        )
+
+    def _note_written(self, error: str) -> None:
+        self._writer = None
+        if not self._written.done():
+            self._written.set_result(error)
+
+    async def _run(self) -> None:
+        try:
+            if self.diskless:
+                await self._send_from_pipe()
+            else:
+                await self._send_file()
+        except OSError as error:
+            self.server.log.warning(f"The snapshot for the replicas failed: {error}")
+            self._fail()
+        else:
+            self.master.transfer_is_over()
+        finally:
+            self._end()
+
+    @property
+    def _present(self) -> list[Follower]:
+        return [each for each in self.followers if not each.connection.close_asap]
+
+    async def _is_written(self) -> None:
+        error = await self._written
+        if error:
+            raise OSError(error)
+
+    async def _send_from_pipe(self) -> None:
+        mark = secrets.token_hex(20).encode()
+        await self._readable()  # before somebody writes, a pipe seems to be at its end
+        while chunk := await self._read_pipe():
+            if self.is_preparing:
+                self.is_preparing = False
+                self._to_all(b"$EOF:%b\r\n" % mark)
+            self._to_all(chunk)
+            for follower in self._present:
+                await follower.drain()
+            if not self._present:
+                self.server.log.warning("The snapshot is given up: no replica is left that wants it")
+                return
+        await self._is_written()
+        self._to_all(mark)
+        for follower in self._present:
+            self.master.put_online(follower, wait_for_ack=True)
+
+    async def _read_pipe(self) -> bytes:
+        while True:
+            try:
+                return os.read(self._pipe, _CHUNK)
+            except BlockingIOError:
+                await self._readable()
+
+    async def _readable(self) -> None:
+        ready = asyncio.Event()
+        self.server.loop.add_reader(self._pipe, ready.set)
+        try:
+            await ready.wait()
+        finally:
+            self.server.loop.remove_reader(self._pipe)
+
+    async def _send_file(self) -> None:
+        await self._is_written()
+        self.is_preparing = False
+        await asyncio.gather(*(self._send_file_to(each) for each in self._present))
+
+    async def _send_file_to(self, follower: Follower) -> None:
+        connection = follower.connection
+        with self._path.open("rb") as file:
+            connection.write(b"$%d\r\n" % os.fstat(file.fileno()).st_size)
+            while chunk := file.read(_CHUNK):
+                if connection.close_asap:
+                    return
+                connection.write(chunk)
+                await follower.drain()
+        if not connection.close_asap:
+            self.master.put_online(follower, wait_for_ack=False)
+
+    def _to_all(self, data: bytes) -> None:
+        for follower in self._present:
+            follower.connection.write(data)
+
+    def _fail(self) -> None:
+        for follower in self._present:
+            self.master.give_up(follower)
+        self.master.transfer_is_over()
+
+    def _end(self) -> None:
+        """Stop the writer if it still writes, and take the pipe or the file away."""
+        writer, self._writer = self._writer, None
+        pipe, self._pipe = self._pipe, -1
+        if writer is not None:
+            with _drained(pipe):
+                writer.stop()
+        if pipe >= 0:
+            os.close(pipe)
+        with contextlib.suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+    def abort(self) -> None:
+        """The server ends."""
+        if self._task is not None:
+            self._task.cancel()
+        self._end()
+
+
+@contextlib.contextmanager
+def _drained(pipe: int) -> Iterator[None]:
+    """Read what still comes through a pipe: a thread that waits to write into it cannot be stopped."""
+    if pipe < 0:
+        yield
+        return
+    done = threading.Event()
+
+    def drain() -> None:
+        while not done.is_set():
+            data = b""
+            with contextlib.suppress(BlockingIOError):
+                data = os.read(pipe, _CHUNK)
+            if not data:
+                done.wait(0.001)
+
+    thread = threading.Thread(target=drain, name="rillet-drain", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()

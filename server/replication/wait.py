@@ -1,0 +1,60 @@
+"""Clients in WAIT and WAITAOF: whom an acknowledgement may release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...protocol import replies
+
+if TYPE_CHECKING:
+    from ...commands.runtime.client import Client
+    from .state import Replication
+
+
+@dataclass(slots=True)
+class _Wait:
+    offset: int  # what the client wrote last
+    replicas: int  # how many must have it
+    local: int | None  # WAITAOF: 1 if it is on our disk, and they must have it on theirs; None: WAIT
+
+
+class Waits:
+    """The clients that wait for replicas; each is blocked in ``server/execution/blocking``, which ends it at its time."""
+
+    def __init__(self, replication: Replication) -> None:
+        self._replication = replication
+        self._waits: dict[Client, _Wait] = {}
+
+    def add(self, client: Client, argv: list[bytes], timeout: int, replicas: int, local: int | None) -> None:
+        """Block a client until so many replicas have what it wrote (``timeout`` milliseconds, 0 for ever)."""
+        server = self._replication.server
+        wait = _Wait(client.write_offset, replicas, local)
+        reply = self._reply(wait)
+        server.blocking.block(client, (), timeout, argv, on_missing=False, on_timeout=reply)
+        self._waits[client] = wait
+        self._replication.master.ask_for_acks()
+
+    def count(self, offset: int, *, on_disk: bool) -> int:
+        """How many replicas have the stream up to an offset."""
+        master = self._replication.master
+        return master.count_on_disk(offset) if on_disk else master.count_acknowledged(offset)
+
+    def look_again(self) -> None:
+        """A replica acknowledged something."""
+        if not self._waits:
+            return
+        blocking = self._replication.server.blocking
+        for client, wait in list(self._waits.items()):
+            waiter = blocking.waiters.get(client)
+            if waiter is None:  # timed out, unblocked or gone
+                del self._waits[client]
+                continue
+            waiter.on_timeout = self._reply(wait)
+            if self.count(wait.offset, on_disk=wait.local is not None) >= wait.replicas:
+                del self._waits[client]
+                blocking.unblock(client)
+
+    def _reply(self, wait: _Wait) -> bytes:
+        count = replies.integer(self.count(wait.offset, on_disk=wait.local is not None))
+        return count if wait.local is None else replies.array([replies.integer(wait.local), count])

@@ -1,0 +1,512 @@
+"""The server's life: run → serve → startup → main_loop → shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import secrets
+import signal
+import ssl
+import sys
+import traceback
+from typing import TYPE_CHECKING, Final, NoReturn, cast
+
+from .. import __version__
+from ..commands import load_all
+from ..commands.acl import file as acl_file
+from ..commands.acl.handlers import load_users
+from ..commands.acl.log import AclLog
+from ..commands.admin.latency import Latency
+from ..commands.admin.memory import give_back
+from ..commands.admin.slowlog import Slowlog
+from ..commands.connection.tracking import TrackingTable
+from ..commands.pubsub.handlers import PubSub
+from ..commands.runtime.users import Users
+from ..commands.scripting.lua.engine import Scripting
+from ..commands.spec.versions import compat_with
+from ..storage.aof.manifest import AofError
+from ..storage.folder_lock import FolderInUseError
+from ..storage.keyspace.keyspace import Keyspace
+from ..storage.rdb import RdbError
+from .clock import Clock
+from .config_bindings import bind
+from .execution.active_expiry import ActiveExpiry
+from .execution.background_jobs import Slices
+from .execution.blocking import Blocking
+from .execution.client_eviction import ClientEviction
+from .execution.dispatcher import Dispatcher
+from .execution.eviction import Eviction
+from .execution.mending import Mending
+from .execution.pause import Pause
+from .execution.propagation import Propagation
+from .execution.stats import Stats
+from .execution.turns import LONG_COMMAND, Turns
+from .log import Log
+from .net.busy_script import Busy
+from .net.listeners import Listeners
+from .net.open_files import fit_clients
+from .persistence.aof import Persistence
+from .persistence.folder import Folder
+from .persistence.rdb import Snapshots
+from .replication import Replication
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..commands.runtime.client import Client
+    from ..commands.runtime.context import Part
+    from .config.config import Config
+    from .config.kinds import OutputLimit
+    from .net.connection import Connection
+
+_CRON_SECONDS: Final = 0.1
+_EXPIRING_SECONDS: Final = _CRON_SECONDS / 4  # as much as Redis gives it by default
+
+load_all()
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """A uvloop event loop, or asyncio's own where uvloop is not installed (Windows)."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+class Server:
+    """One Rillet server: its data, its clients and everything that serves them.
+
+    Several may live in one process, each with its own event loop or sharing one.
+
+    Attributes:
+        compat: what the version of Redis does that the server answers as.
+        careful: some state of the server needs the full order of checks for every command.
+        observed: somebody monitors or tracks.
+        holds_replies: replies wait for the AOF.
+        disk_error: the text writes are refused with while the AOF cannot be written.
+        snapshot_error: the same while the last background save failed.
+        busy_error: the text that others are refused with while they are served in the middle of a slow script.
+        current_client: whose batch is being run.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        clock: Clock | None = None,
+        quiet: bool = False,
+        handles_signals: bool = False,
+    ) -> None:
+        self.config = config
+        self.handles_signals = handles_signals
+        self.compat = compat_with(config.compat_version)
+        self.rillet_version = __version__
+        self.clock = clock or Clock()
+        self.log = Log(self.clock, config.loglevel, config.logfile, quiet=quiet)
+        self.keyspace = Keyspace(config.databases)
+        self.keyspace.now = self.clock.now
+        self.users = Users()
+        self.clients: dict[int, Client] = {}
+        self.congested: set[Connection] = set()  # have more to read than the system takes
+        self.run_id = secrets.token_hex(20)
+        self.role = "master"
+        self.started = self.clock.now
+        self.last_save = self.clock.now // 1000
+        self.loading = False
+        self.careful = False
+        self.observed = False
+        self.holds_replies = False
+        self.disk_error: bytes | None = None
+        self.snapshot_error: bytes | None = None
+        self.busy_error: bytes | None = None
+        self.slow_nanoseconds = LONG_COMMAND
+        self.current_client: Client | None = None
+        self.monitors: set[Client] = set()
+        self.active_expiry = ActiveExpiry(self)
+        self.cron_paused = False  # by DEBUG PAUSE-CRON
+        self.pause = Pause(self)
+        self.slices = Slices(self)
+        self.turns = Turns(self)
+        self._client_ids = 0
+        self.propagation = Propagation()
+        self.propagation.on_divergence = self._on_divergence
+        self.dispatcher = Dispatcher(self)
+        self.stats = Stats(list(self.dispatcher.all.values()))
+        self.mending = Mending(self)
+        self.blocking = Blocking(self)
+        self.pubsub = PubSub(self)
+        self.tracking = TrackingTable(self)
+        self.slowlog = Slowlog(self)
+        self.acl_log = AclLog(self)
+        self.latency = Latency(self)
+        self.scripting = Scripting(self)
+        own = (self.pubsub, self.tracking, self.slowlog, self.acl_log, self.latency, self.scripting)
+        self._parts: dict[type, object] = {type(part): part for part in own}
+        self.scripting.on_slow = Busy(self).serve
+        self.folder = Folder(self)
+        self.persistence = Persistence(self)
+        self.snapshots = Snapshots(self)
+        self.replication = Replication(self)
+        self.eviction = Eviction(self)
+        self.client_eviction = ClientEviction(self)
+        self.loop: asyncio.AbstractEventLoop  # set by serve()
+        self.listeners = Listeners(self)
+        self._stopping = asyncio.Event()
+        self.exit_status = 0
+        if config.requirepass:
+            self.users.set_password(config.requirepass)
+        self.keyspace.on_event = self.pubsub.publish_event
+        bind(self)
+
+    # The story
+
+    def run(self, on_ready: Callable[[], None] | None = None) -> int:
+        """Serve until told to stop; returns the exit status. Blocks the calling thread."""
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(self.serve(on_ready))
+        return self.exit_status
+
+    async def serve(self, on_ready: Callable[[], None] | None = None) -> None:
+        """The whole life, on the running loop; ``on_ready`` is called once clients can be served."""
+        self.loop = asyncio.get_running_loop()
+        graveyard = self.keyspace.graveyard
+        graveyard.on_buried = lambda: self.slices.start(graveyard.step)
+        self.keyspace.cold.on_freed = give_back
+        if self.handles_signals:
+            self._handle_signals()
+        self.loop.set_exception_handler(self._on_bug)
+        if not await self.startup():
+            self.exit_status = 1
+            self.replication.stop()  # an append-only file may hold REPLICAOF
+            await self._leave()
+            return
+        if on_ready is not None and not self.stopping:
+            on_ready()
+        try:
+            await self.main_loop()
+        finally:
+            await self.shutdown()
+
+    async def startup(self) -> bool:
+        """Listen, load, and say so; False if that is impossible (the log says why)."""
+        config = self.config
+        self.log.notice("oO0OoO0OoO0Oo Rillet is starting oO0OoO0OoO0Oo")
+        self.log.notice(
+            f"Rillet version={__version__}, Redis version={self.version}, bits=64, pid={os.getpid()}"
+        )
+        if self.handles_signals and not fit_clients(config, self.log):  # the process is ours
+            return False
+        try:
+            self._start_users()
+        except acl_file.AclFileError as error:
+            self.log.warning(str(error))
+            return False
+        if not await self.listeners.open():
+            return False
+        self._banner()
+        self.log.warning("Server initialized")
+        try:
+            await self.persistence.start()
+        except (AofError, FolderInUseError) as error:
+            self.log.warning(str(error))
+            return False
+        except RdbError as error:
+            self.log.warning(f"Fatal error loading the DB, check server logs. Exiting: {error}")
+            return False
+        except OSError as error:
+            self.log.warning(f"Can't open the data files: {error}")
+            return False
+        if self.stopping:
+            return True  # told so while it was loading
+        self.replication.start()
+        if config.port:
+            self.log.notice("Ready to accept connections tcp")
+        if config.tls_port:
+            self.log.notice("Ready to accept connections tls")
+        if config.unixsocket:
+            self.log.notice("Ready to accept connections unix")
+        return True
+
+    async def main_loop(self) -> None:
+        """Look after the server ten times a second until it is told to stop."""
+        while not self._stopping.is_set():
+            try:
+                self._cron()
+            except Exception:  # noqa: BLE001 - a bug of ours must not end the service
+                self.log.warning("Internal error in the cron:", details=traceback.format_exc())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), _CRON_SECONDS)
+
+    def _on_bug(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        """A callback raised: the log has the traceback, and the loop goes on."""
+        del loop
+        error = context.get("exception")
+        if isinstance(error, (ssl.SSLError, ConnectionError)):
+            self.log.verbose(f"Error accepting a client connection: {error}")
+            return
+        trace = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else ""
+        self.log.warning(f"Internal error: {context.get('message')}", details=trace)
+
+    async def shutdown(self) -> None:
+        """Stop accepting, release blocked clients, flush and fsync the AOF, close every connection."""
+        self.log.warning("User requested shutdown...")
+        if self.handles_signals:
+            self._handle_second_signal()
+        self.listeners.close()
+        # As from Redis they get the end of the connection, upon which their libraries connect again; no error reply.
+        self.blocking.stop()
+        self.pause.stop()
+        self.slices.stop()
+        self.replication.stop()
+        # From here on nobody runs a command; replies that wait for the AOF still leave.
+        for client in list(self.clients.values()):
+            client.close()
+        await self.persistence.stop()
+        await self.snapshots.stop()
+        await self._leave()
+        self.log.warning("Rillet is now ready to exit, bye bye...")
+
+    async def _leave(self) -> None:
+        """Close every connection, once its replies have left, and take the files away that only a living server has."""
+        self.listeners.close()
+        for client in list(self.clients.values()):
+            client.close()
+        for _ in range(50):
+            if not self.clients:
+                break
+            await asyncio.sleep(0.01)
+        for client in list(self.clients.values()):
+            client.close(after_reply=False)
+        await asyncio.sleep(0)
+        self.listeners.remove_files()
+        self.folder.release()
+
+    def die(self) -> None:
+        """End at once, without the replies that wait: what they would confirm is not on the disk."""
+        if self.handles_signals:
+            os._exit(1)
+        # In somebody's process: only this server ends.
+        self.exit_status = 1
+        self.persistence.drop()
+        for client in list(self.clients.values()):
+            client.close(after_reply=False)
+        self.stop()
+
+    def _on_divergence(self) -> None:
+        """The append-only file has what the replicas lack, or they have what it lacks."""
+        self.log.warning("Can't propagate a change to all who must know of it. Exiting...")
+        self.die()
+
+    def stop(self) -> None:
+        """Ask for the end; safe to call from a command or (through call_soon_threadsafe) from another thread."""
+        self._stopping.set()
+
+    def end(self, *, save: bool | None, force: bool) -> bool:
+        """Write the last snapshot if one is wanted (None: if there are save points), then ask for the end.
+
+        Returns:
+            False if the snapshot could not be written, so that the server goes on; ``force`` ends it even so.
+        """
+        before = self.snapshots.saves
+        if self.handles_signals:
+            self._handle_second_signal()
+        if not self.loading and not self.snapshots.save_at_end(wanted=save, force=force):
+            if self.handles_signals:
+                self._handle_signals()
+            return False
+        if self.snapshots.saves > before:
+            # What anybody still asked for would be missing in the file.
+            for client in list(self.clients.values()):
+                client.close()
+        self.stop()
+        return True
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the end was asked for."""
+        return self._stopping.is_set()
+
+    def _handle_signals(self) -> None:
+        """SIGTERM and SIGINT stop the server in order; a second one forces it."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self.loop.add_signal_handler(number, self._on_signal, number)
+
+    def _on_signal(self, number: int) -> None:
+        if self._stopping.is_set():
+            self.insist()
+        self.log.warning(f"Received {signal.Signals(number).name} scheduling shutdown...")
+        terminated = number == signal.SIGTERM
+        asked = (self.config.shutdown_on_sigterm if terminated else self.config.shutdown_on_sigint).split()
+        wanted = True if "save" in asked else False if "nosave" in asked else None
+        if not self.end(save=wanted, force="force" in asked):
+            self.log.warning("Errors trying to shut down the server. Check the logs for more information.")
+
+    def _handle_second_signal(self) -> None:
+        """From here on the loop may wait for the disk, where it runs no handler: let the interpreter call one."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self.loop.remove_signal_handler(number)
+            signal.signal(number, lambda *_: self.insist())
+
+    def insist(self) -> NoReturn:
+        """Somebody asked a second time: end at once."""
+        self.log.warning("You insist... exiting now.")
+        os._exit(1)
+
+    # Startup in detail
+
+    def _banner(self) -> None:
+        self.log.notice(f"Running mode=standalone, port={self.config.port}.")
+        if not self.log.quiet and not self.log.path:
+            sys.stdout.write(
+                f"\n  Rillet {__version__}: Redis Streams, Redis {self.version} protocol\n"
+                f"  Port: {self.config.port}\n  PID: {os.getpid()}\n\n"
+            )
+            sys.stdout.flush()
+        else:
+            self.log.notice(f"PID: {os.getpid()}")
+
+    def _start_users(self) -> None:
+        """Take the users of the configuration or of the ACL file.
+
+        Raises:
+            AclFileError: the text says why the server can not start with them.
+        """
+        config = self.config
+        if config.aclfile and config.users:
+            raise acl_file.AclFileError(
+                b"Configuring Rillet with users defined in redis.conf and at the same setting an ACL file path is "
+                b"invalid. This setup is very likely to lead to configuration errors and security holes, please "
+                b"define either an ACL file or declare users directly in your redis.conf, but not both."
+            )
+        acl_file.configure(self.users, config.users, all_channels=config.acl_pubsub_default == "allchannels")
+        if config.aclfile:
+            try:
+                load_users(self)
+            except acl_file.AclFileError as error:
+                raise acl_file.AclFileError(
+                    b"Aborting Rillet startup because of ACL errors: " + error.text
+                ) from None
+
+    @property
+    def version(self) -> str:
+        """The version of Redis that the server answers as: ``8.10.0``."""
+        return self.compat.release
+
+    # Every tenth of a second
+
+    def _cron(self) -> None:
+        if self.cron_paused:
+            return
+        now = self.clock.tick()
+        self.keyspace.now = now
+        self.stats.sample(int(self.loop.time() * 1000))
+        if self.active_expiry.step():
+            self.slices.start(self.active_expiry.step)
+        if self.keyspace.idempotent and not self.loading:
+            self.keyspace.expire_idempotent()
+        if self.keyspace.behind:
+            self.slices.when_idle(self.keyspace.settle_some)
+        if not self.loading and self.keyspace.cold.look(self.loop.time()):
+            self.slices.when_idle(self.keyspace.cold.step)
+        self.persistence.cron()
+        self.snapshots.cron()
+        self.replication.cron()
+        for connection in list(self.congested):
+            connection.check_output_limit(now)
+        self._close_idle_clients(now)
+        self.eviction.cron()
+        self.client_eviction.look()
+        if self.handles_signals:  # the process is ours
+            # A PEL is one object, and may have a million entries before ten thousand objects have come: it is looked at
+            # while it is small, and never again.
+            gc.collect(1)
+
+    def finish_unit(self) -> None:
+        """End an execution unit that no client's batch ends: propagate, serve whoever waited, flush."""
+        if self.propagation.effects:
+            self.propagation.flush()
+        if self.keyspace.ready:
+            self.blocking.serve()
+        if self.persistence.has_unwritten():
+            self.persistence.schedule_flush()
+        if self.tracking.broadcasts:
+            self.tracking.send_broadcasts()
+
+    def time_moved(self) -> None:
+        """A virtual clock was moved: everything that waits for a time looks at it anew."""
+        self.keyspace.now = self.clock.tick()
+        self.active_expiry.run(_EXPIRING_SECONDS)
+        self.blocking.expire()
+        self.pause.look()
+
+    def _close_idle_clients(self, now: int) -> None:
+        timeout = self.config.timeout
+        if not timeout:
+            return
+        for client in list(self.clients.values()):
+            idle = now - client.last_interaction > timeout * 1000
+            is_quiet = client.is_subscriber or client.monitor or client.is_replica or client.trusted
+            if idle and client.blocked is None and not is_quiet:
+                self.log.verbose("Closing idle client")
+                client.close(after_reply=False)
+
+    # What connections and commands ask of the server
+
+    def part(self, kind: type[Part], /) -> Part:
+        """Return the server's one object of a class that a family of commands defines (PubSub, Slowlog …)."""
+        return cast("Part", self._parts[kind])
+
+    def next_client_id(self) -> int:
+        """Client IDs count from 1 and are never used again."""
+        self._client_ids += 1
+        return self._client_ids
+
+    def is_full(self) -> bool:
+        """There are maxclients already, those with an unfinished TLS handshake included."""
+        return len(self.clients) + len(self.listeners.shaking_hands) >= self.config.maxclients
+
+    def is_protected(self) -> bool:
+        """Protected mode is in force: no password, and no bind given by the user."""
+        return self.config.protected_mode and self.users.default.is_open
+
+    def forget(self, client: Client) -> None:
+        """Drop a client that is gone from every registry."""
+        self.replication.forget(client)
+        self.pubsub.remove(client)
+        self.tracking.remove(client)
+        self.monitors.discard(client)
+        self.pause.forget(client)
+        self.slices.forget(client)
+        self.update_observed()
+
+    def update_observed(self) -> None:
+        """Recompute ``observed`` after MONITOR or tracking began or ended."""
+        self.observed = bool(self.monitors) or any(
+            client.tracking is not None for client in self.clients.values()
+        )
+
+    def update_careful(self) -> None:
+        """Recompute ``careful`` after the server's state changed."""
+        self.careful = (
+            self.loading
+            or self.disk_error is not None
+            or self.snapshot_error is not None
+            or self.busy_error is not None
+            or self.pause.until > 0
+            or bool(self.listeners.arriving)
+            or self.replication.needs_care
+            or self.config.maxmemory > 0
+            or self.config.maxmemory_clients != 0
+        )
+
+    def output_limit(self, client: Client) -> OutputLimit:
+        """What may wait for a client before it is closed."""
+        limits = self.config.client_output_buffer_limit
+        if client.is_replica:
+            # What the backlog may hold anyway is no reason to send a replica away.
+            limit, backlog = limits.replica, self.config.repl_backlog_size
+            return limit._replace(hard=max(limit.hard, backlog) if limit.hard else 0)
+        return limits.pubsub if client.is_subscriber else limits.normal

@@ -1,0 +1,256 @@
+"""Is an append-only file sound, and up to where? The verdicts of redis-check-aof, which is stricter than a start."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ..rdb import ByteSource, RdbError, is_rdb, load_rdb
+from .manifest import AofError, Manifest, leading_number
+from .scanner import LINE_LIMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_AT_ONCE: Final = 1 << 20
+_NUMBER_LINE: Final = 127  # bytes, with its end
+_LONGEST_WORD: Final = 2**63 - 3
+_DIGITS: Final = re.compile(rb"[ \t\n\v\f\r]*[+-]?[0-9]+")
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What was found in one file.
+
+    Attributes:
+        size: of the file, bytes.
+        good: how many bytes from the start hold whole commands and whole transactions.
+        problem: what stands behind them; "" where the file is sound.
+        notes: what was seen on the way, for people.
+        fixable: whether cutting the file at ``good`` makes it sound.
+    """
+
+    size: int
+    good: int
+    problem: str
+    notes: list[str]
+    fixable: bool = True
+
+
+def check_aof(
+    path: Path, say: Callable[[str], object], *, confirm: Callable[[str], bool] | None = None
+) -> bool:
+    """Check a file, or all files that a manifest names; True if they are sound (or are so now).
+
+    Args:
+        path: an append-only file, or a manifest.
+        say: gets the report, line by line.
+        confirm: asked before what is broken is cut off the end of a file; None cuts nothing. A file that others
+            follow is never cut.
+    """
+    try:
+        if not _is_manifest(path):
+            say("Start checking Old-Style AOF")
+            return _judge(path, path.name, "AOF", say, confirm=confirm, is_last=True)
+        say("Start checking Multi Part AOF")
+        manifest = Manifest.parse(path.read_bytes())
+        live = manifest.live
+        for info in live:
+            if info is manifest.base:
+                say("Start to check BASE AOF.")
+            elif info is manifest.incr[0]:
+                say("Start to check INCR files.")
+            kind = "BASE AOF" if info is manifest.base else "INCR AOF"
+            if not _judge(
+                path.parent / info.name, info.name, kind, say, confirm=confirm, is_last=info is live[-1]
+            ):
+                return False
+    except AofError as error:
+        say(str(error))
+        return False
+    except OSError as error:
+        say(f"Cannot open file {error.filename}: {error.strerror}")
+        return False
+    say("All AOF files and manifest are valid")
+    return True
+
+
+def _judge(
+    path: Path,
+    name: str,
+    kind: str,
+    say: Callable[[str], object],
+    *,
+    confirm: Callable[[str], bool] | None,
+    is_last: bool,
+) -> bool:
+    if not path.stat().st_size:
+        say(f"{kind} {name} is empty")
+        return True
+    verdict = examine(path)
+    for note in verdict.notes:
+        say(note)
+    if verdict.problem:
+        say(verdict.problem)
+    if not verdict.fixable:
+        return False
+    diff = verdict.size - verdict.good
+    say(f"AOF analyzed: filename={name}, size={verdict.size}, ok_up_to={verdict.good}, diff={diff}")
+    if not diff:
+        say(f"{kind} {name} is valid")
+        return True
+    if confirm is None:
+        say(f"AOF {name} is not valid. Use the --fix option to try fixing it.")
+        return False
+    if not is_last:
+        say(f"Failed to truncate AOF {name} because it is not the last file")
+        return False
+    question = f"This will shrink the AOF {name} from {verdict.size} bytes, with {diff} bytes, to {verdict.good} bytes"
+    if not confirm(question):
+        say("Aborting...")
+        return False
+    os.truncate(path, verdict.good)
+    say(f"Successfully truncated AOF {name}")
+    return True
+
+
+def examine(path: Path) -> Verdict:
+    """Read one file that is not empty to its end, or to the first thing that is wrong."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        notes: list[str] = []
+        source = ByteSource(file.read)
+        if is_rdb(source):
+            try:
+                for _ in load_rdb(source, None, skip_unknown=True, log=notes.append):
+                    pass
+            except RdbError as error:
+                return Verdict(
+                    size, 0, f"RDB preamble of AOF file is not sane, aborting: {error}", notes, fixable=False
+                )
+            notes.append("RDB preamble is OK, proceeding with AOF tail...")
+        reader = _Reader(source)
+        good, problem = reader.run()
+    return Verdict(size, good, problem, notes)
+
+
+class _WrongError(Exception):
+    """This is no command; the text says why."""
+
+
+class _Reader:
+    """Walks over the commands of a file."""
+
+    def __init__(self, source: ByteSource) -> None:
+        self._source = source
+        self._start = source.position  # of the data in hand
+        self._data = b""
+        self._at = 0  # in the data in hand
+        self._open = 0  # transactions
+
+    def run(self) -> tuple[int, str]:
+        """Where the last whole command or transaction ends, and what is wrong behind it."""
+        good = self._position
+        try:
+            while first := self._peek():
+                if first == b"#":
+                    self._line(LINE_LIMIT)
+                elif first == b"*":
+                    self._command()
+                else:
+                    raise _WrongError("AOF format error")  # noqa: TRY301 - as every other thing that is wrong
+                if not self._open:
+                    good = self._position
+        except _WrongError as wrong:
+            return good, f"0x{self._position:16x}: {wrong}"
+        if self._open:
+            return good, f"0x{self._position:16x}: Reached EOF before reading EXEC for MULTI"
+        return good, ""
+
+    @property
+    def _position(self) -> int:
+        return self._start + self._at
+
+    def _command(self) -> None:
+        for number in range(self._number(b"*")):
+            size = self._number(b"$")
+            if not 0 <= size <= _LONGEST_WORD:
+                raise _WrongError(
+                    f"Expected to read string of {size} bytes, which is not in the suitable range"
+                )
+            if number:
+                self._pass(size + 2)
+                continue
+            word = self._pass(size + 2)[:-2].upper()
+            if word == b"MULTI":
+                self._open += 1
+                if self._open > 1:
+                    raise _WrongError("Unexpected MULTI in AOF")
+            elif word == b"EXEC":
+                self._open -= 1
+                if self._open:
+                    raise _WrongError("Unexpected EXEC in AOF")
+
+    def _number(self, prefix: bytes) -> int:
+        line = self._line(_NUMBER_LINE)
+        if line[:1] != prefix:
+            found = line[:1].decode("latin-1")
+            raise _WrongError(f"Expected prefix '{prefix.decode()}', got: '{found}'")
+        digits = _DIGITS.match(line, 1)
+        end = digits.end() if digits else 1
+        self._expect_line_end(line[end : end + 2])
+        return leading_number(line[1:])
+
+    @staticmethod
+    def _expect_line_end(found: bytes) -> None:
+        if found != b"\r\n":
+            raise _WrongError(f"Expected \\r\\n, got: {found.hex()}")
+
+    def _peek(self) -> bytes:
+        self._fill(1)
+        return self._data[self._at : self._at + 1]
+
+    def _line(self, limit: int) -> bytes:
+        """Up to a line end, or to the limit, or to the end of the file."""
+        self._fill(limit)
+        end = self._data.find(b"\n", self._at, self._at + limit)
+        end = end + 1 if end >= 0 else min(self._at + limit, len(self._data))
+        line = self._data[self._at : end]
+        self._at = end
+        return line
+
+    def _pass(self, count: int) -> bytes:
+        """Take a word and its line end; of a very long one only the last piece is given."""
+        while count > _AT_ONCE:
+            self._take(_AT_ONCE // 2)
+            count -= _AT_ONCE // 2
+        data = self._take(count)
+        self._expect_line_end(data[-2:])
+        return data
+
+    def _take(self, count: int) -> bytes:
+        self._fill(count)
+        data = self._data[self._at : self._at + count]
+        self._at += len(data)
+        if len(data) < count:
+            raise _WrongError(f"Expected to read {count} bytes, got {len(data)} bytes")
+        return data
+
+    def _fill(self, count: int) -> None:
+        """Have so many bytes in hand, if there are so many."""
+        if self._at + count <= len(self._data):
+            return
+        self._start += self._at
+        self._data = self._data[self._at :] + self._source.read(_AT_ONCE)
+        self._at = 0
+
+
+def _is_manifest(path: Path) -> bool:
+    """Whether the first line that is no comment begins as those of a manifest do."""
+    with path.open("rb") as file:
+        while (line := file.readline(LINE_LIMIT)).startswith(b"#"):
+            pass
+    return line.startswith(b"file")

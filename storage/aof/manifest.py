@@ -1,0 +1,317 @@
+"""The manifest of a multi-part append-only file: which files make up the data, and in which order.
+
+It lives as `<appendfilename>.manifest` in the AOF folder, one line a file:
+`file <name> seq <n> type <b|h|i>[ startoffset <n>][ endoffset <n>]`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from ..files import BINARY, FileOperations, Log, silent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LINE_LIMIT = 1024
+_LONG_LONG_MAX = 2**63 - 1
+_SPACES = b" \t\n\v\f\r\0"
+_ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}
+_SPELLED = {value[0]: b"\\" + key for key, value in _ESCAPES.items()} | {0x22: b'\\"', 0x5C: b"\\\\"}
+_WORD = re.compile(
+    rb"""(?:[^\s\0"'])+ | "(?:\\x[0-9a-fA-F]{2}|\\[\s\S]|[^"\\])*"(?=[\s\0]|$) | '(?:\\'|[^'])*'(?=[\s\0]|$)""",
+    re.VERBOSE,
+)
+_ESCAPED = re.compile(rb"\\(?:x([0-9a-fA-F]{2})|([\s\S]))")
+_LEADING_NUMBER = re.compile(rb"[ \t\n\v\f\r]*([+-]?[0-9]+)")
+
+
+class AofError(Exception):
+    """The append-only file can not be used; the text is what Redis would log before it exits."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """One file of the manifest; offsets are replication offsets that newer servers note (None: not noted)."""
+
+    name: str
+    seq: int
+    type: Literal["b", "h", "i"]
+    start_offset: int | None = None
+    end_offset: int | None = None
+
+    def encode(self) -> bytes:
+        """Give its line, with the line end."""
+        line = b"file %s seq %d type %s" % (quote(os.fsencode(self.name)), self.seq, self.type.encode())
+        if self.start_offset is not None:
+            line += b" startoffset %d" % self.start_offset
+        if self.end_offset is not None:
+            line += b" endoffset %d" % self.end_offset
+        return line + b"\n"
+
+
+@dataclass(slots=True)
+class Manifest:
+    """Which files hold the data: at most one base, then incr files by rising seq; history awaits removal."""
+
+    base: FileInfo | None = None
+    history: list[FileInfo] = field(default_factory=list)
+    incr: list[FileInfo] = field(default_factory=list)
+
+    @property
+    def live(self) -> list[FileInfo]:
+        """The files to load, in order."""
+        return [*([self.base] if self.base else []), *self.incr]
+
+    @classmethod
+    def parse(cls, data: bytes) -> Manifest:
+        """Read the text of a manifest file; AofError with Redis' words where it is not one."""
+        if not data:
+            raise _error("Found an empty AOF manifest")
+        manifest = cls()
+        for number, raw in enumerate(_lines(data), 1):
+            if raw[:1] == b"#":
+                continue
+            if not raw.endswith(b"\n") or b"\0" in raw:
+                raise _error("The AOF manifest file contains too long line")
+            line = raw.strip(b" \t\r\n")
+            try:
+                manifest._admit(_parse_line(line))
+            except ValueError as error:
+                raise _error(str(error), number, line) from None
+        return manifest
+
+    def encode(self) -> bytes:
+        """Give the text of the manifest file: base, history, incr."""
+        return b"".join(info.encode() for info in [*self.live[: bool(self.base)], *self.history, *self.incr])
+
+    @classmethod
+    def load(cls, directory: Path, basename: str, files: FileOperations | None = None) -> Manifest:
+        """Read `<directory>/<basename>.manifest`; a missing one is an empty manifest."""
+        files = files or FileOperations()
+        name = basename + ".manifest"
+        try:
+            fd = files.open(directory / name, os.O_RDONLY | BINARY, 0)
+        except FileNotFoundError:
+            return cls()
+        except OSError as error:
+            raise AofError(
+                f"Fatal error: can't open the AOF manifest file {name} for reading: {error.strerror}"
+            ) from error
+        pieces = []
+        try:
+            while piece := files.read(fd, 1 << 16):
+                pieces.append(piece)
+        except OSError as error:
+            raise _error("Read AOF manifest failed") from error
+        finally:
+            files.close(fd)
+        return cls.parse(b"".join(pieces))
+
+    def persist(self, directory: Path, basename: str, files: FileOperations | None = None) -> None:
+        """Replace the manifest file by this one at once: readers and crashes see the old or the new, whole."""
+        files = files or FileOperations()
+        name = basename + ".manifest"
+        temporary, final = directory / ("temp-" + name), directory / name
+        doing = f"Fail to open the AOF manifest file temp-{name}"
+        try:
+            fd = files.open(temporary, os.O_WRONLY | os.O_TRUNC | os.O_CREAT | BINARY, 0o644)
+            try:
+                doing = f"Error trying to write the temporary AOF manifest file temp-{name}"
+                files.write_all(fd, self.encode())
+                doing = f"Fail to fsync the temp AOF file temp-{name}"
+                files.fsync(fd)
+            finally:
+                files.close(fd)
+            doing = f"Error trying to rename the temporary AOF manifest file temp-{name} into {name}"
+            files.rename(temporary, final)
+            doing = f"Fail to fsync AOF directory {directory}"
+            files.sync_folder(directory)
+        except OSError as error:
+            with suppress(OSError):
+                files.unlink(temporary)
+            raise AofError(f"{doing}: {error.strerror}") from error
+
+    def _admit(self, info: FileInfo) -> None:
+        if info.type == "h":
+            self.history.append(info)
+        elif info.type == "i":
+            if info.seq <= (self.incr[-1].seq if self.incr else 0):
+                raise ValueError("Found a non-monotonic sequence number")
+            self.incr.append(info)
+        elif self.base is None:
+            self.base = info
+        else:
+            raise ValueError("Found duplicate base file information")
+
+    def with_new_incr(self, basename: str) -> Manifest:
+        """Give a copy that ends in a new incr file."""
+        # Not the name of one that history still names: until it is gone the manifest on the disk may need it.
+        used = [info.seq for info in self.history if info.name == f"{basename}.{info.seq}.incr.aof"]
+        seq = max([*used, *(info.seq for info in self.incr)], default=0) + 1
+        info = FileInfo(f"{basename}.{seq}.incr.aof", seq, "i")
+        return Manifest(self.base, list(self.history), [*self.incr, info])
+
+    def with_new_base(self, basename: str, covered: int = 0, *, rdb: bool = False) -> Manifest:
+        """Give a copy with a new base, which holds all that `covered` first incr files hold.
+
+        The old base and the covered incr files become history. `rdb` tells the form of the base by its name.
+        """
+        old = [self.base, *self.history] if self.base else self.history
+        seq = max((info.seq for info in old if ".base." in info.name or info is self.base), default=0) + 1
+        replaced = [*self.live[: bool(self.base)], *self.incr[:covered]]
+        history = [*self.history, *(replace(info, type="h") for info in replaced)]
+        name = f"{basename}.{seq}.base.{'rdb' if rdb else 'aof'}"
+        return Manifest(FileInfo(name, seq, "b"), history, self.incr[covered:])
+
+
+def adopt_single_file(
+    root: Path,
+    folder: str,
+    basename: str,
+    manifest: Manifest,
+    *,
+    files: FileOperations | None = None,
+    log: Log = silent,
+) -> Manifest:
+    """Move an append-only file of Redis before 7.0 (`<root>/<basename>`) into the folder, as base.
+
+    Only where the folder has no data of its own; a move cut short by a crash is completed.
+    """
+    files = files or FileOperations()
+    old, directory = root / basename, root / folder
+    if not old.is_file():
+        return manifest
+    unfinished = (
+        manifest.base is not None
+        and not manifest.incr
+        and manifest.base.name == basename
+        and not (directory / basename).is_file()
+    )
+    if manifest.live and not unfinished:
+        return manifest
+    make_folder(directory, files)
+    adopted = Manifest(FileInfo(basename, 1, "b"), list(manifest.history))
+    # The manifest first: a crash before the move leaves a file that the next start still finds.
+    adopted.persist(directory, basename, files)
+    try:
+        files.rename(old, directory / basename)
+        files.sync_folder(directory)
+    except OSError as error:
+        raise AofError(
+            f"Error trying to move the old AOF file {basename} into dir {folder}: {error.strerror}"
+        ) from error
+    log(f"Successfully migrated an old-style AOF file ({basename}) into the AOF directory ({folder}).")
+    return adopted
+
+
+def make_folder(directory: Path, files: FileOperations) -> None:
+    """Create the AOF folder where it is missing."""
+    if directory.is_dir():
+        return
+    try:
+        files.make_folder(directory)
+        files.sync_folder(directory.parent)
+    except OSError as error:
+        raise AofError(f"Can't open or create append-only dir {directory.name}: {error.strerror}") from error
+
+
+def quote(name: bytes) -> bytes:
+    """Write a name as one word of a manifest line: bare where it can be, else in double quotes."""
+    # Redis leaves a name with a single quote bare, and then can not read its own manifest.
+    if name and all(0x20 < byte < 0x7F and byte not in b"\"'\\" for byte in name):
+        return name
+    spelled = (
+        _SPELLED.get(byte) or (bytes((byte,)) if 0x20 <= byte < 0x7F else b"\\x%02x" % byte) for byte in name
+    )
+    return b'"%s"' % b"".join(spelled)
+
+
+def split_words(line: bytes) -> list[bytes] | None:
+    r"""Cut a line into words; "…" with \n \xHH escapes and '…' keep blanks; None where quotes do not match."""
+    words: list[bytes] = []
+    at = 0
+    while True:
+        while at < len(line) and line[at] in _SPACES:
+            at += 1
+        if at == len(line):
+            return words
+        word = b""
+        while at < len(line) and line[at] not in _SPACES:
+            match = _WORD.match(line, at)
+            if match is None:
+                return None
+            word += _unquoted(match[0])
+            at = match.end()
+        words.append(word)
+
+
+def leading_number(text: bytes) -> int:
+    """Read a number as C's atoi does: what follows the digits is ignored, no digits are 0."""
+    match = _LEADING_NUMBER.match(text)
+    return int(match[1]) if match else 0
+
+
+def _unquoted(piece: bytes) -> bytes:
+    if piece[:1] == b"'":
+        return piece[1:-1].replace(b"\\'", b"'")
+    if piece[:1] != b'"':
+        return piece
+
+    def plain(match: re.Match[bytes]) -> bytes:
+        return bytes((int(match[1], 16),)) if match[1] else _ESCAPES.get(match[2], match[2])
+
+    return _ESCAPED.sub(plain, piece[1:-1])
+
+
+def _lines(data: bytes) -> Iterator[bytes]:
+    """Cut as C's fgets does: behind each line end, and after `LINE_LIMIT` bytes without one."""
+    at = 0
+    while at < len(data):
+        end = data.find(b"\n", at, at + LINE_LIMIT)
+        after = end + 1 if end >= 0 else at + LINE_LIMIT
+        yield data[at:after]
+        at = after
+
+
+def _parse_line(line: bytes) -> FileInfo:
+    words = split_words(line)
+    if words is None or len(words) < 6 or len(words) % 2:
+        raise ValueError("Invalid AOF manifest file format")
+    name: bytes | None = None
+    seq = 0
+    kind = b""
+    offsets: dict[bytes, int] = {}
+    for key, value in zip(words[::2], words[1::2], strict=True):
+        match key.lower():
+            case b"file":
+                if b"/" in value or b"\\" in value or b"\0" in value:
+                    raise ValueError("File can't be a path, just a filename")
+                name = value
+            case b"seq":
+                seq = max(-_LONG_LONG_MAX, min(leading_number(value), _LONG_LONG_MAX))
+            case b"type":
+                kind = value[:1]
+            case b"startoffset" | b"endoffset":
+                offsets[key.lower()] = leading_number(value)
+            case _:
+                pass  # a pair of a newer version
+    if name is None or not seq or not kind:
+        raise ValueError("Invalid AOF manifest file format")
+    types: dict[bytes, Literal["b", "h", "i"]] = {b"b": "b", b"h": "h", b"i": "i"}
+    if kind not in types:
+        raise ValueError("Unknown AOF file type")
+    return FileInfo(
+        os.fsdecode(name), seq, types[kind], offsets.get(b"startoffset"), offsets.get(b"endoffset")
+    )
+
+
+def _error(text: str, number: int = 0, line: bytes = b"") -> AofError:
+    shown = line.decode(errors="backslashreplace")
+    where = f"Reading the manifest file, at line {number}\n>>> '{shown}'\n" if number else ""
+    return AofError(f"*** FATAL AOF MANIFEST FILE ERROR ***\n{where}{text}")

@@ -1,0 +1,138 @@
+"""The shortest commands that lead to the present data: the base of a rewritten append-only file.
+
+The spelling is that of Redis, word for word, so that the files can be compared. What commands can not say is lost,
+as in Redis: pending entries whose message is gone, when consumers were last seen, which ids were deleted.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final
+
+from ..collections.base import Collection
+from ..groups.pel_pages import blocks_of, texts_of
+from ..streams.idempotency import statements
+from ..streams.ids import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..groups.group import Group
+    from ..keyspace.keyspace import Keyspace
+    from ..streams.stream import Stream
+
+_PIECE: Final = 1 << 16  # bytes given at once, about
+_IDS_GIVEN_BACK: Final = 64  # at most in one XNACK
+_ID_AND_COMMAND: Final = 3  # the words of an XADD before its fields
+
+
+def rewrite_commands(keyspace: Keyspace) -> Iterator[bytes]:
+    """Give the commands that make this keyspace out of an empty one, in pieces of some 64 KiB of whole commands.
+
+    The keyspace must not change meanwhile. Keys past their time are written with their expiry, as Redis does.
+    """
+    piece = [_command(b"FUNCTION", b"LOAD", code) for code in keyspace.libraries.codes.values()]
+    size = 0
+    for database in keyspace.databases:
+        if not database.entries:
+            continue
+        piece.append(_command(b"SELECT", b"%d" % database.index))
+        for key, value in database.entries.items():
+            commands: Iterator[bytes]
+            if isinstance(value, bytes):
+                commands = iter((_command(b"SET", key, value),))
+            elif isinstance(value, Collection):
+                commands = (_command(*words) for words in value.commands(key))
+            else:
+                commands = _stream(key, value, keyspace.idempotency_defaults)
+            for command in commands:
+                piece.append(command)
+                size += len(command)
+                if size >= _PIECE:
+                    yield b"".join(piece)
+                    piece.clear()
+                    size = 0
+            due = database.expires.get(key)
+            if due is not None:
+                piece.append(_command(b"PEXPIREAT", key, b"%d" % due))
+    if piece:
+        yield b"".join(piece)
+
+
+def _stream(key: bytes, stream: Stream, idempotency_defaults: tuple[int, int]) -> Iterator[bytes]:
+    if stream.length:
+        yield from _entries(key, stream)
+    else:
+        # An id that no stream can hold twice: 0-1 goes at once, for MAXLEN is 0.
+        yield _command(b"XADD", key, b"MAXLEN", b"0", b"0-1", b"x", b"y")
+    yield _command(
+        b"XSETID",
+        key,
+        encode(stream.last_id),
+        b"ENTRIESADDED",
+        b"%d" % stream.entries_added,
+        b"MAXDELETEDID",
+        encode(stream.max_deleted_id),
+    )
+    for name in sorted(stream.groups):
+        yield from _group(key, name, stream.groups[name])
+    for words in statements(key, stream, *idempotency_defaults):
+        yield _command(*words)
+
+
+def _entries(key: bytes, stream: Stream) -> Iterator[bytes]:
+    name = b"$4\r\nXADD\r\n" + _word(key)
+    heads: dict[bytes, tuple[bytes, int]] = {}  # by the header of the field array, of which there are few
+    for _, text, fields in stream.iter_entries():
+        header = fields[: fields.index(b"\n") + 1]
+        head = heads.get(header)
+        if head is None:
+            if len(heads) > 1000:
+                heads.clear()
+            head = heads[header] = (
+                b"*%d\r\n%b" % (int(header[1:-2]) + _ID_AND_COMMAND, name),
+                len(header),
+            )
+        yield b"%b$%d\r\n%b\r\n%b" % (head[0], len(text), text, fields[head[1] :])
+
+
+def _group(key: bytes, name: bytes, group: Group) -> Iterator[bytes]:
+    read = b"-1" if group.entries_read is None else b"%d" % group.entries_read
+    yield _command(b"XGROUP", b"CREATE", key, name, encode(group.last_id), b"ENTRIESREAD", read)
+    for consumer_name in sorted(group.consumers):
+        consumer = group.consumers[consumer_name]
+        if not consumer.pending:
+            yield _command(b"XGROUP", b"CREATECONSUMER", key, name, consumer_name)
+            continue
+        head = b"*12\r\n$6\r\nXCLAIM\r\n%b%b%b$1\r\n0\r\n" % (_word(key), _word(name), _word(consumer_name))
+        last, tail = None, b""
+        places = group.pending(consumer=consumer)
+        for text, block in zip(texts_of(places), blocks_of(places), strict=True):
+            if block is not last:  # entries delivered together share time and count
+                last = block
+                tail = b"$4\r\nTIME\r\n%b$10\r\nRETRYCOUNT\r\n%b$6\r\nJUSTID\r\n$5\r\nFORCE\r\n" % (
+                    _word(b"%d" % block.ms),
+                    _word(b"%d" % block.count),
+                )
+            yield b"%b$%d\r\n%b\r\n%b" % (head, len(text), text, tail)
+    yield from _given_back(key, name, group)
+
+
+def _given_back(key: bytes, name: bytes, group: Group) -> Iterator[bytes]:
+    """The entries without owner, in their order; neighbours with equal counters share a command."""
+    entries = ((block.count, page.text(at)) for page, at in group.given_back() if (block := page.blocks[at]))
+    for count, of_count in groupby(entries, itemgetter(0)):
+        while ids := [text for _, text in islice(of_count, _IDS_GIVEN_BACK)]:
+            yield _command(
+                *(b"XNACK", key, name, b"FAIL", b"IDS", b"%d" % len(ids), *ids),
+                *(b"RETRYCOUNT", b"%d" % count, b"FORCE"),
+            )
+
+
+def _command(*words: bytes) -> bytes:
+    return b"*%d\r\n%b" % (len(words), b"".join(map(_word, words)))
+
+
+def _word(word: bytes) -> bytes:
+    return b"$%d\r\n%b\r\n" % (len(word), word)

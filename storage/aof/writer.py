@@ -1,0 +1,470 @@
+"""Writing the append-only file: records gathered during a tick, one write for all of them, and the fsync.
+
+Records arrive encoded; what goes into them is the business of propagation. Nothing here reads a clock.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..files import BINARY, FileOperations, Log, silent
+from .manifest import AofError, Manifest, make_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .manifest import FileInfo
+
+    # Which of the history files are to be removed from a folder; the others are kept.
+    Outdated = Callable[[Path, Sequence[FileInfo]], Sequence[FileInfo]]
+
+
+def everything(_directory: Path, history: Sequence[FileInfo]) -> Sequence[FileInfo]:
+    """Keep no history, as Redis does."""
+    return history
+
+
+# And a number that no other rewrite has; what a crash leaves of one is removed at the next start.
+TEMPORARY_BASE = "temp-rewriteaof-bg-"
+
+
+class AppendOnlyFile:
+    """The last incr file of an append-only file, open for appending.
+
+    `append(record)` and `write()` belong to the server's loop; `sync()` may run in any thread.
+    `selected_db` is free for propagation: it is -1 whenever the next record starts a file, which must begin
+    with a SELECT.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        basename: str,
+        manifest: Manifest,
+        *,
+        timestamps: bool | str,
+        files: FileOperations,
+        log: Log,
+        detached: bool = False,
+        outdated: Outdated = everything,
+    ) -> None:
+        self.timestamps = timestamps
+        self.manifest = manifest
+        self.selected_db = -1
+        self._directory = directory
+        self._basename = basename
+        self._files = files
+        self._log = log
+        self._pending: list[bytes] = []
+        # The list's own method: this runs for every write command.
+        self.append: Callable[[bytes], None] = self._pending.append
+        self._fd = -1
+        self._sizes_before = 0  # of the files before the one that is open
+        self._file_size = 0
+        self._written = self._synced = 0  # bytes since opening
+        self._syncing = threading.Lock()
+        self._annotated_second = 0
+        self._annotated_ms = 0
+        self._outdated = outdated
+        self._write_error: OSError | None = None
+        self._sync_error: OSError | None = None
+        self._detached = detached
+        self.base_size = self._size(manifest.base.name) if manifest.base else 0
+
+    @classmethod
+    def open(
+        cls,
+        root: str | Path,
+        appenddirname: str,
+        appendfilename: str,
+        *,
+        timestamps: bool | str = False,
+        manifest: Manifest | None = None,
+        files: FileOperations | None = None,
+        log: Log = silent,
+        outdated: Outdated = everything,
+    ) -> AppendOnlyFile:
+        """Open below `root` (the server's `dir`), creating what is missing; AofError where that fails.
+
+        `manifest` is the one the data was loaded from (AofLoader.manifest); without it the one on disk is read.
+        """
+        files = files or FileOperations()
+        directory = Path(root) / appenddirname
+        make_folder(directory, files)
+        if manifest is None:
+            manifest = Manifest.load(directory, appendfilename, files)
+        fresh = not manifest.live
+        reopened = bool(manifest.incr)
+        if fresh:
+            manifest = manifest.with_new_base(appendfilename)
+        if not reopened:
+            manifest = manifest.with_new_incr(appendfilename)
+        aof = cls(
+            directory,
+            appendfilename,
+            manifest,
+            timestamps=timestamps,
+            files=files,
+            log=log,
+            outdated=outdated,
+        )
+        if fresh and manifest.base is not None:
+            log(f"Creating AOF base file {manifest.base.name} on server start")
+            # Empty: Redis and Valkey load an empty command file whatever their aof-use-rdb-preamble says.
+            files.close(aof._open_file(manifest.base.name, os.O_TRUNC))
+            aof.base_size = 0
+        name = manifest.incr[-1].name
+        log(f"{'Opening' if reopened else 'Creating'} AOF incr file {name} on server start")
+        aof._fd = aof._open_file(name)
+        try:
+            aof._count_sizes()
+            if not reopened:
+                manifest.persist(directory, appendfilename, files)
+        except BaseException:
+            files.close(aof._fd)
+            raise
+        aof.remove_history()
+        aof.remove_temporaries()
+        return aof
+
+    @classmethod
+    def open_detached(
+        cls,
+        root: str | Path,
+        appenddirname: str,
+        appendfilename: str,
+        *,
+        timestamps: bool | str = False,
+        files: FileOperations | None = None,
+        log: Log = silent,
+        outdated: Outdated = everything,
+    ) -> AppendOnlyFile:
+        """Open for a server that has data already: nothing counts until `install_base` brings that data.
+
+        Until then the records go to a temporary file, and what was in the folder before stays valid.
+        OSError or AofError where that fails.
+        """
+        files = files or FileOperations()
+        directory = Path(root) / appenddirname
+        make_folder(directory, files)
+        manifest = Manifest.load(directory, appendfilename, files)
+        aof = cls(
+            directory,
+            appendfilename,
+            manifest,
+            timestamps=timestamps,
+            files=files,
+            log=log,
+            detached=True,
+            outdated=outdated,
+        )
+        aof.base_size = 0
+        aof.remove_temporaries()
+        aof._fd = aof._open_file(aof._detached_name, os.O_TRUNC)
+        return aof
+
+    @property
+    def is_detached(self) -> bool:
+        """Whether the data is not there yet to which the records of the open file belong."""
+        return self._detached
+
+    @property
+    def _detached_name(self) -> str:
+        return f"temp-{self._basename}.incr"
+
+    @property
+    def size(self) -> int:
+        """Bytes in all live files (INFO aof_current_size), without what is still to be written."""
+        return self._sizes_before + self._file_size
+
+    @property
+    def pending(self) -> int:
+        """Bytes appended and not written yet (INFO aof_buffer_length)."""
+        return sum(map(len, self._pending))
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether anything was appended and not written yet."""
+        return bool(self._pending)
+
+    @property
+    def unsynced(self) -> int:
+        """Bytes written and not yet known to be on the disk."""
+        return self._written - self._synced
+
+    @property
+    def last_error(self) -> OSError | None:
+        """What the last write or sync failed with; None once both work again."""
+        return self._write_error or self._sync_error
+
+    def annotate(self, now_ms: int) -> None:
+        """Append `#TS:<unix seconds>` where timestamps are wanted and a new second has begun.
+
+        With timestamps "ms" also `#MS:<unix milliseconds>` where the millisecond is another one, and at the head of
+        each file, which can then be read alone.
+        """
+        second = now_ms // 1000
+        if self.timestamps and second > self._annotated_second:
+            self._annotated_second = second
+            self.append(b"#TS:%d\r\n" % second)
+        if self.timestamps == "ms" and now_ms != self._annotated_ms:
+            self._annotated_ms = now_ms
+            self.append(b"#MS:%d\r\n" % now_ms)
+
+    def write(self) -> bool:
+        """Write all records appended since the last call; False and `last_error` where the disk refuses.
+
+        After a failure the records stay pending, so that a later call writes them; a part that reached the file
+        is cut off again (or, where even that fails, only the rest stays pending).
+        """
+        pending = self._pending
+        if not pending:
+            return self._write_error is None
+        data = pending[0] if len(pending) == 1 else b"".join(pending)
+        written = 0
+        try:
+            written = self._files.write(self._fd, data)
+            while written < len(data):
+                more = self._files.write(self._fd, data[written:])
+                if not more:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # noqa: TRY301 - as a failed write
+                written += more
+        except OSError as error:
+            self._keep(data, written, error)
+            return False
+        pending.clear()
+        self._count(written)
+        self._write_error = None
+        return True
+
+    def sync(self) -> None:
+        """Bring all that is written to the disk (fdatasync); OSError, kept in `last_error`, where that fails."""
+        with self._syncing:
+            if self._fd < 0:
+                return
+            upto = self._written
+            try:
+                self._files.fdatasync(self._fd)
+            except OSError as error:
+                self._sync_error = error
+                raise
+            self._sync_error = None
+            self._synced = upto
+
+    def close(self) -> None:
+        """Write and sync what is left, and close; OSError where that fails (the file is closed all the same)."""
+        if self._fd < 0:
+            return
+        try:
+            if not self.write() and self._write_error is not None:
+                raise self._write_error
+            self.sync()
+        finally:
+            with self._syncing:
+                fd, self._fd = self._fd, -1
+                self._files.close(fd)
+
+    def start_new_incr(self) -> None:
+        """Go on in a new incr file, which a rewrite does before it takes its snapshot.
+
+        The file left behind is complete and synced. OSError or AofError where that fails; then the old file
+        stays in use.
+        """
+        if self._detached:
+            self._start_again()
+            return
+        if not self.write() and self._write_error is not None:
+            raise self._write_error
+        self.sync()
+        manifest = self.manifest.with_new_incr(self._basename)
+        name = manifest.incr[-1].name
+        fd = self._open_file(name, os.O_TRUNC)
+        try:
+            manifest.persist(self._directory, self._basename, self._files)
+        except BaseException:
+            self._files.close(fd)
+            if not _is_named(name, self._directory, self._basename, self._files):
+                with suppress(OSError):
+                    self._files.unlink(self._path(name))
+            raise
+        self._log(f"Creating AOF incr file {name} on background rewrite")
+        with self._syncing:
+            old, self._fd = self._fd, fd
+        self._files.close(old)
+        self.manifest = manifest
+        self.selected_db = -1
+        self._annotated_ms = 0
+        self._sizes_before += self._file_size
+        self._file_size = 0
+
+    def _start_again(self) -> None:
+        """Forget all records: the snapshot that comes now has what they say.
+
+        After a failed install the manifest on the disk may be the new one, and the open file no temporary one.
+        """
+        manifest = Manifest.load(self._directory, self._basename, self._files)
+        fd = self._open_file(self._detached_name, os.O_TRUNC)
+        with self._syncing:
+            old, self._fd = self._fd, fd
+        self._files.close(old)
+        self.manifest = manifest
+        self._pending.clear()
+        self._written = self._synced = self._file_size = 0
+        self._write_error = self._sync_error = None
+        self.selected_db = -1
+        self._annotated_ms = 0
+        self._log(f"Creating AOF incr file {self._detached_name} on background rewrite")
+
+    def install_base(self, temporary: Path, *, rdb: bool) -> None:
+        """Let a finished and synced snapshot take the place of all files before the one that is open.
+
+        OSError or AofError where that fails; then the files are as they were. May run in another thread than
+        `write`, but not while an incr file is begun or the file is closed.
+        """
+        incr = self.manifest.incr
+        covered = len(incr) if self._detached else len(incr) - 1
+        manifest = self.manifest.with_new_base(self._basename, covered, rdb=rdb)
+        if self._detached:
+            manifest = manifest.with_new_incr(self._basename)
+            self._files.rename(self._path(self._detached_name), self._path(manifest.incr[-1].name))
+        _install(self._directory, self._basename, manifest, temporary, self._files)
+        self._detached = False
+        self.manifest = manifest
+        self._sizes_before = sum(self._size(info.name) for info in manifest.live[:-1])
+        self.base_size = self.size
+
+    def remove_history(self) -> None:
+        """Forget and remove those files that rewrites have replaced which are outdated.
+
+        What can not be removed now stays listed.
+        """
+        history = self.manifest.history
+        if not history:
+            return
+        live = {info.name for info in self.manifest.live}
+        outdated = {info.name for info in self._outdated(self._directory, history)}
+        kept = []
+        for info in history:
+            if info.name in live:
+                continue
+            if info.name not in outdated:
+                kept.append(info)
+                continue
+            self._log(f"Removing the history file {info.name}")
+            try:
+                self._files.unlink(self._path(info.name))
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                kept.append(info)
+                self._log(f"Can't remove the history file {info.name}: {error.strerror}")
+        if kept == history:
+            return
+        self.manifest = Manifest(self.manifest.base, kept, self.manifest.incr)
+        try:
+            self.manifest.persist(self._directory, self._basename, self._files)
+        except AofError as error:
+            self._log(str(error))
+
+    def remove_temporaries(self) -> None:
+        """Remove what rewrites left that a crash has ended."""
+        for path in self._directory.glob(f"{TEMPORARY_BASE}*"):
+            with suppress(OSError):
+                self._files.unlink(path)
+
+    def _keep(self, data: bytes, written: int, error: OSError) -> None:
+        """After a failed write: leave no torn record in the file, and all that is not in it pending."""
+        self._write_error = error
+        if written:
+            try:
+                self._files.truncate(self._fd, os.fstat(self._fd).st_size - written)
+            except OSError as failure:
+                self._log(
+                    "Could not remove short write from the append-only file. The server may refuse to load it the "
+                    f"next time it starts. ftruncate: {failure.strerror}"
+                )
+                self._count(written)
+                data = data[written:]
+        # In place: `append` is a method of this very list.
+        self._pending[:] = [data]
+
+    def _count(self, written: int) -> None:
+        self._written += written
+        self._file_size += written
+
+    def _count_sizes(self) -> None:
+        live = self.manifest.live
+        self._file_size = self._size(live[-1].name)
+        self._sizes_before = sum(self._size(info.name) for info in live[:-1])
+
+    def _open_file(self, name: str, flags: int = 0) -> int:
+        try:
+            return self._files.open(
+                self._path(name), os.O_WRONLY | os.O_APPEND | os.O_CREAT | BINARY | flags, 0o644
+            )
+        except OSError as error:
+            raise AofError(f"Can't open the append-only file {name}: {error.strerror}") from error
+
+    def _size(self, name: str) -> int:
+        try:
+            return self._path(name).stat().st_size
+        except OSError:
+            return 0
+
+    def _path(self, name: str) -> Path:
+        return self._directory / name
+
+
+def install_base_alone(
+    root: str | Path,
+    appenddirname: str,
+    appendfilename: str,
+    temporary: Path,
+    *,
+    rdb: bool,
+    files: FileOperations,
+    log: Log,
+    outdated: Outdated = everything,
+) -> None:
+    """Let a snapshot take the place of all files, for a server that appends nothing (BGREWRITEAOF, appendonly no).
+
+    OSError or AofError where that fails; then the files are as they were.
+    """
+    directory = Path(root) / appenddirname
+    manifest = Manifest.load(directory, appendfilename, files)
+    manifest = manifest.with_new_base(appendfilename, len(manifest.incr), rdb=rdb)
+    _install(directory, appendfilename, manifest, temporary, files)
+    AppendOnlyFile(
+        directory, appendfilename, manifest, timestamps=False, files=files, log=log, outdated=outdated
+    ).remove_history()
+
+
+def _install(
+    directory: Path, basename: str, manifest: Manifest, temporary: Path, files: FileOperations
+) -> None:
+    """Name a snapshot as the manifest does, then bring that manifest to the disk."""
+    assert manifest.base is not None
+    final = directory / manifest.base.name
+    files.rename(temporary, final)
+    try:
+        manifest.persist(directory, basename, files)
+    except AofError:
+        # It may have failed after the new manifest was in place, which then needs the file.
+        if not _is_named(final.name, directory, basename, files):
+            with suppress(OSError):
+                files.unlink(final)
+        raise
+
+
+def _is_named(name: str, directory: Path, basename: str, files: FileOperations) -> bool:
+    """Whether the manifest on the disk names a file; yes where that can not be told."""
+    try:
+        manifest = Manifest.load(directory, basename, files)
+    except AofError:
+        return True
+    return name in {info.name for info in manifest.live}

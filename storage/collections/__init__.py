@@ -1,0 +1,1 @@
+"""The values of keys but for streams: lists, hashes, sets, sorted sets."""

@@ -1,0 +1,156 @@
+"""Hashes: fields with values, some of which may expire."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from .base import Collection
+from .deadlines import Deadlines
+from .scan_order import ScanOrder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Self
+
+    from .encoding_limits import Limits
+
+LISTPACK: Final = b"listpack"
+LISTPACK_WITH_TIMES: Final = b"listpackex"
+TABLE: Final = b"hashtable"
+_PAIRS_AT_ONCE: Final = 64  # in one command of a rewritten file
+_SAMPLE: Final = 64
+
+
+class Hash(Collection):
+    """A map of fields to values.
+
+    Attributes:
+        fields: the values by field, in the order in which the fields came. Those past their time are among them
+            until somebody drops them (``storage/keyspace/field_expiry``). Read it; change it by the methods.
+        times: when fields expire; None while none does.
+    """
+
+    TYPE: ClassVar[bytes] = b"hash"
+    __slots__ = ("_order", "fields", "times")
+
+    def __init__(self) -> None:
+        self.encoding = LISTPACK
+        self.fields: dict[bytes, bytes] = {}
+        self.times: Deadlines | None = None
+        self._order: ScanOrder | None = None  # made by the first walk
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def set(self, field: bytes, value: bytes, limits: Limits, *, keep_time: bool = False) -> bool:
+        """Set a field, which then lives for ever unless its time is kept; True if it is new."""
+        fields = self.fields
+        new = field not in fields
+        fields[field] = value
+        if new:
+            if self._order is not None:
+                self._order.add(field)
+        elif self.times is not None and not keep_time:
+            self.persist(field)
+        if self.encoding is not TABLE and (
+            len(fields) > limits.hash_max_listpack_entries
+            or len(value) > limits.hash_max_listpack_value
+            or len(field) > limits.hash_max_listpack_value
+        ):
+            self.encoding = TABLE
+        return new
+
+    def expect(self, count: int, limits: Limits) -> None:
+        """So many fields are about to be set at once: Redis takes the larger form beforehand."""
+        if count > limits.hash_max_listpack_entries:
+            self.encoding = TABLE
+
+    def discard(self, field: bytes) -> bool:
+        """Take a field away; False if there is no such field."""
+        if self.fields.pop(field, None) is None:
+            return False
+        if self.times is not None:
+            self.persist(field)
+        if self._order is not None:
+            self._order.remove(field)
+        return True
+
+    def expire(self, field: bytes, when: int) -> None:
+        """Let a field that exists expire at a time in milliseconds."""
+        if self.times is None:
+            self.times = Deadlines()
+            if self.encoding is LISTPACK:
+                self.encoding = LISTPACK_WITH_TIMES
+        self.times.set(field, when)
+
+    def persist(self, field: bytes) -> bool:
+        """Let a field live for ever; False if it did already."""
+        times = self.times
+        if times is None or not times.forget(field):
+            return False
+        if not times:
+            self.times = None
+        return True
+
+    def order(self) -> ScanOrder:
+        """The order for HSCAN and for random fields; made at the first call and kept from then on."""
+        if self._order is None:
+            self._order = ScanOrder(self.fields)
+        return self._order
+
+    # What all collections have
+
+    def copy(self) -> Self:
+        """Its order for walks is not copied."""
+        twin = type(self)()
+        twin.encoding = self.encoding
+        twin.fields = dict(self.fields)
+        twin.times = None if self.times is None else self.times.copy()
+        return twin
+
+    def fit(self, limits: Limits) -> None:
+        """Tables stay tables, whatever they hold later."""
+        longest = limits.hash_max_listpack_value
+        if len(self.fields) > limits.hash_max_listpack_entries or any(
+            len(field) > longest or len(value) > longest for field, value in self.fields.items()
+        ):
+            self.encoding = TABLE
+        else:
+            self.encoding = LISTPACK if self.times is None else LISTPACK_WITH_TIMES
+
+    def commands(self, key: bytes) -> Iterator[tuple[bytes, ...]]:
+        """HMSET of up to 64 fields; where fields expire, each by itself, with HPEXPIREAT."""
+        pairs = iter(self.fields.items())
+        if self.times is None:
+            while some := list(islice(pairs, _PAIRS_AT_ONCE)):
+                yield b"HMSET", key, *_flat(some)
+            return
+        for field, value in pairs:
+            yield b"HMSET", key, field, value
+            when = self.times.when.get(field)
+            if when is not None:
+                yield b"HPEXPIREAT", key, b"%d" % when, b"FIELDS", b"1", field
+
+    def parts(self) -> Iterator[bytes]:
+        """Sorted fields with their values and times."""
+        when = {} if self.times is None else self.times.when
+        for field in sorted(self.fields):
+            yield field
+            yield self.fields[field]
+            if field in when:
+                yield b"%d" % when[field]
+
+    @property
+    def payload_bytes(self) -> int:
+        """Of fields and values; the times are left out."""
+        count = len(self.fields)
+        sample = list(islice(self.fields.items(), _SAMPLE))
+        measured = sum(len(field) + len(value) for field, value in sample)
+        return measured * count // len(sample) if count > _SAMPLE else measured
+
+
+def _flat(pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[bytes]:
+    for field, value in pairs:
+        yield field
+        yield value

@@ -1,0 +1,237 @@
+"""Lists: one run of elements with free room before it, so that both ends are cheap and every index is at hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from ..streams.macro_nodes import element_size
+from .base import Collection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from .encoding_limits import Limits
+
+LISTPACK: Final = b"listpack"
+QUICKLIST: Final = b"quicklist"
+
+_FREE: Final = b""  # stands in the room before the first element
+_ROOM: Final = 16
+_AROUND: Final = 7  # the bytes of a listpack without elements
+_NODE_BYTES: Final = {-1: 4096, -2: 8192, -3: 16384, -4: 32768, -5: 65536}
+_COUNTED_BYTES: Final = 8192  # a node that is limited by its count is limited by this too
+_A_COMMAND: Final = 64  # elements in one RPUSH of a rewritten AOF
+_BACKWARDS: Final = 1024  # elements turned round at once
+
+
+class List(Collection):
+    """Elements in their order.
+
+    ``encoding`` follows Redis since 7.2: a listpack until it is too large for one node of a quicklist, and one again
+    when it is at most half of that. (Redis asks as well that all elements be left in one node, whose borders we do
+    not keep: what was cut out of the middle of a large list may be called a listpack here and a quicklist there.)
+
+    Attributes:
+        size: the bytes of all elements in one listpack.
+    """
+
+    TYPE: ClassVar[bytes] = b"list"
+    __slots__ = ("_items", "_start", "size")
+
+    def __init__(self, elements: Iterable[bytes] = ()) -> None:
+        self.encoding = LISTPACK
+        self._items = list(elements)
+        self._start = 0  # where the first element is; before it there is room
+        self.size = _AROUND + sum(map(element_size, self._items))
+
+    def __len__(self) -> int:
+        return len(self._items) - self._start
+
+    # Looking
+
+    def at(self, index: int) -> bytes:
+        """The element at an index from 0 on that exists."""
+        return self._items[self._start + index]
+
+    def slice(self, first: int, stop: int) -> list[bytes]:
+        """The elements from one index up to another, which is outside; both from 0 to the length."""
+        return self._items[self._start + first : self._start + stop]
+
+    def find(self, element: bytes, *, backwards: bool = False, within: int = 0) -> Iterator[int]:
+        """The indices of equal elements from one end on, looking at up to ``within`` elements (0: all).
+
+        The list must not change meanwhile.
+        """
+        items, start = self._items, self._start
+        end = len(items)
+        if not backwards:
+            if within:
+                end = min(end, start + within)
+            at = start
+            try:
+                while True:
+                    at = items.index(element, at, end)
+                    yield at - start
+                    at += 1
+            except ValueError:
+                return
+        first = max(start, end - within) if within else start
+        while end > first:
+            begin = max(first, end - _BACKWARDS)
+            turned = items[begin:end]
+            turned.reverse()
+            at = -1
+            for _ in range(turned.count(element)):
+                at = turned.index(element, at + 1)
+                yield end - 1 - at - start
+            end = begin
+
+    # Changes; those that let it grow are told list-max-listpack-size, the others are followed by `shrunk`
+
+    def push_left(self, elements: Sequence[bytes], limit: int) -> None:
+        """Put elements before all others, one after the other: the last of them comes to stand first."""
+        self._expect(elements, limit)
+        count = len(elements)
+        if self._start < count:
+            room = max(count, len(self) // 2 + _ROOM)
+            self._items[: self._start] = [_FREE] * room
+            self._start = room
+        if count == 1:
+            self._start -= 1
+            self._items[self._start] = elements[0]
+        else:
+            self._items[self._start - count : self._start] = elements[::-1]
+            self._start -= count
+
+    def push_right(self, elements: Sequence[bytes], limit: int) -> None:
+        """Put elements behind all others."""
+        self._expect(elements, limit)
+        self._items += elements
+
+    def pop_left(self) -> bytes:
+        """Take the first element away; there is one."""
+        start = self._start
+        element = self._items[start]
+        self._items[start] = _FREE
+        self._start = start + 1
+        self.size -= element_size(element)
+        self._tidy()
+        return element
+
+    def pop_right(self) -> bytes:
+        """Take the last element away; there is one."""
+        element = self._items.pop()
+        self.size -= element_size(element)
+        return element
+
+    def keep(self, first: int, stop: int) -> None:
+        """Drop all elements but those from one index up to another, which is outside; both from 0 to the length."""
+        items, start = self._items, self._start
+        if 2 * (stop - first) < len(items) - start:
+            items = items[start + first : start + stop]
+            self._items = items
+            self._start = 0
+            self.size = _AROUND + sum(map(element_size, items))
+            return
+        for gone in (items[start : start + first], items[start + stop :]):
+            self.size -= sum(map(element_size, gone))
+        del items[start + stop :]
+        items[start : start + first] = [_FREE] * first
+        self._start = start + first
+        self._tidy()
+
+    def put(self, index: int, element: bytes, limit: int) -> None:
+        """Replace the element at an index that exists."""
+        self._expect((element,), limit)
+        at = self._start + index
+        self.size -= element_size(self._items[at])
+        self._items[at] = element
+
+    def insert(self, index: int, element: bytes, limit: int) -> None:
+        """Put an element before the one at an index; the length stands for the end."""
+        self._expect((element,), limit)
+        items, start = self._items, self._start
+        at = start + index
+        if start and 2 * index < len(items) - start:
+            items[start - 1 : at] = [*items[start:at], element]
+            self._start = start - 1
+        else:
+            items.insert(at, element)
+
+    def remove(self, indices: list[int]) -> None:
+        """Drop the elements at some indices, which are in order and exist."""
+        items, start = self._items, self._start
+        self.size -= sum([element_size(items[start + index]) for index in indices])
+        if len(indices) == 1:
+            at = start + indices[0]
+            if 2 * indices[0] < len(items) - start:
+                items[start : at + 1] = [_FREE, *items[start:at]]
+                self._start = start + 1
+                self._tidy()
+            else:
+                del items[at]
+            return
+        left: list[bytes] = []
+        before = start
+        for index in indices:
+            left += items[before : start + index]
+            before = start + index + 1
+        left += items[before:]
+        self._items = left
+        self._start = 0
+
+    def shrunk(self, limit: int) -> None:
+        """Elements went: the list may be small enough for a listpack again."""
+        if self.encoding is QUICKLIST and not self._exceeds(limit, self.size, len(self), 2):
+            self.encoding = LISTPACK
+
+    def _expect(self, elements: Sequence[bytes], limit: int) -> None:
+        """Elements are to come: count them, and choose the form as Redis does, by their bare lengths."""
+        if self.encoding is LISTPACK:
+            size = self.size + sum(map(len, elements))
+            if self._exceeds(limit, size, len(self) + len(elements)):
+                self.encoding = QUICKLIST
+        self.size += sum(map(element_size, elements))
+
+    @staticmethod
+    def _exceeds(limit: int, size: int, count: int, share: int = 1) -> bool:
+        if limit < 0:
+            return size > _NODE_BYTES[max(limit, -5)] // share
+        return size > _COUNTED_BYTES or count > max(limit, 1) // share
+
+    def _tidy(self) -> None:
+        """Give the room before the first element back when it is most of all there is."""
+        room = self._start
+        if room > 4 * _ROOM and 3 * room > 2 * len(self._items):
+            del self._items[:room]
+            self._start = 0
+
+    # As a collection
+
+    def copy(self) -> List:
+        """A twin that shares nothing."""
+        twin = List()
+        twin._items = self._items[self._start :]
+        twin.size = self.size
+        twin.encoding = self.encoding
+        return twin
+
+    def fit(self, limits: Limits) -> None:
+        """Set ``encoding`` to the form that Redis chooses at loading."""
+        limit = limits.list_max_listpack_size
+        self.encoding = QUICKLIST if self._exceeds(limit, self.size, len(self)) else LISTPACK
+
+    def commands(self, key: bytes) -> Iterator[tuple[bytes, ...]]:
+        """RPUSH with 64 elements each."""
+        items = self._items
+        for at in range(self._start, len(items), _A_COMMAND):
+            yield (b"RPUSH", key, *items[at : at + _A_COMMAND])
+
+    def parts(self) -> Iterator[bytes]:
+        """The elements in their order."""
+        return iter(self._items[self._start :])
+
+    @property
+    def payload_bytes(self) -> int:
+        """The bytes of one listpack."""
+        return self.size

@@ -1,0 +1,191 @@
+"""Sets: members, each once.
+
+A dict keeps them in the order in which they came, which is the order of Redis' listpacks; integers alone are in the
+order of their values, as in an intset. For random choice and for SSCAN large sets get a second structure when it is
+first asked for; small ones are simply listed.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from random import randrange, sample
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from .base import Collection
+from .scan_order import ScanOrder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from .encoding_limits import Limits
+
+INTSET: Final = b"intset"
+LISTPACK: Final = b"listpack"
+HASHTABLE: Final = b"hashtable"
+_INTEGER: Final = re.compile(rb"(?:0|-?[1-9][0-9]{0,18})\Z")
+_A_COMMAND: Final = 64  # members in one SADD of a rewritten AOF
+_SAMPLE: Final = 32
+
+
+def is_integer(word: bytes) -> bool:
+    """Whether an intset could hold it: 64 bits, written as Redis would write it."""
+    return _INTEGER.match(word) is not None and -(1 << 63) <= int(word) < 1 << 63
+
+
+class Set(Collection):
+    """Members without an order to rely on.
+
+    Attributes:
+        members: for looking (its keys can be treated as a set); change them by ``add`` and ``discard``.
+    """
+
+    TYPE: ClassVar[bytes] = b"set"
+    __slots__ = ("_order", "members")
+
+    def __init__(self, members: Iterable[bytes] = (), encoding: bytes = HASHTABLE) -> None:
+        self.encoding = encoding
+        self.members: dict[bytes, None] = dict.fromkeys(members)
+        self._order: ScanOrder | None = None
+
+    @classmethod
+    def for_first(cls, member: bytes, count: int, limits: Limits) -> Set:
+        """An empty set in the form in which Redis begins one that gets ``count`` members, this one first."""
+        if count <= limits.set_max_intset_entries and is_integer(member):
+            return cls(encoding=INTSET)
+        return cls(encoding=LISTPACK if count <= limits.set_max_listpack_entries else HASHTABLE)
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The members in the order in which Redis gives them, as far as it has one."""
+        return iter(sorted(self.members, key=int) if self.encoding is INTSET else self.members)
+
+    # Changes
+
+    def add(self, member: bytes, limits: Limits) -> bool:
+        """Take in a member; False if it is there already."""
+        members = self.members
+        if member in members:
+            return False
+        if self.encoding is not HASHTABLE:
+            self._make_room(member, limits)
+        members[member] = None
+        if self._order is not None:
+            self._order.add(member)
+        return True
+
+    def _make_room(self, member: bytes, limits: Limits) -> None:
+        """Leave a compact form that can not hold one member more, this one."""
+        count = len(self.members)
+        if self.encoding is INTSET:
+            if is_integer(member):
+                if count >= limits.set_max_intset_entries:
+                    self._become(HASHTABLE)
+                return
+            longest = max(len(min(self.members, key=int)), len(max(self.members, key=int))) if count else 0
+        else:
+            longest = 0
+        fits = count < limits.set_max_listpack_entries and (
+            max(longest, len(member)) <= limits.set_max_listpack_value
+        )
+        self._become(LISTPACK if fits else HASHTABLE)
+
+    def _become(self, encoding: bytes) -> None:
+        if self.encoding is INTSET:
+            # From here on they stand where they stand.
+            ordered = sorted(self.members, key=int)
+            self.members.clear()
+            self.members.update(dict.fromkeys(ordered))
+        self.encoding = encoding
+
+    def expect(self, count: int, limits: Limits) -> None:
+        """A command brings so many members, be they new or not: Redis then leaves a compact form at once."""
+        if (self.encoding is LISTPACK and count > limits.set_max_listpack_entries) or (
+            self.encoding is INTSET and count > limits.set_max_intset_entries
+        ):
+            self._become(HASHTABLE)
+
+    def discard(self, member: bytes) -> bool:
+        """Let a member go; False if it is not there."""
+        members = self.members
+        if member not in members:
+            return False
+        del members[member]
+        if self._order is not None:
+            self._order.remove(member)
+        return True
+
+    # Choosing and walking
+
+    def random(self) -> bytes:
+        """Any of the members, each as likely as the others; there must be one."""
+        if self.encoding is HASHTABLE:
+            return self._ordered().random()
+        return next(islice(self.members, randrange(len(self.members)), None))  # noqa: S311 - no secret
+
+    def sample(self, count: int) -> list[bytes]:
+        """So many different members, every choice as likely; there must be as many."""
+        if self.encoding is HASHTABLE and count * 8 < len(self.members):
+            order = self._ordered()
+            found: dict[bytes, None] = {}
+            while len(found) < count:
+                found[order.random()] = None
+            return list(found)
+        return sample(list(self.members), count)
+
+    def page(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
+        """The next members of a walk and the cursor to go on with, as ``ScanOrder.page``; compact forms at once."""
+        if self.encoding is HASHTABLE:
+            return self._ordered().page(cursor, count)
+        return 0, list(self)
+
+    def _ordered(self) -> ScanOrder:
+        if self._order is None:
+            self._order = ScanOrder(self.members)
+        return self._order
+
+    # What every collection has
+
+    def copy(self) -> Set:
+        """A twin that shares nothing which can change."""
+        return Set(self.members, self.encoding)
+
+    def fit(self, limits: Limits) -> None:
+        """A compact form stays while it is short enough; the other is turned into the one that suits it."""
+        count = len(self.members)
+        if self.encoding is INTSET:
+            compact = count <= limits.set_max_intset_entries
+        elif self.encoding is LISTPACK:
+            compact = count <= limits.set_max_listpack_entries
+        elif count <= limits.set_max_intset_entries and all(map(is_integer, self.members)):
+            self.encoding = INTSET
+            compact = True
+        else:
+            compact = count <= limits.set_max_listpack_entries and (
+                max(map(len, self.members), default=0) <= limits.set_max_listpack_value
+            )
+            if compact:
+                self.encoding = LISTPACK
+        if not compact:
+            self._become(HASHTABLE)
+        self._order = None
+
+    def commands(self, key: bytes) -> Iterator[tuple[bytes, ...]]:
+        """``SADD key member ...``."""
+        members = iter(self)
+        while some := tuple(islice(members, _A_COMMAND)):
+            yield (b"SADD", key, *some)
+
+    def parts(self) -> Iterator[bytes]:
+        """The members in the order of their bytes."""
+        return iter(sorted(self.members))
+
+    @property
+    def payload_bytes(self) -> int:
+        """The members by a few of them, and their slots in the dict and in the order for walks."""
+        size = len(self.members)
+        some = list(islice(self.members, _SAMPLE))
+        members = sum([len(member) + 33 for member in some]) * size // max(len(some), 1)
+        return members + size * (56 if self._order is None else 64)

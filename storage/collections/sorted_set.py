@@ -1,0 +1,238 @@
+"""Sorted sets: members by score and, among equal scores, by their bytes.
+
+A dict tells the score of a member, a sorted list the order of all. Every range, by rank, score or name, is a pair of
+places in that order (``start``, ``stop``; the second one is outside), so counting, reading and removing need no more.
+"""
+
+from __future__ import annotations
+
+from math import inf, nextafter
+from random import sample
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from sortedcontainers import SortedList
+
+from ...protocol.replies import format_double
+from .base import Collection
+from .scan_order import ScanOrder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from .encoding_limits import Limits
+
+LISTPACK: Final = b"listpack"
+SKIPLIST: Final = b"skiplist"
+_A_COMMAND: Final = 64  # members in one ZADD of a rewritten AOF
+_SAMPLE: Final = 32
+
+
+class SortedSet(Collection):
+    """Members with their scores.
+
+    Attributes:
+        scores: member to score; for looking, change them by ``put`` and ``discard``.
+        order: all (score, member), sorted; for looking.
+    """
+
+    TYPE: ClassVar[bytes] = b"zset"
+    __slots__ = ("_scan", "order", "scores")
+
+    def __init__(self, scores: dict[bytes, float] | None = None) -> None:
+        self.encoding = LISTPACK
+        self.scores: dict[bytes, float] = {} if scores is None else scores
+        self.order: SortedList[tuple[float, bytes]] = (
+            SortedList()
+            if scores is None
+            else SortedList((score, member) for member, score in scores.items())
+        )
+
+        self._scan: ScanOrder | None = None  # for ZSCAN; made when it is first asked for
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    # Changes
+
+    def put(self, member: bytes, score: float, limits: Limits) -> None:
+        """Set the score of a member, new or not; it is no NaN. An equal score (0 and -0) stays what it was."""
+        before = self.scores.get(member)
+        if self.encoding is LISTPACK:
+            score += 0.0  # which makes 0 of -0, as a listpack does
+        if before is None:
+            self.scores[member] = score
+            self.order.add((score, member))
+            if self._scan is not None:
+                self._scan.add(member)
+            if self.encoding is LISTPACK and (
+                len(self.scores) > limits.zset_max_listpack_entries
+                or len(member) > limits.zset_max_listpack_value
+            ):
+                self.encoding = SKIPLIST
+        elif before != score:
+            self.order.remove((before, member))
+            self.scores[member] = score
+            self.order.add((score, member))
+
+    def discard(self, member: bytes) -> bool:
+        """Remove a member; False if it is not there."""
+        score = self.scores.pop(member, None)
+        if score is None:
+            return False
+        self.order.remove((score, member))
+        if self._scan is not None:
+            self._scan.remove(member)
+        return True
+
+    def pop(self, place: int) -> tuple[float, bytes]:
+        """Take out what stands at a place: 0 is the lowest, -1 the highest."""
+        item: tuple[float, bytes] = self.order.pop(place)
+        del self.scores[item[1]]
+        if self._scan is not None:
+            self._scan.remove(item[1])
+        return item
+
+    def remove_range(self, start: int, stop: int) -> int:
+        """Take out a range; returns how many members that were."""
+        if stop <= start:
+            return 0
+        for _, member in self.order.islice(start, stop):
+            del self.scores[member]
+            if self._scan is not None:
+                self._scan.remove(member)
+        del self.order[start:stop]
+        return stop - start
+
+    def expect(self, members: Sequence[bytes], limits: Limits) -> None:
+        """A command brings these, be they new or not: if they are too many or too long, the compact form ends at once."""
+        if (
+            len(members) > limits.zset_max_listpack_entries
+            or max(map(len, members)) > limits.zset_max_listpack_value
+        ):
+            self.encoding = SKIPLIST
+
+    # Ranges
+
+    def rank(self, member: bytes) -> int | None:
+        """The place of a member, None if it is not there."""
+        score = self.scores.get(member)
+        return None if score is None else self.order.index((score, member))
+
+    def slice(self, start: int, stop: int, *, reverse: bool = False) -> Iterator[tuple[float, bytes]]:
+        """What stands in a range, from its end if ``reverse``."""
+        items: Iterator[tuple[float, bytes]] = self.order.islice(start, stop, reverse)
+        return items
+
+    def score_range(self, low: float, high: float, *, after: bool, before: bool) -> tuple[int, int]:
+        """The range of the scores between two; ``after`` and ``before`` leave out the bounds themselves."""
+        start = self._place(low, behind=after)
+        return start, max(start, self._place(high, behind=not before))
+
+    def _place(self, score: float, *, behind: bool) -> int:
+        """The first place of a score or above, or (``behind``) above it."""
+        if behind:
+            if score == inf:
+                return len(self.scores)
+            score = nextafter(score, inf)
+        place: int = self.order.bisect_left((score,))
+        return place
+
+    def lex_range(
+        self, low: bytes | None, high: bytes | None, *, after: bool, before: bool
+    ) -> tuple[int, int]:
+        """The range of the members between two (None: without end), given that all scores are equal.
+
+        Scores that differ give what a walk from the lowest score on gives: from the first member that is not too
+        small to the next one that is too large.
+        """
+        order = self.order
+        size = len(order)
+        if not size:
+            return 0, 0
+        score = order[0][0]
+        if score != order[-1][0]:
+            return self._walk(low, high, after=after, before=before)
+        start = 0
+        if low is not None:
+            start = order.bisect_right((score, low)) if after else order.bisect_left((score, low))
+        stop = size
+        if high is not None:
+            stop = order.bisect_left((score, high)) if before else order.bisect_right((score, high))
+        return start, max(start, stop)
+
+    def _walk(self, low: bytes | None, high: bytes | None, *, after: bool, before: bool) -> tuple[int, int]:
+        start = stop = 0
+        for _, member in self.order:
+            if low is not None and (member <= low if after else member < low):
+                if stop > start:
+                    stop += 1  # once begun it only ends above
+                    continue
+                start += 1
+                stop = start
+                continue
+            if high is not None and (member >= high if before else member > high):
+                break
+            stop += 1
+        return start, stop
+
+    # Choosing and walking
+
+    def sample(self, count: int) -> list[tuple[float, bytes]]:
+        """Choose so many different ones at random; all, the highest first, if there are no more."""
+        size = len(self.scores)
+        order = self.order
+        if count >= size:
+            return list(reversed(order))
+        return [order[place] for place in sample(range(size), count)]
+
+    def page(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
+        """The next members of a walk and the cursor to go on with, as ``ScanOrder.page``; a compact form at once."""
+        if self.encoding is LISTPACK:
+            return 0, [member for _, member in self.order]
+        if self._scan is None:
+            self._scan = ScanOrder(self.scores)
+        return self._scan.page(cursor, count)
+
+    # What every collection has
+
+    def copy(self) -> SortedSet:
+        """A twin that shares nothing which can change."""
+        twin = SortedSet()
+        twin.encoding = self.encoding
+        twin.scores = self.scores.copy()
+        twin.order = self.order.copy()
+
+        return twin
+
+    def fit(self, limits: Limits) -> None:
+        """A compact form stays while it is short enough; the other is turned into it where it is small in all."""
+        if len(self.scores) > limits.zset_max_listpack_entries:
+            self.encoding = SKIPLIST
+        elif self.encoding != LISTPACK and _longest(self.scores) <= limits.zset_max_listpack_value:
+            self.encoding = LISTPACK
+
+    def commands(self, key: bytes) -> Iterator[tuple[bytes, ...]]:
+        """``ZADD key score member ...``, lowest first."""
+        for start in range(0, len(self.scores), _A_COMMAND):
+            words = [b"ZADD", key]
+            for score, member in self.order.islice(start, start + _A_COMMAND):
+                words += (format_double(score), member)
+            yield tuple(words)
+
+    def parts(self) -> Iterator[bytes]:
+        """Members and scores, lowest first."""
+        for score, member in self.order:
+            yield member
+            yield format_double(score)
+
+    @property
+    def payload_bytes(self) -> int:
+        """The members by a few of them, and for each its score, the pair and two slots."""
+        size = len(self.scores)
+        sample = [member for member, _ in zip(self.scores, range(_SAMPLE), strict=False)]
+        members = sum([len(member) + 33 for member in sample]) * size // max(len(sample), 1)
+        return members + size * (24 + 56 + 8 + 56)
+
+
+def _longest(members: Iterable[bytes]) -> int:
+    return max(map(len, members), default=0)

@@ -1,0 +1,1 @@
+"""Consumer groups: deliveries, the pending entries list, and the order of idle times."""

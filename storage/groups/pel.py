@@ -1,0 +1,493 @@
+"""The PEL itself: which IDs are pending, in order, and the block of each (see ``blocks``); eight bytes an entry.
+
+IDs stand in pages, and beside each ID its block. A page mostly shares its columns of IDs with the chunk of the stream
+out of which the entries were delivered; so only the reference to the block takes memory, and what is read together
+costs next to nothing: no object is made for an ID. What becomes of the stream afterwards makes no difference, for a
+chunk that loses entries takes new columns.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, Final
+
+from ..streams.chunk import ids_in
+from ..streams.ids import MAX_ID, MAX_U64
+from .pel_pages import Page, blocks_of, texts_of, widened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..streams.chunk import Chunk, Piece
+    from .deliveries import Block
+    from .pel_pages import Place, Places
+
+PAGE: Final = 128  # IDs in a page with columns of its own, about; no more than twice so many
+_SHORT: Final = PAGE // 2  # a page that shares its IDs begins with fewer that are not pending
+_TINY: Final = PAGE // 4  # a page with fewer is filled before another begins
+_SPARSE: Final = 4  # a page of which only one in so many is pending is made smaller
+# So many entries may be passed for each that belongs to a block between its first and its last one.
+DENSE: Final = 16
+_LONGEST: Final = 41  # bytes of the text of an ID
+
+
+class Pel:
+    """All that is pending in one group. The owner counts for itself how many entries each block has left.
+
+    Attributes:
+        highest: the greatest ID that was ever listed, -1 if there was none.
+        appended: how many IDs ``append`` has ever listed.
+    """
+
+    __slots__ = ("_at", "_firsts", "_page", "_pages", "_size", "appended", "highest")
+
+    def __init__(self) -> None:
+        self.highest = -1
+        self.appended = 0
+        self._size = 0
+        self._pages: list[Page] = []
+        # A lower bound for the IDs in each page, greater than all IDs in pages before it.
+        self._firsts: list[int] = []
+        # Where something was found last, and where the next is expected; a page of the list, or none of anybody's.
+        self._page = Page(array("Q"), array("Q"), [], 0, private=True)
+        self._at = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    # Looking up
+
+    def find(self, ms: int, seq: int) -> Place | None:
+        """Where an ID stands, pending or not, given as its halves; None if no page has it."""
+        page = self._page
+        column = page.ms
+        size = len(page.blocks)
+        if not (size and column[0] < ms < column[size - 1]):
+            index = bisect_right(self._firsts, ms << 64 | seq) - 1
+            if index < 0:
+                return None
+            page = self._pages[index]
+            column = page.ms
+            size = len(page.blocks)
+        at = bisect_left(column, ms, 0, size)
+        if at == size or column[at] != ms:
+            return None
+        if page.seq[at] != seq:
+            stop = bisect_right(column, ms, at, size)
+            at = bisect_left(page.seq, seq, at, stop)
+            if at == stop or page.seq[at] != seq:
+                return None
+        self._page = page
+        return page, at
+
+    def place(self, number: int) -> Place | None:
+        """Where a pending entry stands, None if it is not pending."""
+        found = self.find(number >> 64, number & MAX_U64)
+        return None if found is None or found[0].blocks[found[1]] is None else found
+
+    def at(self, number: int) -> Block | None:
+        """The block of an ID, None if it is not pending."""
+        found = self.find(number >> 64, number & MAX_U64)
+        return None if found is None else found[0].blocks[found[1]]
+
+    def places(self, ids: list[bytes]) -> Places | None:
+        """Where two or more entries stand; None if a word is not the text of a pending ID, or two name the same."""
+        first = self._look_up(ids[0])
+        if first is None:
+            return None
+        page, at = first
+        if at + 1 == len(page.blocks) or page.text(at + 1) == ids[1]:
+            run = self._run(page, at, len(ids))
+            if run is not None and texts_of(run) == ids:
+                self._page, self._at = run[-1][0], run[-1][1][-1] + 1
+                return None if None in blocks_of(run) else run
+        found = [first]
+        for word in ids[1:]:
+            place = self._look_up(word)
+            if place is None:
+                return None
+            found.append(place)
+        if len(set(found)) < len(found) or any(page.blocks[at] is None for page, at in found):
+            return None
+        return [(page, (at,)) for page, at in found]
+
+    def _look_up(self, word: bytes) -> Place | None:
+        """Where an ID stands, pending or not."""
+        left, _, right = word.partition(b"-")
+        if not (left.isdigit() and right.isdigit() and len(word) <= _LONGEST):
+            return None
+        ms, seq = int(left), int(right)
+        page, at = self._page, self._at
+        if at < len(page.blocks) and page.ms[at] == ms and page.seq[at] == seq:
+            self._at = at + 1
+            return page, at
+        return self.find(ms, seq)
+
+    def _run(self, page: Page, at: int, number: int) -> Places | None:
+        """So many IDs from a position on, pending or not; None if there are fewer."""
+        stop = at + number
+        if stop <= len(page.blocks):
+            return [(page, range(at, stop))]
+        places: Places = []
+        index = -1
+        while True:
+            stop = min(at + number, len(page.blocks))
+            places.append((page, range(at, stop)))
+            number -= stop - at
+            if not number:
+                return places
+            if index < 0:
+                index = bisect_right(self._firsts, page.number(at)) - 1
+            index += 1
+            if index == len(self._pages):
+                return None
+            page, at = self._pages[index], 0
+
+    def match(self, pieces: list[Piece]) -> Places | None:
+        """Where neighbours in the stream stand, if they are all pending, and neighbours here as well; else None."""
+        places = self._line_up(pieces)
+        if places is None or any(
+            page.live < len(page.blocks) and None in page.blocks[at.start : at.stop] for page, at in places
+        ):
+            return None
+        return list(places)
+
+    def blocks_at(self, piece: Piece) -> list[Block | None]:
+        """The block of each of these entries, None for what is not pending."""
+        places = self._line_up([piece])
+        if places is None:
+            return list(map(self.at, ids_in([piece])))
+        return [block for page, at in places for block in page.blocks[at.start : at.stop]]
+
+    def _line_up(self, pieces: list[Piece]) -> list[tuple[Page, range]] | None:
+        """Where neighbours in the stream stand, pending or not, if they are neighbours here as well; else None."""
+        places: list[tuple[Page, range]] = []
+        page = self._page
+        for chunk, begin, stop in pieces:
+            ms, seq = chunk.ms, chunk.seq
+            start = begin
+            while start < stop:
+                if page.ms is ms and start < len(page.blocks):
+                    at = start
+                else:
+                    found = self.find(ms[start], seq[start])
+                    if found is None:
+                        return None
+                    page, at = found
+                end = at + min(stop - start, len(page.blocks) - at)
+                if page.ms is not ms and (
+                    page.ms[at:end] != ms[start : start + end - at]
+                    or page.seq[at:end] != seq[start : start + end - at]
+                ):
+                    return None
+                places.append((page, range(at, end)))
+                start += end - at
+        self._page = page
+        return places
+
+    def spans(self, start: int = 0, end: int = MAX_ID) -> Iterator[tuple[Page, int, int]]:
+        """The IDs from start to end, both included: pages with their first position and that after their last one.
+
+        What is not pending is among them. Nothing may be added or go before the walk is over.
+        """
+        pages, firsts = self._pages, self._firsts
+        index = max(bisect_right(firsts, start) - 1, 0)
+        while index < len(pages):
+            if firsts[index] > end:
+                return
+            page = pages[index]
+            at = page.position(start) if start else 0
+            index += 1
+            is_inside = end == MAX_ID or (index < len(pages) and firsts[index] <= end)
+            stop = len(page.blocks) if is_inside else page.position(end + 1)
+            if at < stop:
+                yield page, at, stop
+            start = 0
+
+    def of_block(self, block: Block) -> Iterator[Place]:
+        """Where the entries of a block stand, in the order in which they came."""
+        ids = block.ids
+        if ids is None:
+            yield from self._within(block)
+            if not self.are_close(block.first, block.last, block.live):
+                # Others have come between them since, whom the next one need not pass.
+                block.enlist([page.number(at) for page, at in self._within(block)])
+            return
+        halves = iter(ids)
+        for ms, seq in zip(halves, halves, strict=True):
+            found = self.find(ms, seq)
+            if found is not None and found[0].blocks[found[1]] is block:
+                yield found
+
+    def numbers(self, block: Block) -> Iterator[int]:
+        """The IDs of the entries of a block, in the order in which they came."""
+        return (page.number(at) for page, at in self.of_block(block))
+
+    def _within(self, block: Block) -> Iterator[Place]:
+        """Where the entries of a block stand between its first and its last."""
+        for page, start, stop in self.spans(block.first, block.last):
+            for at, other in enumerate(page.blocks[start:stop], start):
+                if other is block:
+                    yield page, at
+
+    def listed(self) -> Iterator[tuple[int, Block]]:
+        """What is pending, in any order and maybe twice, even where a change was broken off in its middle."""
+        for page in self._pages:
+            for at, block in enumerate(page.blocks[: min(len(page.ms), len(page.seq))]):
+                if block is not None:
+                    yield page.number(at), block
+
+    def first(self) -> Place | None:
+        """The smallest ID that is pending."""
+        for page in self._pages:
+            if page.live:
+                return page, page.blocks.index(next(filter(None, page.blocks)))
+        return None
+
+    def last(self) -> Place | None:
+        """The greatest ID that is pending."""
+        for page in reversed(self._pages):
+            if page.live:
+                at = len(page.blocks) - 1
+                while page.blocks[at] is None:
+                    at -= 1
+                return page, at
+        return None
+
+    def are_close(self, first: int, last: int, number: int) -> bool:
+        """Whether so many entries between two IDs are found soon by looking at all that lie there."""
+        firsts = self._firsts
+        index, end = max(bisect_right(firsts, first) - 1, 0), bisect_right(firsts, last) - 1
+        between = sum([len(page.blocks) for page in self._pages[index : min(end, index + number + 2)]])
+        return between - self._pages[index].position(first) + self._pages[end].position(last) < DENSE * (
+            number + 1
+        )
+
+    def would_follow(self, number: int, other: int) -> bool:
+        """Whether an ID, listed or not, has its place right behind the other one, in the same page."""
+        index = bisect_right(self._firsts, number) - 1
+        if index < 0:
+            return False
+        page = self._pages[index]
+        at = page.position(number)
+        return at > 0 and page.number(at - 1) == other
+
+    # Adding
+
+    def append(self, pieces: list[Piece], block: Block, last: int) -> None:
+        """List neighbours in the stream that are greater than ``highest``; ``last`` is the last of them."""
+        pages = self._pages
+        page = pages[-1] if pages else self._page
+        for chunk, start, stop in pieces:
+            number = stop - start
+            blocks = page.blocks
+            size = len(blocks)
+            if page.ms is chunk.ms and size <= start:
+                if size < start:  # what lies between was delivered to nobody
+                    blocks += [None] * (start - size)
+            elif size and size + number <= self._most(page, chunk):
+                page.become_private()
+                page.ms += chunk.ms[start:stop]
+                page.seq += widened(chunk.seq[start:stop])
+            elif not start or (start < _SHORT and chunk.id_at(0) > self.highest):
+                page = self._begin(Page(chunk.ms, chunk.seq, [None] * start, 0, private=False))
+            else:
+                seq = widened(chunk.seq[start:stop])
+                page = self._begin(Page(chunk.ms[start:stop], seq, [], 0, private=True))
+            if number == 1:
+                page.blocks.append(block)
+            else:
+                page.blocks += [block] * number
+            page.live += number
+            self._size += number
+            self.appended += number
+        self.highest = last
+
+    def share(self, ms: array[int], others: tuple[array[int], array[int]]) -> None:
+        """A chunk has other columns now, of the same IDs: who shared the one of milliseconds takes those, too."""
+        index = bisect_right(self._firsts, others[0][0] << 64 | others[1][0]) - 1
+        if index >= 0 and (page := self._pages[index]).ms is ms:
+            page.ms, page.seq = others
+
+    @staticmethod
+    def _most(page: Page, chunk: Chunk) -> int:
+        """How many IDs a page may have after some of a chunk were copied to it.
+
+        Only a small one takes what begins in the next chunk, lest no page began where its chunk does ever again.
+        """
+        return PAGE if page.private and page.number(0) >= chunk.id_at(0) else _TINY
+
+    def extend(self, numbers: list[int], blocks: list[Block]) -> None:
+        """List up to ``PAGE`` IDs that ascend and are greater than ``highest``, each in a block."""
+        ms = array("Q", [number >> 64 for number in numbers])
+        seq = array("Q", [number & MAX_U64 for number in numbers])
+        self._begin(Page(ms, seq, list(blocks), len(blocks), private=True))
+        self._size += len(blocks)
+        self.highest = numbers[-1]
+
+    def _begin(self, page: Page) -> Page:
+        """Add a page behind all others; answers it."""
+        pages = self._pages
+        pages.append(page)
+        self._firsts.append(page.number(0))
+        if len(pages) > 1:
+            before = pages[-2]
+            if before.live * _SPARSE < len(before.blocks):
+                self._tidy(before)
+        return page
+
+    def put(self, number: int, block: Block) -> Block | None:
+        """Let any ID be pending, in a block; answers the one that it was in before."""
+        ms, seq = number >> 64, number & MAX_U64
+        if number > self.highest:
+            self._append_one(ms, seq, block)
+            self.highest = number
+            return None
+        found = self.find(ms, seq)
+        if found is None:
+            self._insert(number, block)
+            return None
+        page, at = found
+        before = page.blocks[at]
+        page.blocks[at] = block
+        if before is None:
+            page.live += 1
+            self._size += 1
+        return before
+
+    def _append_one(self, ms: int, seq: int, block: Block) -> None:
+        page = self._pages[-1] if self._pages else None
+        if page is None or len(page.blocks) >= (PAGE if page.private else _TINY):
+            page = self._begin(Page(array("Q", (ms,)), array("Q", (seq,)), [], 0, private=True))
+        else:
+            page.become_private()
+            page.ms.append(ms)
+            page.seq.append(seq)
+        page.blocks.append(block)
+        page.live += 1
+        self._size += 1
+
+    def _insert(self, number: int, block: Block) -> None:
+        pages, firsts = self._pages, self._firsts
+        if not pages:
+            self._append_one(number >> 64, number & MAX_U64, block)
+            return
+        index = max(bisect_right(firsts, number) - 1, 0)
+        firsts[index] = min(firsts[index], number)
+        page = pages[index]
+        at = page.position(number)
+        page.become_private()
+        ms, seq = array("Q", (number >> 64,)), array("Q", (number & MAX_U64,))
+        # No call comes between these: a page whose columns do not stand beside each other cannot be mended.
+        page.ms[at:at], page.seq[at:at], page.blocks[at:at] = ms, seq, [block]
+        page.live += 1
+        self._size += 1
+        if len(page.blocks) > 2 * PAGE:
+            self._split(index)
+
+    def _split(self, index: int) -> None:
+        page = self._pages[index]
+        rest = page.blocks[PAGE:]
+        more = Page(page.ms[PAGE:], page.seq[PAGE:], rest, len(rest) - rest.count(None), private=True)
+        # First listed twice: where this is broken off nothing is lost (see `healing`).
+        self._pages.insert(index + 1, more)
+        self._firsts.insert(index + 1, more.number(0))
+        del page.blocks[PAGE:], page.ms[PAGE:], page.seq[PAGE:]
+        page.live -= more.live
+        for half in (page, more):
+            if half.live * _SPARSE < len(half.blocks):
+                self._tidy(half)
+
+    # Changing and removing
+
+    @staticmethod
+    def move(places: Places, block: Block) -> None:
+        """Let pending entries belong to a block."""
+        for page, positions in places:
+            if type(positions) is range:
+                page.blocks[positions.start : positions.stop] = [block] * len(positions)
+            else:
+                for at in positions:
+                    page.blocks[at] = block
+
+    def pop(self, text: bytes) -> Block | None:
+        """Take the entry with this ID off; answers the block it was in, None if the word names nothing pending."""
+        ms, _, seq = text.partition(b"-")
+        if ms.isdigit() and seq.isdigit() and len(text) <= _LONGEST:
+            return self._take(int(ms), int(seq))
+        return None
+
+    def remove(self, number: int) -> Block | None:
+        """As ``pop``, by the integer."""
+        return self._take(number >> 64, number & MAX_U64)
+
+    def _take(self, ms: int, seq: int) -> Block | None:
+        page, at = self._page, self._at
+        blocks = page.blocks
+        # Mostly the next one is acknowledged next.
+        if not (at < len(blocks) and page.ms[at] == ms and page.seq[at] == seq):
+            found = self.find(ms, seq)
+            if found is None:
+                return None
+            page, at = found
+            blocks = page.blocks
+        block = blocks[at]
+        if block is None:
+            return None
+        blocks[at] = None
+        self._at = at + 1
+        self._size -= 1
+        page.live = live = page.live - 1
+        if live * _SPARSE < len(blocks):
+            self._tidy(page)
+        return block
+
+    def clear(self, places: Places) -> None:
+        """Take pending entries off."""
+        for page, positions in places:
+            number = len(positions)
+            if type(positions) is range:
+                page.blocks[positions.start : positions.stop] = [None] * number
+            else:
+                for at in positions:
+                    page.blocks[at] = None
+            page.live -= number
+            self._size -= number
+        for page, _ in places:
+            if page.live * _SPARSE < len(page.blocks):
+                self._tidy(page)
+
+    def _tidy(self, page: Page) -> None:
+        """Make a page small that has few pending entries left, unless entries are still added to it."""
+        pages = self._pages
+        index = bisect_right(self._firsts, page.number(0)) - 1
+        if page is pages[-1] or index < 0 or pages[index] is not page:
+            return
+        if page.live:
+            page.compact()
+            before = pages[index - 1] if index else page
+            after = pages[index + 1]
+            if before.private and before is not page and len(before.blocks) + page.live <= PAGE:
+                before.take_over(page)
+            elif after.private and after is not pages[-1] and len(after.blocks) + page.live <= PAGE:
+                page.take_over(after)
+                index += 1
+            else:
+                return
+        del pages[index]
+        del self._firsts[index]
+        self._page = pages[-1]
+
+    def copy(self, twins: dict[Block, Block]) -> Pel:
+        """The same with other blocks for these."""
+        twin = Pel()
+        twin.highest = self.highest
+        twin.appended = self.appended
+        twin._size = self._size
+        twin._firsts = self._firsts.copy()
+        for page in self._pages:
+            ms, seq = (page.ms[:], page.seq[:]) if page.private else (page.ms, page.seq)
+            blocks = [None if block is None else twins[block] for block in page.blocks]
+            twin._pages.append(Page(ms, seq, blocks, page.live, page.private))
+        return twin

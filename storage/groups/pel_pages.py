@@ -1,0 +1,175 @@
+"""The pages of a PEL, and how places in them tell what stands there."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, TypeAlias
+
+from ..streams.ids import MAX_U64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from .deliveries import Block
+
+
+class Page:
+    """IDs in ascending order, each with the block that it belongs to.
+
+    Attributes:
+        ms, seq: the halves of the IDs. There may be more IDs than blocks: those are not known here. Each number has
+            eight bytes in a column of the page's own, and may have fewer in others.
+        blocks: None for what is not pending (any more).
+        live: how many are pending.
+        private: whether the columns are the page's own. Others are the chunk's, which may add to them.
+    """
+
+    __slots__ = ("blocks", "live", "ms", "private", "seq")
+
+    def __init__(
+        self, ms: array[int], seq: array[int], blocks: list[Block | None], live: int, private: bool
+    ) -> None:
+        self.ms = ms
+        self.seq = seq
+        self.blocks = blocks
+        self.live = live
+        self.private = private
+
+    def number(self, at: int) -> int:
+        """The ID at a position."""
+        return self.ms[at] << 64 | self.seq[at]
+
+    def text(self, at: int) -> bytes:
+        """The canonical text of an ID."""
+        return b"%d-%d" % (self.ms[at], self.seq[at])
+
+    def text_size(self, start: int, stop: int) -> int | None:
+        """How long the texts of these IDs are, None if that is not told at a glance."""
+        ms, seq = self.ms, self.seq
+        first, last = ms[start], ms[stop - 1]
+        size = len(b"%d" % first)
+        if first == last:
+            digits = len(b"%d" % seq[start])
+            return size + 1 + digits if len(b"%d" % seq[stop - 1]) == digits else None
+        return size + 2 if len(b"%d" % last) == size and max(seq[start:stop]) < 10 else None
+
+    def position(self, number: int) -> int:
+        """The position of the first ID that is not smaller; the number of blocks if there is none."""
+        size = len(self.blocks)
+        ms, half = self.ms, number >> 64
+        low = bisect_left(ms, half, 0, size)
+        if low == size or ms[low] != half:
+            return low
+        return bisect_left(self.seq, number & MAX_U64, low, bisect_right(ms, half, low, size))
+
+    def become_private(self) -> None:
+        """Take columns of its own, with exactly the IDs that have blocks."""
+        if not self.private:
+            size = len(self.blocks)
+            self.ms = self.ms[:size]
+            self.seq = widened(self.seq[:size])
+            self.private = True
+
+    def compact(self) -> None:
+        """Forget what is not pending."""
+        ms, seq, blocks = self.ms, self.seq, self.blocks
+        kept = [at for at, block in enumerate(blocks) if block is not None]
+        fewer = array("Q", [ms[at] for at in kept]), array("Q", [seq[at] for at in kept])
+        # All or, where there is no memory for one of them, none.
+        self.blocks, (self.ms, self.seq), self.private = [blocks[at] for at in kept], fewer, True
+
+    def take_over(self, other: Page) -> None:
+        """Add all that another page has, which follows; this one has columns of its own, and so has the other."""
+        size = len(other.blocks)
+        self.ms += other.ms[:size]
+        self.seq += other.seq[:size]
+        self.blocks += other.blocks
+        self.live += other.live
+
+
+def widened(column: array[int]) -> array[int]:
+    """A column to which any number can be added."""
+    return column if column.typecode == "Q" else array("Q", column)
+
+
+Place: TypeAlias = "tuple[Page, int]"
+# Entries by the pages they stand in and their positions there. Good until something is added or goes.
+Places: TypeAlias = "list[tuple[Page, Sequence[int]]]"
+
+
+def number_of(places: Places) -> int:
+    """How many entries these are."""
+    return sum([len(positions) for _, positions in places])
+
+
+def texts_of(places: Places) -> list[bytes]:
+    """Their IDs as canonical texts."""
+    texts: list[bytes] = []
+    for page, positions in places:
+        if type(positions) is range:
+            start, stop = positions.start, positions.stop
+            texts += [
+                b"%d-%d" % halves for halves in zip(page.ms[start:stop], page.seq[start:stop], strict=True)
+            ]
+        else:
+            ms, seq = page.ms, page.seq
+            texts += [b"%d-%d" % (ms[at], seq[at]) for at in positions]
+    return texts
+
+
+def numbers_of(places: Places) -> list[int]:
+    """Their IDs as integers."""
+    return [page.number(at) for page, positions in places for at in positions]
+
+
+def blocks_of(places: Places) -> list[Block]:
+    """Their blocks; the entries are pending."""
+    blocks: list[Block | None] = []
+    if len(places) == 1:
+        page, positions = places[0]
+        if type(positions) is range:
+            return page.blocks[positions.start : positions.stop]  # type: ignore[return-value]  # none is None
+    for page, positions in places:
+        if type(positions) is range:
+            blocks += page.blocks[positions.start : positions.stop]
+        else:
+            blocks += [page.blocks[at] for at in positions]
+    return blocks  # type: ignore[return-value]
+
+
+def one_by_one(places: Places) -> Places:
+    """The same entries, each a place for itself."""
+    return [(page, (at,)) for page, positions in places for at in positions]
+
+
+def split(places: Places, sizes: Iterable[int]) -> Iterator[Places]:
+    """The same entries in several parts of these sizes."""
+    rest = iter(places)
+    page, positions = next(rest)
+    for size in sizes:
+        part: Places = []
+        left = size
+        while left > len(positions):
+            if positions:
+                part.append((page, positions))
+            left -= len(positions)
+            page, positions = next(rest)
+        part.append((page, positions[:left]))
+        positions = positions[left:]
+        yield part
+
+
+def first_of(runs: Iterable[tuple[Page, Sequence[int]]], count: int) -> Places:
+    """The first so many of these entries; what lies behind them is not looked at."""
+    found: Places = []
+    if count > 0:
+        for page, positions in runs:
+            some = positions[:count]
+            if type(some) is list and some[-1] - some[0] + 1 == len(some):
+                some = range(some[0], some[-1] + 1)
+            found.append((page, some))
+            count -= len(positions)
+            if count <= 0:
+                break
+    return found

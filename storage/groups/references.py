@@ -1,0 +1,152 @@
+"""What groups hold of a stream's entries, and what becomes of that when entries go: KEEPREF, DELREF, ACKED.
+
+An entry is *referenced* while some group has still to deliver it (its last delivered ID is smaller) or has it
+pending. An ID is judged alone: whether there is such an entry makes no difference.
+"""
+
+from __future__ import annotations
+
+from itertools import repeat
+from typing import TYPE_CHECKING
+
+from ..streams.chunk import ids_in
+from ..streams.ids import MAX_ID, encode
+from ..streams.trimming import Removed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..streams.macro_nodes import Node
+    from ..streams.stream import Stream
+    from .group import Group
+
+
+def is_referenced(stream: Stream, stream_id: int) -> bool:
+    """Whether some group still needs the entry."""
+    return any(
+        group.last_id < stream_id or group.pel.at(stream_id) is not None for group in stream.groups.values()
+    )
+
+
+def forget(stream: Stream, numbers: list[int]) -> int:
+    """Take entries off the PELs of all groups; answers how many references that were."""
+    return sum([group.acknowledge(numbers) for group in stream.groups.values() if group.pel])
+
+
+def forget_later(stream: Stream, gone: Removed) -> list[Callable[[], bool]]:
+    """As ``forget``, bit by bit: each of these does a little for one group and tells whether something is left."""
+    return [group.acknowledge_later(gone.pieces()) for group in stream.groups.values() if group.pel]
+
+
+def holders(stream: Stream, numbers: list[int]) -> list[tuple[bytes, list[bytes]]]:
+    """The names of the groups that have some of these pending, and the ids of those, each once."""
+    distinct = {encode(number): number for number in numbers}
+    held = [
+        (name, [text for text, number in distinct.items() if group.pel.at(number) is not None])
+        for name, group in stream.groups.items()
+    ]
+    return [(name, found) for name, found in held if found]
+
+
+def trim_acked_to_length(
+    stream: Stream,
+    threshold: int,
+    *,
+    approximate: bool = False,
+    limit: int = 0,
+    removed_ids: list[bytes] | None = None,
+) -> tuple[int, int]:
+    """MAXLEN with ACKED: as ``Stream.trim_to_length``, but what is referenced stays, and newer entries go instead.
+
+    Returns:
+        How many entries were removed, and the ID up to which entries were looked at.
+    """
+    if not approximate:
+        return _trim(stream, MAX_ID, stream.length - threshold, removed_ids), MAX_ID
+    return _trim_nodes(stream, lambda node: stream.length - node.live >= threshold, limit, removed_ids)
+
+
+def trim_acked_before(
+    stream: Stream,
+    threshold: int,
+    *,
+    approximate: bool = False,
+    limit: int = 0,
+    removed_ids: list[bytes] | None = None,
+) -> tuple[int, int]:
+    """MINID with ACKED: as ``Stream.trim_before``, but what is referenced stays.
+
+    Returns:
+        How many entries were removed, and the ID up to which entries were looked at.
+    """
+    if not approximate:
+        return _trim(stream, threshold - 1, stream.length, removed_ids), threshold - 1
+    return _trim_nodes(stream, lambda node: node.last_id < threshold, limit, removed_ids)
+
+
+def _trim(stream: Stream, end: int, most: int, removed_ids: list[bytes] | None) -> int:
+    """The exact way of both: the entries up to an ID that no group needs, at most so many of them."""
+    if most <= 0:
+        return 0
+    # Mostly what is needed is what is new: all before that goes unseen.
+    border = min([end + 1, *map(_first_needed, stream.groups.values())])
+    gone = Removed()
+    removed = stream.trim_to_length(stream.length - min(most, stream.rank(border)), gone=gone)
+    if removed_ids is not None:
+        removed_ids += map(encode, gone.ids())
+    return removed + _remove(stream, _unreferenced(stream, end, most - removed), removed_ids)
+
+
+def _first_needed(group: Group) -> int:
+    """The smallest ID that a group needs."""
+    first = group.pel.first()
+    return group.last_id + 1 if first is None else min(first[0].number(first[1]), group.last_id + 1)
+
+
+def _trim_nodes(
+    stream: Stream, is_eligible: Callable[[Node], bool], limit: int, removed_ids: list[bytes] | None
+) -> tuple[int, int]:
+    """The approximate way of both: entry by entry, in the nodes before the first that is not eligible."""
+    removed = reached = 0
+    for node in stream.known_nodes():
+        if not is_eligible(node) or (limit and removed + node.live > limit):
+            break
+        reached = node.last_id
+        doomed = _unreferenced(stream, reached, node.live, node.first_id)
+        removed += _remove(stream, doomed, removed_ids)
+    return removed, reached
+
+
+def _unreferenced(stream: Stream, end: int, most: int, start: int = 0) -> list[int]:
+    """The first entries from start to end that no group needs, at most so many."""
+    if most <= 0:
+        return []
+    groups = stream.groups.values()
+    pels = [group.pel for group in groups if group.pel]
+    found: list[int] = []
+    for piece in stream.pieces_between(start, min([end, *[group.last_id for group in groups]])):
+        if len(found) >= most:
+            break
+        held = [pel.blocks_at(piece) for pel in pels]
+        if all(None in blocks for blocks in held):
+            holders_of_each = zip(*held, strict=True) if held else repeat(())
+            found += [
+                number for number, by in zip(ids_in([piece]), holders_of_each, strict=False) if not any(by)
+            ]
+    return found[:most]
+
+
+def _remove(stream: Stream, ids: list[int], removed_ids: list[bytes] | None) -> int:
+    """Remove entries that are there, ascending; as far as they are the oldest ones, at one blow."""
+    if removed_ids is not None:
+        removed_ids += map(encode, ids)
+    oldest = 0
+    if len(ids) > 1:
+        for stream_id, wanted in zip(stream.ids_from(0), ids, strict=False):
+            if stream_id != wanted:
+                break
+            oldest += 1
+        stream.trim_to_length(stream.length - oldest)
+    for stream_id in ids[oldest:]:
+        stream.remove(stream_id)
+    return len(ids)

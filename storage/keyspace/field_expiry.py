@@ -1,0 +1,118 @@
+"""Fields of hashes that are past their time: who may see them, and how they go.
+
+As keys, they go when somebody looks at them or when the server comes round to it; a replica only hides them until
+its master deletes them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..collections.hash import Hash
+from . import notifications as events
+
+if TYPE_CHECKING:
+    from .keyspace import Database, Keyspace
+
+
+def is_due(value: Hash, field: bytes, keyspace: Keyspace) -> bool:
+    """Whether a field is past its time, so that clients do not see it."""
+    if value.times is None:
+        return False
+    when = value.times.when.get(field)
+    return when is not None and when < keyspace.now and keyspace.expiring
+
+
+def due_fields(value: Hash, keyspace: Keyspace) -> set[bytes]:
+    """All fields past their time."""
+    if value.times is None or not keyspace.expiring:
+        return set()
+    first = value.times.first()
+    if first is None or first[0] >= keyspace.now:
+        return set()
+    return {field for field, when in value.times.when.items() if when < keyspace.now}
+
+
+def let_expire(db: Database, key: bytes, value: Hash, field: bytes, when: int) -> None:
+    """Give a field of the hash at a key its time, and see to it that the server comes round to it."""
+    value.expire(field, when)
+    db.field_due.bring_forward(key, when)
+
+
+def drop(db: Database, key: bytes, value: Hash, field: bytes) -> None:
+    """Take away a field that is past its time, and propagate that. The caller goes on with ``after_drops``."""
+    value.discard(field)
+    db.keyspace.expired_fields += 1
+    if db.keyspace.on_field_expired is not None:
+        db.keyspace.on_field_expired(db, key, field)
+
+
+def after_drops(db: Database, key: bytes, value: Hash, fields: list[bytes]) -> None:
+    """Tell watchers and subscribers that fields expired; a hash without fields goes."""
+    keyspace = db.keyspace
+    keyspace.notify(events.HASH, b"hexpired", key, db, fields)
+    if not value.fields:
+        db.remove(key)
+        keyspace.notify(events.GENERIC, b"del", key, db)
+    db.modified(key)
+
+
+def find_field(db: Database, key: bytes, value: Hash, field: bytes) -> bytes | None:
+    """Return the value of a field of the hash at a key; None if there is none, or its time is over: then it goes."""
+    content = value.fields.get(field)
+    if content is None or value.times is None or not is_due(value, field, db.keyspace):
+        return content
+    if not db.keyspace.hides_expired:
+        drop(db, key, value, field)
+        after_drops(db, key, value, [field])
+    return None
+
+
+def drop_all_due(db: Database, key: bytes, value: Hash, limit: int | None = None) -> int:
+    """Take away the fields of one hash that are past their time, the earliest first; returns how many."""
+    keyspace = db.keyspace
+    if not keyspace.expiring or keyspace.hides_expired:
+        return 0
+    dropped: list[bytes] = []
+    while value.times is not None and (limit is None or len(dropped) < limit):
+        first = value.times.first()
+        if first is None or first[0] >= keyspace.now:
+            break
+        drop(db, key, value, first[1])
+        dropped.append(first[1])
+    if dropped:
+        after_drops(db, key, value, dropped)
+    return len(dropped)
+
+
+def expire_fields(db: Database, limit: int) -> int:
+    """Drop fields past their time in all hashes of a database (the active cycle); returns how many, at most ``limit``."""
+    keyspace = db.keyspace
+    if not keyspace.expiring or keyspace.hides_expired:
+        return 0
+    dropped = 0
+    while dropped < limit and (first := db.field_due.first()) is not None and first[0] < keyspace.now:
+        key = first[1]
+        value = db.entries.get(key)
+        if type(value) is Hash:
+            dropped += drop_all_due(db, key, value, limit - dropped)
+            note(db, key, value)
+        else:
+            db.field_due.forget(key)
+    return dropped
+
+
+def note(db: Database, key: bytes, value: Hash) -> None:
+    """A hash is at a key now, or some of its fields went: learn when the next one is due."""
+    first = value.times.first() if value.times is not None and db.entries.get(key) is value else None
+    if first is None:
+        db.field_due.forget(key)
+    else:
+        db.field_due.set(key, first[0])
+
+
+def expiring_hashes(db: Database) -> int:
+    """How many hashes have fields that expire (INFO's subexpiry)."""
+    entries = db.entries
+    found = [entries.get(key) for key in db.field_due.when]
+    return sum(type(value) is Hash and value.times is not None for value in found)

@@ -1,0 +1,81 @@
+"""The source code of function libraries, as data: RDB, AOF and replicas carry it; ``commands/scripting/lua`` runs it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_LETTERS: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
+
+
+class LibraryError(ValueError):
+    """A text is no library; its only argument is the error reply as bytes."""
+
+
+class Libraries:
+    """Source texts by the names of the libraries.
+
+    Attributes:
+        codes: by name.
+        version: another number after each change.
+    """
+
+    def __init__(self) -> None:
+        self.codes: dict[bytes, bytes] = {}
+        self.version = 0
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def put(self, name: bytes, code: bytes) -> None:
+        """Keep a library, in the place of one with that name."""
+        self.codes[name] = code
+        self.version += 1
+
+    def remove(self, name: bytes) -> None:
+        """Forget the library of that name, if there is one."""
+        if self.codes.pop(name, None) is not None:
+            self.version += 1
+
+    def clear(self) -> None:
+        """Forget all."""
+        if self.codes:
+            self.codes.clear()
+            self.version += 1
+
+    def take_over(self, other: Libraries) -> None:
+        """Have what another has, and nothing else."""
+        if self.codes != other.codes:
+            self.codes = dict(other.codes)
+            self.version += 1
+
+
+def library_head(code: bytes) -> tuple[bytes, bytes]:
+    """The name that a library gives itself in its first line, and the code below it, with the same line numbers.
+
+    Raises:
+        LibraryError: there is no such line, or it is malformed.
+    """
+    if not code.startswith(b"#!"):
+        raise LibraryError(b"ERR Missing library metadata")
+    end = code.find(b"\n")
+    if end < 0:
+        raise LibraryError(b"ERR Invalid library metadata")
+    engine, *options = code[2:end].split() or [b""]
+    name: bytes | None = None
+    for option in options:
+        field, equals, value = option.partition(b"=")
+        if field.lower() != b"name" or not equals:
+            raise LibraryError(b"ERR Invalid metadata value given: %b" % option)
+        if name is not None:
+            raise LibraryError(b"ERR Invalid metadata value, name argument was given multiple times")
+        name = value
+    if name is None:
+        raise LibraryError(b"ERR Library name was not given")
+    if not name or not _LETTERS.issuperset(name):
+        raise LibraryError(
+            b"ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one "
+            b"character long"
+        )
+    if engine.lower() != b"lua":
+        raise LibraryError(b"ERR Engine '%b' not found" % engine)
+    return name, code[end:]

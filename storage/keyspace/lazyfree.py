@@ -1,0 +1,186 @@
+"""Freeing what is big piece by piece: a million objects that go at once would stop everybody meanwhile.
+
+A value that nobody needs any more is *buried*. Whoever drives the graveyard calls ``step`` now and then, which takes
+a little of it apart: containers lose some of their items, whose items come next. Only what nobody else refers to is
+emptied: a value that was buried and is used all the same (RENAME takes it away from one key and gives it to another)
+stays whole.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from sys import getrefcount
+from typing import TYPE_CHECKING, Any, Final
+
+from sortedcontainers import SortedList
+
+from ..collections.base import Collection
+from ..collections.deadlines import Deadlines
+from ..collections.scan_order import ScanOrder
+from ..groups.consumer_index import IdOrder
+from ..groups.deliveries import Block, Consumer, Delivery, TimeOrder
+from ..groups.group import BusyGroup, Group
+from ..groups.pel import Pel
+from ..groups.pel_pages import Page
+from ..streams.chunk import Chunk, ColdChunk
+from ..streams.idempotency import Idempotency
+from ..streams.macro_nodes import Node, Nodes
+from ..streams.stream import Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PIECE: Final = 256  # items that one step takes out of a container
+_SMALL: Final = 64
+_CONTAINERS: Final = frozenset((list, dict, set, deque))
+_LEAVES: Final = frozenset(
+    (bytes, bytearray, int, float, tuple, array, type(None), Chunk, ColdChunk, Node, Page, Block, Delivery)
+)
+# What values are made of besides containers; Cold, Removed and the graveyard itself are shared or short-lived.
+_HOLDERS: Final = (
+    Collection,
+    Consumer,
+    Deadlines,
+    Group,
+    IdOrder,
+    Idempotency,
+    Nodes,
+    Pel,
+    ScanOrder,
+    SortedList,
+    Stream,
+    TimeOrder,
+)
+_ALONE: Final = 2  # as getrefcount counts what only a local variable refers to
+
+
+class Graveyard:
+    """What waits to be freed.
+
+    Attributes:
+        pending: keys and groups that are not freed yet (INFO lazyfree_pending_objects).
+        freed: those that were (INFO lazyfreed_objects).
+        weight: about the bytes of what is pending, as far as whoever buried it knew them.
+        on_buried: told when there is something to do; while it is None all is freed at once.
+    """
+
+    __slots__ = ("_containers", "_holders", "_objects", "_waiting", "freed", "on_buried", "pending", "weight")
+
+    def __init__(self) -> None:
+        self.pending = 0
+        self.freed = 0
+        self.weight = 0
+        self.on_buried: Callable[[], None] | None = None
+        self._waiting: deque[tuple[object, int]] = deque()
+        # What is being taken apart: as how many objects it counts, and its parts. Those that refer to containers go
+        # first, for a container that is referred to is not emptied.
+        self._objects = 0
+        self._holders: list[object] = []
+        self._containers: list[object] = []
+
+    def bury(self, value: object, objects: int = 1) -> None:
+        """Let a value go that the caller has no further use for.
+
+        Args:
+            value: a value of a key, a group, or a container of such.
+            objects: as how many it counts.
+        """
+        if self.on_buried is None or _goes_at_once(value):
+            return
+        self._waiting.append((value, objects))
+        self.pending += objects
+        self.on_buried()
+
+    def weigh(self, size: int) -> None:
+        """Say how many bytes the value has that was buried just now; it may be gone already."""
+        if self.pending:
+            self.weight += size
+
+    def step(self) -> bool:
+        """Free some hundred objects; False when nothing is left."""
+        if self._holders:
+            self._open()
+        elif self._containers:
+            self._empty()
+        else:
+            self.pending -= self._objects
+            self.freed += self._objects
+            self._objects = 0
+            if not self._waiting:
+                self.weight = 0
+                return False
+            value, objects = self._waiting.popleft()
+            if getrefcount(value) > _ALONE:
+                self.pending -= objects  # somebody uses it
+            else:
+                self._objects = objects
+                self._keep(value)
+        return True
+
+    def _keep(self, value: object) -> None:
+        (self._containers if type(value) in _CONTAINERS else self._holders).append(value)
+
+    def _open(self) -> None:
+        """Take over the parts of an object."""
+        holder = self._holders.pop()
+        if type(holder) is BusyGroup and holder.go_on():
+            self._holders.append(holder)
+            return
+        # Consumers and their blocks refer to each other: such a circle would never go.
+        for name in _attributes(holder):
+            part: Any = getattr(holder, name, None)
+            if type(part) in _CONTAINERS:
+                setattr(holder, name, type(part)())
+                self._containers.append(part)
+            elif _has_parts(part):
+                self._holders.append(part)
+
+    def _empty(self) -> None:
+        """Take some items out of a container, and keep those that are big themselves."""
+        container = self._containers.pop()
+        if getrefcount(container) > _ALONE:
+            return
+        if isinstance(container, list):
+            items = container[-PIECE:]
+            del container[-PIECE:]
+        elif isinstance(container, dict):
+            items = [container.popitem()[1] for _ in range(min(len(container), PIECE))]
+        else:
+            assert isinstance(container, (set, deque))
+            items = [container.pop() for _ in range(min(len(container), PIECE))]
+        if container:
+            self._containers.append(container)
+        if not {*map(type, items)} <= _LEAVES:
+            for item in {id(item): item for item in items}.values():
+                if not _goes_at_once(item):
+                    self._keep(item)
+
+
+def _goes_at_once(value: object) -> bool:
+    """Whether freeing it takes no time worth speaking of."""
+    kind = type(value)
+    if kind in _LEAVES:
+        return True
+    if kind in _CONTAINERS:
+        items = value.values() if isinstance(value, dict) else value
+        return len(items) < _SMALL and {*map(type, items)} <= _LEAVES  # type: ignore[call-overload, arg-type]
+    if kind is Group:
+        return len(value.pel) < _SMALL and len(value.consumers) < _SMALL  # type: ignore[attr-defined]
+    if kind is Stream:
+        return value.length < _SMALL and not value.groups  # type: ignore[attr-defined]
+    if isinstance(value, Collection):
+        return len(value) < _SMALL
+    return not _has_parts(value)
+
+
+def _has_parts(value: object) -> bool:
+    """Whether it is one of the objects that values are made of."""
+    return isinstance(value, _HOLDERS)
+
+
+def _attributes(holder: object) -> list[str]:
+    names = list(getattr(holder, "__dict__", ()))
+    for kind in type(holder).__mro__:
+        names += getattr(kind, "__slots__", ())
+    return names

@@ -1,0 +1,38 @@
+"""The payloads of FUNCTION DUMP: function libraries as they stand in an RDB file, with version and checksum."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .byte_source import RdbError
+from .crc64 import crc64
+from .encoding import encode_string, read_string
+from .opcodes import FUNCTION
+from .reader import checked_payload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def dump_libraries(codes: Iterable[bytes], version: int) -> bytes:
+    """The payload for these source texts."""
+    body = b"".join([bytes((FUNCTION,)) + encode_string(code) for code in codes]) + version.to_bytes(
+        2, "little"
+    )
+    return body + crc64(body).to_bytes(8, "little")
+
+
+def restore_libraries(payload: bytes) -> list[bytes]:
+    """The source texts in a payload.
+
+    Raises:
+        PayloadRefusedError: its version is not known, or its checksum wrong.
+        RdbError: something else than libraries is in it.
+    """
+    source = checked_payload(payload)
+    codes = []
+    while source.peek(1):
+        if source.byte() != FUNCTION:
+            raise RdbError("given type is not a function")
+        codes.append(read_string(source))
+    return codes

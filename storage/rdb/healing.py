@@ -1,0 +1,101 @@
+"""Values made whole after a change of them was broken off in the middle.
+
+A change of a value takes several steps, and an exception may come between two of them (there is always one that
+nobody expects: no memory). What a value holds is then read from one of its parts only, and all others are derived from
+that: of a sorted set from the scores, of a stream from the columns of its chunks, of a group from the pages of the PEL.
+"""
+
+# ruff: noqa: SLF001 - where a change was broken off no method of the value can be relied on
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from ..collections.hash import Hash
+from ..collections.list import List
+from ..collections.set import Set
+from ..collections.sorted_set import SortedSet
+from ..groups.group import Group
+from ..streams.chunk import Chunk
+from ..streams.macro_nodes import Nodes
+from ..streams.stream import Stream
+from . import dump_value, restore_value
+
+if TYPE_CHECKING:
+    from ..collections.base import Collection
+    from ..collections.encoding_limits import Limits
+    from ..groups.deliveries import Consumer
+
+
+def healed(
+    value: Stream | Collection, version: int, idempotency_defaults: tuple[int, int], limits: Limits
+) -> tuple[Stream | Collection | None, bytes]:
+    """A value that is whole, and the payload from which RESTORE makes its equal; None if nothing is left in it.
+
+    Args:
+        value: it may be torn. Somebody else's from here on: the caller puts the new one in its place.
+        version: of the RDB format of the payload.
+        idempotency_defaults: duration (seconds) and maxsize of a stream that has none of its own.
+        limits: up to which sizes collections have compact forms.
+
+    Raises:
+        RdbError: what it holds makes no value.
+    """
+    if isinstance(value, Stream):
+        _heal_stream(value)
+    elif not len(_heal_collection(value)):
+        return None, b""
+    payload = dump_value(value, version=version, idempotency_defaults=idempotency_defaults)
+    fresh = restore_value(payload)
+    assert not isinstance(fresh, bytes)
+    if not isinstance(fresh, Stream):
+        fresh.fit(limits)
+    return fresh, payload
+
+
+def _heal_collection(value: Collection) -> Collection:
+    if isinstance(value, SortedSet):
+        value.order = SortedSet(value.scores).order
+    elif isinstance(value, Hash) and value.times is not None:
+        for field in value.times.when.keys() - value.fields.keys():
+            value.times.forget(field)
+        if not value.times:
+            value.times = None
+    else:
+        assert isinstance(value, (Hash, List, Set))  # what they hold stands in one place
+    return value
+
+
+def _heal_stream(stream: Stream) -> None:
+    chunks = stream._chunks
+    if chunks and type(chunks[-1]) is Chunk:  # no other grows
+        chunks[-1].even_out()
+    stream._chunks = chunks = [chunk for chunk in chunks if len(chunk)]
+    stream._firsts = [chunk.id_at(0) for chunk in chunks]
+    stream._tail = None
+    stream._nodes = Nodes(stream._nodes.max_bytes, stream._nodes.max_entries)
+    stream.length = sum(map(len, chunks))
+    stream.first_id = stream._firsts[0] if chunks else 0
+    stream.last_id = max(stream.last_id, stream.last_entry_id)
+    stream.entries_added = max(stream.entries_added, stream.length)
+    stream.groups = {name: _whole_group(group) for name, group in stream.groups.items()}
+    if stream.idempotency is not None:
+        producers = stream.idempotency.producers
+        for pid in [pid for pid, known in producers.items() if not known]:
+            del producers[pid]
+
+
+def _whole_group(group: Group) -> Group:
+    twin = Group(group.last_id, group.entries_read)
+    for consumer in group.consumers.values():
+        twin.create_consumer(consumer.name, consumer.seen_ms, consumer.active_ms)
+    pending: dict[int, tuple[Consumer, int, int]] = {}
+    for number, block in group.pel.listed():
+        owner = block.consumer
+        if owner is group.unowned:
+            pending[number] = twin.unowned, block.ms, block.count
+        elif group.consumers.get(owner.name) is owner:
+            pending[number] = twin.consumers[owner.name], block.ms, block.count
+    deque(twin.fill(sorted(pending.items())), 0)
+    return twin

@@ -1,0 +1,48 @@
+"""Values of modules, which Rillet does not have: their names, and how to read past them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from .byte_source import RdbError
+from .encoding import read_length, skip_string
+
+if TYPE_CHECKING:
+    from .byte_source import ByteSource
+
+_MODULE_VALUE: Final = 7
+_MODULE_VALUE_OF_OLD: Final = 6  # its end is known to its module alone
+_MODULE_END: Final = 0
+
+
+def type_name(value_type: int) -> str:
+    """What a type byte stands for, for an error text."""
+    known = value_type in {_MODULE_VALUE, _MODULE_VALUE_OF_OLD}
+    return f"{'module value' if known else 'unknown type'}, RDB type {value_type}"
+
+
+def skip_value(source: ByteSource, value_type: int) -> None:
+    """Pass over a value of a type that we do not have; the source stands behind the key.
+
+    Raises:
+        RdbError: the type is not known, so that nobody can say where the value ends.
+    """
+    if value_type != _MODULE_VALUE:
+        raise RdbError(
+            f"it can not be skipped: Rillet does not know how long a value of {type_name(value_type)} is"
+        )
+    read_length(source)
+    skip_module_data(source)
+
+
+def skip_module_data(source: ByteSource) -> None:
+    """Pass over what a module wrote: numbers and strings, each with its kind, until the end mark."""
+    while (kind := read_length(source)) != _MODULE_END:
+        if kind in {1, 2}:  # signed and unsigned
+            read_length(source)
+        elif kind in {3, 4}:  # float and double
+            source.skip(4 if kind == 3 else 8)
+        elif kind == 5:
+            skip_string(source)
+        else:
+            raise RdbError(f"Unknown kind {kind} of module data")

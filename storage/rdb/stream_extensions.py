@@ -1,0 +1,134 @@
+"""What a stream has and the stream type of a file can not say: told behind the stream in a field of our own.
+
+Redis and Valkey pass over fields that they do not know, so such a file is still theirs to read. The field holds the
+times at which consumers were last active (not in type 19), the entries given back by XNACK (type 27 only; here they
+are pending with a consumer without a name) and the ids of idempotent producers (type 26 only).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ..groups.deliveries import UNOWNED_MS
+from ..streams.idempotency import Idempotency
+from ..streams.ids import are_distinct
+from .byte_source import ByteSource, RdbError
+from .encoding import encode_length, encode_string, read_length, read_string
+
+if TYPE_CHECKING:
+    from ..groups.group import Group
+    from ..streams.stream import Stream
+
+FIELD: Final = b"rillet-stream"
+NOBODY: Final = b""  # the consumer that holds what nobody owns
+_FORMAT: Final = 1
+_WITH_ACTIVE_TIMES: Final = 21
+_WITH_PRODUCERS: Final = 26
+_WITH_UNOWNED: Final = 27
+
+
+def encode_extras(stream: Stream, stream_type: int) -> bytes:
+    """The contents of the field, empty if there is nothing to add."""
+    groups = [(name, group) for name, group in stream.groups.items() if _adds(group, stream_type)]
+    state = stream.idempotency if stream_type < _WITH_PRODUCERS else None
+    if not groups and state is None:
+        return b""
+    out = [bytes((_FORMAT,)), encode_length(len(groups))]
+    for name, group in groups:
+        out.append(encode_string(name) + encode_length(len(group.consumers)))
+        out += (
+            encode_string(each.name) + each.active_ms.to_bytes(8, "little", signed=True)
+            for each in group.consumers.values()
+        )
+        unowned = unowned_ids(group)
+        out.append(encode_length(len(unowned)) + b"".join(unowned))
+    out.append(encode_length(state is not None))
+    if state is not None:
+        out.append(_encode_state(state))
+    return b"".join(out)
+
+
+def unowned_ids(group: Group) -> list[bytes]:
+    """The raw ids of the entries that nobody owns, in the order in which they wait."""
+    return [page.number(at).to_bytes(16, "big") for page, at in group.given_back()]
+
+
+def _adds(group: Group, stream_type: int) -> bool:
+    if group.unowned.pending and stream_type < _WITH_UNOWNED:
+        return True
+    return stream_type < _WITH_ACTIVE_TIMES and any(
+        each.active_ms != each.seen_ms for each in group.consumers.values()
+    )
+
+
+def _encode_state(state: Idempotency) -> bytes:
+    out = [
+        encode_length(number)
+        for number in (
+            state.duration,
+            state.maxsize,
+            state.added,
+            state.duplicates,
+            len(state.producers),
+        )
+    ]
+    for pid, known in state.producers.items():
+        out.append(encode_string(pid) + encode_length(len(known)))
+        out += (encode_string(iid) + stream_id.to_bytes(16, "big") for iid, stream_id in known.items())
+    return b"".join(out)
+
+
+def apply_extras(stream: Stream, data: bytes) -> None:
+    """Complete a stream that was just read.
+
+    Raises:
+        RdbError: the field is damaged, or does not belong to the stream.
+    """
+    source = ByteSource.of(data)
+    if source.byte() != _FORMAT:
+        return  # of a later Rillet: the stream is whole without it, as Redis sees it
+    for _ in range(read_length(source)):
+        group = stream.groups.get(read_string(source))
+        if group is None:
+            raise RdbError("A field of Rillet names a consumer group that is not there")
+        _apply_to_group(group, source)
+    if read_length(source):
+        stream.idempotency = _read_state(source)
+
+
+def _apply_to_group(group: Group, source: ByteSource) -> None:
+    real = set()
+    for _ in range(read_length(source)):
+        name = read_string(source)
+        real.add(name)
+        if name not in group.consumers:
+            raise RdbError("A field of Rillet names a consumer that is not there")
+        group.consumers[name].active_ms = int.from_bytes(source.take(8), "little", signed=True)
+    numbers = [int.from_bytes(source.take(16), "big") for _ in range(read_length(source))]
+    counts = [block.count for block in map(group.pel.at, numbers) if block is not None]
+    if not (len(numbers) == len(counts) and are_distinct(numbers)):
+        raise RdbError("A field of Rillet names a pending entry that is not there")
+    group.give_back(numbers, counts)
+    nobody = group.consumers.get(NOBODY)
+    if nobody is not None and NOBODY not in real:
+        group.delete_consumer(nobody)
+
+
+def _read_state(source: ByteSource) -> Idempotency:
+    duration, maxsize, added, duplicates = (read_length(source) for _ in range(4))
+    state = Idempotency(duration, maxsize)
+    for _ in range(read_length(source)):
+        pid = read_string(source)
+        known = state.producers[pid] = {}
+        for _ in range(read_length(source)):
+            iid = read_string(source)
+            known[iid] = int.from_bytes(source.take(16), "big")
+        if not known:
+            raise RdbError("A field of Rillet names a producer without ids")
+    state.added, state.duplicates = added, duplicates
+    return state
+
+
+def delivery_ms(ms: int) -> int:
+    """A delivery time as files tell it: what nobody owns was delivered at the beginning of time."""
+    return 0 if ms == UNOWNED_MS else ms

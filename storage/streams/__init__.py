@@ -1,0 +1,1 @@
+"""Streams: entries in chunks, their IDs, trimming, and Redis' macro nodes."""

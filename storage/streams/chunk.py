@@ -1,0 +1,272 @@
+r"""A run of about 128 stream entries, kept as the bytes in which they will be sent.
+
+One entry is ``*2\r\n$<n>\r\n<id>\r\n*<2k>\r\n$…``: the same in RESP2 and RESP3, and its field part is the same as
+in an XADD record of the AOF. Beside the bytes stand three columns for searching and cutting.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from .chunk_codec import Columns, pack, packed_length, packed_payload, unpack, unpack_data
+from .ids import MAX_U64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .cold_chunks import Cold
+
+MAX_ENTRIES: Final = 128
+# Cutting an entry out copies its chunk; big entries therefore share a chunk with fewer others.
+MAX_BYTES: Final = 64 << 10
+# An entry with fields of so many bytes has a chunk for itself.
+LARGE: Final = 4 << 10
+_NUMBERS: Final = 8 + 8 + 4 + 1  # bytes an entry takes in the columns
+_OBJECTS: Final = 400  # what the objects of a chunk take themselves
+_PACKED_OBJECTS: Final = 150
+_WORTH_WHILE: Final = 0.75  # of its bytes may be left of a chunk that is packed
+# Entries that stand next to each other: their chunk, the position of the first, and that after the last.
+Piece: TypeAlias = "tuple[Chunk, int, int]"
+
+
+class Chunk:
+    r"""Entries in ID order; never empty once it belongs to a stream, except while it is being cut.
+
+    Attributes:
+        data: the encoded entries, one after the other. A ``bytearray`` while the chunk grows; ``bytes``, of which
+            slices are copied only once, as soon as another chunk follows.
+        ms, seq: the two halves of each ID. Entries are added in place; who loses some takes new columns, for the
+            PELs of groups share them (see ``pel``). A number of ``seq`` may have fewer than eight bytes once the chunk
+            has had its turn to be packed.
+        offsets: where each entry begins in ``data``, and at the end the length of ``data`` (one item more). Before
+            the first entry there may be bytes of entries that were trimmed away.
+        heads: how long the part before the fields is (``*2\r\n$3\r\n1-0\r\n``: 14).
+        packed: the same as ``packing`` makes it of a closed chunk: None if that was not done or is outdated, empty if
+            it is not worth while.
+        cold: who is told when a ``ColdChunk`` is read.
+    """
+
+    __slots__ = ("cold", "data", "heads", "ms", "offsets", "packed", "seq")
+
+    def __init__(self) -> None:
+        self.packed: bytes | None = None
+        self.cold: Cold | None = None
+        self.data: bytearray | bytes = bytearray()
+        self.ms = array("Q")
+        self.seq = array("Q")
+        self.offsets = array("I", (0,))
+        self.heads = bytearray()
+
+    def __len__(self) -> int:
+        return len(self.ms)
+
+    @property
+    def payload_bytes(self) -> int:
+        """The bytes of its entries."""
+        return self.offsets[-1] - self.offsets[0]
+
+    @property
+    def size(self) -> int:
+        """About the bytes of memory that it takes."""
+        packed = len(self.packed) if self.packed else 0
+        return len(self.data) + _NUMBERS * len(self.ms) + _OBJECTS + packed
+
+    def opened(self) -> Chunk:
+        """To be read once: itself, or of a cold chunk a copy that goes away again."""
+        return self
+
+    def id_at(self, position: int) -> int:
+        """The ID of the entry at a position (negative: from the end)."""
+        return self.ms[position] << 64 | self.seq[position]
+
+    def position(self, stream_id: int) -> int:
+        """The position of the first entry whose ID is not smaller; the length if there is none."""
+        ms = self.ms
+        half = stream_id >> 64
+        low = bisect_left(ms, half)
+        if low == len(ms) or ms[low] != half:
+            return low
+        seq = stream_id & MAX_U64
+        if self.seq[low] >= seq:
+            return low
+        return bisect_left(self.seq, seq, low, bisect_right(ms, half, low))
+
+    def find(self, stream_id: int) -> int:
+        """The position of an entry, -1 if it is not here."""
+        position = self.position(stream_id)
+        if position < len(self.ms) and self.id_at(position) == stream_id:
+            return position
+        return -1
+
+    def entry(self, position: int) -> bytes:
+        """One encoded entry."""
+        offsets = self.offsets
+        return bytes(self.data[offsets[position] : offsets[position + 1]])
+
+    def texts(self, start: int, stop: int, raw: bytes) -> list[bytes]:
+        """The ID texts of the entries from start to stop, cut out of ``raw``, which is exactly their bytes."""
+        heads = self.heads
+        base = self.offsets[start]
+        # Before the ID stand "*2\r\n$15\r\n", one byte less if it is shorter than ten.
+        base9, base8, base2 = base - 9, base - 8, base + 2
+        head = heads[start]
+        # IDs as long as each other, the usual case.
+        if head > 20 and heads.count(head, start, stop) == stop - start:
+            base2 -= head
+            return [raw[offset - base9 : offset - base2] for offset in self.offsets[start:stop]]
+        return [
+            raw[offset - base9 : offset - base2 + head]
+            if head > 20
+            else raw[offset - base8 : offset - base2 + head]
+            for offset, head in zip(self.offsets[start:stop], heads[start:stop], strict=True)
+        ]
+
+    def close(self) -> None:
+        """No more entries will come: keep exactly the memory they need, but for the columns that others share."""
+        self.data = bytes(self.data)
+        self.offsets = self.offsets[:]
+        self.heads = self.heads[:]
+
+    def cut(self, start: int, stop: int) -> None:
+        """Take the entries from start to stop out; what was there before is left untouched for those who hold it."""
+        offsets = self.offsets
+        data = self.data
+        begin, end = offsets[start], offsets[stop]
+        gap = end - begin
+        if not start:
+            # Queues are eaten from here: leave the bytes where they are until they are the larger part.
+            gap = end if 2 * end > len(data) else 0
+            begin = 0
+        if gap:
+            data = data[:begin] + data[end:]
+            offsets = offsets[:start] + array("I", [offset - gap for offset in offsets[stop:]])
+        else:
+            offsets = offsets[stop:]
+        ms = self.ms[:start] + self.ms[stop:]
+        seq = self.seq[:start] + self.seq[stop:]
+        heads = self.heads[:start] + self.heads[stop:]
+        # All of them or, where there is no memory for one, none.
+        self.data, self.offsets, self.ms, self.seq, self.heads = data, offsets, ms, seq, heads
+        if self.packed:
+            self.packed = None
+
+    def even_out(self) -> None:
+        """Drop an entry of which only some columns were told, where adding it was broken off."""
+        number = min(len(self.ms), len(self.seq), len(self.heads), len(self.offsets) - 1)
+        self.ms, self.seq, self.heads = self.ms[:number], self.seq[:number], self.heads[:number]
+        self.offsets = self.offsets[: number + 1]
+        self.data = bytes(self.data[: self.offsets[number]])
+
+    def pack(self) -> bool:
+        """Keep a closed chunk in its packed form only, if that is much smaller; it is a ``ColdChunk`` then."""
+        if self.packed is None:
+            assert type(self.data) is bytes
+            packed = pack(Columns(self.data, self.ms, self.seq, self.offsets, self.heads))
+            full = self.payload_bytes + _NUMBERS * len(self.ms) + _OBJECTS
+            self.packed = packed if len(packed) + _PACKED_OBJECTS < full * _WORTH_WHILE else b""
+        if self.packed:
+            self._chill()
+        return bool(self.packed)
+
+    def _chill(self) -> None:
+        del self.data, self.ms, self.seq, self.offsets, self.heads
+        self.__class__ = ColdChunk
+
+    def copy(self) -> Chunk:
+        """An independent chunk; a closed one shares its columns, which are never changed in place."""
+        twin = Chunk.__new__(Chunk)
+        twin.packed = self.packed
+        twin.cold = None
+        if self.packed:
+            twin.__class__ = ColdChunk
+            return twin
+        twin.data = self.data
+        twin.ms = self.ms
+        twin.seq = self.seq
+        twin.offsets = self.offsets
+        twin.heads = self.heads
+        if type(self.data) is bytearray:
+            twin.data = bytearray(self.data)
+            twin.ms = self.ms[:]
+            twin.seq = self.seq[:]
+            twin.offsets = self.offsets[:]
+            twin.heads = self.heads[:]
+        return twin
+
+
+class ColdChunk(Chunk):
+    """A chunk of which only the packed form is there, until somebody reads it: then it is a ``Chunk`` again.
+
+    Python calls ``__getattr__`` for attributes that are not set only, and this is a class of its own lest other chunks
+    pay for there being such a method. So nobody has to know whether a chunk is cold; but who goes through many, and
+    reads each once, should ask for the chunks ``opened``.
+    """
+
+    __slots__ = ()
+    packed: bytes
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in Columns._fields:
+            raise AttributeError(name)
+        self.data, self.ms, self.seq, self.offsets, self.heads = unpack(self.packed)
+        self.__class__ = Chunk  # type: ignore[assignment]  # mypy knows no changes of class
+        if self.cold is not None:
+            self.cold.keep(self)
+        return getattr(self, name)
+
+    def __len__(self) -> int:
+        return packed_length(self.packed)
+
+    @property
+    def payload_bytes(self) -> int:
+        """The bytes of its entries."""
+        return packed_payload(self.packed)
+
+    def entries(self) -> bytes:
+        """All its encoded entries; it stays packed, unless it was read so not long ago."""
+        if self.cold is not None and self.cold.meets_again(self):
+            return bytes(self.data)
+        return unpack_data(self.packed)
+
+    @property
+    def size(self) -> int:
+        """About the bytes of memory that it takes."""
+        return len(self.packed) + _PACKED_OBJECTS
+
+    def opened(self) -> Chunk:
+        """A copy with columns, which nobody keeps."""
+        twin = self.copy()
+        assert twin.ms  # reading anything unpacks it; nobody is told
+        return twin
+
+    def pack(self) -> bool:
+        """It is packed."""
+        return True
+
+
+def length_of(pieces: list[Piece]) -> int:
+    """How many entries these are."""
+    return sum([stop - start for _, start, stop in pieces])
+
+
+def ids_in(pieces: list[Piece]) -> Iterator[int]:
+    """The IDs of some entries."""
+    for chunk, start, stop in pieces:
+        for ms, seq in zip(chunk.ms[start:stop], chunk.seq[start:stop], strict=True):
+            yield ms << 64 | seq
+
+
+def texts_in(pieces: list[Piece], raw: bytes) -> list[bytes]:
+    """The ID texts of some entries, cut out of ``raw``, which is exactly their bytes."""
+    if len(pieces) == 1:
+        chunk, start, stop = pieces[0]
+        return chunk.texts(start, stop, raw)
+    texts: list[bytes] = []
+    begin = 0
+    for chunk, start, stop in pieces:
+        end = begin + chunk.offsets[stop] - chunk.offsets[start]
+        texts += chunk.texts(start, stop, raw[begin:end])
+        begin = end
+    return texts

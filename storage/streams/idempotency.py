@@ -1,0 +1,122 @@
+"""Which messages a stream has already taken: producers (pid) and their idempotent IDs (iid), for XADD IDMP.
+
+A stream has one of these only once somebody used or configured it.
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from .ids import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .stream import Stream
+
+
+class Idempotency:
+    """The idempotent IDs of one stream, each with the entry that it stands for.
+
+    Entry IDs, not the time of recording, decide what is too old: every replica forgets the same.
+
+    Attributes:
+        duration: seconds that an iid is remembered, by the time in its entry's ID.
+        maxsize: iids that are remembered of each producer; beyond that the oldest goes.
+        producers: pid to {iid: entry ID}, in order of recording; none of them is empty.
+        added: iids ever recorded.
+        duplicates: messages ever recognized.
+    """
+
+    __slots__ = ("__weakref__", "added", "duplicates", "duration", "maxsize", "producers")
+
+    def __init__(self, duration: int, maxsize: int) -> None:
+        self.duration = duration
+        self.maxsize = maxsize
+        self.producers: dict[bytes, dict[bytes, int]] = {}
+        self.added = 0
+        self.duplicates = 0
+
+    @property
+    def tracked(self) -> int:
+        """How many iids are remembered, of all producers."""
+        return sum(map(len, self.producers.values()))
+
+    def find(self, pid: bytes, iid: bytes, now: int | None = None) -> int | None:
+        """The entry ID recorded for an iid, None if there is none.
+
+        Args:
+            pid: the producer.
+            iid: its name for the message.
+            now: milliseconds; what is too old is not found. None: nothing is too old (while a log is loaded).
+        """
+        known = self.producers.get(pid)
+        found = None if known is None else known.get(iid)
+        if found is None or (now is not None and self._is_old(found, now)):
+            return None
+        return found
+
+    def record(self, pid: bytes, iid: bytes, stream_id: int) -> None:
+        """Remember an iid, as the producer's newest."""
+        known = self.producers.setdefault(pid, {})
+        known.pop(iid, None)
+        known[iid] = stream_id
+        self.added += 1
+        if len(known) > self.maxsize:
+            del known[next(iter(known))]
+
+    def configure(self, duration: int, maxsize: int) -> bool:
+        """Change the settings and forget all iids; False, and nothing is forgotten, if they are the present ones."""
+        if (duration, maxsize) == (self.duration, self.maxsize):
+            return False
+        self.duration = duration
+        self.maxsize = maxsize
+        self.producers.clear()
+        return True
+
+    def expire(self, now: int) -> int:
+        """Forget what is too old at ``now`` (milliseconds); returns how many iids went."""
+        gone = 0
+        for pid, known in list(self.producers.items()):
+            # The oldest stand first: IDs only grow. (Those that XIDMPRECORD put elsewhere wait for their turn.)
+            old = [iid for iid, _ in takewhile(lambda pair: self._is_old(pair[1], now), known.items())]
+            for iid in old:
+                del known[iid]
+            gone += len(old)
+            if not known:
+                del self.producers[pid]
+        return gone
+
+    def _is_old(self, stream_id: int, now: int) -> bool:
+        return stream_id >> 64 <= now - self.duration * 1000
+
+    def copy(self) -> Idempotency:
+        """An independent one with the same contents (COPY)."""
+        twin = Idempotency(self.duration, self.maxsize)
+        twin.producers = {pid: known.copy() for pid, known in self.producers.items()}
+        twin.added = self.added
+        twin.duplicates = self.duplicates
+        return twin
+
+
+def statements(key: bytes, stream: Stream, duration: int, maxsize: int) -> Iterator[tuple[bytes, ...]]:
+    """The commands that state a stream's idempotency in a rewritten log, behind those of its entries.
+
+    Args:
+        key: the stream's.
+        stream: the stream; of its iids those are told whose entry still exists.
+        duration: stream-idmp-duration, which a new stream has: then it need not be told.
+        maxsize: stream-idmp-maxsize, likewise.
+    """
+    state = stream.idempotency
+    if state is None:
+        return
+    if (state.duration, state.maxsize) != (duration, maxsize):
+        yield (
+            b"XCFGSET", key, b"IDMP-DURATION", b"%d" % state.duration, b"IDMP-MAXSIZE", b"%d" % state.maxsize,
+        )  # fmt: skip
+    for pid, known in state.producers.items():
+        for iid, stream_id in known.items():
+            if stream.contains(stream_id):
+                yield b"XIDMPRECORD", key, pid, iid, encode(stream_id)

@@ -1,0 +1,98 @@
+"""Reading all entries of a stream, once, for files and copies; what is packed stays so."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
+
+from .chunk import ids_in
+from .ids import MAX_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from .chunk import Chunk, Piece
+
+_SAMPLES: Final = 64  # chunks
+
+
+class Sweeping:
+    """The part of ``Stream`` that goes through all of it."""
+
+    __slots__ = ()
+
+    _chunks: list[Chunk]
+    _firsts: list[int]
+
+    def iter_entries(self) -> Iterator[tuple[int, bytes, bytes]]:
+        r"""Every entry in order, for rewriting: ID, ID text, and the field part ``*<2k>\r\n$…``."""
+        for each in self._chunks:
+            chunk = each.opened()
+            offsets, heads, ms, seq = chunk.offsets, chunk.heads, chunk.ms, chunk.seq
+            base = offsets[0]
+            raw = bytes(chunk.data[base:])
+            for position, text in enumerate(chunk.texts(0, len(chunk), raw)):
+                begin = offsets[position] + heads[position] - base
+                yield ms[position] << 64 | seq[position], text, raw[begin : offsets[position + 1] - base]
+
+    def pieces_between(self, start: int, end: int) -> Iterator[Piece]:
+        """The entries from start to end, both included, in pieces; the chunks may be copies."""
+        for each in self._chunks[max(bisect_right(self._firsts, start) - 1, 0) :]:
+            chunk = each.opened()
+            stop = chunk.position(end + 1)
+            first = chunk.position(start)
+            if first < stop:
+                yield chunk, first, stop
+            if stop < len(chunk):
+                return
+
+    def ids_from(self, start: int) -> Iterator[int]:
+        """The IDs of the entries from ``start`` on."""
+        for piece in self.pieces_between(start, MAX_ID):
+            yield from ids_in([piece])
+
+    def pieces(self, starts: Iterable[int]) -> Iterator[tuple[int, int, bytes]]:
+        """All entries in pieces, for going through once: where a piece starts, how many entries, and their bytes.
+
+        Args:
+            starts: the smallest ID of each piece, ascending; no entry comes before the first of them.
+        """
+        borders = iter(starts)
+        start = next(borders, MAX_ID + 1)
+        border = next(borders, MAX_ID + 1)
+        number = 0
+        parts: list[bytes] = []
+        for each in self._chunks:
+            chunk = each.opened()
+            offsets, data = chunk.offsets, bytes(chunk.data)
+            position, size = 0, len(chunk)
+            while position < size:
+                stop = chunk.position(border)
+                number += stop - position
+                parts.append(data[offsets[position] : offsets[stop]])
+                position = stop
+                if stop < size:
+                    yield start, number, b"".join(parts)
+                    number = 0
+                    parts.clear()
+                    start, border = border, next(borders, MAX_ID + 1)
+        while start <= MAX_ID:
+            yield start, number, b"".join(parts)
+            number = 0
+            parts.clear()
+            start, border = border, next(borders, MAX_ID + 1)
+
+    @property
+    def payload_bytes(self) -> int:
+        """About the bytes of the entries as they are sent; the groups are not counted."""
+        return self._estimate(_SAMPLES, attrgetter("payload_bytes"))
+
+    def estimated_bytes(self, samples: int) -> int:
+        """About the bytes of memory that the entries take, judged by so many chunks; 0: by all."""
+        return self._estimate(samples, attrgetter("size"))
+
+    def _estimate(self, samples: int, size_of: Callable[[Chunk], int]) -> int:
+        chunks = self._chunks
+        some = chunks[:: -(-len(chunks) // samples)] if chunks and samples else chunks
+        return sum(map(size_of, some)) * len(chunks) // len(some) if some else 0

@@ -1,0 +1,396 @@
+"""The macro nodes that Redis would keep a stream in: counters only, for what shows of them.
+
+Approximate trimming removes whole nodes only, and XINFO STREAM tells their number, so the borders are visible.
+Where a border falls depends on the exact size of Redis' packed form (listpack). That is worth computing only when
+somebody looks: entries stay *pending* until then and are accounted for a chunk at a time, in the order in which they
+were added and under the limits that held then.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from itertools import pairwise, repeat
+from operator import add
+from typing import TYPE_CHECKING, Final
+
+import hiredis
+
+from .chunk import ColdChunk
+from .ids import MAX_U64
+from .rax_size import shared_bytes, tree_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from .chunk import Chunk
+
+_INTEGER: Final = re.compile(rb"(?:0|-?[1-9][0-9]{0,18})\Z")
+_NODE_BYTES_CAP: Final = 1 << 30
+_EMPTY_NODE_BYTES: Final = 7
+# The flags of an entry, and the terminator of the master entry: small integers.
+_SMALL_INTEGER_BYTES: Final = 2
+_ZERO: Final = 0x30
+_MINUS: Final = 0x2D
+_LENGTHS: Final = {b"$%d" % length: length for length in range(1024)}
+# By the number of digits: up to which integer it takes so many bytes, and how many above.
+_DIGITS: Final = (
+    (b"", 0, 0), (b"9", 2, 2), (b"99", 2, 2), (b"127", 2, 3), (b"4095", 3, 4), (b"32767", 4, 5), (b"999999", 5, 5),
+    (b"8388607", 5, 6), (b"99999999", 6, 6), (b"999999999", 6, 6), (b"2147483647", 6, 10),
+    *[(b"9" * digits, 10, 10) for digits in range(11, 19)],
+)  # fmt: skip
+# To look for the line ends in entries of so many bytes takes longer than to parse them.
+_LONG: Final = 2 << 10
+_REMEMBERED: Final = 1 << 14  # words
+_REMEMBERED_BYTES: Final = 12  # longer ones seldom come again
+
+
+class Node:
+    """One macro node.
+
+    Attributes:
+        first_id, last_id: its first and last entry, deleted ones included.
+        live, deleted: numbers of entries.
+        size: bytes in Redis, without the two counters above, which are of varying width themselves.
+        fields: the field names of its first entry; entries with the same ones are stored without them.
+        names_payload: bytes of those names, as the limit counts them.
+        count_size: bytes of the element count that closes such an entry.
+    """
+
+    __slots__ = ("count_size", "deleted", "fields", "first_id", "last_id", "live", "names_payload", "size")
+
+    def __init__(self, stream_id: int, fields: list[bytes], before: Node | None) -> None:
+        self.first_id = stream_id
+        self.last_id = stream_id
+        self.live = 0
+        self.deleted = 0
+        # Streams repeat themselves: equal names need not be kept twice.
+        self.fields: list[bytes] = before.fields if before is not None and before.fields == fields else fields
+        self.names_payload = sum(map(len, fields))
+        self.count_size = integer_size(len(fields) + 3)
+        self.size = (
+            _EMPTY_NODE_BYTES
+            + integer_size(len(fields))
+            + sum(map(element_size, fields))
+            + _SMALL_INTEGER_BYTES
+        )
+
+    def id_size(self, ms: int, seq: int) -> int:
+        """Bytes of an entry's flags and of its ID, which is kept relative to the node's first."""
+        ms -= self.first_id >> 64
+        seq -= self.first_id & MAX_U64
+        if 0 <= seq <= 127 and 0 <= ms < 32768:
+            return 6 if ms <= 127 else 7 if ms <= 4095 else 8
+        return _SMALL_INTEGER_BYTES + integer_size(_signed(ms)) + integer_size(_signed(seq))
+
+    def copy(self) -> Node:
+        """An independent node."""
+        twin = Node.__new__(Node)
+        twin.first_id = self.first_id
+        twin.last_id = self.last_id
+        twin.live = self.live
+        twin.deleted = self.deleted
+        twin.fields = self.fields
+        twin.names_payload = self.names_payload
+        twin.count_size = self.count_size
+        twin.size = self.size
+        return twin
+
+
+class Nodes:
+    """The nodes of one stream, as far as they are known.
+
+    Attributes:
+        known: those that are known, to be changed by the methods.
+        shared: with how many bytes the first ID of each, but for the first, begins as the one before (``radix_tree``).
+        accounted: the last ID that they hold.
+        max_bytes, max_entries: the limits for entries that are added.
+
+    Invariants: ``known`` is in ID order and covers exactly the entries (deleted ones too) up to the ID
+    ``accounted``; no entry above it was ever deleted, for deleting settles first. Only the last known node can still
+    gain entries, so its counters may change only when nothing is pending.
+    """
+
+    __slots__ = ("_tree", "accounted", "known", "max_bytes", "max_entries", "shared")
+
+    def __init__(self, max_bytes: int, max_entries: int) -> None:
+        self.max_bytes = max_bytes
+        self.max_entries = max_entries
+        self.accounted = -1
+        self.known: list[Node] = []
+        self.shared = bytearray()
+        self._tree: tuple[int, int] | None = (
+            None  # of how many keys the size of the tree was told, and the size
+        )
+
+    @property
+    def tree_size(self) -> int:
+        """How many nodes the tree has that Redis keeps the known ones in."""
+        keys = len(self.known)
+        if self._tree is None or self._tree[0] != keys:
+            self._tree = keys, tree_size(self.shared) if keys else 1
+        return self._tree[1]
+
+    def clear(self) -> None:
+        """All nodes were removed, and all entries with them."""
+        self.known = []
+        self.shared = bytearray()
+        self._tree = None
+
+    def forget_first(self, number: int) -> None:
+        """So many nodes were removed, and all entries in them."""
+        del self.known[:number]
+        del self.shared[:number]
+        self._tree = None
+
+    def adopt(self, nodes: list[Node]) -> None:
+        """Take nodes that were found in a file, which hold all entries, for what they are."""
+        self.known = nodes
+        self._tree = None
+        self.shared = bytearray(shared_bytes(one.first_id, other.first_id) for one, other in pairwise(nodes))
+        self.accounted = nodes[-1].last_id if nodes else -1
+
+    def settle(self, chunks: list[Chunk], stream_id: int) -> None:
+        """Account until the node that holds an entry can no longer gain any (or nothing is pending)."""
+        known = self.known
+        if known and known[-1].first_id > stream_id:
+            return
+        for chunk in self._pending(chunks):
+            self._account(chunk)
+            if known[-1].first_id > stream_id:
+                return
+
+    def settle_first(self, chunks: list[Chunk]) -> None:
+        """Account until the first node can no longer gain entries (or nothing is pending)."""
+        known = self.known
+        if len(known) > 1:
+            return
+        for chunk in self._pending(chunks):
+            self._account(chunk)
+            if len(known) > 1:
+                return
+
+    def settle_all(self, chunks: list[Chunk]) -> None:
+        """Account for everything."""
+        sizes = _Sizes()
+        for chunk in self._pending(chunks):
+            self._account(chunk, sizes)
+
+    def pending(self, chunks: list[Chunk]) -> int:
+        """How many chunks hold entries that are not accounted for."""
+        return len(chunks) - bisect_right(chunks, self.accounted, key=_last_id_of_chunk)
+
+    def settle_chunk(self, chunks: list[Chunk]) -> bool:
+        """Account for one chunk; False if at most one is left, which may be the one that grows."""
+        pending = self.pending(chunks)
+        if pending > 1:
+            self._account(chunks[-pending])
+        return pending > 2
+
+    def remove(self, stream_id: int) -> None:
+        """One live entry, settled before, was deleted; a node without live entries goes."""
+        index = bisect_right(self.known, stream_id, key=_first_id) - 1
+        node = self.known[index]
+        node.live -= 1
+        node.deleted += 1
+        if not node.live:
+            self._tree = None
+            del self.known[index]
+            if 0 < index < len(self.shared):
+                self.shared[index - 1] = min(self.shared[index - 1 : index + 1])
+            if self.shared:
+                del self.shared[min(index, len(self.shared) - 1)]
+
+    def copy(self) -> Nodes:
+        """Independent counters."""
+        twin = Nodes(self.max_bytes, self.max_entries)
+        twin.accounted = self.accounted
+        twin.known = [node.copy() for node in self.known]
+        twin.shared = self.shared[:]
+        return twin
+
+    def _pending(self, chunks: list[Chunk]) -> Iterator[Chunk]:
+        """The chunks that hold pending entries."""
+        start = bisect_right(chunks, self.accounted, key=_last_id_of_chunk)
+        for index in range(start, len(chunks)):
+            yield chunks[index]
+
+    def _account(self, chunk: Chunk, sizes: _Sizes | None = None) -> None:
+        """Place the pending entries of a chunk; ``sizes`` spares work where many follow each other."""
+        start = chunk.position(self.accounted + 1)
+        max_bytes = self.max_bytes
+        if not 0 < max_bytes <= _NODE_BYTES_CAP:
+            max_bytes = _NODE_BYTES_CAP
+        max_entries = self.max_entries or 1 << 62
+        known = self.known
+        node = known[-1] if known else Node(0, [], None)
+        live, deleted, used = node.live, node.deleted, node.size
+        first_ms, first_seq = node.first_id >> 64, node.first_id & MAX_U64
+        # Up to which number of entries the counters that close a node take four bytes.
+        plain = min(max_entries, 128) - deleted if known else 0
+        last_names: list[bytes] | None = None
+        common = names_payload = 0
+        measured = zip(
+            *_measure(chunk, start, sizes or _Sizes()), chunk.ms[start:], chunk.seq[start:], strict=True
+        )
+        for position, (names, size, payload, ms, seq) in enumerate(measured, start):
+            if names is not last_names:
+                last_names = names
+                alike = names == node.fields
+                common = node.count_size if alike else _names_size(names)
+                names_payload = node.names_payload if alike else sum(map(len, names))
+            if live >= plain:
+                counters = integer_size(live) + integer_size(deleted)
+                is_full = not known or live + deleted >= max_entries
+            else:
+                counters, is_full = 4, False
+            if is_full or used + names_payload + payload + counters >= max_bytes:
+                if position > start:
+                    node.live, node.size, node.last_id = live, used, chunk.id_at(position - 1)
+                node = Node(ms << 64 | seq, names, node)
+                if known:
+                    self.shared.append(shared_bytes(known[-1].first_id, node.first_id))
+                known.append(node)
+                live, deleted, used = 0, 0, node.size
+                first_ms, first_seq = ms, seq
+                plain = min(max_entries, 128)
+                common, names_payload = node.count_size, node.names_payload
+            later, further = ms - first_ms, seq - first_seq
+            # As id_size says, for the usual cases.
+            if later <= 127 and -4096 <= further <= 127:
+                used += size + common + (6 if further >= 0 else 7)
+            else:
+                used += size + common + node.id_size(ms, seq)
+            live += 1
+        node.live, node.size = live, used
+        node.last_id = self.accounted = chunk.id_at(-1)
+
+
+def _measure(chunk: Chunk, start: int, sizes: _Sizes) -> tuple[Iterable[list[bytes]], list[int], list[int]]:
+    """Of each entry from a position on: its field names, and of its values the bytes in a listpack and their own."""
+    data = bytes(chunk.data[chunk.offsets[start] :])
+    number = len(chunk) - start
+    if len(data) < number * _LONG:
+        found = _measure_columns(data, number, sizes)
+        if found is not None:
+            return found
+    reader = hiredis.Reader()
+    reader.feed(data)
+    entries: list[list[bytes]] = [reader.gets()[1] for _ in range(number)]
+    values = [words[1::2] for words in entries]
+    return (
+        [words[::2] for words in entries],
+        [sum(map(sizes.of, some)) for some in values],
+        [sum(map(len, some)) for some in values],
+    )
+
+
+def _measure_columns(
+    data: bytes, number: int, sizes: _Sizes
+) -> tuple[Iterable[list[bytes]], list[int], list[int]] | None:
+    """As ``_measure`` for entries that all have the same field names, and no line end in any value; else None.
+
+    Then each has the same number of lines, and every word stands where it is expected. That headers tell the lengths
+    of those lines is the proof, from word to word: the first line of an entry is where the one before it ended.
+    """
+    lines = data.split(b"\r\n")
+    step, odd = divmod(len(lines) - 1, number)
+    if odd or step < 8 or lines[3::step].count(b"*%d" % (step // 2 - 2)) != number:
+        return None
+    total, payload = [0] * number, [0] * number
+    for at in range(5, step, 4):
+        name = lines[at]
+        if lines[at::step].count(name) != number or lines[at - 1 :: step].count(b"$%d" % len(name)) != number:
+            return None
+        values = lines[at + 2 :: step]
+        lengths = list(map(len, values))
+        if list(map(_LENGTHS.get, lines[at + 1 :: step])) != lengths:
+            return None
+        payload = list(map(add, payload, lengths))
+        # What may be an integer begins with a digit or "-" and comes before ":"; most text does not.
+        total = list(
+            map(
+                add,
+                total,
+                [
+                    size + 2 if size < 64 and value >= b":" else sizes.of(value)
+                    for value, size in zip(values, lengths, strict=True)
+                ],
+            )
+        )
+    return repeat(lines[5:step:4], number), total, payload
+
+
+def _names_size(names: list[bytes]) -> int:
+    """Bytes of the names and counts of an entry whose names are not those of its node."""
+    number = len(names)
+    return integer_size(number) + integer_size(2 * number + 4) + sum(map(element_size, names))
+
+
+def integer_size(value: int) -> int:
+    """Bytes of an integer in a listpack, with the byte for walking backwards."""
+    if 0 <= value <= 127:
+        return 2
+    if -4096 <= value <= 4095:
+        return 3
+    if -32768 <= value <= 32767:
+        return 4
+    if -8388608 <= value <= 8388607:
+        return 5
+    if -2147483648 <= value <= 2147483647:
+        return 6
+    return 10
+
+
+def element_size(word: bytes) -> int:
+    """Bytes of a string in a listpack; what looks like an integer is kept as one."""
+    size = len(word)
+    if 0 < size < 19 and word.isdigit():
+        if word[0] != _ZERO or size == 1:
+            greatest, bytes_, more = _DIGITS[size]
+            return bytes_ if word <= greatest else more
+    elif 0 < size < 21 and (word[0] == _MINUS or size > 18) and _INTEGER.match(word):
+        value = int(word)
+        if -(1 << 63) <= value < 1 << 63:
+            return integer_size(value)
+    if size < 64:
+        return size + 2
+    size += 2 if size < 4096 else 5
+    if size <= 127:
+        return size + 1
+    if size < 16383:
+        return size + 2
+    if size < 2097151:
+        return size + 3
+    return size + (4 if size < 268435455 else 5)
+
+
+class _Sizes(dict[bytes, int]):
+    """``element_size`` of words, remembered: streams repeat themselves."""
+
+    __slots__ = ()
+
+    def of(self, word: bytes) -> int:
+        """The size; what is long is not looked up, for that means to read all of it."""
+        return self[word] if len(word) < _REMEMBERED_BYTES else element_size(word)
+
+    def __missing__(self, word: bytes) -> int:
+        size = element_size(word)
+        if len(self) < _REMEMBERED:
+            self[word] = size
+        return size
+
+
+def _signed(difference: int) -> int:
+    """A difference of two unsigned 64-bit numbers as C keeps it: modulo 2^64, signed."""
+    difference &= MAX_U64
+    return difference - (1 << 64) if difference >> 63 else difference
+
+
+def _first_id(node: Node) -> int:
+    return node.first_id
+
+
+def _last_id_of_chunk(chunk: Chunk) -> int:
+    # What is packed was accounted for before.
+    return chunk.id_at(-1) if type(chunk) is not ColdChunk else -1

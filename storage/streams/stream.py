@@ -1,0 +1,543 @@
+"""A stream: its entries in chunks, its counters, its consumer groups.
+
+IDs are integers here, ``ms << 64 | seq``; entries go out as encoded RESP (see ``chunk``).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate, pairwise, repeat
+from operator import add
+from typing import TYPE_CHECKING, Final
+
+from .accounting import FAR, Accounting
+from .chunk import LARGE, MAX_BYTES, MAX_ENTRIES, Chunk, ColdChunk
+from .cold_chunks import Packing
+from .ids import MAX_U64
+from .iteration import Sweeping
+from .macro_nodes import Nodes
+from .trimming import Removed, Trimming
+
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Callable, Iterable
+    from weakref import WeakSet
+
+    from ..groups.group import Group
+    from .chunk import Piece
+    from .cold_chunks import Cold
+    from .idempotency import Idempotency
+
+NODE_MAX_BYTES: Final = 4096
+NODE_MAX_ENTRIES: Final = 100
+# Of more the first would be packed again before the caller has done with the last.
+_MANY: Final = 8 * MAX_ENTRIES
+# Formatting a number costs more than the rest of an ID.
+_SEQ_ENDS: Final = tuple(b"%d\r\n" % seq for seq in range(256))
+_ID_LINE: Final = b"%d-%d\r\n"
+# What stands before it, by its length.
+_BEGINNINGS: Final = tuple(b"*2\r\n$%d\r\n" % max(length - 2, 0) for length in range(2 * 20 + 4))
+
+
+class Stream(Accounting, Packing, Sweeping, Trimming):
+    """One stream value.
+
+    Attributes:
+        length: number of entries.
+        last_id: the last generated ID; new ones must be greater, whether or not that entry still exists.
+        first_id: the first entry's ID, 0 if there is none.
+        max_deleted_id: the greatest ID that ``delete`` ever removed (trimming does not count), 0 if none.
+        entries_added: all entries ever added.
+        groups: by name, in order of creation.
+        idempotency: the iids of XADD IDMP and their settings, None as long as nobody used or changed them.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_behind",
+        "_chunks",
+        "_cursor",
+        "_discard",
+        "_firsts",
+        "_nodes",
+        "_prefix",
+        "_prefix_base",
+        "_prefix_end",
+        "_prefix_ms",
+        "_prefix_start",
+        "_tail",
+        "entries_added",
+        "first_id",
+        "groups",
+        "idempotency",
+        "last_id",
+        "length",
+        "max_deleted_id",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.length = 0
+        self.last_id = 0
+        self.first_id = 0
+        self.max_deleted_id = 0
+        self.entries_added = 0
+        self.groups: dict[bytes, Group] = {}
+        self.idempotency: Idempotency | None = None
+        self._chunks: list[Chunk] = []
+        # A lower bound for the IDs in each chunk, greater than all IDs before it.
+        self._firsts: list[int] = []
+        # The last chunk while it may grow; its data is a bytearray.
+        self._tail: Chunk | None = None
+        self._nodes = Nodes(NODE_MAX_BYTES, NODE_MAX_ENTRIES)
+        self._behind: WeakSet[Stream] | None = None
+        self._discard: Callable[[object, int], None] | None = None
+        # Where the last take_after ended: (ID, chunk index, position of the next entry).
+        self._cursor = (-1, 0, 0)
+        # "*2\r\n$15\r\n1700000000000-", right for this ms and sequences of one length: start <= seq < end.
+        self._prefix = b""
+        self._prefix_ms = -1
+        self._prefix_base = -1 << 64
+        self._prefix_start = 0
+        self._prefix_end = 0
+
+    def join(self, behind: WeakSet[Stream], discard: Callable[[object, int], None], cold: Cold) -> None:
+        """Let somebody else do what would take long.
+
+        Args:
+            behind: takes the stream when many entries wait to be accounted for: ``settle_some`` is to be called.
+            discard: takes what trimming cuts off, and as how many objects it counts (``Graveyard.bury``).
+            cold: packs old chunks.
+        """
+        self._behind = behind
+        self._discard = discard
+        self.chill(cold)
+        if self.is_behind:
+            behind.add(self)
+
+    # Adding
+
+    def append(
+        self,
+        stream_id: int,
+        fields: bytes,
+        node_max_bytes: int = NODE_MAX_BYTES,
+        node_max_entries: int = NODE_MAX_ENTRIES,
+    ) -> bytes:
+        r"""Add an entry.
+
+        Args:
+            stream_id: greater than ``last_id``; the caller has made sure.
+            fields: the encoded array of fields and values, ``*<2k>\r\n$…``; at most 3 GiB.
+            node_max_bytes: stream-node-max-bytes as it is now.
+            node_max_entries: stream-node-max-entries as it is now.
+
+        Returns:
+            The ID as an encoded bulk string: ``$3\r\n1-0\r\n``.
+        """
+        nodes = self._nodes
+        if node_max_bytes != nodes.max_bytes or node_max_entries != nodes.max_entries:
+            nodes.settle_all(self._chunks)
+            nodes.max_bytes = node_max_bytes
+            nodes.max_entries = node_max_entries
+        seq = stream_id - self._prefix_base
+        if not self._prefix_start <= seq < self._prefix_end:  # which no ID of another millisecond is
+            seq = stream_id & MAX_U64
+            self._remember_prefix(stream_id >> 64, seq)
+        head = self._prefix + (_SEQ_ENDS[seq] if seq < 256 else b"%d\r\n" % seq)
+        chunk = self._tail
+        if chunk is None or len(chunk.heads) >= MAX_ENTRIES or len(chunk.data) >= MAX_BYTES:
+            chunk = self._grow(stream_id)
+        data = chunk.data
+        entry = head + fields
+        if len(fields) < LARGE:
+            chunk.offsets.append(len(data) + len(entry))
+            data += entry
+        else:
+            chunk = self._begin_large(stream_id, entry)
+        chunk.heads.append(len(head))
+        chunk.ms.append(self._prefix_ms)
+        chunk.seq.append(seq)
+        if not self.length:
+            self.first_id = stream_id
+            nodes.accounted = -1  # XSETID may have gone back meanwhile
+        self.length += 1
+        self.entries_added += 1
+        self.last_id = stream_id
+        return head[4:]
+
+    def append_run(
+        self, ms: int, seq: int, fields: list[bytes], node_max_bytes: int, node_max_entries: int
+    ) -> list[bytes]:
+        """As ``append`` for several entries whose IDs follow each other, all in one millisecond.
+
+        The first ID is ``ms`` and ``seq``; none of the ``fields`` has ``chunk.LARGE`` bytes.
+        """
+        replies: list[bytes] = []
+        while fields:
+            # The first one sees to it that there is a chunk with room in it and the right prefix.
+            replies.append(self.append(ms << 64 | seq, fields[0], node_max_bytes, node_max_entries))
+            seq += 1
+            chunk = self._tail
+            assert chunk is not None
+            room = min(MAX_ENTRIES - len(chunk.heads), self._prefix_end - seq) + 1
+            prefix = self._prefix
+            heads = [
+                prefix + (_SEQ_ENDS[n] if n < 256 else b"%d\r\n" % n)
+                for n in range(seq, seq + min(len(fields), room) - 1)
+            ]
+            number = len(heads)
+            self._extend(chunk, heads, fields[1:room], repeat(ms, number), range(seq, seq + number))
+            seq += number
+            self.last_id = ms << 64 | seq - 1
+            replies += [head[4:] for head in heads]
+            fields = fields[room:]
+        return replies
+
+    def append_many(
+        self,
+        ids: list[tuple[int, int]],
+        fields: list[bytes],
+        node_max_bytes: int = NODE_MAX_BYTES,
+        node_max_entries: int = NODE_MAX_ENTRIES,
+    ) -> None:
+        """As ``append`` for several entries, as a loader has them: their IDs, ms and sequence, ascend."""
+        at = 0
+        while at < len(ids):
+            # The first one sees to it that there is a chunk with room in it.
+            ms, seq = ids[at]
+            self.append(ms << 64 | seq, fields[at], node_max_bytes, node_max_entries)
+            at += 1
+            chunk = self._tail
+            if chunk is None:
+                continue
+            stop = at + MAX_ENTRIES - len(chunk.heads)
+            some = fields[at:stop]
+            if some and max(map(len, some)) * MAX_ENTRIES < MAX_BYTES:
+                new = ids[at:stop]
+                heads = [_BEGINNINGS[len(line)] + line for line in map(_ID_LINE.__mod__, new)]
+                self._extend(chunk, heads, some, [ms for ms, _ in new], [seq for _, seq in new])
+                self.last_id = new[-1][0] << 64 | new[-1][1]
+                at += len(new)
+
+    def _extend(
+        self, chunk: Chunk, heads: list[bytes], fields: list[bytes], ms: Iterable[int], seq: Iterable[int]
+    ) -> None:
+        """Add small entries to the last chunk, which has room for them and is not empty."""
+        entries: list[bytes] = list(map(add, heads, fields))
+        ends = accumulate(map(len, entries), initial=len(chunk.data))
+        next(ends)
+        chunk.offsets.extend(ends)
+        chunk.data += b"".join(entries)
+        chunk.heads.extend(map(len, heads))
+        chunk.ms.extend(ms)
+        chunk.seq.extend(seq)
+        self.length += len(entries)
+        self.entries_added += len(entries)
+
+    def _grow(self, stream_id: int) -> Chunk:
+        """Close the tail and begin a new one."""
+        if self._tail is not None:
+            self._tail.close()
+        self._tail = chunk = Chunk()
+        self._chunks.append(chunk)
+        self._firsts.append(stream_id)
+        if not len(self._chunks) % FAR and self._behind is not None:
+            self._behind.add(self)
+        if self._cold is not None:
+            self._cold.watch(self)
+        return chunk
+
+    def _begin_large(self, stream_id: int, entry: bytes) -> Chunk:
+        """A chunk for a large entry alone: growing a chunk with it would copy all that is in there."""
+        chunk = self._chunks[-1]
+        if len(chunk.heads):
+            chunk = self._grow(stream_id)
+        chunk.data = entry
+        chunk.offsets.append(len(entry))
+        self._tail = None
+        return chunk
+
+    def _remember_prefix(self, ms: int, seq: int) -> None:
+        digits = len(str(seq))
+        self._prefix = b"*2\r\n$%d\r\n%d-" % (len(str(ms)) + 1 + digits, ms)
+        self._prefix_ms = ms
+        self._prefix_base = ms << 64
+        self._prefix_start = 10 ** (digits - 1) if digits > 1 else 0
+        self._prefix_end = min(10**digits, MAX_U64 + 1)
+
+    # Reading
+
+    def contains(self, stream_id: int) -> bool:
+        """Whether there is an entry with that ID."""
+        index = bisect_right(self._firsts, stream_id) - 1
+        return index >= 0 and self._chunks[index].find(stream_id) >= 0
+
+    def entry(self, stream_id: int, column: array[int] | None = None, position: int = 0) -> bytes | None:
+        """One whole encoded entry, None if there is none with that ID.
+
+        Who knows at which position of a column of milliseconds the ID stands says so: mostly it is that of its chunk.
+        """
+        index = bisect_right(self._firsts, stream_id) - 1
+        if index < 0:
+            return None
+        chunk = self._chunks[index]
+        if chunk.ms is not column:
+            position = chunk.find(stream_id)
+        return chunk.entry(position) if position >= 0 else None
+
+    def range(self, start: int, end: int, count: int | None = None) -> tuple[int, bytes]:
+        """The entries from start to end, both included: how many, and their encoded forms one after the other.
+
+        Args:
+            start: the smallest ID.
+            end: the greatest ID.
+            count: at most so many; None for all.
+        """
+        number, parts = self.range_parts(start, end, count)
+        return number, b"".join(parts)
+
+    def range_parts(
+        self, start: int, end: int, count: int | None = None
+    ) -> tuple[int, list[bytes | bytearray]]:
+        """As ``range``, but the encoded entries come in pieces, for who joins them with something anyway."""
+        if start > end or not self.length or count == 0:
+            return 0, []
+        chunks = self._chunks
+        index, position = self._seek(start)
+        left = self.length if count is None else count
+        open_end = end >= self.last_id
+        parts: list[bytes | bytearray] = []
+        number = 0
+        while index < len(chunks) and left:
+            chunk = chunks[index]
+            if type(chunk) is ColdChunk and not position and len(chunk) <= left:
+                following = index + 1
+                if open_end or (following < len(chunks) and self._firsts[following] <= end + 1):
+                    parts.append(chunk.entries())
+                    left -= len(chunk)
+                    number += len(chunk)
+                    index = following
+                    continue
+            size = len(chunk.ms)
+            stop = size if open_end else chunk.position(end + 1)
+            if stop - position > left:
+                stop = position + left
+            if stop > position:
+                offsets = chunk.offsets
+                parts.append(chunk.data[offsets[position] : offsets[stop]])
+                left -= stop - position
+                number += stop - position
+            if stop < size:
+                break
+            index += 1
+            position = 0
+        return number, parts
+
+    def range_reverse(self, start: int, end: int, count: int | None = None) -> tuple[int, bytes]:
+        """As ``range`` (start is still the smaller ID), but the greatest ID comes first."""
+        if start > end or not self.length or count == 0:
+            return 0, b""
+        chunks = self._chunks
+        index, stop = self._seek(end + 1)
+        if index == len(chunks) or not stop:
+            index -= 1
+            stop = len(chunks[index]) if index >= 0 else 0
+        left = self.length if count is None else count
+        open_start = start <= self.first_id
+        parts: list[bytes | bytearray] = []
+        number = 0
+        while index >= 0 and left:
+            chunk = chunks[index]
+            begin = 0 if open_start else chunk.position(start)
+            lowest = max(begin, stop - left)
+            if stop > lowest:
+                data = chunk.data
+                borders = chunk.offsets[lowest : stop + 1]
+                borders.reverse()
+                parts += [data[a:b] for b, a in pairwise(borders)]
+                left -= stop - lowest
+                number += stop - lowest
+            if begin:
+                break
+            index -= 1
+            stop = len(chunks[index]) if index >= 0 else 0
+        return number, b"".join(parts)
+
+    def take_after(self, stream_id: int, count: int | None = None) -> tuple[list[Piece], bytes, int]:
+        """The entries whose IDs are greater, for delivery.
+
+        Returns:
+            Where they stand (``chunk.ids_in`` and ``chunk.texts_in`` tell their IDs), their encoded forms one after
+            the other, and the last one's ID (``stream_id`` if there are none).
+        """
+        if stream_id >= self.last_id or not self.length or count == 0:
+            return [], b"", stream_id
+        reached, index, position = self._cursor
+        if reached != stream_id:
+            index, position = self._seek(stream_id + 1)
+        chunks = self._chunks
+        left = self.length if count is None else count
+        are_many = left > _MANY
+        pieces: list[Piece] = []
+        parts: list[bytes] = []
+        last = stream_id
+        while index < len(chunks):
+            chunk = chunks[index].opened() if are_many else chunks[index]
+            stop = len(chunk.ms)
+            if stop - position > left:
+                stop = position + left
+            if stop > position:
+                offsets = chunk.offsets
+                raw = bytes(chunk.data[offsets[position] : offsets[stop]])
+                last = chunk.ms[stop - 1] << 64 | chunk.seq[stop - 1]
+                left -= stop - position
+                pieces.append((chunk, position, stop))
+                if not left:
+                    self._cursor = (last, index, stop)
+                    return pieces, b"".join([*parts, raw]) if parts else raw, last
+                parts.append(raw)
+            index += 1
+            position = 0
+        # The next entry will be appended to the last chunk, or begin a new one.
+        self._cursor = (last, len(chunks) - 1, len(chunks[-1]))
+        return pieces, parts[0] if len(parts) == 1 else b"".join(parts), last
+
+    @property
+    def last_entry_id(self) -> int:
+        """The greatest ID of an entry that is there, 0 if there is none (``last_id`` also remembers deleted ones)."""
+        return self._chunks[-1].id_at(-1) if self._chunks else 0
+
+    def _seek(self, stream_id: int) -> tuple[int, int]:
+        """Chunk index and position of the first entry whose ID is not smaller; past all: (number of chunks, 0)."""
+        index = bisect_right(self._firsts, stream_id) - 1
+        if index < 0:
+            return 0, 0
+        chunk = self._chunks[index]
+        position = chunk.position(stream_id)
+        return (index, position) if position < len(chunk.ms) else (index + 1, 0)
+
+    # Removing
+
+    def delete(self, stream_id: int) -> bool:
+        """Remove one entry and remember its ID in ``max_deleted_id``; False if there is none."""
+        if not self.remove(stream_id):
+            return False
+        self.max_deleted_id = max(self.max_deleted_id, stream_id)
+        return True
+
+    def remove(self, stream_id: int) -> bool:
+        """Remove one entry as trimming does, without remembering its ID; False if there is none."""
+        index = bisect_right(self._firsts, stream_id) - 1
+        if index < 0:
+            return False
+        chunk = self._chunks[index]
+        position = chunk.find(stream_id)
+        if position < 0:
+            return False
+        self._nodes.settle(self._chunks, stream_id)
+        self._nodes.remove(stream_id)
+        chunk.cut(position, position + 1)
+        if not len(chunk):
+            self._drop_chunks(index, index + 1)
+        self._cursor = (-1, 0, 0)
+        self.length -= 1
+        if stream_id == self.first_id:
+            self._find_first()
+        return True
+
+    def rank(self, stream_id: int) -> int:
+        """How many entries have smaller IDs."""
+        index, position = self._seek(stream_id)
+        return sum(map(len, self._chunks[:index])) + position
+
+    def _cut_left(self, number: int, gone: Removed | None) -> None:
+        """Drop the oldest entries."""
+        if not number:
+            return
+        chunks = self._chunks
+        left = number
+        whole = 0
+        for chunk in chunks:
+            size = len(chunk)
+            if left < size:
+                break
+            left -= size
+            whole += 1
+        if gone is not None:
+            gone.add(chunks, whole, left)
+        self._drop_chunks(0, whole)
+        if left:
+            chunks[0].cut(0, left)
+        self._cursor = (-1, 0, 0)
+        self.length -= number
+        self._find_first()
+
+    def _drop_chunks(self, start: int, stop: int) -> None:
+        if stop == len(self._chunks):
+            self._tail = None
+        if self._discard is not None and stop - start > FAR:
+            self._discard(self._chunks[start:stop], 0)
+        del self._chunks[start:stop]
+        del self._firsts[start:stop]
+        if not self._chunks:
+            self._packed_to = 0  # XSETID may go back
+
+    def _find_first(self) -> None:
+        self.first_id = self._chunks[0].id_at(0) if self._chunks else 0
+
+    # What groups ask to count their lag
+
+    def has_tombstone_from(self, stream_id: int) -> bool:
+        """Whether an entry at or after that ID may have been deleted, so that counting by subtraction is wrong."""
+        return self.length > 0 and 0 < self.max_deleted_id >= stream_id
+
+    def entries_read_estimate(self, stream_id: int) -> int | None:
+        """How many entries were ever added up to that ID, None if that cannot be known."""
+        added = self.entries_added
+        if not added:
+            return 0
+        if not self.length and stream_id <= self.last_id:
+            return added
+        deleted = self.max_deleted_id
+        if stream_id and stream_id < deleted:
+            return None
+        if stream_id >= self.last_id:
+            return added if stream_id == self.last_id else None
+        first = self.first_id
+        if not deleted or deleted < first:
+            if stream_id < first:
+                return added - self.length
+            if stream_id == first:
+                return added - self.length + 1
+        return None
+
+    def lag(self, last_id: int, entries_read: int | None) -> int | None:
+        """How many entries a group at ``last_id`` has still to read, None if that cannot be known."""
+        if not self.entries_added or not self.length:
+            return 0
+        if last_id < self.first_id and self.max_deleted_id < self.first_id:
+            return self.length
+        if entries_read is not None and not self.has_tombstone_from(last_id):
+            return self.entries_added - entries_read
+        estimate = self.entries_read_estimate(last_id)
+        return None if estimate is None else self.entries_added - estimate
+
+    # Copying
+
+    def copy(self) -> Stream:
+        """An independent stream with the same entries, groups and pending entries (COPY)."""
+        twin = Stream()
+        twin.length = self.length
+        twin.last_id = self.last_id
+        twin.first_id = self.first_id
+        twin.max_deleted_id = self.max_deleted_id
+        twin.entries_added = self.entries_added
+        twin.groups = {name: group.copy() for name, group in self.groups.items()}
+        twin.idempotency = None if self.idempotency is None else self.idempotency.copy()
+        twin._chunks = [chunk.copy() for chunk in self._chunks]
+        twin._firsts = self._firsts.copy()
+        twin._tail = None if self._tail is None else twin._chunks[-1]
+        twin._nodes = self._nodes.copy()
+        twin._packed_to = self._packed_to
+        return twin

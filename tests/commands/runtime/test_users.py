@@ -1,0 +1,143 @@
+"""Users: how their rules add up and are told (as Redis 7.2 and newer tell them), and the check of a command."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from rillet.commands import load_all
+from rillet.commands.runtime.denials import Reason
+from rillet.commands.runtime.users import RuleError, User, Users, hash_of, joined
+from rillet.commands.spec.command import REGISTRY
+
+load_all()
+
+
+def user(*rules: str) -> User:
+    found = User(b"bob")
+    for rule in rules:
+        found.apply(rule.encode())
+    return found
+
+
+def denial(who: User, *words: str):
+    argv = [word.encode() for word in words]
+    name = words[0].lower()
+    command = REGISTRY.get(f"{name}|{words[1].lower()}" if len(words) > 1 else name) or REGISTRY[name]
+    found = who.check(command, argv)
+    return None if found is None else (found.reason, found.subject)
+
+
+@pytest.mark.parametrize(
+    ("rules", "shown"),
+    [
+        ("", "off sanitize-payload resetchannels -@all"),
+        ("~a ~a %R~b %W~c %RW~d &ch", "off sanitize-payload ~a %R~b %W~c ~d resetchannels &ch -@all"),
+        ("%R~a %W~a", "off sanitize-payload ~a resetchannels -@all"),
+        ("~a allkeys allchannels", "off sanitize-payload ~* &* -@all"),
+        ("-client|id +@read -@all +@read +@write -@read", "off sanitize-payload resetchannels -@all +@write -@read"),
+        (
+            "+client +client|id -config|set +CONFIG|GET",
+            "off sanitize-payload resetchannels -@all +client +client|id -config|set +config|get",
+        ),
+        ("+client|id +client|list -client", "off sanitize-payload resetchannels -@all -client"),
+        ("+@all -eval -get +get", "off sanitize-payload resetchannels +@all -eval +get"),
+        ("+select|0 +select|1", "off sanitize-payload resetchannels -@all +select|0 +select|1"),
+        (
+            "(+get ~k*) (%R~z &c +@write)",
+            (
+                "off sanitize-payload resetchannels -@all (~k* resetchannels -@all +get) "
+                "(%R~z resetchannels &c -@all +@write)"
+            ),
+        ),
+        ("on >p nopass", "on nopass sanitize-payload resetchannels -@all"),
+        ("on nopass resetpass skip-sanitize-payload", "on skip-sanitize-payload resetchannels -@all"),
+        ("on >a >a", f"on sanitize-payload #{hash_of(b'a').decode()} resetchannels -@all"),
+        ("on >a ~* +@all (+get) reset", "off sanitize-payload resetchannels -@all"),
+    ],
+)  # fmt: skip
+def test_rules_are_told_as_redis_tells_them(rules, shown):
+    found = user(*(rule.decode() for rule in joined(rules.encode().split())))
+    assert found.describe().decode() == shown
+    again = user(*(rule.decode() for rule in joined(shown.encode().split())))
+    assert again.describe().decode() == shown
+
+
+RULES = st.sampled_from([
+    *"+@all -@all +@read -@write +get -get +client -client +client|id -client|id +select|0 -select ~a* %R~b %W~b".split(),
+    *"~* resetkeys &c &* resetchannels".split(),
+])  # fmt: skip
+
+
+@given(st.lists(RULES, max_size=12))
+def test_what_is_told_makes_the_same_user(rules):
+    first = user()
+    for rule in rules:
+        try:
+            first.apply(rule.encode())
+        except RuleError:
+            assert rule[0] in "~%&"
+    second = user(*first.describe().decode().split())
+    for mine, theirs in zip(first.selectors, second.selectors, strict=True):
+        assert (mine.commands, mine.patterns, mine.channels) == (
+            theirs.commands,
+            theirs.patterns,
+            theirs.channels,
+        )
+        assert mine.first_words == theirs.first_words
+    assert first.is_unlimited == second.is_unlimited
+
+
+def test_the_default_user_may_do_everything():
+    users = Users()
+    assert users.default.is_unlimited
+    assert users.default.is_open
+    assert all(users.default.check(command, [b"x"] * 9) is None for command in REGISTRY.values())
+
+
+def test_a_user_with_one_command_less_is_limited():
+    assert not user("+@all", "~*", "&*", "-get").is_unlimited
+    assert user("+@all", "~*", "&*", "-get", "+get").is_unlimited
+
+
+def test_one_selector_must_allow_all_of_a_command():
+    who = user("+get", "~a", "(+set ~b)")
+    assert denial(who, "GET", "a") is None
+    assert denial(who, "SET", "b", "1") is None
+    assert denial(who, "SET", "a", "1") == (Reason.KEY, b"a")
+    assert denial(who, "DEL", "a") == (Reason.COMMAND, b"del")
+
+
+def test_reading_and_writing_are_two_rights():
+    who = user("+@all", "%R~r", "%W~w")
+    assert denial(who, "GET", "r") is None
+    assert denial(who, "GET", "w") == (Reason.KEY, b"w")
+    assert denial(who, "SET", "w", "1") is None
+    assert denial(who, "SET", "w", "1", "GET") == (Reason.KEY, b"w")
+    assert denial(who, "XADD", "r", "*", "f", "v") == (Reason.KEY, b"r")
+    assert denial(who, "COPY", "r", "w") is None
+    assert denial(who, "COPY", "w", "r") == (Reason.KEY, b"w")
+
+
+def test_a_password_is_kept_as_its_hash_only():
+    who = user("on", ">secret")
+    assert who.accepts(b"secret")
+    assert not who.accepts(b"Secret")
+    assert b"secret" not in who.describe()
+    who.apply(b"off")
+    assert not who.accepts(b"secret")
+
+
+def test_a_removed_password_opens_nothing():
+    who = user("on", ">a", ">b", "<a")
+    assert not who.accepts(b"a")
+    assert who.accepts(b"b")
+
+
+def test_a_copy_changes_alone():
+    who = user("on", ">a", "+get", "~a", "&c")
+    twin = who.copy()
+    for rule in (b"off", b">b", b"+set", b"~b", b"&d", b"(+get)"):
+        twin.apply(rule)
+    assert who.describe() == user("on", ">a", "+get", "~a", "&c").describe()

@@ -1,0 +1,255 @@
+"""The Lua state by itself: what scripts can reach, how they end, what they can not leave behind."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rillet.commands.scripting.lua.interpreter import FailedScriptError, Interpreter, ScriptError
+from rillet.protocol.errors import ReplyError
+
+
+class Host:
+    """A server's side that ends scripts on demand, and whose redis.call fails or echoes."""
+
+    def __init__(self):
+        self.end_with = None
+        self.looks = 0
+        self.lua = Interpreter({b"call": self.call}, {b"LOG_DEBUG": 0}, self.interrupt, lambda: 2)
+
+    def call(self, *words):
+        if words[:1] == (b"fail",):
+            raise ScriptError(b"ERR failed", counted=True)
+        return words[0] if words else None
+
+    def interrupt(self):
+        self.looks += 1
+        return self.end_with
+
+    def run(self, code, *words, keys=0, resp=2):
+        return self.lua.run(self.lua.compile(code.encode(), b"@user_script"), resp, keys, list(words))
+
+
+@pytest.fixture(scope="module")
+def host():
+    return Host()
+
+
+def error_of(host, code):
+    with pytest.raises(FailedScriptError) as caught:
+        host.run(code)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "name",
+    "os.execute io dofile loadfile require print debug python package getfenv setfenv newproxy".split(),
+)
+def test_nothing_leads_out_of_the_sandbox(host, name):
+    code = f"local ok, value = pcall(function() return {name} end) return ok and value ~= nil and 1 or 0"
+    assert host.run(code) == b":0\r\n"
+
+
+def test_what_the_server_raises_does_not_reach_scripts_as_an_object(host):
+    for catch in (
+        "local _, e = pcall(redis.call, 'fail')",
+        "local e xpcall(function() redis.call('fail') end, function(x) e = x end)",
+        "local co = coroutine.create(function() redis.call('fail') end) local _, e = coroutine.resume(co)",
+        "local _, e = load(function() redis.call('fail') end)",
+    ):
+        assert host.run(f"{catch} return type(e)") in {b"$5\r\ntable\r\n", b"$6\r\nstring\r\n"}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "x = 1",
+        "redis.call = 1",
+        "string.x = 1",
+        "_G.x = 1",
+        "rawset(_G, 'x', 1)",
+        "rawset(redis, 'x', 1)",
+        "setmetatable(_G, {})",
+        "getmetatable('').__index = {}",
+        "getmetatable(_G).__index = nil",
+        "loadstring('x = 1')()",
+        "coroutine.wrap(function() x = 1 end)()",
+        "getmetatable(_G)['__newindex'] = nil",
+        "table.insert(redis, 1)",
+        "table.insert(_G, 1, 2)",
+        "return table.insert(getmetatable('').__index, 1)",
+    ],
+)
+def test_nothing_outlives_a_script(host, code):
+    assert b"Attempt to modify a readonly table" in error_of(host, code).text
+    assert host.run("return {rawget(_G, 'x') == nil, type(redis.call), ('a').x == nil}").startswith(
+        b"*3\r\n:1"
+    )
+
+
+def test_bytecode_is_no_script(host):
+    assert host.run("return tostring(loadstring(string.dump(function() return 1 end)))") == b"$3\r\nnil\r\n"
+    assert (
+        host.run(
+            "local code = string.dump(function() end) return tostring(load(function() "
+            "local piece = code code = nil return piece end))"
+        )
+        == b"$3\r\nnil\r\n"
+    )
+
+
+def test_nor_can_a_client_send_it(host):
+    bytecode = host.run("return string.dump(function() return 7 end)")
+    code = bytecode[bytecode.index(b"\n") + 1 : -2]
+    with pytest.raises(SyntaxError) as caught:
+        host.lua.compile(code, b"@user_script")
+    assert caught.value.args == (b"user_script:1: unexpected symbol near 'char(27)'",)
+
+
+def test_an_error_tells_where_it_happened(host):
+    failed = error_of(host, "local x = 1\nredis.call('fail')")
+    assert (failed.text, failed.source, failed.line, failed.counted) == (
+        b"ERR failed",
+        b"@user_script",
+        2,
+        True,
+    )
+    failed = error_of(host, "\n\nerror('why')")
+    assert (failed.text, failed.line, failed.counted) == (b"ERR user_script:3: why", 3, False)
+    assert failed.reply(b"sha") == b"ERR user_script:3: why script: sha, on @user_script:3."
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        ("return cjson.decode('[')", 1),
+        ("\nlocal x = '['\nif x then return cjson.decode(x) end", 3),
+        ("local function f(x) local y = cjson.decode(x) return y end\nreturn f('[')", 1),
+    ],
+)
+def test_an_error_of_a_library_tells_its_place_after_a_tail_call_too(host, code, line):
+    failed = error_of(host, code)
+    assert failed.text.startswith(b"ERR user_script:%d: Expected" % line)
+    assert (failed.source, failed.line) == (b"@user_script", line)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "while true do end",
+        "while true do pcall(function() while true do end end) end",
+        "while true do redis.call('x') end",
+        "local f f = function() pcall(f) while true do end end while true do f() end",
+        "local co = coroutine.wrap(function() while true do pcall(function() while true do end end) end end) co()",
+        "while true do xpcall(function() while true do end end, function() while true do end end) end",
+        "while true do table.sort({3, 1, 2}, function(a, b) return a < b end) end",
+        "while true do pcall(error) coroutine.wrap(function() while true do end end)() end",
+    ],
+)
+def test_no_script_survives_its_end(code):
+    host = Host()
+    host.end_with = b"ERR ended"
+    assert error_of(host, code).text == b"ERR ended"
+    host.end_with = None
+    assert host.run("local n = 0 for i = 1, 300000 do n = n + 1 end return n") == b":300000\r\n"
+    assert host.looks > 2
+
+
+def test_more_words_than_lua_has_room_for_on_its_stack(host):
+    words = [b"%d" % n for n in range(20_000)]
+    assert host.run("return {#KEYS, #ARGV, KEYS[1], ARGV[#ARGV]}", *words, keys=5) == (
+        b"*4\r\n:5\r\n:19995\r\n$1\r\n0\r\n$5\r\n19999\r\n"
+    )
+
+
+def test_a_table_within_itself_is_refused_not_followed(host):
+    assert host.run("local t = {} t[1] = t return t").endswith(b"-ERR reached lua stack limit\r\n")
+
+
+def test_random_numbers_are_those_of_redis():
+    host = Host()
+    # As redis-server 7.0.15 and Valkey 9.1 answer right after their start.
+    assert (
+        host.run(
+            "return {math.random(1000000), math.random(1000000), tostring(math.random()), math.random(5, 9)}"
+        )
+        == b"*4\r\n:396465\r\n:840486\r\n$16\r\n0.35333609737146\r\n:7\r\n"
+    )
+    assert host.run("math.randomseed(-7.9) return {math.random(1000000), math.random(1000000)}") == (
+        b"*2\r\n:75212\r\n:817769\r\n"
+    )
+
+
+JSON = st.recursive(
+    st.booleans() | st.integers(-(2**40), 2**40) | st.binary(max_size=8),
+    lambda inner: (
+        st.lists(inner, min_size=1, max_size=4)
+        | st.dictionaries(st.text("abc", min_size=1, max_size=3), inner, min_size=1, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+def literal(value):
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, bytes):
+        return '"' + "".join(f"\\{byte:03d}" for byte in value) + '"'
+    if isinstance(value, list):
+        return "{" + ",".join(map(literal, value)) + "}"
+    return "{" + ",".join(f"['{key}']={literal(item)}" for key, item in value.items()) + "}"
+
+
+SAME = """
+local function same(a, b)
+  if type(a) ~= 'table' or type(b) ~= 'table' then return a == b end
+  for k, v in pairs(a) do if not same(v, b[k]) then return false end end
+  for k in pairs(b) do if a[k] == nil then return false end end
+  return true
+end
+"""
+
+
+@given(JSON)
+def test_what_is_packed_or_encoded_comes_back(host, value):
+    code = f"{SAME} local v = {literal(value)} return {{same(v, cmsgpack.unpack(cmsgpack.pack(v))), "
+    assert host.run(code + "same({v}, cjson.decode(cjson.encode({v})))}") == b"*2\r\n:1\r\n:1\r\n"
+
+
+@given(st.integers(-(2**31), 2**32 - 1), st.integers(-(2**31), 2**32 - 1), st.integers(0, 40))
+def test_bits_are_those_of_32_bit_integers(host, a, b, by):
+    def signed(n):
+        n &= 0xFFFFFFFF
+        return n - (1 << 32) if n >> 31 else n
+
+    by %= 32
+    expected = [
+        signed(a & b), signed(a | b), signed(a ^ b), signed(~a), signed(a << by), signed((a & 0xFFFFFFFF) >> by),
+        signed(signed(a) >> by),
+    ]  # fmt: skip
+    got = host.run(
+        f"local a, b, n = {a}, {b}, {by} return {{bit.band(a, b), bit.bor(a, b), bit.bxor(a, b), bit.bnot(a), "
+        "bit.lshift(a, n), bit.rshift(a, n), bit.arshift(a, n)}"
+    )
+    assert [int(number) for number in re.findall(rb":(-?\d+)", got)] == expected
+
+
+def test_errors_leave_nothing_behind():
+    host = Host()
+    code = "for i = 1, 20000 do pcall(redis.call, 'fail') end collectgarbage() collectgarbage() return 1"
+    host.run(code)
+    before = host.lua.memory
+    host.run(code)
+    assert host.lua.memory - before < 20_000
+
+
+def test_without_lupa_it_says_so(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "lupa", None)
+    with pytest.raises(ReplyError) as caught:
+        Host()
+    assert b"lupa is not installed" in caught.value.text

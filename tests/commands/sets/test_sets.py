@@ -1,0 +1,168 @@
+"""What of sets, sorted sets and HyperLogLogs is newer than the real servers that tests can ask, and their choices by chance."""
+
+from __future__ import annotations
+
+import pytest
+from support.fake_server import FakeServer, make_client, run
+
+from rillet.commands.hyperloglog import handlers as hyperloglog  # noqa: F401 - it declares commands
+from rillet.commands.sets import algebra as set_algebra  # noqa: F401 - it declares commands
+from rillet.commands.sorted_sets import algebra as sorted_set_algebra  # noqa: F401 - it declares commands
+from rillet.commands.spec.versions import compat_with
+
+SYNTAX = b"-ERR syntax error\r\n"
+
+
+@pytest.fixture
+def client():
+    return make_client(server=FakeServer(lazyfree_lazy_server_del=False, hll_sparse_max_bytes=3000))
+
+
+def test_the_union_is_counted_no_further_than_the_limit(client):
+    run(client, "SADD", "a", 1, 2, 3)
+    run(client, "SADD", "b", 3, "x")
+    assert run(client, "SUNIONCARD", 2, "a", "b") == b":4\r\n"
+    assert run(client, "SUNIONCARD", 3, "a", "missing", "b", "LIMIT", 3) == b":3\r\n"
+    assert run(client, "SUNIONCARD", 2, "a", "b", "LIMIT", 0) == b":4\r\n"
+    assert run(client, "SUNIONCARD", 1, "missing") == b":0\r\n"
+
+
+def test_the_union_may_be_estimated(client):
+    run(client, "SADD", "a", *range(3000))
+    run(client, "SADD", "b", *range(1000, 5000))
+    reply = run(client, "SUNIONCARD", 2, "a", "b", "APPROX")
+    assert 4850 < int(reply[1:]) < 5150
+    run(client, "PFADD", "h", *range(5000))
+    assert run(client, "PFCOUNT", "h") == reply
+    assert run(client, "SUNIONCARD", 2, "a", "b", "LIMIT", 7, "APPROX") == b":7\r\n"
+    assert run(client, "SUNIONCARD", 2, "a", "b", "APPROX", "LIMIT", 0) == reply
+
+
+def test_the_difference_is_counted_no_further_than_the_limit(client):
+    run(client, "SADD", "a", 1, 2, 3, 4)
+    run(client, "SADD", "b", 3)
+    assert run(client, "SDIFFCARD", 2, "a", "b") == b":3\r\n"
+    assert run(client, "SDIFFCARD", 2, "a", "b", "LIMIT", 1) == b":1\r\n"
+    assert run(client, "SDIFFCARD", 2, "missing", "b") == b":0\r\n"
+    assert run(client, "SDIFFCARD", 2, "a", "b", "APPROX") == SYNTAX
+
+
+@pytest.mark.parametrize("name", ["SUNIONCARD", "SDIFFCARD", "SINTERCARD"])
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ((0, "a"), b"ERR numkeys should be greater than 0"),
+        (("x", "a"), b"ERR numkeys should be greater than 0"),
+        ((3, "a", "b"), b"ERR Number of keys can't be greater than number of args"),
+        ((1, "a", "LIMIT", -1), b"ERR LIMIT can't be negative"),
+        ((1, "a", "LIMIT"), b"ERR syntax error"),
+        ((1, "a", "b"), b"ERR syntax error"),
+    ],
+)
+def test_bad_words_are_refused(client, name, words, text):
+    assert run(client, name, *words) == b"-%b\r\n" % text
+
+
+def test_a_key_of_another_type_is_refused(client):
+    run(client, "ZADD", "z", 1, "a")
+    for name in ("SUNIONCARD", "SDIFFCARD"):
+        assert run(client, name, 2, "missing", "z").startswith(b"-WRONGTYPE")
+
+
+def test_count_adds_the_weights_of_the_sets_that_have_a_member(client):
+    run(client, "ZADD", "a", 1, "one", 2, "two")
+    run(client, "ZADD", "b", 99, "one", 50, "three")
+    run(client, "SADD", "s", "one")
+    assert run(client, "ZUNIONSTORE", "d", 3, "a", "b", "s", "AGGREGATE", "COUNT") == b":3\r\n"
+    assert client.db.entries[b"d"].scores == {b"one": 3, b"two": 1, b"three": 1}
+    run(client, "ZUNIONSTORE", "d", 2, "a", "b", "WEIGHTS", 10, 0.5, "AGGREGATE", "COUNT")
+    assert client.db.entries[b"d"].scores == {b"one": 10.5, b"two": 10, b"three": 0.5}
+    run(client, "ZINTERSTORE", "d", 2, "a", "b", "AGGREGATE", "count", "WEIGHTS", 2, 3)
+    assert client.db.entries[b"d"].scores == {b"one": 5}
+    assert (
+        run(client, "ZINTER", 2, "a", "b", "AGGREGATE", "COUNT", "WITHSCORES")
+        == b"*2\r\n$3\r\none\r\n$1\r\n2\r\n"
+    )
+
+
+def test_count_is_no_aggregate_of_older_versions(client):
+    client.server.compat = compat_with("8.6")
+    assert run(client, "ZUNION", 1, "z", "AGGREGATE", "COUNT") == SYNTAX
+
+
+def test_spop_is_propagated_as_what_it_removes(client):
+    run(client, "SADD", "s", *range(5000))
+    client.server.propagation.take()
+    run(client, "SPOP", "s", 2500)
+    effects = client.server.propagation.take()
+    assert [(words[:2], len(words)) for words in effects] == [
+        ([b"SREM", b"s"], 1026),
+        ([b"SREM", b"s"], 1026),
+        ([b"SREM", b"s"], 454),
+    ]
+    gone = {member for words in effects for member in words[2:]}
+    assert len(gone) == 2500
+    assert gone.isdisjoint(client.db.entries[b"s"].members)
+    member = run(client, "SPOP", "s").split(b"\r\n")[1]
+    assert client.server.propagation.take() == [[b"SREM", b"s", member]]
+    run(client, "SPOP", "s", 9999)
+    assert client.server.propagation.take() == [[b"DEL", b"s"]]
+    assert not client.db.entries
+
+
+def test_large_forms_are_walked_to_their_end(client):
+    run(client, "SADD", "s", *(f"m{number}" for number in range(1000)))
+    run(client, "ZADD", "z", *(word for number in range(1000) for word in (number, f"m{number}")))
+    for command, step in (("SSCAN", 1), ("ZSCAN", 2)):
+        name = "s" if step == 1 else "z"
+        cursor, found = b"0", []
+        while True:
+            _, _, cursor, _, *rest = run(client, command, name, cursor, "COUNT", 64).split(b"\r\n")
+            found += rest[1::2][::step]
+            if cursor == b"0":
+                break
+        assert sorted(found) == sorted(b"m%d" % number for number in range(1000))
+
+
+def test_what_is_asked_for_by_chance_is_what_there_is(client):
+    run(client, "SADD", "s", "a", "b")
+    run(client, "ZADD", "z", 1, "a", 2, "b")
+    for name, key in (("SRANDMEMBER", "s"), ("ZRANDMEMBER", "z")):
+        assert {run(client, name, key) for _ in range(60)} == {b"$1\r\na\r\n", b"$1\r\nb\r\n"}
+        many = run(client, name, key, -50)
+        assert many.startswith(b"*50\r\n")
+        assert set(many.split(b"\r\n")[2::2]) == {b"a", b"b"}
+        assert run(client, name, key, 1)[:4] == b"*1\r\n"
+
+
+def test_a_missing_sorted_set_is_waited_for_with_all_its_keys(client):
+    assert run(client, "BZPOPMIN", "a", "b", "0.5") is None
+    assert run(client, "BZMPOP", "1.5", 2, "a", "b", "MAX") is None
+    waiting = client.server.blocking.waiting
+    assert [(keys, timeout) for _, keys, timeout, *_ in waiting] == [
+        ([b"a", b"b"], 500),
+        ([b"a", b"b"], 1500),
+    ]
+    client.in_exec = True
+    assert run(client, "BZPOPMAX", "a", 0) == b"*-1\r\n"
+    assert run(client, "BZMPOP", 0, 1, "a", "MIN") == b"*-1\r\n"
+
+
+def test_nothing_changes_where_a_score_is_no_number(client):
+    assert run(client, "ZADD", "z", 1, "a", "x", "b").startswith(b"-ERR value is not a valid float")
+    assert not client.db.entries
+    run(client, "ZADD", "z", "inf", "a")
+    client.server.propagation.take()
+    assert run(client, "ZINCRBY", "z", "-inf", "a") == b"-ERR resulting score is not a number (NaN)\r\n"
+    assert client.server.propagation.take() == []
+
+
+def test_scores_are_spelled_as_the_version_spells_them(client):
+    run(client, "ZADD", "z", "0.1", "a")
+    assert run(client, "ZSCORE", "z", "a") == b"$3\r\n0.1\r\n"
+    client.server.compat = compat_with("7.0")
+    assert run(client, "ZSCORE", "z", "a") == b"$19\r\n0.10000000000000001\r\n"
+    assert (
+        run(client, "ZRANK", "z", "a", "WITHSCORE")
+        == b"-ERR wrong number of arguments for 'zrank' command\r\n"
+    )

@@ -1,0 +1,287 @@
+"""The setting compat-version: what the server knows, says and hides as an older Redis.
+
+How the older versions behave is compared with real servers in tests/differential.
+"""
+
+from __future__ import annotations
+
+import pytest
+from support.servers import start_server
+
+from rillet.commands.spec.command import REGISTRY
+from rillet.commands.spec.versions import NEWEST, VERSIONS, compat_with, known_commands
+
+INVALID_ID = "-ERR Invalid stream ID specified as stream command argument"
+NEWER = {
+    "XDELEX": "8.2", "XACKDEL": "8.2", "XCFGSET": "8.6", "XIDMPRECORD": "8.6", "XNACK": "8.8",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def server():
+    with start_server("rillet") as process:
+        yield process
+
+
+@pytest.fixture
+def wire(server):
+    with server.wire() as connection:
+        yield connection
+        connection.call("CONFIG", "SET", "compat-version", NEWEST)
+        connection.call("FLUSHALL")
+
+
+def become(wire, version):
+    assert str(wire.call("CONFIG", "SET", "compat-version", version)) == "+OK"
+
+
+def words(text):
+    return text.split(" ")
+
+
+def test_the_newest_version_is_the_default_and_lacks_nothing():
+    assert known_commands(compat_with(NEWEST)).keys() == REGISTRY.keys()
+    assert list(VERSIONS)[-1] == NEWEST
+
+
+def test_versions_are_compared_by_number():
+    assert compat_with("8.10").knows("8.8.0")
+    assert compat_with("8.6").knows("8.6.2")
+    assert not compat_with("8.8").knows("8.10.0")
+    assert not compat_with("7.4").knows("8.0.0")
+
+
+def test_a_version_nobody_knows_is_refused(wire):
+    assert str(wire.call("CONFIG", "SET", "compat-version", "9.0")) == (
+        "-ERR CONFIG SET failed (possibly related to argument 'compat-version') - argument(s) must be one of the "
+        "following: 7.0, 7.2, 7.4, 8.0, 8.2, 8.4, 8.6, 8.8, 8.10"
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_version_is_told_everywhere(wire, version):
+    become(wire, version)
+    release = VERSIONS[version].encode()
+    assert release.startswith(version.encode() + b".")
+    assert b"\r\nredis_version:%b\r\n" % release in wire.call("INFO", "server").value
+    hello = wire.call("HELLO").plain()
+    assert hello[hello.index(b"version") + 1] == release
+    assert wire.call("LOLWUT").value.rstrip().endswith(b"Redis ver. " + release)
+    assert wire.call("CONFIG", "GET", "compat-version").plain() == [b"compat-version", version.encode()]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_is_listed_is_known_and_nothing_else(wire, version):
+    become(wire, version)
+    listed = {name.decode() for name in wire.call("COMMAND", "LIST").plain()}
+    commands = {name for name in listed if "|" not in name}
+    assert commands == {entry[0].decode() for entry in wire.call("COMMAND").plain()}
+    assert len(commands) == wire.call("COMMAND", "COUNT").plain()
+    for name, since in NEWER.items():
+        known = compat_with(version).knows(since)
+        assert (name.lower() in listed) == known
+        assert wire.call("COMMAND", "INFO", name).plain()[0] is None or known
+        assert bool(wire.call("COMMAND", "DOCS", name).plain()) == known
+        assert (name.lower().encode() in wire.call("ACL", "CAT", "stream").plain()) == known
+        refusal = str(wire.call(name))
+        assert refusal == (
+            f"-ERR wrong number of arguments for '{name.lower()}' command"
+            if known
+            else f"-ERR unknown command '{name}', with args beginning with: "
+        )
+
+
+def test_a_newer_subcommand_is_unknown_and_not_listed(wire):
+    become(wire, "7.0")
+    assert (
+        str(wire.call("CLIENT", "NO-TOUCH", "on")) == "-ERR unknown subcommand 'NO-TOUCH'. Try CLIENT HELP."
+    )
+    assert wire.call("COMMAND", "INFO", "client|no-touch").plain() == [None]
+    subcommands = [entry[0] for entry in wire.call("COMMAND", "INFO", "client").plain()[0][-1]]
+    assert b"client|no-evict" in subcommands
+    assert b"client|no-touch" not in subcommands
+    become(wire, "7.2")
+    assert str(wire.call("CLIENT", "NO-TOUCH", "off")) == "+OK"
+
+
+@pytest.mark.parametrize(
+    ("since", "command", "before"),
+    [
+        ("8.2", "XADD s KEEPREF * a b", INVALID_ID),
+        ("8.2", "XADD s DELREF * a b", INVALID_ID),
+        ("8.2", "XTRIM s MAXLEN 5 ACKED", "-ERR syntax error"),
+        ("8.4", "XREADGROUP GROUP g c CLAIM 0 STREAMS s >", "-ERR syntax error"),
+        ("8.6", "XADD s IDMP p i * a b", INVALID_ID),
+        ("8.6", "XADD s IDMPAUTO p * a b", INVALID_ID),
+        ("8.10", "XREAD MAXCOUNT 1 STREAMS s 0", "-ERR syntax error"),
+        ("8.10", "XREADGROUP GROUP g c MAXSIZE 1 STREAMS s >", "-ERR syntax error"),
+        ("7.4", "XREAD STREAMS s +", INVALID_ID),
+    ],
+)
+def test_a_newer_option_is_what_any_unknown_word_is(wire, since, command, before):
+    wire.call(*words("XADD s 1-0 f v"))
+    wire.call(*words("XGROUP CREATE s g 0"))
+    for version in VERSIONS:
+        become(wire, version)
+        reply = str(wire.call(*words(command)))
+        assert reply.startswith("-") == (not compat_with(version).knows(since)), version
+        if reply.startswith("-"):
+            assert reply == before
+
+
+@pytest.mark.parametrize("name", ["stream-idmp-duration", "stream-idmp-maxsize"])
+def test_parameters_of_idmp_came_with_8_6(wire, name):
+    for version in VERSIONS:
+        become(wire, version)
+        told = wire.call("CONFIG", "GET", "stream-*").plain()
+        assert (name.encode() in told[::2]) == compat_with(version).knows("8.6"), version
+        assert b"stream-node-max-bytes" in told[::2]
+        assert str(wire.call("CONFIG", "SET", name, "50")) == (
+            "+OK"
+            if compat_with(version).knows("8.6")
+            else f"-ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
+        )
+
+
+@pytest.mark.parametrize("letter", ["o", "c"])
+def test_classes_of_overwritten_keys_came_with_8_2(wire, letter):
+    for version in VERSIONS:
+        become(wire, version)
+        reply = str(wire.call("CONFIG", "SET", "notify-keyspace-events", f"KE{letter}"))
+        if compat_with(version).knows("8.2"):
+            assert reply == "+OK"
+        else:
+            assert reply.endswith("Invalid event class character. Use 'Ag$lshzxeKEtmdn'."), version
+
+
+@pytest.mark.parametrize("letter", "STIV")
+def test_events_of_fields_came_with_8_8(wire, letter):
+    for version in VERSIONS:
+        become(wire, version)
+        reply = str(wire.call("CONFIG", "SET", "notify-keyspace-events", f"h{letter}"))
+        assert (reply == "+OK") == compat_with(version).knows("8.8"), version
+
+
+def test_docs_show_what_the_version_knows(wire):
+    def told():
+        return wire.call("COMMAND", "DOCS", "XADD").encode()
+
+    newest = told()
+    assert b"IDMPAUTO" in newest
+    assert b"KEEPREF" in newest
+    become(wire, "8.0")
+    assert b"IDMP" not in told()
+    assert b"KEEPREF" not in told()
+    assert b"8.2.0" not in told()
+    assert b"NOMKSTREAM" in told()
+
+
+def test_xread_has_an_incomplete_key_specification_since_8_10(wire):
+    assert b"+incomplete" in wire.call("COMMAND", "INFO", "XREAD").encode()
+    become(wire, "8.8")
+    assert b"+incomplete" not in wire.call("COMMAND", "INFO", "XREAD").encode()
+
+
+@pytest.mark.parametrize(("version", "fields"), [("7.0", 10), ("8.4", 10), ("8.6", 16), (NEWEST, 16)])
+def test_xinfo_stream_has_sixteen_fields_since_8_6(wire, version, fields):
+    wire.call(*words("XADD s 1-0 f v"))
+    become(wire, version)
+    assert len(wire.call("XINFO", "STREAM", "s").plain()) == 2 * fields
+
+
+def test_a_queued_command_runs_though_the_version_changes_before_it(wire):
+    wire.call("MULTI")
+    wire.call("CONFIG", "SET", "compat-version", "7.0")
+    wire.call(*words("XDELEX s IDS 1 1-0"))
+    assert wire.call("EXEC").plain() == [b"OK", [-1]]
+    assert str(wire.call("XDELEX")).startswith("-ERR unknown command")
+
+
+def test_a_server_starts_as_the_version_it_is_told(tmp_path):
+    file = tmp_path / "rillet.conf"
+    file.write_text("compat-version 7.2\n")
+    with start_server("rillet", folder=tmp_path) as process, process.wire() as wire:
+        assert wire.call("CONFIG", "GET", "compat-version").plain()[1] == NEWEST.encode()
+    with start_server("rillet-7.2", folder=tmp_path) as process, process.wire() as wire:
+        assert wire.call("CONFIG", "GET", "compat-version").plain()[1] == b"7.2"
+        assert str(wire.call("XDELEX")).startswith("-ERR unknown command")
+
+
+@pytest.mark.parametrize(("version", "consumers"), [("7.0", 0), ("7.2", 2)])
+def test_consumers_of_nothing_exist_since_7_2(wire, version, consumers):
+    become(wire, version)
+    wire.call(*words("XGROUP CREATE s g $ MKSTREAM"))
+    wire.call(*words("XREADGROUP GROUP g a STREAMS s >"))
+    wire.call(*words("XCLAIM s g b 0 1-0"))
+    assert len(wire.call("XINFO", "CONSUMERS", "s", "g").plain()) == consumers
+
+
+def test_a_claim_as_7_0_keeps_the_times_of_a_consumer_that_gets_nothing(wire):
+    wire.call(*words("XADD s 1-0 f v"))
+    wire.call(*words("XGROUP CREATE s g 0"))
+    wire.call(*words("XREADGROUP GROUP g a STREAMS s >"))
+    before = wire.call(*words("XINFO STREAM s FULL")).encode()
+    become(wire, "7.0")
+    for command in ("XCLAIM s g a 0 9-0", "XCLAIM s g a x 1-0", "XAUTOCLAIM s g a 0 5"):
+        wire.call(*words(command))
+    become(wire, NEWEST)
+    assert wire.call(*words("XINFO STREAM s FULL")).encode() == before
+
+
+@pytest.mark.parametrize(
+    ("field", "since"),
+    [(b" watch=", "7.4"), (b" lib-name=", "7.2"), (b" io-thread=", "8.0"), (b" resp=", "7.0")],
+)
+def test_client_list_tells_the_fields_of_the_version(wire, field, since):
+    for version in VERSIONS:
+        become(wire, version)
+        assert (field in wire.call("CLIENT", "INFO").value) == compat_with(version).knows(since)
+
+
+def test_client_kill_maxage_came_with_7_4(wire):
+    become(wire, "7.2")
+    assert str(wire.call(*words("CLIENT KILL MAXAGE 1000000"))) == "-ERR syntax error"
+    become(wire, "7.4")
+    assert str(wire.call(*words("CLIENT KILL MAXAGE 1000000"))) == ":0"
+
+
+@pytest.mark.parametrize(
+    ("since", "command", "before", "after"),
+    [
+        ("7.2", "SCAN 0 TYPE foo", '*[$"0" *[]]', "-ERR unknown type name 'foo'"),
+        ("7.2", "XADD full 5-* f v", "-ERR Elements are too large to be stored",
+         "-ERR The ID specified in XADD is equal or smaller than the target stream top item"),
+        ("7.2", "COMMAND GETKEYS PING", "-ERR wrong number of arguments for 'command|getkeys' command",
+         "-ERR The command has no key arguments"),
+        ("7.2", "XREADGROUP GROUP g c STREAMS s t >",
+         "-ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.",
+         "-ERR Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '>' must be specified."),
+        ("7.4", "XREAD STREAMS full t 0",
+         "-ERR Unbalanced 'xread' list of streams: for each stream key an ID or '$' must be specified.",
+         "-ERR Unbalanced 'xread' list of streams: for each stream key an ID, '+', or '$' must be specified."),
+    ],
+)  # fmt: skip
+def test_texts_and_checks_of_the_version(wire, since, command, before, after):
+    wire.call(*words("XADD full 5-18446744073709551615 f v"))
+    wire.call(*words("XGROUP CREATE s g 0 MKSTREAM"))
+    for version in VERSIONS:
+        if version == "7.0" and since != "7.2":
+            continue  # 7.0 has a third form, compared with the real server
+        become(wire, version)
+        assert str(wire.call(*words(command))) == (after if compat_with(version).knows(since) else before)
+
+
+@pytest.mark.parametrize("version", ["7.0", "7.2"])
+def test_a_reader_that_wakes_up_is_told_what_became_of_its_key(server, wire, version):
+    become(wire, version)
+    wire.call(*words("XGROUP CREATE s g $ MKSTREAM"))
+    with server.wire() as reader:
+        reader.send(*words("XREADGROUP GROUP g c BLOCK 0 STREAMS s >"))
+        while b"blocked_clients:1" not in wire.call("INFO", "clients").value:
+            pass
+        wire.call("DEL", "s")
+        assert str(reader.read()) == (
+            "-UNBLOCKED the stream key no longer exists"
+            if version == "7.0"
+            else "-NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option"
+        )

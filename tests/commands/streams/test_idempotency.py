@@ -1,0 +1,538 @@
+"""XADD IDMP and IDMPAUTO, XCFGSET, XIDMPRECORD, what XINFO STREAM tells of them, and what is propagated."""
+
+from __future__ import annotations
+
+import hiredis
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.fake_server import FakeServer, make_client, ready_keys, reply, run, wait_for
+
+from rillet.commands.spec.command import REGISTRY
+from rillet.commands.spec.versions import compat_with
+from rillet.storage.aof.rewrite import rewrite_commands
+
+NOW = 1_700_000_000_000
+INVALID_ID = b"-ERR Invalid stream ID specified as stream command argument\r\n"
+WRONG_TYPE = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
+FIELDS = [
+    b"length", b"radix-tree-keys", b"radix-tree-nodes", b"last-generated-id", b"max-deleted-entry-id",
+    b"entries-added", b"recorded-first-entry-id", b"idmp-duration", b"idmp-maxsize", b"pids-tracked",
+    b"iids-tracked", b"iids-added", b"iids-duplicates", b"groups", b"first-entry", b"last-entry",
+]  # fmt: skip
+
+
+@pytest.fixture
+def client():
+    return make_client()
+
+
+def do(client, text):
+    return run(client, *text.encode().split())
+
+
+def add(client, text="IDMP p a", fields="f v"):
+    """XADD with options; the ID."""
+    return reply(client, *f"XADD s {text} * {fields}".split())
+
+
+def info(client, *names):
+    words = reply(client, "XINFO", "STREAM", "s")
+    found = dict(zip(words[::2], words[1::2], strict=True))
+    return [found[name.encode()] for name in names]
+
+
+def tracked(client):
+    return info(client, "pids-tracked", "iids-tracked", "iids-added", "iids-duplicates")
+
+
+def propagated(client):
+    return [b" ".join(argv).decode() for argv in client.server.propagation.take()]
+
+
+def error(text):
+    return b"-ERR %b\r\n" % text.encode()
+
+
+# Parsing
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ("IDMP p a IDMP p b *", "syntax error, IDMP/IDMPAUTO specified multiple times"),
+        ("IDMP p a IDMPAUTO q *", "syntax error, IDMP/IDMPAUTO specified multiple times"),
+        ("IDMPAUTO p idmp q a *", "syntax error, IDMP/IDMPAUTO specified multiple times"),
+        ("IDMP p a 5-0", "syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs"),
+        ("IDMPAUTO p 5-*", "syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs"),
+        ("IDMPAUTO p MAXLEN x *", "value is not an integer or out of range"),
+        ("IDMPAUTO p LIMIT 3 *", "syntax error, LIMIT cannot be used without specifying a trimming strategy"),
+        ("IDMP p a foo", "Invalid stream ID specified as stream command argument"),
+        ("IDMP * f", "Invalid stream ID specified as stream command argument"),  # the iid is f, the ID is v
+    ],
+)
+def test_wrong_options_are_refused(client, options, text):
+    fields = ["f", "v", "f", "v"] if options != "IDMP * f" else ["f", "v"]
+    assert run(client, "XADD", "s", *options.split(), *fields) == error(text)
+    assert client.db.entries == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("IDMPAUTO", "", "*"), "syntax error, IDMPAUTO requires a non-empty producer ID"),
+        (("IDMP", "", "a", "*"), "syntax error, IDMP requires a non-empty producer ID"),
+        (("IDMP", "p", "", "*"), "syntax error, IDMP requires a non-empty idempotent ID"),
+    ],
+)
+def test_empty_names_are_refused(client, options, text):
+    assert run(client, "XADD", "s", *options, "f", "v") == error(text)
+
+
+def test_idmp_without_its_words_is_taken_for_the_id(client):
+    assert do(client, "XADD s MAXLEN 3 IDMP p") == INVALID_ID
+
+
+def test_the_iid_may_be_any_word(client):
+    for word in ("*", "-", "1-1", "IDMP", "MAXLEN", "\0\xff", "x" * 70_000):
+        assert run(client, "XADD", "s", "IDMP", "p", word, "*", "f", "v").startswith(b"$15\r\n")
+    assert tracked(client) == [1, 7, 7, 0]
+
+
+@pytest.mark.parametrize("version", ["7.0", "8.0", "8.4"])
+def test_before_8_6_the_option_is_a_bad_id(client, version):
+    client.server.compat = compat_with(version)
+    assert do(client, "XADD s IDMP p a * f v") == INVALID_ID
+    assert do(client, "XADD s IDMPAUTO p * f v") == INVALID_ID
+
+
+# Duplicates
+
+
+def test_the_same_iid_of_the_same_producer_is_added_once(client):
+    first = add(client)
+    client.server.advance(50)
+    assert add(client, fields="other fields") == first
+    assert add(client, "IDMP p b") != first
+    assert add(client, "IDMP q a") != first
+    assert reply(client, "XLEN", "s") == 3
+    assert tracked(client) == [2, 3, 3, 1]
+
+
+def test_a_duplicate_is_a_write_that_nobody_sees(client):
+    first = add(client)
+    wait_for(client, b"s")
+    ready_keys(client)
+    client.server.events.clear()
+    client.server.propagation.take()
+    client.db.watched[b"s"] = [1, 0]
+    before = client.server.keyspace.dirty
+    assert add(client, "MAXLEN 0 IDMP p a") == first
+    assert (client.server.events, ready_keys(client), client.db.watched[b"s"]) == ([], [], [1, 0])
+    assert client.server.keyspace.dirty == before + 1
+    assert propagated(client) == ["XADD s MAXLEN 0 IDMP p a * f v"]
+    assert reply(client, "XLEN", "s") == 1
+
+
+def test_a_new_one_is_propagated_with_its_id(client):
+    assert propagated(client) == []
+    add(client, "NOMKSTREAM IDMP p a MAXLEN ~ 5")  # no stream: null
+    assert propagated(client) == []
+    add(client, "IDMPAUTO p MAXLEN ~ 5")
+    assert propagated(client) == ["XADD s IDMPAUTO p MAXLEN = 1 1700000000000-0 f v"]
+
+
+def test_the_id_of_a_deleted_entry_is_still_answered(client):
+    first = add(client)
+    run(client, "XDEL", "s", first)
+    assert add(client) == first
+    assert reply(client, "XLEN", "s") == 0
+
+
+def test_a_missing_key_has_no_duplicates(client):
+    first = add(client)
+    del client.db.entries[b"s"]
+    client.server.advance(1)
+    assert add(client) != first
+
+
+def test_a_wrong_type_is_told_and_a_full_stream_still_knows_its_duplicates(client):
+    client.db.add(b"str", b"x")
+    assert do(client, "XADD str IDMP p a * f v") == WRONG_TYPE
+    first = add(client)
+    do(client, "XSETID s 18446744073709551615-18446744073709551615")
+    assert add(client) == first
+    full = error("The stream has exhausted the last possible ID, unable to add more items")
+    assert do(client, "XADD s IDMP p b * f v") == full
+    assert tracked(client) == [1, 1, 1, 1]
+
+
+def test_idmpauto_knows_the_contents_in_any_order(client):
+    first = add(client, "IDMPAUTO p", "a 1 b 2")
+    assert add(client, "IDMPAUTO p", "b 2 a 1") == first
+    assert add(client, "IDMPAUTO p", "a 2 b 1") != first
+    assert add(client, "IDMPAUTO p", "a 1") != first
+    assert add(client, "IDMPAUTO q", "a 1 b 2") != first
+    assert tracked(client) == [2, 4, 4, 1]
+
+
+def test_a_given_iid_shares_the_names_of_worked_out_ones(client):
+    first = add(client, "IDMPAUTO p")
+    (iid,) = client.db.entries[b"s"].idempotency.producers[b"p"]
+    assert len(iid) == 16
+    assert run(client, "XADD", "s", "IDMP", "p", iid, "*", "x", "y") == run(
+        client, "XADD", "s", "IDMPAUTO", "p", "*", "f", "v"
+    )
+    assert add(client, "IDMPAUTO p") == first
+
+
+# What is forgotten
+
+
+def test_beyond_maxsize_the_oldest_of_a_producer_is_forgotten(client):
+    do(client, "XADD s * f v")
+    do(client, "XCFGSET s IDMP-MAXSIZE 2")
+    first, second, _ = (add(client, f"IDMP p {iid}") for iid in "abc")
+    add(client, "IDMP q a")
+    assert tracked(client) == [2, 3, 4, 0]
+    assert add(client, "IDMP p b") == second
+    assert add(client, "IDMP p a") != first  # and that forgets b
+    assert add(client, "IDMP p b") != second
+
+
+def test_an_iid_is_forgotten_by_the_age_of_its_entrys_id(client):
+    do(client, "XADD s * f v")
+    do(client, "XCFGSET s IDMP-DURATION 5")
+    first = add(client)
+    client.server.advance(4_999)
+    assert add(client) == first
+    client.server.advance(1)
+    assert add(client) != first
+    assert tracked(client) == [1, 1, 2, 1]
+
+
+def test_the_time_in_the_id_counts_not_that_of_adding(client):
+    do(client, "XADD s 1700000060000-0 f v")
+    first = add(client)  # 1700000060000-1
+    client.server.advance(100_000)
+    assert add(client) == first
+    client.server.advance(60_000)
+    assert add(client) != first
+
+
+def test_the_server_forgets_by_itself(client):
+    keyspace = client.server.keyspace
+    add(client)
+    add(client, "IDMP q a")
+    client.server.advance(60_000)
+    add(client, "IDMP q b")
+    keyspace.expire_idempotent()
+    assert len(keyspace.idempotent) == 1
+    client.server.advance(40_000)
+    keyspace.expire_idempotent()
+    assert {pid: list(known) for pid, known in client.db.entries[b"s"].idempotency.producers.items()} == {
+        b"q": [b"b"]
+    }
+    client.server.advance(60_000)
+    keyspace.expire_idempotent()
+    assert not keyspace.idempotent
+    assert tracked(client) == [0, 0, 3, 0]
+    assert propagated(client)[-1].startswith("XADD")
+
+
+def test_a_stream_that_is_gone_is_not_kept(client):
+    add(client)
+    del client.db.entries[b"s"]
+    assert not client.server.keyspace.idempotent
+
+
+# Settings
+
+
+def test_xinfo_tells_sixteen_fields_in_order(client):
+    do(client, "XADD s * f v")
+    assert reply(client, "XINFO", "STREAM", "s")[::2] == FIELDS
+    assert info(client, "idmp-duration", "idmp-maxsize") == [100, 100]
+    assert tracked(client) == [0, 0, 0, 0]
+    full = reply(client, "XINFO", "STREAM", "s", "FULL")
+    assert full[::2] == [*FIELDS[:-3], b"entries", b"groups"]
+    assert client.db.entries[b"s"].idempotency is None
+
+
+def test_before_8_6_xinfo_tells_ten(client):
+    do(client, "XADD s * f v")
+    client.server.compat = compat_with("8.4")
+    assert reply(client, "XINFO", "STREAM", "s")[::2] == FIELDS[:7] + FIELDS[-3:]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("XCFGSET s", "At least one parameter must be specified"),
+        ("XCFGSET s FOO", "syntax error"),
+        ("XCFGSET s IDMP-DURATION", "syntax error"),
+        ("XCFGSET s IDMP-MAXSIZE 5 IDMP-DURATION", "syntax error"),
+        ("XCFGSET s IDMP-DURATION 007", "value is not an integer or out of range"),
+        ("XCFGSET s IDMP-DURATION IDMP-DURATION 5", "value is not an integer or out of range"),
+        ("XCFGSET s IDMP-DURATION 0", "IDMP-DURATION must be between 1 and 86400 seconds"),
+        ("XCFGSET s idmp-duration 86401", "IDMP-DURATION must be between 1 and 86400 seconds"),
+        ("XCFGSET s IDMP-MAXSIZE -1", "IDMP-MAXSIZE must be between 1 and 10000 entries"),
+        ("XCFGSET s IDMP-MAXSIZE 10001", "IDMP-MAXSIZE must be between 1 and 10000 entries"),
+        ("XCFGSET s IDMP-MAXSIZE 5 IDMP-MAXSIZE 5", "IDMP-MAXSIZE specified multiple times"),
+        ("XCFGSET s IDMP-DURATION 5 idmp-duration x", "IDMP-DURATION specified multiple times"),
+        ("XCFGSET nokey FOO", "no such key"),
+    ],
+)
+def test_xcfgset_refuses(client, words, text):
+    add(client)
+    before = client.server.keyspace.dirty
+    assert do(client, words) == error(text)
+    assert tracked(client) == [1, 1, 1, 0]
+    assert client.server.keyspace.dirty == before
+
+
+def test_xcfgset_on_a_wrong_type(client):
+    client.db.add(b"str", b"x")
+    assert do(client, "XCFGSET str") == WRONG_TYPE
+
+
+def test_only_another_value_forgets_and_counts(client):
+    first = add(client)
+    propagated(client)
+    before = client.server.keyspace.dirty
+    assert do(client, "XCFGSET s IDMP-DURATION 100 IDMP-MAXSIZE 100") == b"+OK\r\n"
+    assert (propagated(client), client.server.keyspace.dirty) == ([], before)
+    assert add(client) == first
+    propagated(client)
+    assert do(client, "xcfgset s idmp-maxsize 100 idmp-duration 7") == b"+OK\r\n"
+    assert propagated(client) == ["xcfgset s idmp-maxsize 100 idmp-duration 7"]
+    assert info(client, "idmp-duration", "idmp-maxsize") == [7, 100]
+    assert tracked(client) == [0, 0, 1, 1]
+    assert client.server.events == [(b"new", b"s"), (b"xadd", b"s")]
+    assert add(client) != first
+
+
+def test_streams_keep_the_settings_they_were_made_with(client):
+    do(client, "XADD s * f v")
+    do(client, "XADD t * f v")
+    do(client, "XCFGSET t IDMP-DURATION 9")
+    client.server.keyspace.set_idempotency_defaults(50, 60)
+    do(client, "XADD u * f v")
+    settings = [reply(client, "XINFO", "STREAM", key)[15:18:2] for key in ("s", "t", "u")]
+    assert settings == [[100, 100], [9, 100], [50, 60]]
+
+
+# XIDMPRECORD
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("nokey", "", "", "x"), "Invalid stream ID specified as stream command argument"),
+        (("nokey", "", "", "1-0"), "producer ID must be non-empty"),
+        (("nokey", "p", "", "1-0"), "idempotent ID must be non-empty"),
+        (("nokey", "p", "a", "1-0"), "no such key"),
+        (("s", "p", "a", "2-0"), "No such message in stream"),
+        (("s", "p", "known", "3-0"), "IID already exists for this producer with a different stream ID"),
+    ],
+)
+def test_xidmprecord_refuses(client, words, text):
+    do(client, "XADD s 1-0 f v")
+    do(client, "XADD s 3-0 f v")
+    do(client, "XIDMPRECORD s p known 1-0")
+    propagated(client)
+    assert run(client, "XIDMPRECORD", *words) == error(text)
+    assert propagated(client) == []
+
+
+def test_xidmprecord_records_once(client):
+    first = reply(client, "XADD", "s", "*", "f", "v")
+    propagated(client)
+    assert run(client, "XIDMPRECORD", "s", "p", "a", first) == b"+OK\r\n"
+    assert run(client, "XIDMPRECORD", "s", "p", "a", first) == b"+OK\r\n"
+    assert propagated(client) == [f"XIDMPRECORD s p a {first.decode()}"]
+    assert add(client) == first
+    assert tracked(client) == [1, 1, 1, 1]
+
+
+def test_xidmprecord_on_a_wrong_type(client):
+    client.db.add(b"str", b"x")
+    assert do(client, "XIDMPRECORD str p a 1-0") == WRONG_TYPE
+
+
+# Copies, logs
+
+
+def test_a_copy_remembers_on_its_own(client):
+    first = add(client)
+    assert do(client, "COPY s t") == b":1\r\n"
+    assert reply(client, *"XADD t IDMP p a * f v".split()) == first
+    add(client, "IDMP p b")
+    assert reply(client, *"XADD t IDMP p b * f v".split()) is not None
+    assert reply(client, "XLEN", "t") == 2
+    assert tracked(client)[3] == 0
+    assert len(client.server.keyspace.idempotent) == 2
+
+
+def replay(commands):
+    """A server that has loaded a log of the past century."""
+    server = FakeServer(now=NOW + 3_000_000_000_000)
+    loader = make_client(server=server)
+    loader.trusted = True
+    server.keyspace.expiring = False
+    for argv in commands:
+        run(loader, *argv)
+    server.keyspace.expiring = True
+    return loader
+
+
+def test_a_log_is_read_as_it_was_written(client):
+    add(client)
+    add(client)
+    add(client, "IDMPAUTO p", "x y")
+    client.server.advance(100_000)
+    again = add(client)  # forgotten, so it is a new one
+    loader = replay(client.server.propagation.take())
+    assert reply(loader, "XLEN", "s") == 3
+    state = loader.db.entries[b"s"].idempotency
+    assert (state.added, state.duplicates, state.tracked) == (3, 1, 2)
+    assert state.find(b"p", b"a") == client.db.entries[b"s"].last_id
+    assert again == b"1700000100000-0"
+
+
+def test_a_duplicate_in_a_log_adds_nothing_even_where_its_iid_is_no_longer_known():
+    loader = replay([b"XADD s 1-0 f v".split(), b"XADD s IDMP p a * f v".split()])
+    assert reply(loader, "XLEN", "s") == 1
+
+
+def rewritten(client):
+    data = b"".join(rewrite_commands(client.server.keyspace))
+    reader = hiredis.Reader()
+    reader.feed(data)
+    commands = []
+    while (argv := reader.gets()) is not False:
+        commands.append(argv)
+    return [argv for argv in commands if argv[0] != b"SELECT"]
+
+
+def test_a_rewritten_log_states_settings_that_differ_and_iids_whose_entry_is_there(client):
+    do(client, "XADD s * f v")
+    add(client, "IDMP p gone")
+    run(client, "XDEL", "s", f"{NOW}-1")
+    add(client, "IDMP p a")
+    add(client, "IDMP o b")
+    assert [b" ".join(argv).decode() for argv in rewritten(client)][-2:] == [
+        f"XIDMPRECORD s p a {NOW}-2",
+        f"XIDMPRECORD s o b {NOW}-3",
+    ]
+    do(client, "XCFGSET s IDMP-MAXSIZE 7")
+    add(client, "IDMP p c")
+    commands = rewritten(client)
+    assert [b" ".join(argv).decode() for argv in commands][-2:] == [
+        "XCFGSET s IDMP-DURATION 100 IDMP-MAXSIZE 7",
+        f"XIDMPRECORD s p c {NOW}-4",
+    ]
+    state = replay(commands).db.entries[b"s"].idempotency
+    assert (state.duration, state.maxsize) == (100, 7)
+    assert state.producers == client.db.entries[b"s"].idempotency.producers
+
+
+# A model
+
+
+class Model:
+    """The rules on plain dicts: `iids` is {pid: [(iid, ms, seq)]} in order of recording."""
+
+    def __init__(self):
+        self.now, self.last, self.entries = NOW, (0, 0), {}
+        self.duration = self.maxsize = 100
+        self.iids, self.added, self.duplicates = {}, 0, 0
+
+    def add(self, pid, iid):
+        limit = self.now - self.duration * 1000
+        kept = [(name, entry) for name, entry in self.iids.get(pid, []) if entry[0] > limit]
+        for name, entry in kept:
+            if name == iid:
+                self.duplicates += 1
+                return entry
+        self.last = (self.now, 0) if self.now > self.last[0] else (self.last[0], self.last[1] + 1)
+        self.entries[self.last] = True
+        if pid is not None:
+            self.iids[pid] = [*kept, (iid, self.last)][-self.maxsize :]
+            self.added += 1
+        return self.last
+
+    def configure(self, duration, maxsize):
+        if (duration, maxsize) != (self.duration, self.maxsize):
+            self.duration, self.maxsize, self.iids = duration, maxsize, {}
+
+    def look(self):
+        limit = self.now - self.duration * 1000
+        living = [[entry for _, entry in known if entry[0] > limit] for known in self.iids.values()]
+        return [
+            len(self.entries), self.duration, self.maxsize, sum(map(bool, living)), sum(map(len, living)),
+            self.added, self.duplicates,
+        ]  # fmt: skip
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.sampled_from("pq"), st.sampled_from("abcde")),
+        st.tuples(st.just("add"), st.sampled_from("pq"), st.sampled_from("abcde")),
+        st.tuples(st.just("add"), st.none(), st.none()),
+        st.tuples(st.just("configure"), st.sampled_from([2, 3]), st.sampled_from([2, 4])),
+        st.tuples(st.just("wait"), st.sampled_from([1, 900, 1000, 2500])),
+        st.tuples(st.just("delete"), st.integers(0, 5)),
+        st.tuples(st.just("cron")),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=200)
+@given(STEPS)
+def test_it_does_what_plain_dicts_do(steps):
+    client, model = make_client(), Model()
+    run(client, "XADD", "s", "*", "f", "v")
+    model.add(None, None)
+    for step, *words in [("configure", 3, 2), *steps]:
+        if step == "add":
+            pid, iid = words
+            options = ["IDMP", pid, iid] if pid else []
+            ms, seq = model.add(pid, iid)
+            assert reply(client, "XADD", "s", *options, "*", "f", "v") == b"%d-%d" % (ms, seq)
+        elif step == "configure":
+            run(client, "XCFGSET", "s", "IDMP-DURATION", words[0], "IDMP-MAXSIZE", words[1])
+            model.configure(*words)
+        elif step == "wait":
+            model.now = client.server.advance(words[0])
+        elif step == "delete":
+            victim = list(model.entries)[words[0]] if words[0] < len(model.entries) else (1, 1)
+            run(client, "XDEL", "s", f"{victim[0]}-{victim[1]}")
+            model.entries.pop(victim, None)
+        else:
+            client.server.keyspace.expire_idempotent()
+        seen = info(
+            client, "length", "idmp-duration", "idmp-maxsize", "pids-tracked", "iids-tracked", "iids-added",
+            "iids-duplicates",
+        )  # fmt: skip
+        assert seen == model.look()
+    loaded = replay(client.server.propagation.take())
+    assert reply(loaded, "XRANGE", "s", "-", "+") == reply(client, "XRANGE", "s", "-", "+")
+    mine, theirs = client.db.entries[b"s"].idempotency, loaded.db.entries[b"s"].idempotency
+    assert (theirs.added, theirs.duplicates) == (mine.added, mine.duplicates)
+    for pid, known in mine.producers.items():
+        assert known.items() <= theirs.producers[pid].items()
+
+
+# Declarations
+
+
+@pytest.mark.parametrize(
+    ("name", "arity", "flags"),
+    [("xcfgset", -2, {"write", "fast"}), ("xidmprecord", 5, {"write", "denyoom", "fast"})],
+)
+def test_the_commands_are_declared_as_in_redis(name, arity, flags):
+    entry = REGISTRY[name]
+    assert (entry.arity, entry.flags, entry.categories) == (arity, flags, ("write", "stream", "fast"))
+    assert [spec.flags for spec in entry.key_specs] == [("RW", "update")]

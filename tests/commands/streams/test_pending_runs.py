@@ -1,0 +1,119 @@
+"""What is claimed or acknowledged at one blow, beside the same one by one: equal replies, effects and pending entries."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.fake_server import make_client, run
+
+from rillet.commands.streams import xclaim as claims
+from rillet.storage.groups.pel import Pel
+
+N = 40
+OPTIONS = st.lists(
+    st.sampled_from(
+        [
+            ("JUSTID",),
+            ("FORCE",),
+            ("IDLE", "7"),
+            ("TIME", "5"),
+            ("RETRYCOUNT", "3"),
+            ("LASTID", "30-0"),
+            ("bad",),
+        ]
+    ),
+    max_size=3,
+)
+# Mostly neighbours, sometimes spelled in other ways, repeated, unknown or no ids at all.
+WORDS = st.one_of(
+    st.tuples(st.integers(1, N), st.integers(1, 12)).map(
+        lambda run: [f"{ms}-0" for ms in range(run[0], run[0] + run[1])]
+    ),
+    st.lists(st.sampled_from(["1-0", "2-0", "3-0", "03-0", "4", "9-0", "77-0", "x"]), min_size=1, max_size=4),
+)
+STEP = st.one_of(
+    st.tuples(st.just("read"), st.sampled_from("ab"), st.integers(1, 15)),
+    st.tuples(st.just("claim"), st.sampled_from("abc"), st.sampled_from([0, 0, 50]), WORDS, OPTIONS),
+    st.tuples(st.just("ack"), WORDS),
+    st.tuples(st.just("autoclaim"), st.sampled_from("ab"), st.sampled_from([0, 50]), st.integers(1, N), st.integers(1, 12)),
+    st.tuples(st.just("delete"), st.integers(1, N)),
+    st.tuples(st.just("wait"), st.sampled_from([1, 60])),
+)  # fmt: skip
+
+
+def command(step) -> list[str | int]:
+    name, *rest = step
+    if name == "read":
+        who, count = rest
+        return ["XREADGROUP", "GROUP", "g", who, "COUNT", count, "STREAMS", "s", ">"]
+    if name == "claim":
+        who, idle, ids, options = rest
+        return ["XCLAIM", "s", "g", who, idle, *ids, *[word for option in options for word in option]]
+    if name == "ack":
+        return ["XACK", "s", "g", *rest[0]]
+    if name == "autoclaim":
+        who, idle, start, count = rest
+        return ["XAUTOCLAIM", "s", "g", who, idle, f"{start}-0", "COUNT", count]
+    return ["XDEL", "s", f"{rest[0]}-0"]
+
+
+def a_client():
+    client = make_client()
+    client.server.propagation.active = True
+    for ms in range(1, N + 1):
+        run(client, "XADD", "s", f"{ms}-0", "f", "v")
+    run(client, "XGROUP", "CREATE", "s", "g", "0")
+    return client
+
+
+def one_by_one():
+    """Nothing is found to be neighbours."""
+    return (
+        mock.patch.object(claims, "_neighbours", return_value=None),
+        mock.patch.object(Pel, "_line_up", return_value=None),
+        mock.patch.object(Pel, "_run", return_value=None),
+    )
+
+
+@settings(deadline=None)
+@given(st.lists(STEP, max_size=25))
+def test_runs_give_what_single_entries_give(steps):
+    with (
+        mock.patch("rillet.storage.streams.stream.MAX_ENTRIES", 8),
+        mock.patch("rillet.storage.groups.pel.PAGE", 8),
+    ):
+        quick, slow = a_client(), a_client()
+        for step in steps:
+            if step[0] == "wait":
+                quick.server.advance(step[1])
+                slow.server.advance(step[1])
+                continue
+            words = command(step)
+            found = run(quick, *words)
+            patches = one_by_one()
+            for patch in patches:
+                patch.start()
+            try:
+                assert run(slow, *words) == found
+            finally:
+                for patch in patches:
+                    patch.stop()
+            assert quick.server.propagation.effects == slow.server.propagation.effects
+            assert quick.server.keyspace.dirty == slow.server.keyspace.dirty
+            for more in ((), ("a",), ("b",)):
+                look = ("XPENDING", "s", "g", "-", "+", "100", *more)
+                assert run(quick, *look) == run(slow, *look)
+
+
+@pytest.mark.parametrize("count", [2, 5, 100])
+def test_neighbours_are_claimed_at_one_blow(count):
+    client = a_client()
+    run(client, "XREADGROUP", "GROUP", "g", "a", "STREAMS", "s", ">")
+    with mock.patch.object(claims.Claim, "each", side_effect=AssertionError):
+        run(client, "XCLAIM", "s", "g", "b", 0, *[f"{ms}-0" for ms in range(1, min(count, N) + 1)], "JUSTID")
+    consumer = client.db.entries[b"s"].groups[b"g"].consumers[b"b"]
+    assert consumer.pending == min(count, N)
+    assert len(consumer.blocks) == 1

@@ -1,0 +1,147 @@
+"""KEEPREF, DELREF and ACKED on XADD and XTRIM."""
+
+from __future__ import annotations
+
+import pytest
+from support.fake_server import FakeServer, make_client, reply, run
+from support.groups import FAMILIES, effects, forget
+
+from rillet.commands.spec.versions import compat_with
+
+assert FAMILIES  # they declare the commands
+
+
+@pytest.fixture
+def client():
+    """Stream 1-0 to 9-0 in nodes of three; group g has had all but 9-0 and acknowledged the even ones."""
+    client = make_client(server=FakeServer(stream_node_max_entries=3, stream_node_max_bytes=0))
+    for ms in range(1, 10):
+        run(client, "XADD", "s", f"{ms}-0", "a", "b")
+    run(client, "XGROUP", "CREATE", "s", "g", "0")
+    run(client, "XREADGROUP", "GROUP", "g", "c", "COUNT", "8", "STREAMS", "s", ">")
+    run(client, "XACK", "s", "g", "2-0", "4-0", "6-0", "8-0")
+    forget(client)
+    return client
+
+
+def left(client) -> list[int]:
+    return [int(entry[0].split(b"-")[0]) for entry in reply(client, "XRANGE", "s", "-", "+")]
+
+
+def pending(client) -> list[int]:
+    return [int(entry[0].split(b"-")[0]) for entry in reply(client, "XPENDING", "s", "g", "-", "+", "100")]
+
+
+@pytest.mark.parametrize("policy", [(), ("KEEPREF",)])
+def test_keepref_trims_and_leaves_references(client, policy):
+    assert reply(client, "XTRIM", "s", "MAXLEN", "5", *policy) == 4
+    assert left(client) == [5, 6, 7, 8, 9]
+    assert pending(client) == [1, 3, 5, 7]
+
+
+def test_delref_takes_the_references_of_what_it_trims(client):
+    run(client, "XDEL", "s", "1-0")
+    assert reply(client, "XTRIM", "s", "MAXLEN", "5", "DELREF") == 3
+    assert left(client) == [5, 6, 7, 8, 9]
+    assert pending(client) == [1, 5, 7]  # 1-0 was not trimmed: it was gone before
+
+
+@pytest.mark.parametrize(
+    ("trim", "kept"),
+    [
+        ("MAXLEN 7", [1, 3, 5, 6, 7, 8, 9]),  # newer ones go where older ones must stay
+        ("MAXLEN 0", [1, 3, 5, 7, 9]),
+        ("MAXLEN 100", [1, 2, 3, 4, 5, 6, 7, 8, 9]),
+        ("MINID 6-0", [1, 3, 5, 6, 7, 8, 9]),
+        ("MINID 100", [1, 3, 5, 7, 9]),
+        ("MINID 0", [1, 2, 3, 4, 5, 6, 7, 8, 9]),
+    ],
+)
+def test_acked_leaves_what_a_group_needs_and_goes_on_behind_it(client, trim, kept):
+    assert reply(client, "XTRIM", "s", *trim.split(), "ACKED") == 9 - len(kept)
+    assert left(client) == kept
+    assert pending(client) == [1, 3, 5, 7]
+
+
+@pytest.mark.parametrize(
+    ("trim", "policy", "kept"),
+    [
+        ("MAXLEN ~ 5", "ACKED", [1, 3, 5, 7, 8, 9]),  # without 2-0 the second node is still wholly too much
+        ("MAXLEN ~ 6", "ACKED", [1, 3, 4, 5, 6, 7, 8, 9]),
+        ("MAXLEN ~ 0", "ACKED", [1, 3, 5, 7, 9]),
+        ("MAXLEN ~ 0 LIMIT 4", "ACKED", [1, 3, 5, 7, 8, 9]),  # 1 of 3, then 1 more: 1 + 3 and 2 + 3 against 4
+        ("MINID ~ 6-0", "ACKED", [1, 3, 4, 5, 6, 7, 8, 9]),
+        ("MINID ~ 7-0", "ACKED", [1, 3, 5, 7, 8, 9]),
+        ("MAXLEN ~ 5", "DELREF", [4, 5, 6, 7, 8, 9]),
+        ("MINID ~ 7-0", "DELREF", [7, 8, 9]),
+    ],
+)
+def test_approximate_trimming_goes_entry_by_entry_through_whole_nodes(client, trim, policy, kept):
+    assert reply(client, "XTRIM", "s", *trim.split(), policy) == 9 - len(kept)
+    assert left(client) == kept
+    assert pending(client) == [ms for ms in (1, 3, 5, 7) if policy == "ACKED" or ms in kept]
+
+
+def test_acked_is_no_hindrance_without_groups():
+    client = make_client()
+    for ms in range(1, 5):
+        run(client, "XADD", "s", f"111{ms}-0", "x", "y")
+    assert reply(client, "XTRIM", "s", "MINID", "~", "1116", "LIMIT", "4", "ACKED") == 4
+
+
+def test_trimming_with_holes_does_not_count_as_deleting(client):
+    run(client, "XTRIM", "s", "MAXLEN", "0", "ACKED")
+    assert client.db.entries[b"s"].max_deleted_id == 0
+    run(client, "XACK", "s", "g", "1-0")
+    run(client, "XTRIM", "s", "MAXLEN", "0", "ACKED")
+    assert client.db.entries[b"s"].first_id == 3 << 64
+
+
+@pytest.mark.parametrize(
+    ("trim", "told"),
+    [
+        ("MAXLEN 5 DELREF", "MAXLEN 5 DELREF"),
+        ("MAXLEN ~ 5 DELREF", "MAXLEN = 6 DELREF"),
+        ("MINID ~ 7-0 DELREF", "MINID = 7-0 DELREF"),
+        ("MAXLEN ~ 6 ACKED", "MAXLEN = 8 ACKED"),
+        # The first entry that is left is 1-0, and would tell nobody to trim behind it.
+        ("MINID ~ 7-0 LIMIT 9 ACKED", "MINID = 6-1 LIMIT 9 ACKED"),
+    ],
+)
+def test_it_is_propagated_so_that_a_replay_trims_the_same(client, trim, told):
+    twin = make_client(server=FakeServer(stream_node_max_entries=3, stream_node_max_bytes=0))
+    twin.trusted = True
+    twin.db.entries[b"s"] = client.db.entries[b"s"].copy()
+    run(client, "XTRIM", "s", *trim.split())
+    [stated] = effects(client)
+    assert stated == "XTRIM s " + told
+    run(twin, *stated.split())
+    assert (left(twin), pending(twin)) == (left(client), pending(client))
+
+
+def test_xadd_trims_with_a_policy_after_adding(client):
+    assert reply(client, "XADD", "s", "DELREF", "MAXLEN", "2", "10-0", "a", "b") == b"10-0"
+    assert left(client) == [9, 10]
+    assert pending(client) == []
+    assert effects(client) == ["XADD s DELREF MAXLEN 2 10-0 a b"]
+    run(client, "XADD", "s", "MAXLEN", "0", "ACKED", "11-0", "a", "b")
+    assert left(client) == [9, 10, 11]  # nobody has had them yet
+
+
+def test_xadd_takes_a_policy_without_a_strategy():
+    client = make_client()
+    assert reply(client, "XADD", "s", "acked", "1-0", "a", "b") == b"1-0"
+
+
+@pytest.mark.parametrize("policies", ["KEEPREF KEEPREF", "KEEPREF ACKED"])
+def test_a_second_policy_is_what_any_unknown_word_is(client, policies):
+    bad_id = b"-ERR Invalid stream ID specified as stream command argument\r\n"
+    assert run(client, "XADD", "s", *policies.split(), "*", "a", "b") == bad_id
+    assert run(client, "XTRIM", "s", "MAXLEN", "0", *policies.split()) == b"-ERR syntax error\r\n"
+
+
+def test_before_8_2_a_policy_is_unknown(client):
+    client.server.compat = compat_with("8.0")
+    bad_id = b"-ERR Invalid stream ID specified as stream command argument\r\n"
+    assert run(client, "XADD", "s", "KEEPREF", "*", "a", "b") == bad_id
+    assert run(client, "XTRIM", "s", "MAXLEN", "0", "KEEPREF") == b"-ERR syntax error\r\n"

@@ -1,0 +1,521 @@
+from __future__ import annotations
+
+import pytest
+from support.fake_server import FakeServer, make_client, ready_keys, reply, run, wait_for
+
+import rillet.commands.streams.xadd
+from rillet.commands.spec.command import REGISTRY
+from rillet.commands.streams.trim_options import AddOrTrim, parse_add_or_trim
+from rillet.commands.streams.xadd import encode_fields
+from rillet.protocol import replies
+from rillet.protocol.errors import ReplyError
+from rillet.storage.streams.stream import Stream
+
+ID_ERROR = b"-ERR Invalid stream ID specified as stream command argument\r\n"
+SYNTAX = b"-ERR syntax error\r\n"
+WRONG_TYPE = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
+SMALL_ID = b"-ERR The ID specified in XADD is equal or smaller than the target stream top item\r\n"
+MAX = b"18446744073709551615"
+NOW = 1_700_000_000_000
+
+
+@pytest.fixture
+def client():
+    return make_client()
+
+
+def words(text: str) -> list[bytes]:
+    return text.encode().split()
+
+
+def do(client, text):
+    return run(client, *words(text))
+
+
+def ids(client, key="s"):
+    return [entry[0] for entry in reply(client, "XRANGE", key, "-", "+")]
+
+
+def fill(client, count, key="s"):
+    for number in range(1, count + 1):
+        run(client, "XADD", key, f"{number}-0", "f", "v")
+    client.server.propagation.take()
+    client.server.events.clear()
+
+
+def propagated(client):
+    return [b" ".join(argv).decode() for argv in client.server.propagation.take()]
+
+
+# XADD: IDs
+
+
+def test_a_generated_id_is_the_time_of_the_batch(client):
+    assert do(client, "XADD s * f v") == b"$15\r\n1700000000000-0\r\n"
+    assert do(client, "XADD s * f v") == b"$15\r\n1700000000000-1\r\n"
+    client.server.advance(1)
+    assert do(client, "XADD s * f v") == b"$15\r\n1700000000001-0\r\n"
+
+
+def test_generated_ids_of_one_millisecond_grow_in_length(client):
+    assert [reply(client, "XADD", "s", "*", "f", "v") for _ in range(1100)] == [
+        b"%d-%d" % (NOW, seq) for seq in range(1100)
+    ]
+
+
+def test_generated_ids_go_on_after_the_last_one_when_the_clock_is_behind(client):
+    do(client, f"XADD s {NOW + 5}-{MAX.decode()} f v")
+    assert reply(client, *words("XADD s * f v")) == b"%d-0" % (NOW + 6)
+
+
+def test_a_sequence_can_be_generated_for_a_given_time(client):
+    assert reply(client, *words("XADD s 0-* f v")) == b"0-1"
+    assert reply(client, *words("XADD s 5-* f v")) == b"5-0"
+    assert reply(client, *words("XADD s 5-* f v")) == b"5-1"
+    assert do(client, "XADD s 4-* f v") == SMALL_ID
+
+
+def test_a_generated_sequence_does_not_leave_its_millisecond(client):
+    do(client, f"XADD s 5-{MAX.decode()} f v")
+    assert do(client, "XADD s 5-* f v") == SMALL_ID
+
+
+def test_an_id_must_be_greater_than_the_last_generated_one_even_if_that_is_gone(client):
+    do(client, "XADD s 5-0 f v")
+    do(client, "XDEL s 5-0")
+    assert do(client, "XADD s 5-0 f v") == SMALL_ID
+    assert do(client, "XADD s 4 f v") == SMALL_ID
+    assert do(client, "XADD s 5-1 f v") == b"$3\r\n5-1\r\n"
+
+
+def test_an_untidy_id_is_answered_in_canonical_form_and_propagated_as_typed(client):
+    assert do(client, "XADD s 007 f v") == b"$3\r\n7-0\r\n"
+    assert propagated(client) == ["XADD s 007 f v"]
+
+
+def test_a_stream_can_run_out_of_ids(client):
+    do(client, f"XADD s {MAX.decode()}-{MAX.decode()} f v")
+    exhausted = b"-ERR The stream has exhausted the last possible ID, unable to add more items\r\n"
+    assert do(client, "XADD s * f v") == exhausted
+    assert do(client, "XADD s 1 f v") == exhausted
+
+
+# XADD: parsing
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (
+            "XADD s MAXLEN 1 MINID 1 * f v",
+            "syntax error, MAXLEN and MINID options at the same time are not compatible",
+        ),
+        ("XADD s MAXLEN x * f v", "value is not an integer or out of range"),
+        ("XADD s MAXLEN -1 * f v", "The MAXLEN argument must be >= 0."),
+        ("XADD s MINID x * f v", "Invalid stream ID specified as stream command argument"),
+        ("XADD s LIMIT -1 * f v", "The LIMIT argument must be >= 0."),
+        ("XADD s LIMIT x * f v", "value is not an integer or out of range"),
+        ("XADD s LIMIT 5 * f v", "syntax error, LIMIT cannot be used without specifying a trimming strategy"),
+        ("XADD s LIMIT 0 * f v", "syntax error, LIMIT cannot be used without the special ~ option"),
+        ("XADD s MAXLEN 5 LIMIT 5 * f v", "syntax error, LIMIT cannot be used without the special ~ option"),
+        ("XADD s MAXLEM 5 * f v", "Invalid stream ID specified as stream command argument"),
+        ("XADD s KEEPREF ACKED * f v", "Invalid stream ID specified as stream command argument"),
+        ("XADD s $ f v", "Invalid stream ID specified as stream command argument"),
+        ("XADD s - f v", "Invalid stream ID specified as stream command argument"),
+        ("XADD s x-* f v", "Invalid stream ID specified as stream command argument"),
+        ("XADD s * f v f", "wrong number of arguments for 'xadd' command"),
+        ("XADD s MAXLEN 5 * f", "wrong number of arguments for 'xadd' command"),
+        ("XADD s MAXLEN 5 NOMKSTREAM", "wrong number of arguments for 'xadd' command"),
+        ("XADD s 0-0 f v", "The ID specified in XADD must be greater than 0-0"),
+        ("XADD string 0 f v", "The ID specified in XADD must be greater than 0-0"),
+        ("XADD string 0 f", "wrong number of arguments for 'xadd' command"),
+        ("XADD s bad f", "wrong number of arguments for 'xadd' command"),
+    ],
+)
+def test_xadd_is_refused_with_the_first_error_in_redis_order(client, text, error):
+    client.db.add(b"string", b"value")
+    client.server.events.clear()
+    assert do(client, text) == b"-ERR " + error.encode() + b"\r\n"
+    assert client.db.peek(b"s") is None
+    assert client.server.events == []
+    assert propagated(client) == []
+
+
+def test_xadd_refuses_a_key_of_another_type(client):
+    client.db.add(b"string", b"value")
+    assert do(client, "XADD string * f v") == WRONG_TYPE
+    assert do(client, "XADD string NOMKSTREAM 1 f v") == WRONG_TYPE
+
+
+def test_nomkstream_leaves_a_missing_key_missing():
+    for resp, null in ((2, b"$-1\r\n"), (3, b"_\r\n")):
+        client = make_client(resp)
+        assert do(client, "XADD s NOMKSTREAM * f v") == null
+        assert client.db.peek(b"s") is None
+        assert propagated(client) == []
+
+
+def test_option_names_are_read_in_any_case_and_order(client):
+    assert do(client, "xadd s limit 10 nomkstream maxlen ~ 3 1 f v") == b"$-1\r\n"
+    assert do(client, "xadd s limit 10 minid ~ 3 1 f v") == b"$3\r\n1-0\r\n"
+
+
+def test_a_star_as_threshold_operator_value_is_not_taken_for_the_id(client):
+    assert do(client, "XADD s MAXLEN = * f v") == b"-ERR value is not an integer or out of range\r\n"
+
+
+def test_values_of_any_size_and_content_come_back(client):
+    value = b"\r\n\x00" + b"x" * 5000
+    pairs = [b"", b"", b"f" * 1024, value, b"f" * 1025, b"1"]
+    run(client, b"XADD", b"s", b"1-1", *pairs)
+    run(client, b"XADD", b"s", b"1-2", *[b"w"] * 400)
+    assert reply(client, "XRANGE", "s", "-", "+") == [[b"1-1", pairs], [b"1-2", [b"w"] * 400]]
+
+
+def test_elements_beyond_one_gibibyte_are_refused(client, monkeypatch):
+    monkeypatch.setattr(rillet.commands.streams.xadd, "_MAX_PAYLOAD", 20)
+    assert do(client, "XADD s 1 field12345 value12345") == b"$3\r\n1-0\r\n"
+    assert do(client, "XADD s 2 field12345 value123456") == b"-ERR Elements are too large to be stored\r\n"
+    assert do(client, "XADD s 1 field12345 value123456") == SMALL_ID
+    assert do(client, "XADD new 1 field12345 value123456") == b"-ERR Elements are too large to be stored\r\n"
+    assert client.db.peek(b"new") is None
+
+
+# XADD: effects
+
+
+def test_xadd_tells_of_the_key_the_entry_and_the_trimming_in_that_order(client):
+    do(client, "XADD s MAXLEN 0 1 f v")
+    assert client.server.events == [(b"new", b"s"), (b"xadd", b"s"), (b"xtrim", b"s")]
+    assert type(client.db.peek(b"s")) is Stream
+    assert do(client, "XLEN s") == b":0\r\n"
+
+
+def test_xadd_counts_as_one_change_and_touches_watchers(client):
+    client.db.watched[b"s"] = [1, 0]
+    do(client, "XADD s 1 f v")
+    assert client.server.keyspace.dirty == 1
+    assert client.db.watched[b"s"][1] == 1
+
+
+def test_xadd_wakes_those_who_wait_for_the_key_even_if_the_entry_is_trimmed_at_once(client):
+    fill(client, 1)
+    wait_for(client, b"s")
+    do(client, "XADD s MAXLEN 0 * f v")
+    assert ready_keys(client) == [b"s"]
+    do(client, "XADD s 1-0 f v")
+    assert ready_keys(client) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "effect"),
+    [
+        ("xadd s * f v", f"xadd s {NOW}-0 f v"),
+        ("XADD s 50-* f v", "XADD s 50-0 f v"),
+        ("XADD s 50 f v", "XADD s 50 f v"),
+        ("XADD s NOMKSTREAM * f v", f"XADD s NOMKSTREAM {NOW}-0 f v"),
+        ("XADD s MAXLEN 3 * f v", f"XADD s MAXLEN 3 {NOW}-0 f v"),
+        ("XADD s maxlen = 3 * f v", f"XADD s maxlen = 3 {NOW}-0 f v"),
+        ("XADD s MAXLEN ~ 25 LIMIT 20 41 f v", "XADD s MAXLEN = 31 LIMIT 20 41 f v"),
+        ("XADD s MAXLEN ~ 1000 41 f v", "XADD s MAXLEN = 41 41 f v"),
+        ("XADD s MINID ~ 15 41 f v", "XADD s MINID = 11-0 41 f v"),
+        ("XADD s MINID ~ 0 41-* f v", "XADD s MINID = 1-0 41-0 f v"),
+        ("XADD s LIMIT 0 MINID ~ 99 41 f v", f"XADD s LIMIT 0 MINID = {MAX.decode()}-{MAX.decode()} 41 f v"),
+    ],
+)
+def test_xadd_is_propagated_with_what_came_of_it(text, effect):
+    client = make_client(server=FakeServer(stream_node_max_entries=10))
+    fill(client, 40)
+    do(client, text)
+    assert propagated(client) == [effect]
+
+
+def test_the_first_physical_entry_counts_for_the_propagated_minimum_even_if_deleted():
+    client = make_client(server=FakeServer(stream_node_max_entries=10))
+    fill(client, 20)
+    do(client, "XDEL s 11-0")
+    client.server.propagation.take()
+    do(client, "XTRIM s MINID ~ 12")
+    assert propagated(client) == ["XTRIM s MINID = 11-0"]
+
+
+def test_nothing_is_built_for_propagation_when_nobody_listens(client):
+    client.server.propagation.active = False
+    do(client, "XADD s * f v")
+    do(client, "XADD s MAXLEN ~ 5 * f v")
+    assert propagated(client) == []
+
+
+def test_a_replayed_command_may_give_a_limit_without_the_tilde_and_it_does_not_limit(client):
+    fill(client, 41)
+    client.trusted = True
+    assert do(client, "XADD s MAXLEN = 31 LIMIT 2 42 f v") == b"$4\r\n42-0\r\n"
+    assert do(client, "XLEN s") == b":31\r\n"
+    assert do(client, "XTRIM s MAXLEN = 5 LIMIT 2") == b":26\r\n"
+    assert do(client, "XTRIM s LIMIT 2") == (
+        b"-ERR syntax error, LIMIT cannot be used without specifying a trimming strategy\r\n"
+    )
+
+
+# XLEN, XRANGE, XREVRANGE
+
+
+def test_xlen_of_a_missing_key_is_zero(client):
+    assert do(client, "XLEN s") == b":0\r\n"
+    fill(client, 3)
+    assert do(client, "XLEN s") == b":3\r\n"
+
+
+def test_ranges_are_arrays_in_both_protocols():
+    for resp in (2, 3):
+        client = make_client(resp)
+        do(client, "XADD s 1 f v")
+        expected = b"*1\r\n*2\r\n$3\r\n1-0\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
+        assert do(client, "XRANGE s - +") == expected
+        assert do(client, "XREVRANGE s + -") == expected
+
+
+def test_a_range_covers_whole_milliseconds_and_may_exclude_its_ends(client):
+    for stream_id in ("1-1", "1-2", "2-1", "3-1"):
+        run(client, "XADD", "s", stream_id, "f", "v")
+    found = {
+        text: [entry[0].decode() for entry in reply(client, *words(text))]
+        for text in (
+            "XRANGE s 1 2",
+            "XRANGE s (1-1 (3-1",
+            "XRANGE s 2 1",
+            "XRANGE s - + COUNT 2",
+            "XRANGE s - + COUNT 9 COUNT 1",
+            "XREVRANGE s 2 1",
+            "XREVRANGE s (3-1 (1-1",
+            "XREVRANGE s + - count 2",
+        )
+    }
+    assert found == {
+        "XRANGE s 1 2": ["1-1", "1-2", "2-1"],
+        "XRANGE s (1-1 (3-1": ["1-2", "2-1"],
+        "XRANGE s 2 1": [],
+        "XRANGE s - + COUNT 2": ["1-1", "1-2"],
+        "XRANGE s - + COUNT 9 COUNT 1": ["1-1"],
+        "XREVRANGE s 2 1": ["2-1", "1-2", "1-1"],
+        "XREVRANGE s (3-1 (1-1": ["2-1", "1-2"],
+        "XREVRANGE s + - count 2": ["3-1", "2-1"],
+    }
+
+
+@pytest.mark.parametrize("count", [0, -5])
+def test_a_count_of_nothing_is_a_null_array_on_an_existing_key(count):
+    for resp, null in ((2, b"*-1\r\n"), (3, b"_\r\n")):
+        client = make_client(resp)
+        fill(client, 1)
+        for text in ("XRANGE {} - + COUNT {}", "XREVRANGE {} + - COUNT {}"):
+            assert do(client, text.format("s", count)) == null
+            assert do(client, text.format("missing", count)) == b"*0\r\n"
+
+
+@pytest.mark.parametrize(
+    ("tail", "error"),
+    [
+        ("x +", ID_ERROR),
+        ("- x", ID_ERROR),
+        ("- $", ID_ERROR),
+        ("( +", ID_ERROR),
+        ("(- +", ID_ERROR),
+        (f"({MAX.decode()}-{MAX.decode()} +", b"-ERR invalid start ID for the interval\r\n"),
+        ("- (0-0", b"-ERR invalid end ID for the interval\r\n"),
+        ("- + COUNT", SYNTAX),
+        ("- + 5", SYNTAX),
+        ("- + COUNT x", b"-ERR value is not an integer or out of range\r\n"),
+        ("- + COUNT 1 x", SYNTAX),
+        ("x + COUNT y", ID_ERROR),
+        ("- +", WRONG_TYPE),
+        ("- + COUNT 0", WRONG_TYPE),
+    ],
+)
+def test_ranges_judge_their_arguments_before_the_key(client, tail, error):
+    client.db.add(b"string", b"value")
+    assert do(client, f"XRANGE string {tail}") == error
+    start, end, *rest = tail.split()
+    assert do(client, " ".join(["XREVRANGE string", end, start, *rest])) == error
+
+
+# XDEL
+
+
+def test_xdel_counts_what_was_there(client):
+    fill(client, 5)
+    assert do(client, "XDEL s 2-0 2-0 9-0 4") == b":2\r\n"
+    assert ids(client) == [b"1-0", b"3-0", b"5-0"]
+    assert client.server.events == [(b"xdel", b"s")]
+    assert client.server.keyspace.dirty == 7
+    assert propagated(client) == ["XDEL s 2-0 2-0 9-0 4"]
+
+
+def test_xdel_of_nothing_changes_nothing(client):
+    fill(client, 1)
+    assert do(client, "XDEL s 9") == b":0\r\n"
+    assert (client.server.events, propagated(client)) == ([], [])
+
+
+def test_xdel_judges_all_ids_before_it_deletes_any(client):
+    fill(client, 2)
+    assert do(client, "XDEL s 1-0 bad") == ID_ERROR
+    assert do(client, "XDEL s 1-0 -") == ID_ERROR
+    assert ids(client) == [b"1-0", b"2-0"]
+    assert do(client, "XDEL missing bad") == b":0\r\n"
+
+
+def test_a_stream_stays_when_its_last_entry_is_deleted(client):
+    fill(client, 1)
+    do(client, "XDEL s 1-0")
+    assert client.db.peek(b"s").max_deleted_id == 1 << 64
+    assert do(client, "XRANGE s - +") == b"*0\r\n"
+
+
+# XTRIM
+
+
+def test_xtrim_keeps_the_newest(client):
+    fill(client, 5)
+    assert do(client, "XTRIM s MAXLEN 3") == b":2\r\n"
+    assert do(client, "XTRIM s MINID = 5") == b":2\r\n"
+    assert ids(client) == [b"5-0"]
+    assert client.server.events == [(b"xtrim", b"s")] * 2
+    assert client.server.keyspace.dirty == 9
+    assert propagated(client) == ["XTRIM s MAXLEN 3", "XTRIM s MINID = 5"]
+
+
+def test_xtrim_that_removes_nothing_is_silent(client):
+    fill(client, 5)
+    assert do(client, "XTRIM s MAXLEN ~ 3") == b":0\r\n"
+    assert do(client, "XTRIM missing MAXLEN 3") == b":0\r\n"
+    assert (client.server.events, propagated(client)) == ([], [])
+
+
+def test_approximate_trimming_is_limited_to_a_hundred_nodes_unless_told_otherwise():
+    client = make_client(server=FakeServer(stream_node_max_entries=1))
+    fill(client, 150)
+    assert do(client, "XTRIM s MAXLEN ~ 0") == b":100\r\n"
+    assert do(client, "XTRIM s MAXLEN ~ 0 LIMIT 0") == b":50\r\n"
+    assert propagated(client) == ["XTRIM s MAXLEN = 50", "XTRIM s MAXLEN = 0 LIMIT 0"]
+
+
+@pytest.mark.parametrize(
+    ("entries", "limit"), [(0, 10_000), (1, 100), (10_000, 1_000_000), (10_001, 1_000_000)]
+)
+def test_the_default_limit_stays_within_bounds(entries, limit):
+    client = make_client(server=FakeServer(stream_node_max_entries=entries))
+    assert parse_add_or_trim(client, words("XTRIM s MAXLEN ~ 5"), adding=False).limit == limit
+    assert parse_add_or_trim(client, words("XTRIM s MAXLEN = 5"), adding=False).limit == 0
+    assert parse_add_or_trim(client, words("XTRIM s MAXLEN ~ 5 LIMIT 7"), adding=False).limit == 7
+
+
+@pytest.mark.parametrize(
+    ("tail", "error"),
+    [
+        ("LIMIT 0", b"-ERR syntax error, XTRIM must be called with a trimming strategy\r\n"),
+        ("LIMIT 5", b"-ERR syntax error, LIMIT cannot be used without specifying a trimming strategy\r\n"),
+        ("MAXLEN 5 LIMIT", SYNTAX),
+        ("MAXLEN 5 LIMIT 0", b"-ERR syntax error, LIMIT cannot be used without the special ~ option\r\n"),
+        ("MAXLEN ~", b"-ERR value is not an integer or out of range\r\n"),
+        ("MAXLEN 5 KEEPREF DELREF", SYNTAX),
+        ("NOMKSTREAM MAXLEN 5", SYNTAX),
+        ("* MAXLEN 5", SYNTAX),
+        ("MINID -", ID_ERROR),
+        ("MAXLEN 5", WRONG_TYPE),
+    ],
+)
+def test_xtrim_judges_its_arguments_before_the_key(client, tail, error):
+    client.db.add(b"string", b"value")
+    assert do(client, f"XTRIM string {tail}") == error
+
+
+# XSETID
+
+
+def test_xsetid_sets_the_counters(client):
+    fill(client, 2)
+    assert do(client, "XSETID s 9-5 entriesadded 100 MAXDELETEDID 3") == b"+OK\r\n"
+    stream = client.db.peek(b"s")
+    assert (stream.last_id, stream.entries_added, stream.max_deleted_id) == (9 << 64 | 5, 100, 3 << 64)
+    assert client.server.events == [(b"xsetid", b"s")]
+    assert propagated(client) == ["XSETID s 9-5 entriesadded 100 MAXDELETEDID 3"]
+
+
+def test_a_zero_as_greatest_deleted_id_leaves_the_one_that_is_stored(client):
+    fill(client, 3)
+    do(client, "XDEL s 2-0")
+    do(client, "XSETID s 5 MAXDELETEDID 0-0")
+    assert client.db.peek(b"s").max_deleted_id == 2 << 64
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("XSETID s - ENTRIESADDED x", ID_ERROR),
+        ("XSETID s 9 ENTRIESADDED -1", b"-ERR entries_added must be positive\r\n"),
+        ("XSETID s 9 ENTRIESADDED x", b"-ERR value is not an integer or out of range\r\n"),
+        (
+            "XSETID s 9 MAXDELETEDID 10",
+            b"-ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id\r\n",
+        ),
+        ("XSETID s 9 MAXDELETEDID", SYNTAX),
+        ("XSETID s 9 x", SYNTAX),
+        ("XSETID missing 9", b"-ERR no such key\r\n"),
+        ("XSETID missing 9 x", SYNTAX),
+        ("XSETID string 9", WRONG_TYPE),
+        ("XSETID s 3", b"-ERR The ID specified in XSETID is smaller than current max_deleted_entry_id\r\n"),
+        ("XSETID s 4", b"-ERR The ID specified in XSETID is smaller than the target stream top item\r\n"),
+        (
+            "XSETID s 9 ENTRIESADDED 3",
+            b"-ERR The entries_added specified in XSETID is smaller than the target stream length\r\n",
+        ),
+    ],
+)
+def test_xsetid_is_refused_with_the_first_error_in_redis_order(client, text, error):
+    client.db.add(b"string", b"value")
+    fill(client, 5)
+    do(client, "XDEL s 4-0")
+    client.server.propagation.take()
+    assert do(client, text) == error
+    assert propagated(client) == []
+
+
+def test_xsetid_may_go_back_to_the_last_entry(client):
+    do(client, "XADD s 5 f v")
+    do(client, "XSETID s 9")
+    assert do(client, "XSETID s 5") == b"+OK\r\n"
+    assert do(client, "XADD s 5-1 f v") == b"$3\r\n5-1\r\n"
+
+
+@pytest.mark.parametrize("name", ["xadd", "xlen", "xrange", "xrevrange", "xdel", "xtrim", "xsetid"])
+def test_every_command_is_declared_with_the_stream_group(name):
+    entry = REGISTRY[name]
+    assert entry.group == "stream"
+    assert "stream" in entry.categories
+    assert entry.is_write == ("write" in entry.categories)
+
+
+@pytest.mark.parametrize("name", [0, 1, 1024, 1025])
+@pytest.mark.parametrize("value", [0, 1, 1024, 1025, 70_000])
+@pytest.mark.parametrize("more", [0, 1, 2, 70])
+def test_fields_are_encoded_as_an_array_however_long_they_are(name, value, more):
+    words = [b"n" * name, b"v" * value] + [b"n", b"w" * value] * more
+    assert encode_fields(words) == replies.bulk_array(words)
+
+
+@pytest.mark.parametrize("threshold", [b"0", b"1000", b"-1", b"x", b"9223372036854775808", b"007"])
+def test_the_usual_trim_is_read_as_any_other(client, threshold):
+    found = []
+    for name in (b"MAXLEN", b"maxlen"):
+        try:
+            options = parse_add_or_trim(
+                client, [b"XADD", b"s", name, b"~", threshold, b"*", b"f", b"v"], adding=True
+            )
+        except ReplyError as error:
+            found.append(error.text)
+        else:
+            found.append(
+                {name: getattr(options, name) for name in (*AddOrTrim.__annotations__, "removed", "held")}
+            )
+    assert found[0] == found[1]

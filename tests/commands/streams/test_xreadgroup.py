@@ -1,0 +1,448 @@
+"""XREAD and XREADGROUP: parsing, delivery, history, propagation, and when they block."""
+
+from __future__ import annotations
+
+import pytest
+from support.fake_server import reply, run
+from support.groups import effects, forget, group_client, stated
+
+from rillet.commands.spec.versions import compat_with
+from rillet.commands.streams.xreadgroup import find_keys
+
+NOW = 1_700_000_000_000
+MAX = "18446744073709551615-18446744073709551615"
+ENTRY = {n: [b"%d-0" % n, [b"a", b"b"]] for n in range(1, 10)}
+NOTHING = b"*-1\r\n"
+
+
+@pytest.fixture
+def client():
+    return group_client()
+
+
+def group_of(client):
+    return client.db.entries[b"s"].groups[b"g"]
+
+
+def read(client, *words: str, consumer: str = "c"):
+    return reply(client, "XREADGROUP", "GROUP", "g", consumer, *words)
+
+
+# Parsing
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (
+            ("STREAMS", "s", "t", "0"),
+            "Unbalanced 'xread' list of streams: for each stream key an ID, '+', or '$' must be specified.",
+        ),
+        (("COUNT", "1", "s", "0"), "syntax error"),
+        (("COUNT", "1", "STREAMS"), "syntax error"),
+        (("COUNT", "1", "COUNT"), "syntax error"),
+        (("NOPE", "STREAMS", "s", "0"), "syntax error"),
+        (
+            ("GROUP", "g", "c", "STREAMS", "s", ">"),
+            "The GROUP option is only supported by XREADGROUP. You called XREAD instead.",
+        ),
+        (
+            ("NOACK", "STREAMS", "s", "0"),
+            "The NOACK option is only supported by XREADGROUP. You called XREAD instead.",
+        ),
+        (("COUNT", "x", "STREAMS", "s", "0"), "value is not an integer or out of range"),
+        (("BLOCK", "x", "STREAMS", "s", "0"), "timeout is not an integer or out of range"),
+        (("BLOCK", "1.5", "STREAMS", "s", "0"), "timeout is not an integer or out of range"),
+        (("BLOCK", "-1", "STREAMS", "s", "0"), "timeout is negative"),
+        (("BLOCK", "9223372036854775807", "STREAMS", "s", "0"), "timeout is out of range"),
+        (("STREAMS", "s", "x"), "Invalid stream ID specified as stream command argument"),
+        (("STREAMS", "s", "-"), "Invalid stream ID specified as stream command argument"),
+        (
+            ("STREAMS", "s", ">"),
+            "The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.",
+        ),
+    ],
+)
+def test_what_xread_refuses(client, words, error):
+    assert run(client, "XREAD", *words) == f"-ERR {error}\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("GROUP", "g", "c", "STREAMS", "s", "t", ">"), "Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '>' must be specified."),
+        (("COUNT", "1", "COUNT", "2", "STREAMS", "s", "0"), "Missing GROUP option for XREADGROUP"),
+        (("GROUP", "g", "c", "COUNT", "1", "NOACK"), "syntax error"),
+        (("COUNT", "1", "NOACK", "NOACK", "GROUP", "g"), "syntax error"),
+        (("GROUP", "g", "c", "BLOCK", "-1", "STREAMS", "s", ">"), "timeout is negative"),
+        (("GROUP", "g", "c", "STREAMS", "s", "-"), "Invalid stream ID specified as stream command argument"),
+    ],
+)  # fmt: skip
+def test_what_xreadgroup_refuses(client, words, error):
+    assert run(client, "XREADGROUP", *words) == f"-ERR {error}\r\n".encode()
+
+
+@pytest.mark.parametrize("word", ["$", "+"])
+def test_the_newest_id_is_meaningless_in_xreadgroup(client, word):
+    error = (
+        f"-ERR The {word} ID is meaningless in the context of XREADGROUP: you want to read the history of this "
+        f"consumer by specifying a proper ID, or use the > ID to get new messages. The {word} ID would just return "
+        "an empty result set.\r\n"
+    )
+    assert run(client, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", word) == error.encode()
+
+
+def test_keys_are_judged_in_order_each_by_type_group_and_id(client):
+    client.db.entries[b"str"] = b"x"
+    nogroup = b"-NOGROUP No such key '%b' or consumer group 'g' in XREADGROUP with GROUP option\r\n"
+    run(client, "XADD", "t", "1-0", "a", "b")
+    words = ("XREADGROUP", "GROUP", "g", "c", "STREAMS")
+    assert run(client, *words, "s", "str", ">", "x").startswith(b"-WRONGTYPE ")
+    assert run(client, *words, "s", "str", "x", ">").startswith(b"-ERR Invalid stream ID")
+    assert run(client, *words, "s", "t", ">", "x") == nogroup % b"t"
+    assert run(client, *words, "s", "nokey", ">", "x") == nogroup % b"nokey"
+    assert run(client, "XREAD", "STREAMS", "nokey", "str", "0", "0").startswith(b"-WRONGTYPE ")
+
+
+def test_nothing_is_delivered_if_one_key_is_refused(client):
+    run(client, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", "nokey", ">", ">")
+    assert group_of(client).last_id == 0
+    assert not group_of(client).consumers
+
+
+def test_options_may_repeat_and_the_last_counts(client):
+    found = reply(
+        client,
+        "XREADGROUP",
+        "group",
+        "nog",
+        "x",
+        "GROUP",
+        "g",
+        "c",
+        "COUNT",
+        "9",
+        "count",
+        "1",
+        "streams",
+        "s",
+        ">",
+    )
+    assert found == [[b"s", [ENTRY[1]]]]
+
+
+@pytest.mark.parametrize(
+    ("words", "keys"),
+    [
+        ("XREAD STREAMS s 0", [2]),
+        ("XREAD COUNT 1 BLOCK 0 STREAMS a b 0 0", [6, 7]),
+        ("XREADGROUP GROUP STREAMS STREAMS NOACK streams STREAMS s 0 >", [6, 7]),
+        ("XREAD STREAMS a b 0", [2]),
+        ("XREAD WHAT STREAMS a 0", [3]),
+        ("XREAD COUNT STREAMS a 0", [3]),
+        ("XREADGROUP NOPE STREAMS c STREAMS a 0", [5]),
+        ("XREAD COUNT 1 BLOCK 0", []),
+        ("XREAD NOPE 1 BLOCK 0", []),
+    ],
+)
+def test_keys_are_found_by_walking_the_options(words, keys):
+    assert find_keys(words.encode().split()) == keys
+
+
+# XREAD
+
+
+def test_xread_answers_what_is_newer(client):
+    assert reply(client, "XREAD", "STREAMS", "s", "1-0") == [[b"s", [ENTRY[2], ENTRY[3]]]]
+    assert reply(client, "XREAD", "COUNT", "1", "STREAMS", "s", "0") == [[b"s", [ENTRY[1]]]]
+
+
+@pytest.mark.parametrize("count", ["0", "-5"])
+def test_a_count_of_zero_or_less_is_no_limit(client, count):
+    assert len(reply(client, "XREAD", "COUNT", count, "STREAMS", "s", "0")[0][1]) == 3
+    assert len(read(client, "COUNT", count, "STREAMS", "s", ">")[0][1]) == 3
+
+
+def test_streams_without_news_are_left_out(client):
+    run(client, "XADD", "t", "5-0", "a", "b")
+    assert reply(client, "XREAD", "STREAMS", "s", "t", "nokey", "3-0", "0", "0") == [[b"t", [ENTRY[5]]]]
+    assert run(client, "XREAD", "STREAMS", "s", "nokey", "3-0", "0") == NOTHING
+
+
+@pytest.mark.parametrize("word", ["$", "3", MAX])
+def test_nothing_is_newer_than_the_last_id(client, word):
+    assert run(client, "XREAD", "STREAMS", "s", word) == NOTHING
+
+
+def test_plus_is_the_last_entry_itself(client):
+    assert reply(client, "XREAD", "STREAMS", "s", "+") == [[b"s", [ENTRY[3]]]]
+    run(client, "XDEL", "s", "3-0")
+    assert reply(client, "XREAD", "COUNT", "5", "STREAMS", "s", "+") == [[b"s", [ENTRY[2]]]]
+
+
+def test_plus_on_a_missing_or_empty_stream_is_the_beginning(client):
+    run(client, "XTRIM", "s", "MAXLEN", "0")
+    assert run(client, "XREAD", "STREAMS", "s", "nokey", "+", "+") == NOTHING
+
+
+def test_xread_answers_a_map_in_resp3():
+    client = group_client(1, resp=3)
+    expected = b"%1\r\n$1\r\ns\r\n*1\r\n*2\r\n$3\r\n1-0\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n"
+    assert run(client, "XREAD", "STREAMS", "s", "0") == expected
+    assert run(client, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">") == expected
+    assert run(client, "XREAD", "STREAMS", "s", "$") == b"_\r\n"
+    assert run(client, "XREAD", "STREAMS", "s", "s", "0", "0") == b"%2\r\n" + expected[4:] * 2
+
+
+def test_a_read_looks_each_key_up_twice_as_the_statistics_tell(client):
+    keyspace = client.server.keyspace
+    keyspace.hits = keyspace.misses = 0
+    run(client, "XREAD", "STREAMS", "s", "nokey", "0", "0")
+    assert (keyspace.hits, keyspace.misses) == (2, 2)
+    run(client, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+    assert (keyspace.hits, keyspace.misses) == (4, 2)
+
+
+# Delivery
+
+
+def test_new_entries_are_delivered_once(client):
+    assert read(client, "COUNT", "2", "STREAMS", "s", ">") == [[b"s", [ENTRY[1], ENTRY[2]]]]
+    assert read(client, "STREAMS", "s", ">", consumer="d") == [[b"s", [ENTRY[3]]]]
+    assert run(client, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">") == NOTHING
+    group = group_of(client)
+    assert [(n >> 64, c.name, ms, k) for n, c, ms, k in group] == [
+        (1, b"c", NOW, 1),
+        (2, b"c", NOW, 1),
+        (3, b"d", NOW, 1),
+    ]
+    assert (group.last_id, group.entries_read) == (3 << 64, 3)
+
+
+def test_the_greatest_id_reads_like_the_new_entries_sign(client):
+    assert read(client, "STREAMS", "s", MAX) == [[b"s", [ENTRY[1], ENTRY[2], ENTRY[3]]]]
+
+
+def test_the_same_stream_named_twice_delivers_nothing_twice(client):
+    assert read(client, "COUNT", "2", "STREAMS", "s", "s", ">", ">") == [
+        [b"s", [ENTRY[1], ENTRY[2]]],
+        [b"s", [ENTRY[3]]],
+    ]
+
+
+def test_noack_delivers_without_pending_entries(client):
+    assert read(client, "NOACK", "STREAMS", "s", ">") == [[b"s", [ENTRY[1], ENTRY[2], ENTRY[3]]]]
+    group = group_of(client)
+    assert not group.pel
+    assert (group.last_id, group.entries_read) == (3 << 64, 3)
+
+
+def test_setting_the_group_back_delivers_again_with_a_fresh_counter(client):
+    read(client, "STREAMS", "s", ">")
+    read(client, "STREAMS", "s", "0")
+    run(client, "XGROUP", "SETID", "s", "g", "1-0")
+    client.server.advance(10)
+    read(client, "STREAMS", "s", ">", consumer="d")
+    assert [(c.name, ms, k) for _, c, ms, k in group_of(client)] == [
+        (b"c", NOW, 2),
+        (b"d", NOW + 10, 1),
+        (b"d", NOW + 10, 1),
+    ]
+
+
+def test_the_consumer_is_created_even_if_nothing_is_delivered(client):
+    run(client, "XGROUP", "SETID", "s", "g", "$")
+    forget(client)
+    assert run(client, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">") == NOTHING
+    assert list(group_of(client).consumers) == [b"c"]
+    assert client.server.events == [(b"xgroup-createconsumer", b"s")]
+    assert client.server.keyspace.dirty == 1
+
+
+def test_seen_time_is_the_last_attempt_and_active_time_the_last_success(client):
+    read(client, "STREAMS", "s", ">")
+    client.server.advance(10)
+    run(client, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+    client.server.advance(10)
+    read(client, "STREAMS", "s", "0")
+    consumer = group_of(client).consumers[b"c"]
+    assert (consumer.seen_ms, consumer.active_ms) == (NOW + 20, NOW)
+
+
+def test_a_noack_read_does_not_make_the_consumer_active(client):
+    read(client, "NOACK", "STREAMS", "s", ">")
+    assert group_of(client).consumers[b"c"].active_ms == -1
+
+
+def test_changes_are_counted_once_a_stream(client):
+    read(client, "STREAMS", "s", ">")
+    assert client.server.keyspace.dirty == 2  # one for the consumer
+    read(client, "STREAMS", "s", "0")
+    assert client.server.keyspace.dirty == 3
+
+
+# History
+
+
+def test_history_answers_the_consumers_own_pending_entries(client):
+    read(client, "COUNT", "2", "STREAMS", "s", ">")
+    read(client, "STREAMS", "s", ">", consumer="d")
+    assert read(client, "STREAMS", "s", "0") == [[b"s", [ENTRY[1], ENTRY[2]]]]
+    assert read(client, "STREAMS", "s", "1-0") == [[b"s", [ENTRY[2]]]]
+    assert read(client, "COUNT", "1", "STREAMS", "s", "0") == [[b"s", [ENTRY[1]]]]
+    assert read(client, "STREAMS", "s", "0", consumer="d") == [[b"s", [ENTRY[3]]]]
+
+
+def test_empty_history_is_answered_at_once_even_with_block(client):
+    assert read(client, "BLOCK", "0", "STREAMS", "s", "0") == [[b"s", []]]
+    assert client.server.blocking.waiting == []
+
+
+def test_history_counts_as_a_delivery_that_nobody_is_told_of(client):
+    read(client, "STREAMS", "s", ">")
+    client.server.advance(10)
+    forget(client)
+    read(client, "COUNT", "2", "NOACK", "STREAMS", "s", "0")
+    assert [(ms, k) for _, _, ms, k in group_of(client)] == [(NOW + 10, 2), (NOW + 10, 2), (NOW, 1)]
+    assert effects(client) == []
+
+
+@pytest.mark.parametrize(("resp", "null"), [(2, b"*-1\r\n"), (3, b"_\r\n")])
+def test_history_answers_null_for_a_message_that_is_gone_and_leaves_it_alone(resp, null):
+    client = group_client(resp=resp)
+    read(client, "STREAMS", "s", ">")
+    run(client, "XDEL", "s", "2-0")
+    client.server.advance(10)
+    answer = run(client, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", "0")
+    assert b"*2\r\n$3\r\n2-0\r\n" + null in answer
+    assert [(ms, k) for _, _, ms, k in group_of(client)] == [(NOW + 10, 2), (NOW, 1), (NOW + 10, 2)]
+
+
+def test_history_and_new_entries_of_several_streams_in_one_call(client):
+    run(client, "XADD", "t", "5-0", "a", "b")
+    run(client, "XGROUP", "CREATE", "t", "g", "0")
+    read(client, "STREAMS", "s", ">")
+    assert read(client, "STREAMS", "s", "t", "2-0", ">") == [[b"s", [ENTRY[3]]], [b"t", [ENTRY[5]]]]
+
+
+# Propagation
+
+
+def test_each_delivered_entry_is_stated_and_then_the_groups_place(client):
+    read(client, "COUNT", "2", "STREAMS", "s", ">")
+    assert effects(client) == [
+        stated("c", "1-0", count=1, last="0-0"),
+        stated("c", "2-0", count=1, last="0-0"),
+        "XGROUP SETID s g 2-0 ENTRIESREAD 2",
+    ]
+
+
+def test_an_unknown_counter_is_stated_as_minus_one(client):
+    run(client, "XDEL", "s", "2-0")
+    forget(client)
+    read(client, "COUNT", "1", "STREAMS", "s", ">")
+    assert effects(client)[-1] == "XGROUP SETID s g 1-0 ENTRIESREAD -1"
+
+
+def test_noack_states_a_new_consumer_and_the_groups_place(client):
+    read(client, "NOACK", "STREAMS", "s", ">")
+    assert effects(client) == ["XGROUP SETID s g 3-0 ENTRIESREAD 3", "XGROUP CREATECONSUMER s g c"]
+    run(client, "XADD", "s", "4-0", "a", "b")
+    forget(client)
+    read(client, "NOACK", "STREAMS", "s", ">")
+    assert effects(client) == ["XGROUP SETID s g 4-0 ENTRIESREAD 4"]
+
+
+@pytest.mark.parametrize("word", [">", "0"])
+def test_a_new_consumer_that_got_nothing_is_stated(client, word):
+    run(client, "XGROUP", "SETID", "s", "g", "$")
+    forget(client)
+    run(client, "XREADGROUP", "GROUP", "g", "a", "STREAMS", "s", word)
+    run(client, "XREADGROUP", "GROUP", "g", "b", "NOACK", "STREAMS", "s", word)
+    run(client, "XREADGROUP", "GROUP", "g", "a", "STREAMS", "s", word)
+    assert effects(client) == ["XGROUP CREATECONSUMER s g a", "XGROUP CREATECONSUMER s g b"]
+
+
+def test_until_8_4_a_new_consumer_that_got_nothing_is_stated_only_with_noack(client):
+    client.server.compat = compat_with("8.4")
+    run(client, "XGROUP", "SETID", "s", "g", "$")
+    forget(client)
+    run(client, "XREADGROUP", "GROUP", "g", "a", "STREAMS", "s", ">")
+    run(client, "XREADGROUP", "GROUP", "g", "b", "NOACK", "STREAMS", "s", ">")
+    assert effects(client) == ["XGROUP CREATECONSUMER s g b"]
+
+
+def test_until_8_2_an_entry_is_stated_with_itself_as_the_groups_place(client):
+    client.server.compat = compat_with("8.2")
+    read(client, "COUNT", "1", "STREAMS", "s", ">")
+    assert effects(client)[0] == stated("c", "1-0", count=1, last="1-0")
+
+
+def test_until_8_6_noack_states_the_new_consumer_first(client):
+    client.server.compat = compat_with("8.6")
+    read(client, "NOACK", "STREAMS", "s", ">")
+    assert effects(client) == ["XGROUP CREATECONSUMER s g c", "XGROUP SETID s g 3-0 ENTRIESREAD 3"]
+
+
+def test_what_is_stated_leads_another_server_to_the_same_state(client):
+    other = group_client()
+    read(client, "COUNT", "2", "STREAMS", "s", ">")
+    for argv in client.server.propagation.take():
+        run(other, *argv)
+    assert [(n, c.name, ms, k) for n, c, ms, k in group_of(other)] == [
+        (n, c.name, ms, k) for n, c, ms, k in group_of(client)
+    ]
+    assert (group_of(other).last_id, group_of(other).entries_read) == (2 << 64, 2)
+
+
+def test_xread_states_nothing(client):
+    reply(client, "XREAD", "STREAMS", "s", "0")
+    assert effects(client) == []
+    assert client.server.keyspace.dirty == 0
+
+
+# Blocking
+
+
+def test_xread_blocks_on_all_keys_when_nothing_is_new(client):
+    assert run(client, "XREAD", "BLOCK", "250", "STREAMS", "s", "nokey", "3-0", "0") is None
+    [(waiter, keys, timeout, argv, on_missing)] = client.server.blocking.waiting
+    assert (waiter, keys, timeout, on_missing) == (client, [b"s", b"nokey"], 250, False)
+    assert argv == b"XREAD BLOCK 250 STREAMS s nokey 3-0 0".split()
+
+
+def test_the_dollar_is_remembered_as_the_id_it_was(client):
+    run(client, "XTRIM", "s", "MAXLEN", "0")
+    assert run(client, "XREAD", "BLOCK", "0", "STREAMS", "s", "nokey", "s", "$", "$", "+") is None
+    argv = client.server.blocking.waiting[0][3]
+    assert argv == b"XREAD BLOCK 0 STREAMS s nokey s 3-0 0-0 +".split()
+    run(client, "XADD", "s", "4-0", "a", "b")
+    assert reply(client, *argv) == [[b"s", [ENTRY[4]]], [b"s", [ENTRY[4]]]]
+
+
+def test_xread_with_data_does_not_block(client):
+    assert reply(client, "XREAD", "BLOCK", "0", "STREAMS", "s", "2") == [[b"s", [ENTRY[3]]]]
+    assert client.server.blocking.waiting == []
+
+
+def test_xreadgroup_blocks_and_cares_for_the_key_going_away(client):
+    run(client, "XGROUP", "SETID", "s", "g", "$")
+    assert run(client, "XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "s", ">") is None
+    [(_, keys, timeout, argv, on_missing)] = client.server.blocking.waiting
+    assert (keys, timeout, on_missing) == ([b"s"], 0, True)
+    assert list(group_of(client).consumers) == [b"c"]
+    run(client, "XADD", "s", "4-0", "a", "b")
+    assert reply(client, *argv) == [[b"s", [ENTRY[4]]]]
+    client.db.remove(b"s")
+    assert run(client, *argv) == (
+        b"-NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option\r\n"
+    )
+
+
+def test_where_blocking_is_not_allowed_it_is_a_timeout_at_once(client):
+    client.in_exec = True
+    run(client, "XGROUP", "SETID", "s", "g", "$")
+    assert run(client, "XREAD", "BLOCK", "0", "STREAMS", "s", "$") == NOTHING
+    assert run(client, "XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "s", ">") == NOTHING
+    assert list(group_of(client).consumers) == [b"c"]
+    assert client.server.blocking.waiting == []

@@ -1,0 +1,162 @@
+"""What the append-only file is told: one effect bare, several in MULTI/EXEC, SELECT where the database changes."""
+
+from __future__ import annotations
+
+import pytest
+from support.aof import read_commands
+from support.live import LiveServer, eventually, words
+
+from rillet.protocol.replies import command
+from rillet.server.execution.propagation import Propagation
+
+
+@pytest.fixture
+def server():
+    with LiveServer(appendonly=True, appendfsync="no") as server:
+        yield server
+
+
+# The rule itself
+
+
+@pytest.fixture
+def sink():
+    return []
+
+
+@pytest.fixture
+def propagation(sink):
+    propagation = Propagation()
+    propagation.connect(sink.append)
+    return propagation
+
+
+def told(sink) -> list[list[bytes]]:
+    return read_commands(b"".join(sink))
+
+
+def test_one_effect_is_bare_behind_its_select(propagation, sink):
+    propagation.add(0, [b"SET", b"k", b"v"])
+    propagation.flush()
+    propagation.add_encoded(0, command([b"DEL", b"k"]))
+    propagation.flush()
+    assert told(sink) == words("SELECT 0\nSET k v\nDEL k")
+
+
+def test_several_effects_are_a_transaction_with_the_select_inside(propagation, sink):
+    propagation.add(2, [b"SET", b"k", b"v"])
+    propagation.add(2, [b"DEL", b"k"])
+    propagation.add(3, [b"DEL", b"l"])
+    propagation.flush()
+    assert told(sink) == words("MULTI\nSELECT 2\nSET k v\nDEL k\nSELECT 3\nDEL l\nEXEC")
+    assert len(sink) == 1, "a unit reaches a sink in one piece"
+
+
+def test_a_new_sink_starts_with_a_select(propagation, sink):
+    propagation.add(1, [b"SET", b"k", b"v"])
+    propagation.flush()
+    other = []
+    propagation.connect(other.append)
+    propagation.add(1, [b"SET", b"k", b"w"])
+    propagation.flush()
+    assert told(other) == words("SELECT 1\nSET k w")
+
+
+def test_without_a_sink_nothing_is_gathered():
+    propagation = Propagation()
+    propagation.add(0, [b"SET", b"k", b"v"])
+    propagation.add_encoded(0, b"x")
+    assert not propagation.effects
+    assert not propagation.active
+
+
+def test_a_sink_that_left_is_told_nothing(propagation, sink):
+    propagation.disconnect(sink.append)
+    propagation.add(0, [b"SET", b"k", b"v"])
+    assert not propagation.effects
+    assert not sink
+
+
+# Through the server
+
+
+def test_an_exec_is_one_transaction_and_a_single_effect_is_bare(server, wire):
+    wire.send_raw(
+        b"MULTI\r\nSET a 1\r\nGET a\r\nEXEC\r\nMULTI\r\nSET a 2\r\nDEL none\r\nSELECT 1\r\nSET b 1\r\nEXEC\r\n"
+    )
+    for _ in range(10):
+        wire.read()
+    assert server.aof() == words("SELECT 0\nSET a 1\nMULTI\nSET a 2\nSELECT 1\nSET b 1\nEXEC")
+
+
+def test_reads_and_failures_leave_no_trace(server, wire):
+    for line in (
+        "GET k",
+        "DEL k",
+        "XADD s 0-0 a b",
+        "XRANGE s - +",
+        "XTRIM s MAXLEN 0",
+        "XREAD COUNT 1 STREAMS s 0",
+    ):
+        wire.call(*line.split())
+    assert server.aof() == []
+
+
+def test_a_read_of_a_group_is_told_as_what_it_did(server, wire):
+    server.clock.freeze(1_000_000)
+    for line in ("XADD s 1-1 a b", "XADD s 2-1 a b", "XGROUP CREATE s g 0"):
+        wire.call(*line.split())
+    before = len(server.aof())
+    wire.call(*"XREADGROUP GROUP g c STREAMS s >".split())
+    told = server.aof()[before:]
+    assert [command[0] for command in told] == [b"MULTI", b"XCLAIM", b"XCLAIM", b"XGROUP", b"EXEC"]
+    assert told[1][:9] == b"XCLAIM s g c 0 1-1 TIME 1000000 RETRYCOUNT".split()
+    assert told[3] == b"XGROUP SETID s g 2-1 ENTRIESREAD 2".split()
+
+
+def test_a_key_that_expires_is_deleted_in_the_file(server, wire):
+    wire.call("SET", "a", "1", "PX", "60000")
+    wire.call("SET", "b", "1", "PX", "60000")
+    before = len(server.aof())
+    server.clock.advance(minutes=2)
+    # Each key is a unit of its own, so no MULTI.
+    eventually(lambda: len(server.aof()) == before + 2)
+    assert sorted(server.aof()[before:]) == words("DEL a\nDEL b")
+
+
+def test_a_key_found_expired_by_a_write_is_deleted_before_it(server, wire):
+    wire.call("DEBUG", "SET-ACTIVE-EXPIRE", "0")
+    wire.call("XADD", "s", "5-1", "a", "b")
+    wire.call("PEXPIRE", "s", "60000")
+    before = len(server.aof())
+    server.clock.advance(minutes=2)
+    assert wire.call("XADD", "s", "1-1", "a", "b").value == b"1-1"
+    assert server.aof()[before:] == words("MULTI\nDEL s\nXADD s 1-1 a b\nEXEC")
+
+
+def test_a_blocked_reader_follows_the_whole_transaction_that_woke_it(server, wire):
+    wire.call("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
+    wire.call("XGROUP", "CREATECONSUMER", "s", "g", "c")  # else it is written when the reader blocks
+    with server.wire() as reader:
+        reader.send(*"XREADGROUP GROUP g c BLOCK 0 STREAMS s >".split())
+        server.wait_for_blocked(1)
+        before = len(server.aof())
+        wire.send_raw(b"MULTI\r\nXADD s 1-1 a b\r\nSET k v\r\nEXEC\r\n")
+        reader.read()
+    names = [command[0].decode() for command in server.aof()[before:]]
+    assert names == ["MULTI", "XADD", "SET", "EXEC", "MULTI", "XCLAIM", "XGROUP", "EXEC"]
+
+
+def test_timestamps_mark_each_new_second():
+    with LiveServer(appendonly=True, aof_timestamp_enabled=True) as server, server.wire() as wire:
+        server.clock.freeze(1_700_000_000_500)
+        wire.call("SET", "a", "1")
+        wire.call("SET", "b", "1")
+        server.clock.advance(seconds=1)
+        wire.call("SET", "c", "1")
+        data = (server.folder / "appendonlydir" / "appendonly.aof.1.incr.aof").read_bytes()
+        assert [line for line in data.split(b"\r\n") if line.startswith(b"#")] == [
+            b"#TS:1700000000",
+            b"#TS:1700000001",
+        ]
+        assert data.startswith(b"#TS:1700000000\r\n*2\r\n$6\r\nSELECT\r\n")

@@ -1,0 +1,146 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rillet.storage.collections.deadlines import Deadlines
+from rillet.storage.collections.encoding_limits import Limits
+from rillet.storage.collections.hash import Hash
+
+LIMITS = Limits(hash_max_listpack_entries=4, hash_max_listpack_value=6)
+FIELDS = st.sampled_from([b"a", b"b", b"c", b"d", b"e", b"f", b"longer field"])
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("set"), FIELDS, st.binary(max_size=8), st.booleans()),
+        st.tuples(st.just("discard"), FIELDS),
+        st.tuples(st.just("expire"), FIELDS, st.integers(1, 9)),
+        st.tuples(st.just("persist"), FIELDS),
+        st.tuples(st.just("order")),
+        st.tuples(st.just("copy")),
+    ),
+    max_size=40,
+)
+
+
+@given(STEPS)
+def test_a_hash_behaves_as_two_dictionaries(steps):
+    value, fields, times, table = Hash(), {}, {}, False
+    for kind, *words in steps:
+        if kind == "set":
+            field, content, keep = words
+            assert value.set(field, content, LIMITS, keep_time=keep) == (field not in fields)
+            fields[field] = content
+            if not keep:
+                times.pop(field, None)
+            table |= len(fields) > 4 or len(field) > 6 or len(content) > 6
+        elif kind == "discard":
+            assert value.discard(words[0]) == (fields.pop(words[0], None) is not None)
+            times.pop(words[0], None)
+        elif kind == "expire" and words[0] in fields:
+            value.expire(*words)
+            times[words[0]] = words[1]
+        elif kind == "persist":
+            assert value.persist(words[0]) == (times.pop(words[0], None) is not None)
+        elif kind == "order":
+            assert sorted(value.order().page(0, 100)[1]) == sorted(fields)
+        elif kind == "copy":
+            before, value = value, value.copy()
+            for field in list(before.fields):
+                before.discard(field)
+        assert list(value.fields.items()) == list(fields.items())
+        assert (value.times.when if value.times else {}) == times
+        assert value.times is None or value.times.first()[0] == min(times.values())
+        assert (value.encoding == b"hashtable") == table
+
+
+@given(STEPS)
+def test_its_commands_make_it_again(steps):
+    value, twin = made(steps), Hash()
+    for name, key, *words in value.commands(b"k"):
+        assert key == b"k"
+        if name == b"HMSET":
+            for field, content in zip(words[::2], words[1::2], strict=True):
+                twin.set(field, content, LIMITS)
+        else:
+            assert name == b"HPEXPIREAT"
+            assert words[1:3] == [b"FIELDS", b"1"]
+            twin.expire(words[3], int(words[0]))
+    assert list(twin.parts()) == list(value.parts())
+
+
+def made(steps):
+    value = Hash()
+    for kind, *words in steps:
+        if kind == "set":
+            value.set(words[0], words[1], LIMITS)
+        elif kind == "expire" and words[0] in value.fields:
+            value.expire(*words)
+    return value
+
+
+def test_a_long_hash_takes_several_commands_of_64_fields():
+    value = Hash()
+    for number in range(130):
+        value.set(b"%d" % number, b"v", LIMITS)
+    assert [len(words) for words in value.commands(b"k")] == [130, 130, 6]
+
+
+def test_parts_do_not_depend_on_the_order_of_fields_but_on_times():
+    first, second = Hash(), Hash()
+    for field in (b"a", b"b"):
+        first.set(field, b"v", LIMITS)
+    for field in (b"b", b"a"):
+        second.set(field, b"v", LIMITS)
+    assert list(first.parts()) == list(second.parts())
+    second.expire(b"a", 5)
+    assert list(first.parts()) != list(second.parts())
+
+
+def test_the_form_that_a_loaded_hash_gets_depends_on_size_and_times():
+    value = Hash()
+    value.set(b"a", b"v", LIMITS)
+    value.fit(LIMITS)
+    assert value.encoding == b"listpack"
+    value.expire(b"a", 5)
+    assert value.encoding == b"listpackex"
+    value.persist(b"a")
+    assert value.encoding == b"listpackex"
+    value.fit(LIMITS)
+    assert value.encoding == b"listpack"
+    value.set(b"a", b"too long", LIMITS)
+    assert value.encoding == b"hashtable"
+    value.set(b"a", b"v", LIMITS)
+    assert value.encoding == b"hashtable"
+
+
+def test_payload_is_measured_when_small_and_estimated_when_large():
+    value = Hash()
+    value.set(b"ab", b"cde", LIMITS)
+    assert value.payload_bytes == 5
+    for number in range(1000):
+        value.set(b"%06d" % number, b"1234", LIMITS)
+    assert abs(value.payload_bytes - 10_000) < 200
+
+
+@given(st.lists(st.tuples(st.sampled_from([b"a", b"b", b"c"]), st.integers(0, 5)), max_size=300))
+def test_deadlines_know_the_first_and_do_not_pile_up(steps):
+    deadlines = Deadlines()
+    for name, when in steps:
+        if when == 0:
+            known = name in deadlines.when
+            assert deadlines.forget(name) == known
+        else:
+            deadlines.set(name, when)
+        first = deadlines.first()
+        if deadlines.when:
+            assert deadlines.when[first[1]] == first[0] == min(deadlines.when.values())
+        else:
+            assert first is None
+        assert len(deadlines.heap) <= 64 + 4 * 3
+
+
+def test_bringing_forward_only_brings_forward():
+    deadlines = Deadlines()
+    deadlines.bring_forward(b"a", 5)
+    deadlines.bring_forward(b"a", 7)
+    assert deadlines.first() == (5, b"a")
+    deadlines.bring_forward(b"a", 3)
+    assert deadlines.first() == (3, b"a")

@@ -1,0 +1,191 @@
+"""Sets against Python's own, and the forms in which Redis would keep them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from rillet.storage.collections.encoding_limits import Limits
+from rillet.storage.collections.set import Set, is_integer
+
+SMALL = Limits(set_max_intset_entries=4, set_max_listpack_entries=3, set_max_listpack_value=5)
+MEMBERS = st.one_of(
+    st.integers(-5, 12).map(b"%d".__mod__), st.sampled_from([b"a", b"bb", b"01", b"-0", b"", b"longer"])
+)
+
+
+def made_of(*members, limits=SMALL):
+    value = Set.for_first(members[0], len(members), limits)
+    for member in members:
+        value.add(member, limits)
+    return value
+
+
+class SetMachine(RuleBasedStateMachine):
+    def __init__(self):
+        super().__init__()
+        self.value = Set.for_first(b"1", 1, SMALL)
+        self.model = set()
+        self.walk = None  # [cursor, met so far, there all the time]
+
+    @rule(member=MEMBERS)
+    def add(self, member):
+        assert self.value.add(member, SMALL) == (member not in self.model)
+        self.model.add(member)
+
+    @rule(member=MEMBERS)
+    def discard(self, member):
+        assert self.value.discard(member) == (member in self.model)
+        self.model.discard(member)
+        if self.walk:
+            self.walk[2].discard(member)
+
+    @precondition(lambda self: self.model)
+    @rule()
+    def choose(self):
+        assert self.value.random() in self.model
+
+    @precondition(lambda self: self.model)
+    @rule(share=st.floats(0, 1))
+    def choose_some(self, share):
+        count = int(share * len(self.model))
+        found = self.value.sample(count)
+        assert len(set(found)) == len(found) == count
+        assert self.model.issuperset(found)
+
+    @rule(count=st.integers(1, 4))
+    def walk_on(self, count):
+        if self.walk is None:
+            self.walk = [0, set(), set(self.model)]
+        cursor, found = self.value.page(self.walk[0], count)
+        self.walk[0] = cursor
+        self.walk[1].update(found)
+        assert self.model.issuperset(found)
+        if cursor == 0:
+            assert self.walk[1] >= self.walk[2]
+            self.walk = None
+
+    @rule()
+    def take_a_twin(self):
+        twin = self.value.copy()
+        twin.add(b"only the twin has it", SMALL)
+        self.value, _ = self.value.copy(), twin
+        self.walk = None
+
+    @invariant()
+    def both_are_equal(self):
+        assert set(self.value) == self.model == set(self.value.members)
+        assert len(self.value) == len(self.model)
+        assert list(self.value.parts()) == sorted(self.model)
+        if self.value.encoding == b"intset":
+            assert list(self.value) == sorted(self.model, key=int)
+            assert len(self.model) <= SMALL.set_max_intset_entries
+        elif self.value.encoding == b"listpack":
+            assert len(self.model) <= SMALL.set_max_listpack_entries
+            assert all(len(member) <= SMALL.set_max_listpack_value for member in self.model)
+
+
+TestSet = SetMachine.TestCase
+TestSet.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+@pytest.mark.parametrize(
+    ("members", "encoding"),
+    [
+        ([b"1", b"2"], b"intset"),
+        ([b"1", b"2", b"3", b"4"], b"intset"),
+        ([b"1", b"2", b"3", b"4", b"5"], b"hashtable"),
+        ([b"1", b"1", b"1", b"1", b"1"], b"hashtable"),
+        ([b"1", b"a"], b"listpack"),
+        ([b"a", b"1"], b"listpack"),
+        ([b"1", b"2", b"a", b"b"], b"hashtable"),
+        ([b"a", b"123456"], b"hashtable"),
+        ([b"123456", b"a"], b"hashtable"),
+        ([b"1", b"longer"], b"hashtable"),
+        ([b"longer"], b"hashtable"),
+        ([b"9223372036854775807"], b"intset"),
+        ([b"9223372036854775808"], b"hashtable"),
+        ([b"01"], b"listpack"),
+    ],
+)
+def test_a_set_has_the_form_that_its_members_allow(members, encoding):
+    assert made_of(*members).encoding == encoding
+
+
+def test_forms_never_become_more_compact_by_removing():
+    value = made_of(b"1", b"a")
+    value.discard(b"a")
+    assert value.encoding == b"listpack"
+    value = made_of(b"longer", b"1")
+    value.discard(b"longer")
+    assert value.encoding == b"hashtable"
+
+
+def test_integers_of_a_former_intset_stay_in_their_order():
+    value = made_of(b"3", b"1", b"x")
+    assert list(value) == [b"1", b"3", b"x"]
+
+
+def test_many_members_at_once_end_a_compact_form_though_they_are_old():
+    value = made_of(b"1", b"2")
+    value.expect(4, SMALL)
+    assert value.encoding == b"intset"
+    value.expect(5, SMALL)
+    assert value.encoding == b"hashtable"
+    value = made_of(b"a")
+    value.expect(4, SMALL)
+    assert value.encoding == b"hashtable"
+
+
+@given(st.sets(MEMBERS, min_size=1), st.sampled_from([b"intset", b"listpack", b"hashtable"]))
+def test_what_was_loaded_is_made_to_fit(members, encoding):
+    if encoding == b"intset" and not all(map(is_integer, members)):
+        return
+    value = Set(
+        members,
+        {b"intset": made_of(b"1"), b"listpack": made_of(b"a")}.get(encoding, made_of(b"longer")).encoding,
+    )
+    value.fit(SMALL)
+    short = len(members) <= 3 and max(map(len, members)) <= 5
+    if encoding == b"hashtable":
+        only_integers = all(map(is_integer, members)) and len(members) <= 4
+        assert value.encoding == (b"intset" if only_integers else b"listpack" if short else b"hashtable")
+    else:
+        assert value.encoding == (
+            encoding if len(members) <= {b"intset": 4, b"listpack": 3}[encoding] else b"hashtable"
+        )
+
+
+@pytest.mark.parametrize("limits", [SMALL, Limits()], ids=["a hash table", "a listpack"])
+def test_every_member_is_chosen_as_often(limits):
+    value = made_of(*(b"m%d" % number for number in range(8)), limits=limits)
+    chosen = Counter(value.random() for _ in range(4000))
+    sampled = Counter(member for _ in range(2000) for member in value.sample(2))
+    for counts in (chosen, sampled):
+        assert set(counts) == set(value.members)
+        assert all(350 < count < 650 for count in counts.values())
+
+
+def test_a_few_of_many_are_chosen_without_a_list_of_all():
+    value = made_of(*(b"m%d" % number for number in range(2000)), limits=Limits())
+    assert len(set(value.sample(100))) == 100
+
+
+def test_the_commands_that_make_a_set_hold_64_members_each():
+    value = made_of(*(b"%d" % number for number in range(130)), limits=Limits())
+    commands = list(value.commands(b"k"))
+    assert [words[:3] for words in commands] == [
+        (b"SADD", b"k", b"0"),
+        (b"SADD", b"k", b"64"),
+        (b"SADD", b"k", b"128"),
+    ]
+    assert [member for words in commands for member in words[2:]] == list(value)
+
+
+def test_size_grows_with_members():
+    assert made_of(b"a").payload_bytes < made_of(b"a", b"b").payload_bytes < 1000
+    assert Set().payload_bytes == 0

@@ -1,0 +1,286 @@
+"""Groups: counters, the PEL's bookkeeping, and what must stay cheap."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.pending import idle_ids, pending_ids, pieces_of, places_of
+
+from rillet.storage.groups.deliveries import NEVER, Block
+from rillet.storage.groups.group import Group
+from rillet.storage.streams.chunk import length_of, texts_in
+from rillet.storage.streams.ids import MAX_ID, parse
+from rillet.storage.streams.stream import Stream
+
+FIELDS = b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
+
+
+def number(ms: int) -> int:
+    return ms << 64
+
+
+def text(ms: int) -> bytes:
+    return b"%d-0" % ms
+
+
+def stream_of(count: int) -> Stream:
+    stream = Stream()
+    for ms in range(1, count + 1):
+        stream.append(number(ms), FIELDS)
+    return stream
+
+
+def blocks(group: Group) -> set[Block]:
+    return {block for page in group.pel._pages for block in page.blocks if block is not None}
+
+
+def read(group: Group, stream: Stream, count: int | None = None) -> list[bytes]:
+    """What XREADGROUP > does to a group's place."""
+    pieces, raw, last = stream.take_after(group.last_id, count)
+    group.advance(stream, pieces, length_of(pieces), last)
+    return texts_in(pieces, raw)
+
+
+def delivered(group: Group, name: bytes, first: int, last: int, now: int = 100) -> None:
+    consumer = group.consumers.get(name) or group.create_consumer(name, now)
+    ids = list(map(number, range(first, last + 1)))
+    group.deliver(consumer, pieces_of(ids), len(ids), number(first) - 1, number(last), now)
+
+
+def test_a_group_at_zero_has_unknown_reads_and_lags_by_all_entries():
+    group = Group()
+    assert group.entries_read is None
+    assert group.lag(stream_of(5)) == 5
+
+
+def test_reading_one_by_one_counts_and_shrinks_the_lag():
+    stream, group = stream_of(5), Group()
+    read(group, stream, 1)
+    assert (group.entries_read, group.lag(stream)) == (1, 4)
+    read(group, stream)
+    assert (group.entries_read, group.lag(stream)) == (5, 0)
+    stream.append(number(6), FIELDS)
+    assert (group.entries_read, group.lag(stream)) == (5, 1)
+
+
+def test_a_group_on_an_empty_stream_has_no_lag():
+    assert Group().lag(Stream()) == 0
+
+
+def test_a_last_id_moved_into_the_middle_makes_the_lag_unknown():
+    assert Group(number(3)).lag(stream_of(5)) is None
+
+
+def test_a_tombstone_ahead_makes_the_counter_an_estimate():
+    stream, group = stream_of(5), Group()
+    read(group, stream, 1)
+    stream.delete(number(3))
+    read(group, stream, 1)
+    assert group.last_id == number(2)
+    assert group.entries_read is None
+    assert group.lag(stream) is None
+
+
+def test_behind_the_last_tombstone_the_counter_is_known_again_at_the_end():
+    stream, group = stream_of(5), Group()
+    stream.delete(number(3))
+    read(group, stream)
+    assert (group.entries_read, group.lag(stream)) == (5, 0)
+
+
+def test_deliveries_in_one_batch_count_like_deliveries_one_by_one():
+    for deleted in (1, 2, 3, 5, 8):
+        for start_known in (None, 0):
+            at_once, singly = Group(0, start_known), Group(0, start_known)
+            stream = stream_of(8)
+            stream.delete(number(deleted))
+            read(at_once, stream)
+            while read(singly, stream, 1):
+                pass
+            assert (at_once.entries_read, at_once.last_id) == (singly.entries_read, singly.last_id)
+
+
+def test_a_group_before_the_first_entry_does_not_count_up_blindly():
+    # The clause of Redis 8.0 (#13958): what was trimmed before it was read is made up for by the estimate.
+    stream, group = stream_of(5), Group()
+    read(group, stream, 1)
+    stream.trim_to_length(2)
+    read(group, stream, 1)
+    assert (group.last_id, group.entries_read) == (number(4), 4)
+    assert group.lag(stream) == 1
+
+
+def test_a_counter_that_nothing_was_ever_added_to_stays():
+    stream, group = stream_of(2), Group(0, 7)
+    stream.entries_added = 0
+    read(group, stream)
+    assert (group.last_id, group.entries_read) == (number(2), 7)
+
+
+def test_pending_entries_come_in_id_order_with_their_facts():
+    group = Group()
+    delivered(group, b"a", 1, 2, now=10)
+    delivered(group, b"b", 3, 3, now=11)
+    group.reassign(group.consumers[b"b"], places_of(group, [number(1)]), 20, 5)
+    assert [(n, c.name, ms, count) for n, c, ms, count in group] == [
+        (number(1), b"b", 20, 5),
+        (number(2), b"a", 10, 1),
+        (number(3), b"b", 11, 1),
+    ]
+
+
+def test_deliveries_to_one_consumer_in_one_millisecond_share_a_block():
+    group = Group()
+    delivered(group, b"a", 1, 1)
+    delivered(group, b"a", 2, 3)
+    assert len(blocks(group)) == 1
+    delivered(group, b"a", 4, 4, now=101)
+    assert len(blocks(group)) == 2
+
+
+def test_entries_loaded_one_by_one_share_blocks():
+    group = Group()
+    consumer = group.create_consumer(b"a", 1)
+    for ms in range(1, 101):
+        group.add_pending(number(ms), consumer, 5, 1)
+    assert len(blocks(group)) <= 2
+    assert consumer.pending == 100
+
+
+def test_loading_in_any_order_still_lists_in_id_order():
+    group = Group()
+    consumer = group.create_consumer(b"a", 1)
+    order = [(ms * 7919) % 3001 for ms in range(3001)]
+    for ms in order:
+        group.add_pending(number(ms), consumer, 5, 1)
+    assert pending_ids(group) == [text(ms) for ms in range(3001)]
+    assert pending_ids(group, number(2000), number(2002)) == [text(2000), text(2001), text(2002)]
+
+
+def test_an_id_claimed_away_and_back_in_one_millisecond_is_listed_once():
+    group = Group()
+    delivered(group, b"a", 1, 2)
+    delivered(group, b"c", 3, 3)
+    other = group.create_consumer(b"b", 100)
+    owner = group.consumers[b"a"]
+    group.assign(other, [number(1)], 100, 1)
+    group.assign(owner, [number(1)], 100, 1)
+    assert pending_ids(group, consumer=owner) == [text(1), text(2)]
+    assert pending_ids(group) == [text(1), text(2), text(3)]
+    assert (owner.pending, other.pending) == (2, 0)
+
+
+def test_delivering_again_after_setting_back_moves_the_entry_and_resets_its_counter():
+    group = Group()
+    delivered(group, b"a", 1, 3)
+    group.reassign(group.consumers[b"a"], places_of(group, [number(2)]), 50, 9)
+    delivered(group, b"b", 2, 2, now=200)
+    block = group.pel.at(number(2))
+    assert (block.consumer.name, block.ms, block.count) == (b"b", 200, 1)
+    assert (group.consumers[b"a"].pending, group.consumers[b"b"].pending) == (2, 1)
+    assert pending_ids(group) == [text(1), text(2), text(3)]
+
+
+def test_acknowledging_counts_each_id_once():
+    group = Group()
+    delivered(group, b"a", 1, 3)
+    assert group.acknowledge([number(1), number(9), number(1)]) == 1
+    assert group.acknowledge([]) == 0
+    assert group.acknowledge([number(2), number(3)]) == 2
+    assert group.consumers[b"a"].pending == 0
+    assert group.pel.first() is group.pel.last() is None
+
+
+def test_deleting_a_consumer_drops_its_entries_only():
+    group = Group()
+    delivered(group, b"a", 1, 2)
+    delivered(group, b"b", 3, 3)
+    assert group.delete_consumer(group.consumers[b"a"]) == 2
+    assert pending_ids(group) == [text(3)]
+    assert list(group.consumers) == [b"b"]
+
+
+@pytest.mark.parametrize("old", [3, 400])
+def test_idle_entries_are_found_in_id_order_whether_few_or_many(old):
+    group = Group()
+    consumer = group.create_consumer(b"a", 1)
+    for ms in range(1, 501):
+        group.deliver(consumer, pieces_of([number(ms)]), 1, number(ms) - 1, number(ms), ms)
+    group.reassign(consumer, places_of(group, [number(2)]), 1000, 2)  # no longer idle
+    expected = [text(ms) for ms in range(1, old + 1) if ms != 2]
+    assert idle_ids(group, old) == expected
+    assert idle_ids(group, old, count=2) == expected[:2]
+    assert idle_ids(group, old, number(3), MAX_ID) == expected[1:]
+    assert idle_ids(group, old, number(1), number(3)) == [text(1), text(3)]
+    assert idle_ids(group, old, number(1), number(3), count=5) == [text(1), text(3)]
+    assert idle_ids(group, old, number(2), number(2), count=5) == []
+    assert idle_ids(group, old, consumer=consumer) == expected
+    assert idle_ids(group, 0) == []
+
+
+def test_whether_anything_is_idle_is_known_without_looking_at_entries():
+    group = Group()
+    delivered(group, b"a", 1, 3, now=50)
+    assert not group.any_idle(49)
+    assert group.any_idle(50)
+    group.acknowledge([number(1), number(2), number(3)])
+    assert not group.any_idle(50)
+
+
+def test_acknowledged_entries_leave_nothing_behind():
+    group = Group()
+    consumer = group.create_consumer(b"a", 1)
+    for ms in range(1, 20_001):
+        group.deliver(consumer, pieces_of([number(ms)]), 1, number(ms) - 1, number(ms), ms)
+        if ms > 10:
+            group.acknowledge([number(ms - 10)])
+    assert len(group.pel) == 10
+    assert sum(len(page.blocks) for page in group.pel._pages) < 300
+    assert len(group._times._blocks) < 300
+    assert len(consumer.blocks) < 300
+
+
+def test_a_copy_shares_nothing():
+    group = Group(number(9), 4)
+    delivered(group, b"a", 1, 3, now=10)
+    group.consumers[b"a"].active_ms = 77
+    group.create_consumer(b"b", 5)
+    twin = group.copy()
+    assert [(n, c.name, ms, k) for n, c, ms, k in twin] == [(n, c.name, ms, k) for n, c, ms, k in group]
+    assert (twin.last_id, twin.entries_read) == (number(9), 4)
+    assert (twin.consumers[b"a"].active_ms, twin.consumers[b"b"].active_ms) == (77, NEVER)
+    twin.acknowledge([number(1)])
+    twin.delete_consumer(twin.consumers[b"b"])
+    assert pending_ids(group) == [text(1), text(2), text(3)]
+    assert (group.consumers[b"a"].pending, twin.consumers[b"a"].pending) == (3, 2)
+    assert b"b" in group.consumers
+    assert twin.any_idle(10)
+
+
+def test_a_removed_range_does_not_slow_the_walk_for_ever():
+    group = Group()
+    delivered(group, b"a", 1, 5000)
+    group.acknowledge([number(ms) for ms in range(1, 4990)])
+    assert [page.text(at) for page, at in [group.pel.first()]] == [text(4990)]
+    assert sum(len(page.blocks) for page in group.pel._pages) < 300
+
+
+@given(st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=12) | st.integers(1, 30), max_size=8))
+def test_acknowledging_all_or_nothing_is_acknowledging_where_all_is_pending(turns):
+    sure, strict = Group(), Group()
+    for group in (sure, strict):
+        delivered(group, b"alice", 1, 10)
+        delivered(group, b"bob", 11, 20)
+        delivered(group, b"alice", 21, 30, now=200)
+    for turn in turns:
+        ids = [text(ms) for ms in (turn if isinstance(turn, list) else range(turn, 31))]
+        is_pending = len(set(ids)) == len(ids) and all(sure.pel.at(parse(word)) for word in ids)
+        assert strict.acknowledge_all(ids) == is_pending
+        if is_pending:
+            assert sure.acknowledge(map(parse, ids)) == len(ids)
+        assert [(*entry[:1], entry[1].name, *entry[2:]) for entry in strict] == [
+            (*entry[:1], entry[1].name, *entry[2:]) for entry in sure
+        ]
+        for name in (b"alice", b"bob"):
+            assert strict.consumers[name].pending == sure.consumers[name].pending

@@ -1,0 +1,322 @@
+"""The PEL against a slow model: a dict from ID to consumer, time and count."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+from unittest import mock
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from support.pending import idle_ids, pending_ids, pieces_of, places_of
+
+from rillet.storage.groups.group import BusyGroup, Group
+from rillet.storage.groups.pel_pages import numbers_of, texts_of
+from rillet.storage.streams.chunk import ids_in
+from rillet.storage.streams.cold_chunks import Cold
+from rillet.storage.streams.ids import MAX_ID, encode
+from rillet.storage.streams.stream import Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NAMES = st.sampled_from([b"a", b"b", b"c"])
+# Packed columns have one byte for a sequence of up to 255.
+FIRST = 236
+SMALL = st.integers(FIRST, FIRST + 40)
+FIELDS = b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
+
+
+class PelMachine(RuleBasedStateMachine):
+    """All ways in which entries come, move and go; bookkeeping thresholds are made tiny so that they all matter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = [
+            mock.patch("rillet.storage.groups.consumer_index.CHUNK", 4),
+            mock.patch("rillet.storage.groups.deliveries.SLACK", 2),
+            mock.patch("rillet.storage.groups.group.SLACK", 2),
+            mock.patch("rillet.storage.groups.pel_search.SLACK", 2),
+            mock.patch("rillet.storage.groups.group._PIECE", 2),
+            mock.patch("rillet.storage.groups.pel.PAGE", 6),
+            mock.patch("rillet.storage.groups.pel._SHORT", 3),
+            mock.patch("rillet.storage.groups.pel._TINY", 2),
+            mock.patch("rillet.storage.streams.stream.MAX_ENTRIES", 5),
+        ]
+        for patch in self.patches:
+            patch.start()
+        self.stream = Stream()
+        self.cold = Cold()
+        self.cold.depth = 1
+        self.stream.chill(self.cold)
+        self.group = self.stream.groups[b"g"] = Group()
+        self.model: dict[int, tuple[bytes, int, int]] = {}
+        self.names: set[bytes] = set()
+        self.later: list[Callable[[], bool]] = []  # jobs that were begun, however far they came
+        self.now = 1000
+
+    def teardown(self) -> None:
+        for patch in self.patches:
+            patch.stop()
+
+    @initialize(
+        anew=st.sampled_from([0, 4]), large=st.sampled_from([0, 1, 8]), dense=st.sampled_from([1, 100])
+    )
+    def begin(self, anew: int, large: int, dense: int) -> None:
+        for patch in (
+            mock.patch("rillet.storage.groups.pel.DENSE", dense),
+            mock.patch("rillet.storage.groups.group._WIDE", 2 * dense),
+            mock.patch("rillet.storage.groups.group._ANEW", anew),
+            mock.patch("rillet.storage.groups.pel_search._LARGE", large),
+            mock.patch("rillet.storage.groups.pel_search._PATIENCE", 3),
+        ):
+            patch.start()
+            self.patches.append(patch)
+
+    def consumer(self, name: bytes):
+        self.names.add(name)
+        return self.group.consumers.get(name) or self.group.create_consumer(name, self.now)
+
+    def some_pending(self, data: st.DataObject) -> list[int]:
+        if not self.model:
+            return []
+        return data.draw(st.lists(st.sampled_from(sorted(self.model)), unique=True, max_size=8))
+
+    @rule(step=st.integers(-3, 10))
+    def time_passes(self, step: int) -> None:
+        self.now = max(0, self.now + step)
+
+    @rule(gap=st.integers(0, 3), count=st.integers(1, 9))
+    def add(self, gap: int, count: int) -> None:
+        after = max([FIRST, self.stream.last_id, self.group.last_id, *self.model]) + gap
+        for number in range(after + 1, after + 1 + count):
+            self.stream.append(number, FIELDS)
+
+    @rule(name=NAMES, count=st.integers(1, 9))
+    def deliver(self, name: bytes, count: int) -> None:
+        after = self.group.last_id
+        pieces, _, last = self.stream.take_after(after, count)
+        if pieces:
+            ids = list(ids_in(pieces))
+            self.group.deliver(self.consumer(name), pieces, len(ids), after, last, self.now)
+            self.group.last_id = last
+            self.model.update(dict.fromkeys(ids, (name, self.now, 1)))
+
+    @rule(count=st.integers(1, 9))
+    def read_without_delivering(self, count: int) -> None:
+        self.group.last_id = self.stream.take_after(self.group.last_id, count)[2]
+
+    @rule(back=st.integers(0, 40))
+    def set_back(self, back: int) -> None:
+        self.group.last_id = max(0, self.group.last_id - back)
+
+    @rule(data=st.data())
+    def delete_from_the_stream(self, data: st.DataObject) -> None:
+        there = list(self.stream.ids_from(0))
+        if there:
+            self.stream.delete(data.draw(st.sampled_from(there)))
+
+    @rule(left=st.integers(0, 30))
+    def trim_the_stream(self, left: int) -> None:
+        self.stream.trim_to_length(left)
+
+    @rule()
+    def pack_the_stream(self) -> None:
+        while self.stream.pack_next(MAX_ID, self.cold):
+            pass
+
+    @rule(
+        name=NAMES,
+        ids=st.lists(SMALL, min_size=1, max_size=4, unique=True),
+        age=st.sampled_from([0, 0, 1, 7]),
+        count=st.integers(0, 2),
+    )
+    def force(self, name: bytes, ids: list[int], age: int, count: int) -> None:
+        ms = max(0, self.now - age)
+        self.group.assign(self.consumer(name), ids, ms, count)
+        self.model.update(dict.fromkeys(ids, (name, ms, count)))
+
+    @rule(data=st.data(), name=NAMES, age=st.sampled_from([0, 0, 1, 7]), count=st.integers(0, 2))
+    def claim(self, data: st.DataObject, name: bytes, age: int, count: int) -> None:
+        ids = self.some_pending(data)
+        if ids:
+            ms = max(0, self.now - age)
+            self.group.reassign(self.consumer(name), places_of(self.group, ids), ms, count)
+            self.model.update(dict.fromkeys(ids, (name, ms, count)))
+
+    @rule(name=NAMES, start=SMALL, size=st.integers(1, 9), step=st.integers(0, 2))
+    def claim_neighbours(self, name: bytes, start: int, size: int, step: int) -> None:
+        pieces, _, _ = self.stream.take_after(start, size)
+        ids = list(ids_in(pieces))
+        places = self.group.pel.match(pieces)
+        if places:
+            assert texts_of(places) == list(map(encode, ids))
+            ms = self.now - step
+            self.group.reassign(self.consumer(name), places, ms, 3)
+            self.model.update(dict.fromkeys(ids, (name, ms, 3)))
+        for piece in pieces:
+            blocks = self.group.pel.blocks_at(piece)
+            facts = [
+                None if block is None else (block.consumer.name, block.ms, block.count) for block in blocks
+            ]
+            assert facts == [self.model.get(number) for number in ids_in([piece])]
+
+    @rule(start=SMALL, size=st.integers(1, 9), name=st.none() | NAMES, count=st.integers(0, 2))
+    def claim_what_a_walk_meets(self, start: int, size: int, name: bytes | None, count: int) -> None:
+        consumer = None if name is None else self.group.consumers.get(name)
+        places = self.group.pending(start, count=size, consumer=consumer)
+        if places:
+            self.group.reassign(self.consumer(b"c"), places, self.now, count)
+            self.model.update(dict.fromkeys(numbers_of(places), (b"c", self.now, count)))
+
+    @rule(data=st.data(), strangers=st.lists(SMALL, max_size=2))
+    def acknowledge(self, data: st.DataObject, strangers: list[int]) -> None:
+        ids = [*self.some_pending(data), *strangers]
+        expected = len(set(ids) & self.model.keys())
+        assert self.group.acknowledge(ids) == expected
+        for n in ids:
+            self.model.pop(n, None)
+
+    @rule(start=SMALL, size=st.integers(1, 9), more=st.lists(SMALL, max_size=1), skip=st.integers(1, 2))
+    def acknowledge_all_or_nothing(self, start: int, size: int, more: list[int], skip: int) -> None:
+        ids = [*[n for n in sorted(self.model) if n >= start][:size:skip], *more]
+        if ids:
+            are_pending = len(set(ids)) == len(ids) and self.model.keys() >= set(ids)
+            assert self.group.acknowledge_all(list(map(encode, ids))) == are_pending
+            for n in ids if are_pending else ():
+                del self.model[n]
+
+    @rule(count=st.integers(1, 12))
+    def acknowledge_the_oldest(self, count: int) -> None:
+        ids = sorted(self.model)[:count]
+        assert self.group.acknowledge(ids) == len(ids)
+        for n in ids:
+            del self.model[n]
+
+    @rule(name=NAMES)
+    def delete_consumer(self, name: bytes) -> None:
+        consumer = self.group.consumers.get(name)
+        if consumer is not None:
+            gone = [n for n, facts in self.model.items() if facts[0] == name]
+            assert self.group.delete_consumer(consumer) == len(gone)
+            for n in gone:
+                del self.model[n]
+            self.names.discard(name)
+
+    def go_on(self, go_on: Callable[[], bool], steps: int) -> None:
+        """Let a busy group do so much before it is asked for anything."""
+        assert type(self.group) is BusyGroup
+        for _ in range(steps):
+            if not go_on():
+                break
+        self.later.append(go_on)
+
+    @rule(name=NAMES, steps=st.integers(0, 6))
+    def delete_consumer_bit_by_bit(self, name: bytes, steps: int) -> None:
+        consumer = self.group.consumers.get(name)
+        if consumer is not None:
+            job = self.group.delete_consumer_later(consumer)
+            for n in [n for n, facts in self.model.items() if facts[0] == name]:
+                del self.model[n]
+            self.names.discard(name)
+            self.go_on(job, steps)
+
+    @rule(data=st.data(), strangers=st.lists(SMALL, max_size=2), steps=st.integers(0, 6))
+    def acknowledge_bit_by_bit(self, data: st.DataObject, strangers: list[int], steps: int) -> None:
+        ids = sorted({*self.some_pending(data), *strangers})
+        job = self.group.acknowledge_later(pieces_of(ids[at : at + 3]) for at in range(0, len(ids), 3))
+        for n in ids:
+            self.model.pop(n, None)
+        self.go_on(job, steps)
+
+    @rule()
+    def whoever_went_on_later_finds_it_done(self) -> None:
+        if type(self.group) is not BusyGroup:
+            assert not any(go_on() for go_on in self.later)
+
+    @rule()
+    def go_on_with_a_copy(self) -> None:
+        self.group = self.group.copy()
+
+    def matching(self, start: int, end: int, latest: int | None, name: bytes | None) -> list[bytes]:
+        return [
+            encode(n)
+            for n, (owner, ms, _) in sorted(self.model.items())
+            if start <= n <= end and (latest is None or ms <= latest) and (name is None or name == owner)
+        ]
+
+    @rule(
+        start=SMALL,
+        size=st.none() | st.integers(0, 40),
+        count=st.none() | st.integers(0, 12),
+        age=st.none() | st.integers(-5, 30),
+        name=st.none() | NAMES,
+    )
+    def look(
+        self, start: int, size: int | None, count: int | None, age: int | None, name: bytes | None
+    ) -> None:
+        consumer = None
+        if name is not None:
+            consumer = self.group.consumers.get(name)
+            if consumer is None:
+                return
+        end = MAX_ID if size is None else start + size
+        latest = None if age is None else self.now - age
+        expected = self.matching(start, end, latest, name)[:count]
+        if latest is None:
+            assert pending_ids(self.group, start, end, count, consumer) == expected
+        else:
+            assert idle_ids(self.group, latest, start, end, count, consumer) == expected
+            assert self.group.any_idle(latest) == bool(self.matching(0, MAX_ID, latest, None))
+
+    @invariant()
+    def facts_are_those_of_the_model(self) -> None:
+        found = [(n, (c.name, ms, count)) for n, c, ms, count in self.group]
+        assert found == sorted(self.model.items())
+        first, last = self.group.pel.first(), self.group.pel.last()
+        assert (first and first[0].number(first[1])) == (min(self.model) if self.model else None)
+        assert (last and last[0].number(last[1])) == (max(self.model) if self.model else None)
+
+    @invariant()
+    def pages_are_in_order_and_know_what_is_pending(self) -> None:
+        pel = self.group.pel
+        numbers = [[page.number(at) for at in range(len(page.blocks))] for page in pel._pages]
+        assert len(pel) == len(self.model) == sum(page.live for page in pel._pages)
+        assert all(page.live == len(page.blocks) - page.blocks.count(None) for page in pel._pages)
+        assert all(page.live for page in pel._pages[:-1])
+        assert all(numbers)
+        everything = [number for page in numbers for number in page]
+        assert everything == sorted(set(everything))
+        for (page, first), (_, following) in pairwise(
+            [*zip(numbers, pel._firsts, strict=True), ([], MAX_ID)]
+        ):
+            assert first <= page[0]
+            assert page[-1] < following
+
+    @invariant()
+    def consumers_count_what_they_own(self) -> None:
+        assert set(self.group.consumers) == self.names
+        for name, consumer in self.group.consumers.items():
+            expected = self.matching(0, MAX_ID, None, name)
+            assert consumer.pending == len(expected)
+            assert pending_ids(self.group, consumer=consumer) == expected
+
+    @invariant()
+    def blocks_list_each_id_once_and_time_is_in_order(self) -> None:
+        blocks = self.group._times.until(1 << 62)
+        assert blocks is not None
+        assert [block.ms for block in blocks] == sorted(block.ms for block in blocks)
+        entries = {block: list(self.group.pel.of_block(block)) for block in blocks}
+        assert sorted(page.number(at) for places in entries.values() for page, at in places) == sorted(
+            self.model
+        )
+        assert all(block.live == len(places) > 0 for block, places in entries.items())
+        owned = [
+            block for consumer in self.group.consumers.values() for block in consumer.blocks if block.live
+        ]
+        assert sorted(map(id, owned)) == sorted(map(id, blocks))
+
+
+PelMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
+TestPel = PelMachine.TestCase

@@ -1,0 +1,100 @@
+"""Trimming by what groups need, against the plain rule."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+from hypothesis import given
+from hypothesis import strategies as st
+from support.pending import pending_ids
+
+from rillet.storage.groups.group import BusyGroup, Group
+from rillet.storage.groups.references import forget_later, trim_acked_before, trim_acked_to_length
+from rillet.storage.streams.ids import MAX_ID, encode
+from rillet.storage.streams.stream import Stream
+from rillet.storage.streams.trimming import Removed
+
+N = 30
+FIELDS = b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
+IDS = st.integers(1, N)
+
+
+def a_stream(number: int = N) -> Stream:
+    stream = Stream()
+    with mock.patch("rillet.storage.streams.stream.MAX_ENTRIES", 7):
+        for ms in range(1, number + 1):
+            stream.append(ms, FIELDS, 0, 4)
+    return stream
+
+
+def a_group(last_id: int, pending: set[int]) -> Group:
+    group = Group(last_id)
+    consumer = group.create_consumer(b"c", 0)
+    for number in sorted(pending):
+        group.add_pending(number, consumer, 0, 1)
+    return group
+
+
+def left(stream: Stream) -> list[int]:
+    return list(stream.ids_from(0))
+
+
+GROUPS = st.lists(st.tuples(st.integers(0, N + 5), st.sets(IDS, max_size=6)), max_size=2)
+
+
+@given(GROUPS, st.sets(IDS, max_size=5), st.integers(0, N), st.booleans(), st.booleans())
+def test_an_exact_trim_takes_the_oldest_that_nobody_needs(groups, deleted, threshold, by_length, tells):
+    stream = a_stream()
+    for number in deleted:
+        stream.delete(number)
+    for at, (last_id, pending) in enumerate(groups):
+        stream.groups[b"%d" % at] = a_group(last_id, pending)
+    there = left(stream)
+    free = [
+        number
+        for number in there
+        if all(number <= last_id and number not in pending for last_id, pending in groups)
+    ]
+    if by_length:
+        doomed = free[: max(len(there) - threshold, 0)]
+    else:
+        doomed = [number for number in free if number < threshold]
+    removed_ids: list[bytes] | None = [] if tells else None
+    trim = trim_acked_to_length if by_length else trim_acked_before
+    removed, _ = trim(stream, threshold, removed_ids=removed_ids)
+    assert removed == len(doomed)
+    assert left(stream) == [number for number in there if number not in doomed]
+    assert stream.length == len(there) - len(doomed)
+    if removed_ids is not None:
+        assert removed_ids == [encode(number) for number in doomed]
+    # What is known of the macro nodes is what is there.
+    assert sum(node.live for node in stream.known_nodes()) == stream.length
+
+
+@given(st.integers(0, 400), st.sets(st.integers(1, 400), max_size=40))
+def test_what_was_trimmed_is_told_in_order(threshold, deleted):
+    stream = a_stream(400)
+    for number in deleted:
+        stream.delete(number)
+    there = left(stream)
+    gone = Removed()
+    number = stream.trim_to_length(threshold, gone=gone)
+    assert gone.number == number == len(there) - stream.length
+    assert gone.ids() == there[:number]
+
+
+def test_references_are_forgotten_bit_by_bit_and_for_everybody_at_once():
+    stream = a_stream(1000)
+    for name, pending in ((b"a", set(range(1, 1001))), (b"b", {5, 900}), (b"c", set())):
+        stream.groups[name] = a_group(MAX_ID, pending)
+    gone = Removed()
+    stream.trim_to_length(500, gone=gone)
+    go_on, _ = forget_later(stream, gone)
+    a, b = stream.groups[b"a"], stream.groups[b"b"]
+    assert type(a) is type(b) is BusyGroup
+    assert type(stream.groups[b"c"]) is Group  # it had nothing to do
+    assert go_on()
+    assert len(a.pel) == 500
+    assert type(a) is Group
+    assert not go_on()
+    assert pending_ids(b) == [b"0-900"]

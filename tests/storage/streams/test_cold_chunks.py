@@ -1,0 +1,509 @@
+"""Old chunks of streams are packed; nobody may notice but by the memory."""
+
+from __future__ import annotations
+
+import gc
+import random
+from itertools import pairwise
+from unittest import mock
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from support.pending import taken
+
+from rillet.storage.keyspace.keyspace import Keyspace
+from rillet.storage.keyspace.lazyfree import Graveyard
+from rillet.storage.rdb import ByteSource, dump_value, load_rdb, rdb_chunks
+from rillet.storage.streams.chunk import MAX_ENTRIES, Chunk, ColdChunk, ids_in, texts_in
+from rillet.storage.streams.chunk_codec import unpack
+from rillet.storage.streams.cold_chunks import Cold
+from rillet.storage.streams.ids import MAX_ID, encode
+from rillet.storage.streams.stream import Stream
+
+FIELDS = b"*2\r\n$1\r\nf\r\n$5\r\nvalue\r\n"
+MANY = 20 * MAX_ENTRIES
+
+
+def make_id(ms: int, seq: int = 0) -> int:
+    return ms << 64 | seq
+
+
+def cold_with(depth: int = 1, limit: int = 1 << 20) -> Cold:
+    cold = Cold(limit)
+    cold.depth = depth
+    return cold
+
+
+def fill(stream: Stream, number: int = MANY, fields: bytes = FIELDS) -> None:
+    first = stream.last_id >> 64
+    for at in range(1, number + 1):
+        stream.append(make_id(first + at), fields)
+
+
+def sweep(cold: Cold) -> None:
+    """Let time pass until everything that can be packed is."""
+    for now in (0, 100, 200):
+        cold.look(now + cold._next_round)
+        while cold.step():
+            pass
+
+
+def packed_stream(number: int = MANY, **options: int) -> tuple[Stream, Cold]:
+    stream, cold = Stream(), cold_with(**options)
+    stream.chill(cold)
+    fill(stream, number)
+    sweep(cold)
+    return stream, cold
+
+
+def cold_chunks(stream: Stream) -> list[int]:
+    return [index for index, chunk in enumerate(stream._chunks) if type(chunk) is ColdChunk]
+
+
+def warm_bytes(stream: Stream) -> int:
+    return sum(chunk.size for chunk in stream._chunks if type(chunk) is Chunk and chunk.packed)
+
+
+class PackedAgainstPlain(RuleBasedStateMachine):
+    """A stream whose chunks are packed at random moments answers as one that knows nothing of it."""
+
+    @initialize(depth=st.sampled_from([1, 1, 3]), limit=st.sampled_from([0, 30_000]))
+    def begin(self, depth, limit):
+        self.cold = cold_with(depth, limit)
+        self.packed, self.plain = Stream(), Stream()
+        self.packed.chill(self.cold)
+        self.now = 0.0
+        self.ms = 0
+        self.append(number=700, step=1, size=10)
+        self.append(number=9, step=0, size=9000)
+        self.append(number=700, step=3, size=0)
+        self.pack(steps=1000)
+
+    def both(self, act):
+        ours, theirs = act(self.packed), act(self.plain)
+        assert ours == theirs
+        return ours
+
+    def pick(self, data) -> int:
+        return data.draw(st.integers(0, self.ms + 2).map(make_id) | st.sampled_from([0, MAX_ID]))
+
+    @rule(
+        number=st.sampled_from([1, 100, 400]),
+        step=st.sampled_from([0, 1, 300]),
+        size=st.sampled_from([0, 50]),
+    )
+    def append(self, number, step, size):
+        chance = random.Random(number)
+        first = self.packed.last_id + 1
+        for at in range(number):
+            value = chance.randbytes(size // 2).hex().encode()
+            fields = b"*2\r\n$1\r\nf\r\n$%d\r\n%b\r\n" % (len(value), value)
+            stream_id = make_id(self.ms + step * at) if step else first + at
+            if stream_id > self.packed.last_id:
+                self.both(lambda stream, one=stream_id, what=fields: stream.append(one, what))
+        self.ms = self.packed.last_id >> 64
+
+    @rule(steps=st.sampled_from([1, 5, 1000]))
+    def pack(self, steps):
+        for _ in range(2):
+            self.now += 10
+            self.cold.look(self.now)
+        for _ in range(steps):
+            if not self.cold.step():
+                break
+
+    @rule(data=st.data(), number=st.sampled_from([1, 200]))
+    def delete(self, data, number):
+        start = self.pick(data)
+        ids = [one for one, _ in zip(self.plain.ids_from(start), range(number), strict=False)]
+        for one in ids:
+            self.both(lambda stream, one=one: stream.delete(one))
+
+    @rule(data=st.data(), how=st.sampled_from(["length", "id"]), approximate=st.booleans())
+    def trim(self, data, how, approximate):
+        if how == "length":
+            keep = max(0, self.plain.length - data.draw(st.integers(0, 300)))
+            self.both(lambda stream: stream.trim_to_length(keep, approximate=approximate))
+        else:
+            threshold = self.plain.first_id + make_id(data.draw(st.integers(0, 300)))
+            self.both(lambda stream: stream.trim_before(threshold, approximate=approximate))
+
+    @rule(data=st.data(), count=st.sampled_from([None, 1, 10, 1000]))
+    def read(self, data, count):
+        start, end = self.pick(data), self.pick(data)
+        self.both(lambda stream: stream.range(start, end, count))
+        self.both(lambda stream: stream.range_reverse(start, end, count))
+        self.both(lambda stream: taken(stream, start, count))
+        self.both(lambda stream: (stream.contains(start), stream.entry(start)))
+
+    @rule()
+    def read_all(self):
+        self.both(lambda stream: list(stream.iter_entries()))
+        self.both(lambda stream: list(stream.ids_from(0)))
+        self.both(dump_value)
+
+    @rule()
+    def go_on_with_a_copy(self):
+        self.packed, self.plain = self.packed.copy(), self.plain.copy()
+        assert all(chunk.cold is None for chunk in self.packed._chunks)
+        self.packed.chill(self.cold)
+
+    @rule(depth=st.sampled_from([0, 1, 3]))
+    def configure(self, depth):
+        self.cold.depth = depth
+        self.cold.watch(self.packed)
+
+    @invariant()
+    def agree(self):
+        self.both(
+            lambda stream: (
+                *(stream.length, stream.first_id, stream.last_id, stream.max_deleted_id),
+                *(stream.entries_added, list(map(len, stream._chunks)), stream.payload_bytes > 0),
+            )
+        )
+
+    @invariant()
+    def shelf_is_bounded(self):
+        sizes = [size for _, size in self.cold._shelf]
+        assert self.cold._shelf_bytes == sum(sizes)
+        assert sum(sizes) <= self.cold.limit or len(sizes) == 1
+
+    def teardown(self):
+        if hasattr(self, "packed"):
+            self.both(lambda stream: list(stream.iter_entries()))
+            self.both(lambda stream: (stream.node_ids, stream.radix_tree_nodes))
+
+
+TestPackedAgainstPlain = PackedAgainstPlain.TestCase
+TestPackedAgainstPlain.settings = settings(max_examples=25, stateful_step_count=15, deadline=None)
+
+
+# What is packed, and when
+
+
+def test_all_but_the_newest_chunks_are_packed():
+    stream, _ = packed_stream(depth=3)
+    assert cold_chunks(stream) == list(range(17))
+
+
+def test_packed_entries_take_a_small_part_of_the_memory():
+    stream, plain = packed_stream()[0], Stream()
+    fill(plain)
+    assert stream.estimated_bytes(0) < plain.estimated_bytes(0) / 5
+    assert stream.payload_bytes == plain.payload_bytes
+    assert len(cold_chunks(stream)) == 19  # even now
+
+
+def test_a_chunk_is_left_alone_until_some_seconds_after_it_was_written():
+    stream, cold = Stream(), cold_with()
+    stream.chill(cold)
+    fill(stream, 4 * MAX_ENTRIES)
+    assert not cold.look(10)
+    fill(stream, 4 * MAX_ENTRIES)
+    assert not cold.look(24)
+    assert cold.look(26)
+    while cold.step():
+        pass
+    assert cold_chunks(stream) == [0, 1, 2]
+    assert cold.look(42)
+    while cold.step():
+        pass
+    assert cold_chunks(stream) == list(range(7))
+
+
+def test_what_got_nothing_new_is_not_looked_at_again():
+    _, cold = packed_stream()
+    assert not any(cold.look(now) for now in range(1000, 2000))
+    assert not cold.step()
+
+
+def test_a_stream_that_is_gone_is_not_kept_by_who_would_pack_it():
+    stream, cold = Stream(), cold_with()
+    stream.chill(cold)
+    fill(stream)
+    cold.look(0)
+    del stream
+    gc.collect()
+    assert not cold.look(100)
+
+
+def test_what_would_not_become_smaller_stays_and_is_tried_once(monkeypatch):
+    stream, cold = Stream(), cold_with()
+    stream.chill(cold)
+    chance = random.Random(1)
+    for at in range(1, MANY):
+        stream.append(make_id(at), b"*2\r\n$1\r\nf\r\n$300\r\n%b\r\n" % chance.randbytes(300))
+    sweep(cold)
+    assert not cold_chunks(stream)
+    assert stream._chunks[0].packed == b""
+    monkeypatch.setattr("rillet.storage.streams.chunk.pack", None)
+    assert not stream._chunks[0].pack()
+
+
+def test_a_huge_chunk_is_not_packed():
+    stream, cold = Stream(), cold_with()
+    stream.chill(cold)
+    for at in range(1, 5):
+        stream.append(make_id(at), b"*2\r\n$1\r\nf\r\n$1000000\r\n%b\r\n" % bytes(1_000_000))
+    fill(stream)
+    sweep(cold)
+    assert not {0, 1, 2, 3} & {*cold_chunks(stream)}
+    assert cold_chunks(stream)
+
+
+def test_a_stream_whose_last_id_went_back_is_packed_all_the_same():
+    stream, cold = packed_stream()
+    stream.trim_to_length(0)
+    stream.last_id = 0
+    fill(stream)
+    cold.watch(stream)
+    sweep(cold)
+    assert len(cold_chunks(stream)) == 19
+
+
+def test_macro_nodes_are_known_before_their_entries_are_packed():
+    stream, _ = packed_stream()
+    assert not stream.is_behind
+    number = len(cold_chunks(stream))
+    assert stream.nodes == -(-MANY // 100)
+    assert len(cold_chunks(stream)) == number
+
+
+def test_packing_tells_when_there_is_memory_to_give_back():
+    told = []
+    stream, cold = Stream(), cold_with()
+    cold.on_freed = lambda: told.append(len(cold_chunks(stream)))
+    stream.chill(cold)
+    fill(stream, 150 * MAX_ENTRIES, b"*2\r\n$1\r\nf\r\n$800\r\n%b\r\n" % bytes(800))
+    sweep(cold)
+    assert len(told) == 2  # once in the midst of it, once at the end
+    assert told[0] < told[1] == len(cold_chunks(stream))
+
+
+# Reading
+
+
+def test_a_read_chunk_stays_for_a_while_and_is_not_packed_anew(monkeypatch):
+    stream, cold = packed_stream()
+    cold.limit = 25_000  # three of them
+    monkeypatch.setattr("rillet.storage.streams.chunk.pack", None)
+    before = stream._chunks[0].packed
+    for at in range(5):
+        assert stream.contains(make_id(at * MAX_ENTRIES + 5))
+    assert cold_chunks(stream) == [0, 1, *range(5, 19)]
+    assert stream._chunks[0].packed is before
+    assert warm_bytes(stream) <= cold.limit
+
+
+def test_what_is_delivered_in_masses_is_unpacked_once():
+    stream, _ = packed_stream(limit=20_000)
+    cold = len(cold_chunks(stream))
+    with mock.patch("rillet.storage.streams.chunk.unpack", wraps=unpack) as unpacked:
+        pieces, raw, _ = stream.take_after(0)
+        assert len(list(ids_in(pieces))) == len(texts_in(pieces, raw)) == MANY
+    assert unpacked.call_count == cold > 0
+
+
+def test_going_through_everything_keeps_no_more_than_the_shelf_holds():
+    stream, _ = packed_stream(limit=20_000)
+    assert stream.range(0, MAX_ID)[0] == MANY
+    assert stream.range_reverse(0, MAX_ID)[0] == MANY
+    assert len(taken(stream, 0)[0]) == MANY
+    assert len(list(stream.ids_from(0))) == MANY
+    assert 0 < warm_bytes(stream) <= 20_000
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda stream: list(stream.iter_entries()),
+        dump_value,
+        lambda stream: stream.copy(),
+        lambda stream: stream.estimated_bytes(0),
+        lambda stream: stream.payload_bytes,
+        lambda stream: stream.trim_before(1),
+        lambda stream: stream.rank(stream.last_id),
+        lambda stream: stream.range(0, MAX_ID),
+        lambda stream: stream.range(0, stream._firsts[-1] - 1),
+    ],
+)
+def test_who_goes_through_a_whole_stream_leaves_it_packed(read):
+    stream, cold = packed_stream()
+    before = cold_chunks(stream)
+    read(stream)
+    assert cold_chunks(stream) == before
+    assert not cold._shelf
+
+
+def test_trimming_unpacks_only_the_chunk_it_cuts():
+    stream, _ = packed_stream()
+    stream.trim_to_length(5 * MAX_ENTRIES + 1)
+    assert cold_chunks(stream) == [1, 2, 3, 4]
+    assert stream.first_id == make_id(MANY - 5 * MAX_ENTRIES)
+
+
+def test_a_copy_shares_what_is_packed_until_one_of_them_changes():
+    stream, _ = packed_stream()
+    twin = stream.copy()
+    assert [chunk.packed for chunk in twin._chunks] == [chunk.packed for chunk in stream._chunks]
+    assert twin._chunks[3].packed is stream._chunks[3].packed
+    assert twin.delete(make_id(5))
+    assert not twin.contains(make_id(5))
+    assert stream.contains(make_id(5))
+
+
+def test_a_copy_is_read_without_the_shelf_of_the_original():
+    # A thread may read it.
+    stream, cold = packed_stream()
+    twin = stream.copy()
+    assert twin.contains(make_id(5))
+    assert not cold._shelf
+
+
+def test_a_chunk_that_lost_entries_is_packed_again_when_it_leaves_the_shelf():
+    stream, cold = packed_stream(limit=0)
+    for at in range(4):
+        assert stream.delete(make_id(at * MAX_ENTRIES + 5))
+    assert cold.look(0)
+    while cold.step():
+        pass
+    assert cold_chunks(stream) == [0, 1, 2, *range(4, 19)]
+    assert not any(stream.contains(make_id(at * MAX_ENTRIES + 5)) for at in range(4))
+
+
+def test_a_chunk_that_lost_all_entries_is_not_packed_again():
+    stream, cold = packed_stream(limit=0)
+    for at in range(1, MAX_ENTRIES + 5):
+        assert stream.delete(make_id(at))
+    stream.contains(make_id(1000))
+    while cold.step():
+        pass
+    assert next(stream.iter_entries())[0] == make_id(MAX_ENTRIES + 5)
+
+
+def test_macro_nodes_are_settled_beside_packed_chunks():
+    stream, _ = packed_stream()
+    plain = Stream()
+    fill(plain)
+    for each in (stream, plain):
+        fill(each, 500)
+        each.delete(make_id(3))
+        assert each.trim_to_length(MANY, approximate=True) == 499
+    assert stream.node_ids == plain.node_ids
+
+
+# The setting
+
+
+def test_nothing_is_packed_without_being_told_to():
+    keyspace = Keyspace(1)
+    stream = Stream()
+    keyspace.databases[0].add(b"s", stream)
+    fill(stream)
+    sweep(keyspace.cold)
+    assert not cold_chunks(stream)
+
+
+def test_the_setting_reaches_streams_that_are_there():
+    keyspace = Keyspace(1)
+    stream = Stream()
+    keyspace.databases[0].add(b"s", stream)
+    fill(stream)
+    keyspace.set_compress_depth(2)
+    sweep(keyspace.cold)
+    assert cold_chunks(stream) == list(range(18))
+
+
+def test_switched_off_what_is_packed_stays_until_it_is_read():
+    keyspace = Keyspace(1)
+    keyspace.set_compress_depth(1)
+    stream = Stream()
+    keyspace.databases[0].add(b"s", stream)
+    fill(stream)
+    sweep(keyspace.cold)
+    keyspace.set_compress_depth(0)
+    fill(stream)
+    sweep(keyspace.cold)
+    assert cold_chunks(stream) == list(range(19))
+    stream.contains(make_id(5))
+    assert stream._chunks[0].packed is None
+    assert not keyspace.cold._shelf
+
+
+def test_a_loaded_stream_and_a_copied_one_are_packed_too():
+    stream, _ = packed_stream()
+    keyspace = Keyspace(1)
+    keyspace.databases[0].add(b"s", stream)
+    twin = Keyspace(1)
+    twin.set_compress_depth(1)
+    for _ in load_rdb(ByteSource.of(b"".join(rdb_chunks(keyspace))), twin):
+        pass
+    loaded = twin.databases[0].entries[b"s"]
+    plain = Stream()
+    fill(plain)
+    twin.databases[0].add(b"t", plain.copy())
+    sweep(twin.cold)
+    assert cold_chunks(loaded) == cold_chunks(twin.databases[0].entries[b"t"]) == list(range(19))
+
+
+def test_a_packed_stream_is_freed_without_being_read_and_leaves_the_shelf_to_others(monkeypatch):
+    stream, cold = packed_stream(300 * MAX_ENTRIES)
+    assert stream.contains(make_id(5))
+    shelf = list(cold._shelf)
+    graveyard = Graveyard()
+    graveyard.on_buried = lambda: None
+    graveyard.bury(stream)
+    del stream
+    monkeypatch.setattr("rillet.storage.streams.chunk.unpack", None)
+    while graveyard.step():
+        pass
+    assert graveyard.freed == 1
+    assert list(cold._shelf) == shelf
+
+
+# Pieces
+
+
+def test_pieces_are_the_ranges_between_their_starts():
+    stream, _ = packed_stream()
+    starts = [
+        make_id(1),
+        make_id(100),
+        make_id(100) + 1,
+        make_id(101),
+        make_id(500),
+        make_id(MANY),
+        make_id(MANY + 9),
+    ]
+    expected = [(first, *stream.range(first, after - 1)) for first, after in pairwise([*starts, MAX_ID + 1])]
+    assert list(stream.pieces(starts)) == expected
+    assert list(Stream().pieces([])) == []
+
+
+def test_a_missing_attribute_is_missing():
+    stream, _ = packed_stream()
+    with pytest.raises(AttributeError, match="nonsense"):
+        stream._chunks[0].nonsense  # noqa: B018 - that it raises is the point
+    assert type(stream._chunks[0]) is ColdChunk
+    assert encode(make_id(1)) == taken(stream, 0, 1)[0][0]
+
+
+def test_what_is_read_whole_again_and_again_is_unpacked_and_what_is_read_once_is_not():
+    stream, cold = packed_stream()
+    stream.range(0, MAX_ID)
+    assert len(cold_chunks(stream)) == 19
+    stream.range(0, MAX_ID, 3 * MAX_ENTRIES)
+    assert cold_chunks(stream) == list(range(3, 19))
+    stream.range(0, MAX_ID, 3 * MAX_ENTRIES)  # unpacked as they are
+    assert cold_chunks(stream) == list(range(3, 19))
+    assert len(cold._met) == 16
+
+
+def test_few_of_those_read_once_are_remembered():
+    stream, cold = packed_stream(300 * MAX_ENTRIES)
+    for _ in range(2):
+        stream.range(0, MAX_ID)
+    assert len(cold_chunks(stream)) == 299
+    assert len(cold._met) == 256

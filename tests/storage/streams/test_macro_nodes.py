@@ -1,0 +1,34 @@
+"""How entries are measured for the nodes; that they are measured right is for ``test_nodes_against_redis``."""
+
+from __future__ import annotations
+
+import pytest
+
+from rillet.commands.streams.xadd import encode_fields
+from rillet.storage.streams import macro_nodes as nodes
+from rillet.storage.streams.stream import Stream
+
+
+class Word(bytes):
+    """Bytes that cannot be hashed."""
+
+    def __hash__(self) -> int:
+        raise AssertionError("this reads all of them")
+
+
+@pytest.mark.parametrize(("size", "in_columns"), [(10, True), (900, True), (3000, False), (10_000, False)])
+def test_only_entries_that_are_not_long_are_measured_in_columns(monkeypatch, size, in_columns):
+    measured = []
+    measure = nodes._measure_columns
+    monkeypatch.setattr(nodes, "_measure_columns", lambda *args: measured.append(args) or measure(*args))
+    stream = Stream()
+    for ms in range(1, 6):
+        stream.append(ms << 64, encode_fields([b"field", b"v" * size]))
+    stream._nodes.settle_all(stream._chunks)
+    assert stream._nodes.accounted == 5 << 64
+    assert bool(measured) is in_columns
+
+
+@pytest.mark.parametrize("word", [b"v" * 10_000, b"1" * 12, b"-" * 100])
+def test_a_long_word_is_measured_without_looking_it_up(word):
+    assert nodes._Sizes().of(Word(word)) == nodes.element_size(word)
