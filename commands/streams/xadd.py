@@ -1,43 +1,47 @@
-"""Streams without groups: XADD, XLEN, XRANGE, XREVRANGE, XDEL, XTRIM, XSETID."""
+"""XADD: the ID of the new entry, its fields, and what is trimmed with it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
-from ...protocol.errors import NO_SUCH_KEY, SYNTAX, WRONG_TYPE, ReplyError, wrong_arity
+from ...protocol.errors import WRONG_TYPE, ReplyError, wrong_arity
 from ...storage.keyspace import notifications as events
 from ...storage.streams.ids import MAX_ID, encode
 from ...storage.streams.stream import Stream
-from ..runtime.arguments import Arguments, parse_integer
-from ..runtime.deferral import settle_up_to
 from ..spec.command import command, key
 from . import specs as syntax
 from .downgrade import add_or_trim
 from .idempotency import answer_duplicate
-from .ids import parse_id, parse_ids, parse_interval, parse_new_id
+from .ids import parse_new_id
 from .trim_options import parse_add_or_trim
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
 
 ZERO_ID: Final = b"ERR The ID specified in XADD must be greater than 0-0"
+
+
 EXHAUSTED: Final = b"ERR The stream has exhausted the last possible ID, unable to add more items"
+
+
 SMALL_ID: Final = b"ERR The ID specified in XADD is equal or smaller than the target stream top item"
+
+
 TOO_LARGE: Final = b"ERR Elements are too large to be stored"
-NEGATIVE_ADDED: Final = b"ERR entries_added must be positive"
-BELOW_GIVEN_DELETED: Final = (
-    b"ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id"
-)
-BELOW_DELETED: Final = b"ERR The ID specified in XSETID is smaller than current max_deleted_entry_id"
-BELOW_TOP: Final = b"ERR The ID specified in XSETID is smaller than the target stream top item"
-BELOW_LENGTH: Final = b"ERR The entries_added specified in XSETID is smaller than the target stream length"
+
 
 _MAX_PAYLOAD: Final = 1 << 30
+
+
 # Billions of tiny words: Redis would take them, a chunk counts its bytes in 32 bits.
 _MAX_ENCODED: Final = 3 << 30
+
+
 # "$5" for words of up to 1 KiB, "*4" for as many words.
 _LENGTHS: Final = tuple(b"$%d" % n for n in range(1025))
+
+
 _COUNTS: Final = tuple(b"*%d" % n for n in range(129))
 
 
@@ -182,220 +186,3 @@ def encode_fields(words: list[bytes]) -> bytes:
 
 def _count(number: int) -> bytes:
     return _COUNTS[number] if number < 129 else b"*%d" % number
-
-
-# XLEN key
-@command(
-    "XLEN",
-    arity=2,
-    flags="readonly fast",
-    categories="stream",
-    keys=(key(1, "RO"),),
-    since="5.0.0",
-    group="stream",
-    complexity="O(1)",
-    summary="Returns the number of entries in a stream.",
-    arguments=syntax.XLEN,
-)
-def xlen(client: Client, args: list[bytes]) -> bytes:
-    """The number of entries; 0 for a missing key."""
-    stream = client.read_value(args[1], Stream)
-    return replies.ZERO if stream is None else replies.integer(stream.length)
-
-
-# XRANGE key start end [COUNT count]
-@command(
-    "XRANGE",
-    arity=-4,
-    flags="readonly",
-    categories="stream",
-    keys=(key(1, "RO access"),),
-    since="5.0.0",
-    group="stream",
-    complexity="O(N) with N being the number of elements being returned. If N is constant (e.g. always asking for "
-    "the first 10 elements with COUNT), you can consider it O(1).",
-    summary="Returns the entries of a stream within a range of IDs.",
-    history=syntax.XRANGE_HISTORY,
-    arguments=syntax.XRANGE,
-)
-def xrange(client: Client, args: list[bytes]) -> bytes:
-    """The entries between two IDs, in ID order."""
-    start, end = parse_interval(args[2], args[3])
-    count = _count_option(args)
-    stream = client.read_value(args[1], Stream)
-    if stream is None:
-        return replies.EMPTY_ARRAY
-    if count == 0:
-        return replies.null_array(client.resp)
-    number, parts = stream.range_parts(start, end, count)
-    return b"".join((replies.array_header(number), *parts))
-
-
-# XREVRANGE key end start [COUNT count]
-@command(
-    "XREVRANGE",
-    arity=-4,
-    flags="readonly",
-    categories="stream",
-    keys=(key(1, "RO access"),),
-    since="5.0.0",
-    group="stream",
-    complexity="O(N) with N being the number of elements returned. If N is constant (e.g. always asking for the "
-    "first 10 elements with COUNT), you can consider it O(1).",
-    summary="Returns the entries of a stream within a range of IDs, the greatest ID first.",
-    history=syntax.XREVRANGE_HISTORY,
-    arguments=syntax.XREVRANGE,
-)
-def xrevrange(client: Client, args: list[bytes]) -> bytes:
-    """The entries between two IDs, in reverse order of IDs."""
-    start, end = parse_interval(args[3], args[2])
-    count = _count_option(args)
-    stream = client.read_value(args[1], Stream)
-    if stream is None:
-        return replies.EMPTY_ARRAY
-    if count == 0:
-        return replies.null_array(client.resp)
-    number, entries = stream.range_reverse(start, end, count)
-    return replies.array_header(number) + entries
-
-
-def _count_option(args: list[bytes]) -> int | None:
-    """``[COUNT n]`` of a range, None if it is not given; a negative one is 0, the last of several counts."""
-    if len(args) == 6 and args[4] == b"COUNT":  # nearly always sent like this
-        return max(parse_integer(args[5]), 0)
-    count = None
-    options = Arguments(args, 4)
-    while options:
-        if not options.take(b"COUNT"):
-            raise ReplyError(SYNTAX)
-        count = max(options.integer(), 0)
-    return count
-
-
-# XDEL key id [id ...]
-@command(
-    "XDEL",
-    arity=-3,
-    flags="write fast",
-    categories="stream",
-    keys=(key(1, "RW delete"),),
-    since="5.0.0",
-    group="stream",
-    complexity="O(1) for each single item to delete in the stream, regardless of the stream size.",
-    summary="Deletes entries of a stream by their IDs and returns how many there were.",
-    arguments=syntax.XDEL,
-)
-def xdel(client: Client, args: list[bytes]) -> bytes:
-    """Delete entries by ID; pending entries of groups stay."""
-    name = args[1]
-    stream = client.write_value(name, Stream)
-    if stream is None:
-        return replies.ZERO
-    ids = parse_ids(args[2:])
-    settle_up_to(client, stream, ids)
-    deleted = sum(map(stream.delete, ids))
-    if deleted:
-        _changed(client, name, b"xdel", deleted)
-        client.propagate(args)
-    return replies.integer(deleted)
-
-
-# XTRIM key MAXLEN | MINID [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]
-@command(
-    "XTRIM",
-    arity=-4,
-    flags="write",
-    categories="stream",
-    keys=(key(1, "RW delete"),),
-    tips=("nondeterministic_output",),
-    since="5.0.0",
-    group="stream",
-    complexity="O(N), with N being the number of evicted entries. Constant times are very small however, since "
-    "entries are organized in macro nodes containing multiple entries that can be released with a single "
-    "deallocation.",
-    summary="Deletes the oldest entries of a stream beyond a length or below an ID.",
-    history=syntax.XTRIM_HISTORY,
-    arguments=syntax.XTRIM,
-)
-def xtrim(client: Client, args: list[bytes]) -> bytes:
-    """Remove the oldest entries; answers how many.
-
-    With DELREF they leave the groups' pending entries too; with ACKED those stay that a group still needs.
-    """
-    options = parse_add_or_trim(client, args, adding=False)
-    name = args[1]
-    stream = client.write_value(name, Stream)
-    if stream is None:
-        return replies.ZERO
-    options.settle(client, stream)
-    removed = options.trim(client, stream)
-    if removed:
-        _changed(client, name, b"xtrim", removed)
-        propagated = args.copy()
-        options.rewrite(propagated, stream)
-        older = add_or_trim(propagated, options, stream) if options.tells_older else None
-        client.propagate_with_older(propagated, older)
-    return replies.integer(removed)
-
-
-# XSETID key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]
-@command(
-    "XSETID",
-    arity=-3,
-    flags="write denyoom fast",
-    categories="stream",
-    keys=(key(1, "RW update"),),
-    since="5.0.0",
-    group="stream",
-    complexity="O(1)",
-    summary="Sets the last ID and the counters of a stream; meant for replaying.",
-    history=syntax.XSETID_HISTORY,
-    arguments=syntax.XSETID,
-)
-def xsetid(client: Client, args: list[bytes]) -> bytes:
-    """Set the last generated ID and, if given, the number of entries ever added and the greatest deleted ID."""
-    last_id = parse_id(args[2])
-    added = None
-    max_deleted = 0
-    options = Arguments(args, 3)
-    while options:
-        if options.take(b"ENTRIESADDED"):
-            added = options.integer()
-            if added < 0:
-                raise ReplyError(NEGATIVE_ADDED)
-        elif options.take(b"MAXDELETEDID"):
-            max_deleted = parse_id(options.next())
-            if last_id < max_deleted:
-                raise ReplyError(BELOW_GIVEN_DELETED)
-        else:
-            raise ReplyError(SYNTAX)
-    name = args[1]
-    stream = client.write_value(name, Stream)
-    if stream is None:
-        raise ReplyError(NO_SUCH_KEY)
-    if last_id < stream.max_deleted_id and (stream.length or client.server.compat.guards_max_deleted):
-        raise ReplyError(BELOW_DELETED)
-    if stream.length:
-        if last_id < stream.last_entry_id:
-            raise ReplyError(BELOW_TOP)
-        if added is not None and added < stream.length:
-            raise ReplyError(BELOW_LENGTH)
-
-    stream.last_id = last_id
-    if added is not None:
-        stream.entries_added = added
-    if max_deleted:
-        stream.max_deleted_id = max_deleted
-    keyspace = client.db.keyspace
-    keyspace.dirty += 1
-    keyspace.notify(events.STREAM, b"xsetid", name, client.db)
-    client.propagate(args)
-    return replies.OK
-
-
-def _changed(client: Client, name: bytes, event: bytes, number: int) -> None:
-    """Entries of a stream went: tell those who watch it."""
-    client.db.modified(name)
-    keyspace = client.db.keyspace
-    keyspace.notify(events.STREAM, event, name, client.db)
-    keyspace.dirty += number

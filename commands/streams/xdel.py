@@ -1,4 +1,4 @@
-"""Deleting entries with an eye on the groups: XDELEX and XACKDEL."""
+"""Deleting entries by ID: XDEL, and with regard to groups XDELEX and XACKDEL."""
 
 from __future__ import annotations
 
@@ -22,12 +22,21 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
 
 BAD_NUMBER: Final = b"ERR Number of IDs must be a positive integer"
+
+
 TOO_FEW: Final = b"ERR The `numids` parameter must match the number of arguments"
+
+
 IDS_NEEDED: Final = b"ERR IDS option is required"
+
 
 # What is answered for each ID.
 _NOT_FOUND: Final = -1
+
+
 _DELETED: Final = 1
+
+
 _STILL_NEEDED: Final = 2
 
 
@@ -179,3 +188,39 @@ def xackdel(client: Client, args: list[bytes]) -> bytes:
         results.append(_DELETED)
     _finish(client, args, deleted, changed, held)
     return _integers(results)
+
+
+# XDEL key id [id ...]
+@command(
+    "XDEL",
+    arity=-3,
+    flags="write fast",
+    categories="stream",
+    keys=(key(1, "RW delete"),),
+    since="5.0.0",
+    group="stream",
+    complexity="O(1) for each single item to delete in the stream, regardless of the stream size.",
+    summary="Deletes entries of a stream by their IDs and returns how many there were.",
+    arguments=syntax.XDEL,
+)
+def xdel(client: Client, args: list[bytes]) -> bytes:
+    """Delete entries by ID; pending entries of groups stay."""
+    name = args[1]
+    stream = client.write_value(name, Stream)
+    if stream is None:
+        return replies.ZERO
+    ids = parse_ids(args[2:])
+    settle_up_to(client, stream, ids)
+    deleted = sum(map(stream.delete, ids))
+    if deleted:
+        entries_removed(client, name, b"xdel", deleted)
+        client.propagate(args)
+    return replies.integer(deleted)
+
+
+def entries_removed(client: Client, name: bytes, event: bytes, number: int) -> None:
+    """Entries of a stream went: tell those who watch it."""
+    client.db.modified(name)
+    keyspace = client.db.keyspace
+    keyspace.notify(events.STREAM, event, name, client.db)
+    keyspace.dirty += number

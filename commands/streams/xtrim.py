@@ -1,0 +1,54 @@
+"""XTRIM; its options stand in ``trim_options``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...protocol import replies
+from ...storage.streams.stream import Stream
+from ..spec.command import command, key
+from . import specs as syntax
+from .downgrade import add_or_trim
+from .trim_options import parse_add_or_trim
+from .xdel import entries_removed
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+
+
+# XTRIM key MAXLEN | MINID [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]
+@command(
+    "XTRIM",
+    arity=-4,
+    flags="write",
+    categories="stream",
+    keys=(key(1, "RW delete"),),
+    tips=("nondeterministic_output",),
+    since="5.0.0",
+    group="stream",
+    complexity="O(N), with N being the number of evicted entries. Constant times are very small however, since "
+    "entries are organized in macro nodes containing multiple entries that can be released with a single "
+    "deallocation.",
+    summary="Deletes the oldest entries of a stream beyond a length or below an ID.",
+    history=syntax.XTRIM_HISTORY,
+    arguments=syntax.XTRIM,
+)
+def xtrim(client: Client, args: list[bytes]) -> bytes:
+    """Remove the oldest entries; answers how many.
+
+    With DELREF they leave the groups' pending entries too; with ACKED those stay that a group still needs.
+    """
+    options = parse_add_or_trim(client, args, adding=False)
+    name = args[1]
+    stream = client.write_value(name, Stream)
+    if stream is None:
+        return replies.ZERO
+    options.settle(client, stream)
+    removed = options.trim(client, stream)
+    if removed:
+        entries_removed(client, name, b"xtrim", removed)
+        propagated = args.copy()
+        options.rewrite(propagated, stream)
+        older = add_or_trim(propagated, options, stream) if options.tells_older else None
+        client.propagate_with_older(propagated, older)
+    return replies.integer(removed)
