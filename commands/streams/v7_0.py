@@ -21,14 +21,15 @@ from .group_propagation import (
     propagate_read,
 )
 from .ids import parse_id
+from .read_options import parse_options, reply_part, whole_reply
 from .v7_0_counters import advance_7_0
-from .xreadgroup import MEANINGLESS, history, parse_options, reply_part, whole_reply
+from .xreadgroup import MEANINGLESS, history
 
 if TYPE_CHECKING:
     from ...storage.groups.deliveries import Consumer
     from ...storage.groups.group import Group
     from ..runtime.client import Client
-    from .xreadgroup import ReadOptions
+    from .read_options import ReadOptions
 
 KEY_GONE: Final = b"UNBLOCKED the stream key no longer exists"
 GROUP_GONE: Final = b"NOGROUP the consumer group this client was blocked on no longer exists"

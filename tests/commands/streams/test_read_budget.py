@@ -7,7 +7,7 @@ from support.fake_server import reply, run
 from support.groups import effects, forget, group_client
 
 from rillet.commands.spec.versions import compat_with
-from rillet.commands.streams.xreadgroup import find_keys
+from rillet.commands.streams.read_options import find_keys
 
 ITEM = len(b"*2\r\n$3\r\n1-0\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n")
 HEAD = len(b"*2\r\n$1\r\ns\r\n*3\r\n")

@@ -7,7 +7,7 @@ from support.fake_server import reply, run
 from support.groups import effects, forget, group_client, stated
 
 from rillet.commands.spec.versions import compat_with
-from rillet.commands.streams.xreadgroup import find_keys
+from rillet.commands.streams.read_options import find_keys
 
 NOW = 1_700_000_000_000
 MAX = "18446744073709551615-18446744073709551615"

@@ -1,0 +1,95 @@
+"""XREAD: entries behind an ID, or a wait for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...protocol import replies
+from ...protocol.errors import ReplyError
+from ...storage.streams import ids as stream_id
+from ...storage.streams.ids import MAX_ID
+from ...storage.streams.stream import Stream
+from ..spec.command import command
+from . import specs as syntax
+from .ids import parse_id
+from .read_budget import take_after
+from .read_options import find_keys, key_specs, parse_options, reply_part, whole_reply
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+
+_GREATER_IN_XREAD: Final = (
+    b"ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."
+)
+
+
+# XREAD [COUNT count] [MAXCOUNT maxcount] [MAXSIZE maxsize] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]
+@command(
+    "XREAD",
+    arity=-4,
+    flags="readonly blocking movablekeys",
+    categories="stream",
+    keys=key_specs(1),
+    key_finder=find_keys,
+    since="5.0.0",
+    group="stream",
+    complexity="O(M) for each stream, with M being the number of entries answered.",
+    summary="Answers entries after given IDs from several streams, or waits for them.",
+    history=syntax.XREAD_HISTORY,
+    arguments=syntax.XREAD,
+)
+def xread(client: Client, args: list[bytes]) -> bytes | None:
+    """Read what is newer than the given IDs; ``$`` is now, ``+`` the last entry itself."""
+    keyspace = client.server.keyspace
+    options = parse_options(client, args, grouped=False)
+    allowance = options.allowance
+    first, keys = options.first_key, options.keys
+    plan: list[tuple[Stream | None, int]] = []
+    for at in range(first, first + keys):
+        stream = client.read_value(args[at], Stream)
+        word = args[at + keys]
+        if word == b"$":
+            after = 0 if stream is None else stream.last_id
+        elif word == b"+" and client.server.compat.reads_last_entry:
+            after = 0 if stream is None or not stream.length else _last_entry(stream) - 1
+        elif word == b">":
+            raise ReplyError(_GREATER_IN_XREAD)
+        else:
+            after = parse_id(word)
+        plan.append((stream, after))
+
+    parts: list[bytes] = []
+    for at, (stream, after) in enumerate(plan, first):
+        if stream is None:
+            keyspace.misses += 1  # Redis looks every key up a second time
+            continue
+        keyspace.hits += 1
+        if after < stream.last_id:
+            number, entries = take_after(stream, after, options.count, allowance)
+            if number:
+                parts += (reply_part(client.resp, args[at], number), entries)
+                if allowance is not None:
+                    allowance.size += len(parts[-2])
+                    if allowance.is_spent():
+                        break
+    if parts:
+        return whole_reply(client.resp, parts)
+    if options.block is None or not client.may_block:
+        return replies.null_array(client.resp)
+    again = args
+    if b"$" in args[first + keys :]:
+        again = args[: first + keys]
+        again += [
+            stream_id.encode(after) if word == b"$" else word
+            for word, (_, after) in zip(args[first + keys :], plan, strict=True)
+        ]
+    client.block(args[first : first + keys], options.block, again)
+    return None
+
+
+def _last_entry(stream: Stream) -> int:
+    """The ID of the last entry of a stream that is not empty."""
+    if stream.contains(stream.last_id):
+        return stream.last_id
+    _, entry = stream.range_reverse(0, MAX_ID, 1)
+    return stream_id.parse(entry.split(b"\r\n", 3)[2])
