@@ -1,4 +1,4 @@
-"""Consumer groups: XGROUP and XACK."""
+"""XGROUP: consumer groups and their consumers."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ KEY_NEEDED: Final = (
     b"ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM "
     b"option to create an empty stream automatically."
 )
+
+
 _HELP: Final = (
     b"XGROUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     b"CREATE <key> <groupname> <id|$> [option]",
@@ -41,6 +43,7 @@ _HELP: Final = (
     b"HELP",
     b"    Print this help.",
 )
+
 
 container("XGROUP", since="5.0.0", group="stream", summary="Commands that manage consumer groups.")
 
@@ -269,36 +272,3 @@ def _replace(client: Client, args: list[bytes], group: Group) -> None:
 def xgroup_help(_client: Client, _args: list[bytes]) -> bytes:
     """Answer the help lines."""
     return replies.simple_array(_HELP)
-
-
-# XACK key group id [id ...]
-@command(
-    "XACK",
-    arity=-4,
-    flags="write fast",
-    categories="stream",
-    keys=(key(1, "RW update"),),
-    since="5.0.0",
-    group="stream",
-    complexity="O(1) for each ID.",
-    summary="Takes entries off a consumer group's pending entries and answers how many there were.",
-    arguments=syntax.XACK,
-)
-def xack(client: Client, args: list[bytes]) -> bytes:
-    """Acknowledge entries. All IDs are validated before any is acknowledged, but only if the group exists."""
-    stream = client.read_value(args[1], Stream)
-    if stream is None:
-        return replies.ZERO
-    group = stream.groups.get(args[2])
-    if group is None:
-        return replies.ZERO
-    if type(group) is not Group:
-        settle_group(client, group)
-    ids = args[3:]
-    acknowledged = len(ids) if group.acknowledge_all(ids) else group.acknowledge(list(map(parse_id, ids)))
-    if acknowledged:
-        server = client.server
-        server.keyspace.dirty += acknowledged
-        if server.propagation.active:
-            client.propagate(args)
-    return replies.integer(acknowledged)

@@ -1,0 +1,49 @@
+"""XACK: a consumer has done its work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...protocol import replies
+from ...storage.groups.group import Group
+from ...storage.streams.stream import Stream
+from ..runtime.deferral import settle_group
+from ..spec.command import command, key
+from . import specs as syntax
+from .ids import parse_id
+
+if TYPE_CHECKING:
+    from ..runtime.client import Client
+
+
+# XACK key group id [id ...]
+@command(
+    "XACK",
+    arity=-4,
+    flags="write fast",
+    categories="stream",
+    keys=(key(1, "RW update"),),
+    since="5.0.0",
+    group="stream",
+    complexity="O(1) for each ID.",
+    summary="Takes entries off a consumer group's pending entries and answers how many there were.",
+    arguments=syntax.XACK,
+)
+def xack(client: Client, args: list[bytes]) -> bytes:
+    """Acknowledge entries. All IDs are validated before any is acknowledged, but only if the group exists."""
+    stream = client.read_value(args[1], Stream)
+    if stream is None:
+        return replies.ZERO
+    group = stream.groups.get(args[2])
+    if group is None:
+        return replies.ZERO
+    if type(group) is not Group:
+        settle_group(client, group)
+    ids = args[3:]
+    acknowledged = len(ids) if group.acknowledge_all(ids) else group.acknowledge(list(map(parse_id, ids)))
+    if acknowledged:
+        server = client.server
+        server.keyspace.dirty += acknowledged
+        if server.propagation.active:
+            client.propagate(args)
+    return replies.integer(acknowledged)
