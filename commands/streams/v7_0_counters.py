@@ -1,7 +1,4 @@
-"""How older versions counted what a group has read, and its lag.
-
-Where it is far behind, a group's counter is a guess; which guesses are trusted was corrected over several versions.
-"""
+"""How 7.0 estimated what a group has read; newer versions count."""
 
 from __future__ import annotations
 
@@ -13,43 +10,27 @@ if TYPE_CHECKING:
     from ...storage.groups.group import Group
     from ...storage.streams.chunk import Piece
     from ...storage.streams.stream import Stream
-    from ..spec.versions import Compat
-
-
-def lag_of(compat: Compat, stream: Stream, group: Group) -> int | None:
-    """How many entries wait to be delivered, as the version tells it; None if it does not know."""
-    if compat.lags_by_position:
-        return group.lag(stream)
-    if not stream.entries_added:
-        return 0
-    read, last_id = group.entries_read, group.last_id
-    if compat.counts_from_last_id:
-        if read is None or stream.has_tombstone_from(last_id):
-            read = stream.entries_read_estimate(last_id)
-    elif read is None or _has_tombstone_7_0(stream, last_id):
-        read = _estimate_7_0(stream, last_id)
-    return None if read is None else stream.entries_added - read
 
 
 def advance_7_0(group: Group, stream: Stream, pieces: list[Piece], last: int) -> None:
     """``Group.advance`` by the rules of 7.0: only deletions behind an entry make the counter doubtful."""
     read = group.entries_read
     for entry in ids_in(pieces):
-        if read is not None and not _has_tombstone_7_0(stream, entry):
+        if read is not None and not has_tombstone_7_0(stream, entry):
             read += 1
         elif stream.entries_added:
-            read = _estimate_7_0(stream, entry)
+            read = estimate_7_0(stream, entry)
     group.entries_read = read
     group.last_id = last
 
 
-def _estimate_7_0(stream: Stream, stream_id: int) -> int | None:
+def estimate_7_0(stream: Stream, stream_id: int) -> int | None:
     """How many entries were ever added up to that ID; one before all deletions was thought as good as any."""
     if stream.length and 0 < stream_id < stream.max_deleted_id < stream.first_id:
         return stream.entries_added - stream.length
     return stream.entries_read_estimate(stream_id)
 
 
-def _has_tombstone_7_0(stream: Stream, stream_id: int) -> bool:
+def has_tombstone_7_0(stream: Stream, stream_id: int) -> bool:
     """Whether an entry at or after that ID was deleted; deletions before the first entry were thought past."""
     return stream.first_id <= stream.max_deleted_id and stream.has_tombstone_from(stream_id)

@@ -16,7 +16,7 @@ from ..runtime.arguments import parse_integer
 from ..runtime.deferral import settle_all, settle_group, settle_groups
 from ..spec.command import command, container, key
 from . import specs as syntax
-from .v7_0_counters import lag_of
+from .v7_0_counters import estimate_7_0, has_tombstone_7_0
 from .xgroup import no_consumer_group
 
 if TYPE_CHECKING:
@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from ...storage.groups.deliveries import Block, Consumer
     from ...storage.groups.group import Group
     from ..runtime.client import Client
+    from ..spec.versions import Compat
 
 _FULL_COUNT: Final = 10
+
+
 _HELP: Final = (
     b"XINFO <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     b"CONSUMERS <key> <groupname>",
@@ -38,6 +41,7 @@ _HELP: Final = (
     b"HELP",
     b"    Print this help.",
 )
+
 
 container("XINFO", since="5.0.0", group="stream", summary="Commands that look into streams.")
 
@@ -282,3 +286,18 @@ def xinfo_consumers(client: Client, args: list[bytes]) -> bytes:
 def xinfo_help(_client: Client, _args: list[bytes]) -> bytes:
     """Answer the help lines."""
     return replies.simple_array(_HELP)
+
+
+def lag_of(compat: Compat, stream: Stream, group: Group) -> int | None:
+    """How many entries wait to be delivered, as the version tells it; None if it does not know."""
+    if compat.lags_by_position:
+        return group.lag(stream)
+    if not stream.entries_added:
+        return 0
+    read, last_id = group.entries_read, group.last_id
+    if compat.counts_from_last_id:
+        if read is None or stream.has_tombstone_from(last_id):
+            read = stream.entries_read_estimate(last_id)
+    elif read is None or has_tombstone_7_0(stream, last_id):
+        read = estimate_7_0(stream, last_id)
+    return None if read is None else stream.entries_added - read
