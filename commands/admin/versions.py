@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown
-from ...storage.keyspace import notifications as events
-from ...storage.streams.stream import Stream
+from ..streams.v7_0 import making_consumers_late
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -15,8 +14,9 @@ if TYPE_CHECKING:
     from ..spec.versions import Compat
 
 _IDMP_PARAMETERS: Final = (b"stream-idmp-duration", b"stream-idmp-maxsize")
+
+
 _NEWER_EVENTS: Final = {"8.2": b"oc", "8.8": b"STIV"}  # letters of notify-keyspace-events
-_UNTOLD: Final = -2  # a time at which no consumer was ever active
 
 
 def handler_of(compat: Compat, name: str, handler: Handler) -> Handler:
@@ -27,7 +27,7 @@ def handler_of(compat: Compat, name: str, handler: Handler) -> Handler:
 
             return xreadgroup_7_0
         if name in {"xclaim", "xautoclaim"}:
-            return _making_consumers_late(handler)
+            return making_consumers_late(handler)
     if name == "config|set" and not compat.knows("8.8"):
         return _setting_older_parameters(compat, handler)
     if name == "config|get" and not compat.knows("8.6"):
@@ -35,41 +35,6 @@ def handler_of(compat: Compat, name: str, handler: Handler) -> Handler:
     if name.endswith("|help") and not compat.print_this_help:
         return _printing_help(handler)
     return handler
-
-
-def _making_consumers_late(handler: Handler) -> Handler:
-    """XCLAIM and XAUTOCLAIM where a consumer exists, and was seen, only once it got something."""
-
-    def claim(client: Client, args: list[bytes]) -> bytes | None:
-        stream = client.db.peek(args[1])
-        group = stream.groups.get(args[2]) if type(stream) is Stream else None
-        if group is None:
-            return handler(client, args)
-        name = args[3]
-        consumer = group.consumers.get(name)
-        keyspace = client.server.keyspace
-        before = None if consumer is None else (consumer.seen_ms, consumer.active_ms)
-        if consumer is not None:
-            consumer.active_ms = _UNTOLD
-        dirty, mask, keyspace.notify_mask = keyspace.dirty, keyspace.notify_mask, 0
-        try:
-            reply = handler(client, args)
-        finally:
-            keyspace.notify_mask = mask
-            consumer = group.consumers.get(name)
-            if consumer is not None:
-                got_something = consumer.active_ms == keyspace.now
-                if before is not None:
-                    if not got_something:
-                        consumer.seen_ms, consumer.active_ms = before
-                elif got_something:
-                    keyspace.notify(events.STREAM, b"xgroup-createconsumer", args[1], client.db)
-                else:
-                    group.delete_consumer(consumer)
-                    keyspace.dirty = max(keyspace.dirty - 1, dirty)
-        return reply
-
-    return claim
 
 
 def _setting_older_parameters(compat: Compat, handler: Handler) -> Handler:

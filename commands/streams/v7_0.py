@@ -1,8 +1,4 @@
-"""XREADGROUP as it was until 7.0, and how blocked readers were served then.
-
-A consumer existed only once it got something; a read said nothing of the group's place to the AOF (unless NOACK),
-for XCLAIM's LASTID moved it; and a reader that woke up got what there was in the one key that had changed.
-"""
+"""What 7.0 did instead: XREADGROUP as it was, and claims that create no consumer for nothing."""
 
 from __future__ import annotations
 
@@ -10,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError
+from ...storage.keyspace import notifications as events
 from ...storage.streams.chunk import length_of, texts_in
 from ...storage.streams.ids import MAX_ID
 from ...storage.streams.stream import Stream
@@ -29,9 +26,12 @@ if TYPE_CHECKING:
     from ...storage.groups.deliveries import Consumer
     from ...storage.groups.group import Group
     from ..runtime.client import Client
+    from ..spec.command import Handler
     from .read_options import ReadOptions
 
 KEY_GONE: Final = b"UNBLOCKED the stream key no longer exists"
+
+
 GROUP_GONE: Final = b"NOGROUP the consumer group this client was blocked on no longer exists"
 
 
@@ -149,3 +149,41 @@ def serve_7_0(client: Client, args: list[bytes], key: bytes) -> bytes | None:
             return None
         number, entries = stream.range(after + 1, MAX_ID, options.count)
     return whole_reply(client.resp, [reply_part(client.resp, key, number), entries])
+
+
+_UNTOLD: Final = -2  # a time at which no consumer was ever active
+
+
+def making_consumers_late(handler: Handler) -> Handler:
+    """XCLAIM and XAUTOCLAIM where a consumer exists, and was seen, only once it got something."""
+
+    def claim(client: Client, args: list[bytes]) -> bytes | None:
+        stream = client.db.peek(args[1])
+        group = stream.groups.get(args[2]) if type(stream) is Stream else None
+        if group is None:
+            return handler(client, args)
+        name = args[3]
+        consumer = group.consumers.get(name)
+        keyspace = client.server.keyspace
+        before = None if consumer is None else (consumer.seen_ms, consumer.active_ms)
+        if consumer is not None:
+            consumer.active_ms = _UNTOLD
+        dirty, mask, keyspace.notify_mask = keyspace.dirty, keyspace.notify_mask, 0
+        try:
+            reply = handler(client, args)
+        finally:
+            keyspace.notify_mask = mask
+            consumer = group.consumers.get(name)
+            if consumer is not None:
+                got_something = consumer.active_ms == keyspace.now
+                if before is not None:
+                    if not got_something:
+                        consumer.seen_ms, consumer.active_ms = before
+                elif got_something:
+                    keyspace.notify(events.STREAM, b"xgroup-createconsumer", args[1], client.db)
+                else:
+                    group.delete_consumer(consumer)
+                    keyspace.dirty = max(keyspace.dirty - 1, dirty)
+        return reply
+
+    return claim
