@@ -8,9 +8,9 @@ from ...protocol import replies
 from ...protocol.errors import SYNTAX, WRONG_TYPE, ReplyError
 from ...storage.collections.list import List
 from ...storage.keyspace import notifications as events
+from ..runtime.client import needs_older
 from ..runtime.timeouts import parse_seconds, wait
 from ..spec.command import command, key
-from ..streams.downgrade import needs_older
 from . import specs as syntax
 from .shared import after_removal, parse_positive, parse_side, pop_command, push, take
 

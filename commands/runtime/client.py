@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from .users import User
 
 Kind = TypeVar("Kind", bound="Value")
+
+
 # What an idle connection takes: the object, its parser and the transport.
 _BASE_MEMORY: Final = 2048
 
@@ -309,3 +311,8 @@ class Client:
     def may_block(self) -> bool:
         """False inside EXEC and for internal clients: a blocking command then answers as if timed out."""
         return not self.in_exec and not self.trusted
+
+
+def needs_older(client: Client, since: tuple[int, int]) -> bool:
+    """Whether some replica may not know what came with a version."""
+    return client.server.propagation.needs_older(since)

@@ -27,6 +27,8 @@ VERSIONS: Final = {
     "8.8": "8.8.0",
     "8.10": "8.10.0",
 }
+
+
 NEWEST: Final = "8.10"
 
 
@@ -162,6 +164,8 @@ def known_commands(compat: Compat) -> dict[str, Command]:
 
 # 8.10 refuses subscriptions when memory is short, and no longer the commands that let fields of hashes expire.
 _REFUSED_SINCE_810: Final = frozenset(("subscribe", "psubscribe", "ssubscribe"))
+
+
 _REFUSED_BEFORE_810: Final = frozenset(("hexpire", "hexpireat", "hpexpire", "hpexpireat"))
 
 
@@ -176,3 +180,9 @@ def as_known(compat: Compat, entry: Command) -> Command:
     if entry.name in {"zrank", "zrevrank"} and compat.number < (7, 2):
         return replace(entry, arity=3)
     return entry
+
+
+POLICIES_SINCE: Final = (8, 2)  # XDELEX, XACKDEL and the options KEEPREF, DELREF, ACKED
+
+
+IDMP_SINCE: Final = (8, 6)

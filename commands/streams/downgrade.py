@@ -6,7 +6,7 @@ there. XNACK, XCFGSET and XIDMPRECORD have no older form and are sent as they ar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ...storage.streams.ids import encode, parse
 
@@ -14,16 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ...storage.streams.stream import Stream
-    from ..runtime.client import Client
     from .trim_options import AddOrTrim
-
-POLICIES_SINCE: Final = (8, 2)  # XDELEX, XACKDEL and the options KEEPREF, DELREF, ACKED
-IDMP_SINCE: Final = (8, 6)
-
-
-def needs_older(client: Client, since: tuple[int, int]) -> bool:
-    """Whether some replica may not know what came with a version."""
-    return client.server.propagation.needs_older(since)
 
 
 def deletion(

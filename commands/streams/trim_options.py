@@ -15,8 +15,9 @@ from ...storage.groups.references import (
 from ...storage.streams import ids as stream_id
 from ...storage.streams.trimming import Removed
 from ..runtime.arguments import parse_integer
+from ..runtime.client import needs_older
 from ..runtime.deferral import let_go_later, settle_all, settle_for_trimming, settle_groups
-from .downgrade import IDMP_SINCE, POLICIES_SINCE, needs_older
+from ..spec.versions import IDMP_SINCE, POLICIES_SINCE
 from .ids import parse_id, parse_new_id
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.keyspace import notifications as events
 from ..keys.expiry import TIME_UNITS, checked_time_in
 from ..runtime.arguments import Arguments, parse_integer
+from ..runtime.client import needs_older
 from ..spec.command import KeySpec, command
-from ..streams.downgrade import needs_older
 from . import specs as syntax
 from .shared import overwrite
 
