@@ -1,28 +1,11 @@
-"""What to do before a command needs what is still to be worked out: whoever can wait does so.
-
-Redis' macro nodes are worked out only when somebody asks for them (see ``storage.streams.macro_nodes``), which for a million
-entries takes seconds. So the command is put off, the server accounts for the entries piece by piece between requests
-of others, and then the command runs as if it had just come. In a transaction or a script it is done at once.
-
-A group that loses very many pending entries at once (``storage.groups.group.BusyGroup``) is treated in the same way: the command
-that took them away is done, and whoever needs that group next waits until they are gone.
-"""
+"""Deferring a command until something that it needs is computed; the server then runs it again."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
-from ...storage.groups.group import BusyGroup
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from ...storage.groups.group import Group
-    from ...storage.streams.stream import Stream
-    from .client import Client
-
-
-MANY: Final = 10_000  # pending entries; fewer go at once
 
 
 class PutOff(Exception):  # noqa: N818 - nothing went wrong
@@ -35,43 +18,3 @@ class PutOff(Exception):  # noqa: N818 - nothing went wrong
     def __init__(self, step: Callable[[], bool]) -> None:
         super().__init__()
         self.step = step
-
-
-def settle_all(client: Client, stream: Stream) -> None:
-    """Go on only if all macro nodes of a stream can be told soon."""
-    _settle_if(stream.is_behind, client, stream)
-
-
-def settle_up_to(client: Client, stream: Stream, stream_ids: list[int]) -> None:
-    """Go on only if the nodes that hold some entries can be told soon."""
-    _settle_if(stream.is_far(max(stream_ids)), client, stream)
-
-
-def settle_for_trimming(client: Client, stream: Stream, by_length: bool, threshold: int, limit: int) -> None:
-    """Go on only if the border up to which a stream is to be trimmed can be told soon."""
-    _settle_if(stream.trims_far(by_length, threshold, limit), client, stream)
-
-
-def _settle_if(far: bool, client: Client, stream: Stream) -> None:
-    if far and client.may_block:
-        raise PutOff(stream.settle_some)
-
-
-def settle_group(client: Client, group: Group) -> None:
-    """Go on only if all entries are gone that a group was told to let go of.
-
-    On the way of every XACK: ``type(group) is BusyGroup`` may be asked before.
-    """
-    if type(group) is BusyGroup and client.may_block and not client.server.blocking.resuming:
-        raise PutOff(group.go_on)
-
-
-def settle_groups(client: Client, stream: Stream) -> None:
-    """The same for all groups of a stream."""
-    for group in stream.groups.values():
-        settle_group(client, group)
-
-
-def let_go_later(client: Client, number: int) -> bool:
-    """Whether so many pending entries are to go bit by bit, if they can."""
-    return number > MANY and client.may_block

@@ -16,8 +16,8 @@ from ...storage.streams import ids as stream_id
 from ...storage.streams.trimming import Removed
 from ..runtime.arguments import parse_integer
 from ..runtime.client import needs_older
-from ..runtime.deferral import let_go_later, settle_all, settle_for_trimming, settle_groups
 from ..spec.versions import IDMP_SINCE, POLICIES_SINCE
+from .deferral import let_go_later, settle_all, settle_for_trimming, settle_groups
 from .ids import parse_id, parse_new_id
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from ...protocol import replies
 from ...storage.groups.group import Group
 from ...storage.streams.stream import Stream
-from ..runtime.deferral import settle_group
 from ..spec.command import command, key
 from . import specs as syntax
+from .deferral import settle_group
 from .ids import parse_id
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from ...storage.streams import ids as stream_id
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments, parse_integer
 from ..runtime.client import needs_older
-from ..runtime.deferral import settle_group, settle_groups, settle_up_to
 from ..spec.command import command, key
 from ..spec.versions import POLICIES_SINCE
 from . import specs as syntax
+from .deferral import settle_group, settle_groups, settle_up_to
 from .downgrade import deletion
 from .ids import parse_ids
 from .trim_options import POLICIES

@@ -10,9 +10,9 @@ from ...storage.groups.group import Group
 from ...storage.keyspace import notifications as events
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import parse_integer
-from ..runtime.deferral import let_go_later, settle_group
 from ..spec.command import command, container, key
 from . import specs as syntax
+from .deferral import let_go_later, settle_group
 from .ids import parse_bound, parse_id
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from ...storage.groups.group import MAX_COUNT
 from ...storage.streams.ids import are_distinct
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments, parse_integer
-from ..runtime.deferral import settle_group
 from ..spec.command import command, key
 from . import specs as syntax
+from .deferral import settle_group
 from .group_propagation import no_such_group
 from .ids import parse_ids
 

@@ -11,9 +11,9 @@ from ...storage.groups.deliveries import UNOWNED_MS
 from ...storage.groups.pel_pages import blocks_of, texts_of
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import parse_integer
-from ..runtime.deferral import settle_group
 from ..spec.command import command, key
 from . import specs as syntax
+from .deferral import settle_group
 from .group_propagation import no_such_group
 from .ids import parse_interval
 

@@ -12,9 +12,9 @@ from ...storage.streams import ids as stream_id
 from ...storage.streams.chunk import ids_in, length_of, texts_in
 from ...storage.streams.ids import MAX_ID
 from ...storage.streams.stream import Stream
-from ..runtime.deferral import settle_group
 from ..spec.command import command
 from . import specs as syntax
+from .deferral import settle_group
 from .group_propagation import (
     new_consumer,
     no_such_group,

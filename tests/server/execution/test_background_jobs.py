@@ -250,7 +250,7 @@ def test_pending_entries_of_a_group_are_freed_later(server, how):
 
 def shared_group(wire, monkeypatch):
     """A stream whose group has given two thirds of the entries to c, and the rest to d; a third of them is many."""
-    monkeypatch.setattr("rillet.commands.runtime.deferral.MANY", N // 4)
+    monkeypatch.setattr("rillet.commands.streams.deferral.MANY", N // 4)
     add(wire)
     wire.call("XGROUP", "CREATE", "s", "g", "0")
     for name in ("c", "c", "d"):
