@@ -22,7 +22,7 @@ from ..commands.admin.latency import Latency
 from ..commands.admin.memory import give_back
 from ..commands.admin.slowlog import Slowlog
 from ..commands.connection.tracking import TrackingTable
-from ..commands.pubsub.handlers import PubSub
+from ..commands.pubsub.registry import PubSub
 from ..commands.runtime.users import Users
 from ..commands.scripting.lua.engine import Scripting
 from ..commands.spec.versions import compat_with

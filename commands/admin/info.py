@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...storage.keyspace.field_expiry import expiring_hashes
 from ..connection.tracking import TrackingTable
-from ..pubsub.handlers import PubSub
+from ..pubsub.registry import PubSub
 from ..scripting.lua.engine import Scripting
 from ..spec.command import command
 from . import specs as syntax

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import INDEX_OUT_OF_RANGE, SYNTAX, ReplyError, shown, wrong_arity
 from ..acl.log import AclLog
-from ..pubsub.handlers import PubSub
+from ..pubsub.registry import PubSub
 from ..runtime.arguments import Arguments, parse_integer
 from ..runtime.names import NAME_ERROR, is_printable_word
 from ..spec.command import command

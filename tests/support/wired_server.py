@@ -18,7 +18,7 @@ from support.fake_server import FakeServer, run
 from rillet.commands.admin import monitor  # noqa: F401 - they declare commands
 from rillet.commands.connection import client_list  # noqa: F401 - they declare commands
 from rillet.commands.connection.tracking import TrackingTable
-from rillet.commands.pubsub.handlers import PubSub
+from rillet.commands.pubsub.registry import PubSub
 from rillet.commands.runtime.client import Client
 from rillet.commands.spec.command import REGISTRY, Command
 from rillet.commands.transactions import handlers as transactions  # noqa: F401 - they declare commands

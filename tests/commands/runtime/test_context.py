@@ -10,7 +10,7 @@ from support.wired_server import WiredServer
 
 from rillet.commands.acl.log import AclLog
 from rillet.commands.connection.tracking import TrackingTable
-from rillet.commands.pubsub.handlers import PubSub
+from rillet.commands.pubsub.registry import PubSub
 from rillet.commands.runtime import context
 from rillet.commands.runtime.context import ServerContext
 

@@ -1,0 +1,114 @@
+"""Who subscribes to which channels and patterns, and the delivery of messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from ...protocol import replies
+from ...protocol.globs import matcher
+from ...storage.keyspace import notifications as events
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..runtime.client import Client
+    from ..runtime.context import ServerContext
+
+    # Dicts serve as sets that keep their order: clients are served in the order they subscribed.
+    Subscribers: TypeAlias = dict[bytes, dict[Client, None]]
+
+_TELL_FIELDS: Final = (
+    events.SUBKEYSPACE | events.SUBKEYEVENT | events.SUBKEYSPACEITEM | events.SUBKEYSPACEEVENT
+)
+
+
+class PubSub:
+    """Who listens to what.
+
+    Attributes:
+        channels, patterns, shard_channels: name to subscribers; a name without subscribers is not kept.
+    """
+
+    def __init__(self, server: ServerContext) -> None:
+        self.server = server
+        self.channels: Subscribers = {}
+        self.patterns: Subscribers = {}
+        self.shard_channels: Subscribers = {}
+
+    def publish(self, channel: bytes, message: bytes) -> int:
+        """Send a message to the subscribers of a channel and of matching patterns; returns how many receipts."""
+        receivers = 0
+        there = self.channels.get(channel)
+        if there:
+            _deliver(there, (b"message", channel, message))
+            receivers += len(there)
+        for pattern, clients in self.patterns.items():
+            if matcher(pattern)(channel):
+                _deliver(clients, (b"pmessage", pattern, channel, message))
+                receivers += len(clients)
+        return receivers
+
+    def publish_sharded(self, channel: bytes, message: bytes) -> int:
+        """Send a message to the subscribers of a shard channel; returns how many."""
+        there = self.shard_channels.get(channel)
+        if not there:
+            return 0
+        _deliver(there, (b"smessage", channel, message))
+        return len(there)
+
+    def publish_event(self, db_index: int, event: bytes, key_name: bytes, fields: Sequence[bytes]) -> None:
+        """Publish a keyspace notification on the channels that notify-keyspace-events switched on (K, E; S, T, I, V).
+
+        The hook ``Keyspace.on_event``; the class of the event was checked before.
+        """
+        if not self.channels and not self.patterns:
+            return
+        mask = self.server.keyspace.notify_mask
+        if mask & events.KEYSPACE:
+            self.publish(b"__keyspace@%d__:%b" % (db_index, key_name), event)
+        if mask & events.KEYEVENT:
+            self.publish(b"__keyevent@%d__:%b" % (db_index, event), key_name)
+        if fields and mask & _TELL_FIELDS:
+            self._publish_fields(mask, db_index, event, key_name, fields)
+
+    def _publish_fields(
+        self, mask: int, db_index: int, event: bytes, key_name: bytes, fields: Sequence[bytes]
+    ) -> None:
+        """Tell the fields, listed as ``2:f1,2:f2``; no item is told of a key that has a newline in its name."""
+        listed = b",".join([b"%d:%b" % (len(field), field) for field in fields])
+        if mask & events.SUBKEYSPACE:
+            self.publish(b"__subkeyspace@%d__:%b" % (db_index, key_name), b"%b|%b" % (event, listed))
+        if mask & events.SUBKEYEVENT:
+            message = b"%d:%b|%b" % (len(key_name), key_name, listed)
+            self.publish(b"__subkeyevent@%d__:%b" % (db_index, event), message)
+        if mask & events.SUBKEYSPACEITEM and b"\n" not in key_name:
+            for field in fields:
+                self.publish(b"__subkeyspaceitem@%d__:%b\n%b" % (db_index, key_name, field), event)
+        if mask & events.SUBKEYSPACEEVENT:
+            self.publish(b"__subkeyspaceevent@%d__:%b|%b" % (db_index, event, key_name), listed)
+
+    def remove(self, client: Client) -> None:
+        """End all subscriptions of a client without telling it (it went away, or RESET)."""
+        for registry, names in (
+            (self.channels, client.channels),
+            (self.patterns, client.patterns),
+            (self.shard_channels, client.shard_channels),
+        ):
+            for name in names:
+                drop(registry, name, client)
+            names.clear()
+
+
+def _deliver(clients: dict[Client, None], words: Sequence[bytes]) -> None:
+    body = b"".join([replies.bulk(word) for word in words])
+    size = len(words)
+    for client in clients:
+        client.send(replies.push_header(size, client.resp) + body)
+
+
+def drop(registry: Subscribers, name: bytes, client: Client) -> None:
+    """End one subscription of a client."""
+    there = registry[name]
+    del there[client]
+    if not there:
+        del registry[name]
