@@ -13,7 +13,6 @@ from ..spec.command import (
     REGISTRY,
     Argument,
     Command,
-    KeySpec,
     command,
     keys_of,
     legacy_positions,
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..runtime.client import Client
-    from ..spec.command import KeyReference
+    from ..spec.key_specs import KeyReference, KeySpec
 
 _INFO_FIELDS: Final = 10
 # Redis keeps these flags to itself.

@@ -14,7 +14,8 @@ from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.keyspace.weights import EXPIRY_ENTRY, KEY_ENTRY, SAMPLES, estimated_bytes, key_bytes
 from ..runtime.arguments import parse_integer
 from ..scripting.lua.engine import Scripting
-from ..spec.command import command, container, key
+from ..spec.command import command, container
+from ..spec.key_specs import key
 from ..spec.usage import help_lines
 from . import specs as syntax
 

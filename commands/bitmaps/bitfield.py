@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ..runtime.arguments import Arguments
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from ..strings.shared import read_string, store_changed, write_string
 from . import specs as syntax
 from .bits import parse_offset

@@ -10,7 +10,8 @@ from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ..keys.lifecycle import delete
 from ..runtime.arguments import INT64_MAX, parse_integer
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from ..strings.shared import overwrite, read_string, replaced, store_changed, write_string
 from . import specs as syntax
 

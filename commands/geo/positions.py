@@ -10,7 +10,8 @@ from ...storage.collections import geohash
 from ...storage.collections.sorted_set import SortedSet
 from ..runtime.arguments import parse_double
 from ..sorted_sets.members import zadd
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from ...storage.keyspace import notifications as events
 from ..keys.store_result import store_result
 from ..runtime.arguments import Arguments, parse_double
 from ..sorted_sets.ranges import sorted_set_of
-from ..spec.command import KeySpec, command, key
+from ..spec.command import command
+from ..spec.key_specs import KeySpec, key
 from . import specs as syntax
 from .positions import coordinates, length, parse_place, parse_unit
 

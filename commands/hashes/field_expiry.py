@@ -10,7 +10,8 @@ from ...storage.collections.hash import Hash
 from ...storage.keyspace.field_expiry import drop, is_due, let_expire
 from ..runtime.arguments import Arguments, parse_integer
 from ..runtime.client import needs_older
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 from .fields import FIELD_TIMES_SINCE
 from .shared import Looks, changed, remove_if_empty

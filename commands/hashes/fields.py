@@ -12,7 +12,8 @@ from ...storage.keyspace.field_expiry import due_fields, find_field
 from ..runtime import long_double
 from ..runtime.arguments import INT64_MAX, INT64_MIN, parse_integer
 from ..runtime.client import needs_older
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 from .shared import Looks, changed, make_hash
 

@@ -12,7 +12,8 @@ from ...storage.keyspace.field_expiry import drop, let_expire
 from ..keys.expiry import TIME_UNITS
 from ..runtime.arguments import Arguments, parse_integer
 from ..runtime.client import needs_older
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 from .field_expiry import is_past, parse_fields, parse_time, tell_times
 from .fields import FIELD_TIMES_SINCE

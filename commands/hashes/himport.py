@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import ReplyError
 from ...storage.collections.hash import Hash
-from ..spec.command import command, container, key
+from ..spec.command import command, container
+from ..spec.key_specs import key
 from . import specs as syntax
 from .shared import changed
 

@@ -13,7 +13,8 @@ from ..keys.element_scan import EMPTY, ScanOptions, page
 from ..keys.scan import parse_cursor
 from ..runtime.arguments import INT64_MAX, parse_integer
 from ..runtime.repetitions import OUT_OF_RANGE, repeated
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from ...storage.collections.hyperloglog import (
     highest,
 )
 from ...storage.keyspace import notifications as events
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from ..strings.shared import read_string, write_string
 from . import specs as syntax
 

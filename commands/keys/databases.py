@@ -10,7 +10,8 @@ from ...storage.keyspace import notifications as events
 from ...storage.streams.stream import Stream
 from ..admin import specs as syntax
 from ..runtime.arguments import Arguments, parse_integer
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as keys_syntax
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from ...storage.keyspace.frequency import stored
 from ...storage.rdb import PayloadRefusedError, RdbError, dump_value, restore_value
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import INT64_MAX, Arguments, parse_integer
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from ...protocol import replies
 from ...protocol.errors import ReplyError, shown
 from ...storage.keyspace import notifications as events
 from ..runtime.arguments import INT64_MAX, INT64_MIN, parse_integer
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 from .lifecycle import delete
 

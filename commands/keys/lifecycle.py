@@ -8,7 +8,8 @@ from ...protocol import replies
 from ...protocol.errors import NO_SUCH_KEY, ReplyError
 from ...storage.keyspace import notifications as events
 from ...storage.keyspace.keyspace import type_name
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 
 if TYPE_CHECKING:

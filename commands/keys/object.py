@@ -10,7 +10,8 @@ from ...protocol.errors import ReplyError
 from ...storage.collections.base import Collection
 from ...storage.collections.list import QUICKLIST, List
 from ...storage.collections.set import HASHTABLE, LISTPACK, Set
-from ..spec.command import command, container, key
+from ..spec.command import command, container
+from ..spec.key_specs import key
 from ..spec.usage import help_lines
 from . import specs as syntax
 

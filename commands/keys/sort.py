@@ -20,7 +20,8 @@ from ...storage.collections.sorted_set import SortedSet
 from ...storage.keyspace import notifications as events
 from ...storage.keyspace.field_expiry import find_field
 from ..runtime.arguments import Arguments
-from ..spec.command import KeyReference, KeySpec, command, key
+from ..spec.command import command
+from ..spec.key_specs import KeyReference, KeySpec, key
 from . import sort_specs as syntax
 from .lifecycle import delete
 

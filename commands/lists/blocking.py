@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...storage.collections.list import List
 from ..runtime.timeouts import parse_seconds, wait
-from ..spec.command import KeySpec, command, key
+from ..spec.command import command
+from ..spec.key_specs import KeySpec, key
 from . import specs as syntax
 from .shared import MultiplePop, move, parse_side, pop, pop_command
 

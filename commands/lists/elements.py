@@ -10,7 +10,8 @@ from ...protocol.errors import NO_SUCH_KEY, SYNTAX, WRONG_TYPE, ReplyError, wron
 from ...storage.collections.list import List
 from ...storage.keyspace import notifications as events
 from ..runtime.arguments import INT64_MIN, Arguments, parse_integer
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 from .shared import after_removal, pop, pop_many, push
 

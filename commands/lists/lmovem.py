@@ -10,7 +10,8 @@ from ...storage.collections.list import List
 from ...storage.keyspace import notifications as events
 from ..runtime.client import needs_older
 from ..runtime.timeouts import parse_seconds, wait
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 from .shared import after_removal, parse_positive, parse_side, pop_command, push, take
 

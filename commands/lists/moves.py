@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...protocol import replies
-from ..spec.command import KeySpec, command, key
+from ..spec.command import command
+from ..spec.key_specs import KeySpec, key
 from . import specs as syntax
 from .shared import MultiplePop, move, parse_side
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from ...protocol import replies
 from ...protocol.errors import ReplyError, wrong_subcommand_arguments
 from ...protocol.globs import matcher
-from ..spec.command import command, container, key
+from ..spec.command import command, container
+from ..spec.key_specs import key
 from ..spec.usage import help_lines
 from . import specs as syntax
 from .registry import PubSub, drop

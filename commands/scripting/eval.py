@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError
-from ..spec.command import KeySpec, command, container
+from ..spec.command import command, container
+from ..spec.key_specs import KeySpec
 from ..spec.usage import help_lines
 from . import specs as syntax
 from .lua.engine import Scripting, key_count

@@ -12,7 +12,8 @@ from ...storage.collections.set import INTSET, Set
 from ...storage.keyspace import notifications as events
 from ..keys.store_result import store_result
 from ..runtime.arguments import Arguments
-from ..spec.command import KeySpec, command, key
+from ..spec.command import command
+from ..spec.key_specs import KeySpec, key
 from . import specs as syntax
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from ...protocol.errors import SYNTAX, WRONG_TYPE, ReplyError
 from ...storage.collections.set import Set
 from ...storage.collections.sorted_set import SortedSet
 from ..runtime.arguments import Arguments, parse_double
-from ..spec.command import KeySpec, command, key
+from ..spec.command import command
+from ..spec.key_specs import KeySpec, key
 from . import specs as syntax
 from .ranges import store
 from .scores import encode_items

@@ -14,7 +14,8 @@ from ..keys.element_scan import EMPTY, ScanOptions, page
 from ..keys.scan import parse_cursor
 from ..runtime.arguments import INT64_MAX, INT64_MIN, parse_double, parse_integer
 from ..runtime.repetitions import OUT_OF_RANGE, repeated
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 from .scores import encode_item, encode_items, encode_score, encoded_items, score_text
 

@@ -13,7 +13,8 @@ from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.collections.sorted_set import SortedSet
 from ..runtime.arguments import Arguments, parse_integer
 from ..runtime.timeouts import parse_seconds, wait
-from ..spec.command import KeySpec, command, key
+from ..spec.command import command
+from ..spec.key_specs import KeySpec, key
 from . import specs as syntax
 from .members import after_removal
 from .scores import encode_items, encode_pair

@@ -12,7 +12,8 @@ from ...storage.collections.sorted_set import SKIPLIST, SortedSet
 from ...storage.keyspace import notifications as events
 from ..keys.store_result import store_result
 from ..runtime.arguments import Arguments, parse_integer
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 from .members import after_removal
 from .scores import encode_items

@@ -10,7 +10,8 @@ from ...storage.streams.fingerprint import fingerprint
 from ...storage.streams.ids import encode
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 from .ids import parse_id
 

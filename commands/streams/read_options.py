@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ..runtime.arguments import INT64_MAX, parse_integer
-from ..spec.command import KeySpec
+from ..spec.key_specs import KeySpec
 from .read_budget import Allowance
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from ...protocol import replies
 from ...storage.groups.group import Group
 from ...storage.streams.stream import Stream
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 from .deferral import settle_group
 from .ids import parse_id

@@ -9,7 +9,8 @@ from ...protocol.errors import WRONG_TYPE, ReplyError, wrong_arity
 from ...storage.keyspace import notifications as events
 from ...storage.streams.ids import MAX_ID, encode
 from ...storage.streams.stream import Stream
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 from .downgrade import add_or_trim
 from .idempotency import answer_duplicate

@@ -12,7 +12,8 @@ from ...storage.streams import ids as stream_id
 from ...storage.streams.chunk import texts_in
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import INT64_MAX, parse_integer
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 from .deferral import settle_group
 from .group_propagation import ClaimRecords, new_consumer, no_such_group, propagate_position

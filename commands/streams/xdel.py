@@ -12,7 +12,8 @@ from ...storage.streams import ids as stream_id
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments, parse_integer
 from ..runtime.client import needs_older
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from ..spec.versions import POLICIES_SINCE
 from . import specs as syntax
 from .deferral import settle_group, settle_groups, settle_up_to

@@ -10,7 +10,8 @@ from ...storage.groups.group import Group
 from ...storage.keyspace import notifications as events
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import parse_integer
-from ..spec.command import command, container, key
+from ..spec.command import command, container
+from ..spec.key_specs import key
 from . import specs as syntax
 from .deferral import let_go_later, settle_group
 from .ids import parse_bound, parse_id

@@ -13,7 +13,8 @@ from ...storage.streams.idempotency import Idempotency
 from ...storage.streams.ids import MAX_ID
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import parse_integer
-from ..spec.command import command, container, key
+from ..spec.command import command, container
+from ..spec.key_specs import key
 from . import specs as syntax
 from .deferral import settle_all, settle_group, settle_groups
 from .v7_0_counters import estimate_7_0, has_tombstone_7_0

@@ -10,7 +10,8 @@ from ...storage.groups.group import MAX_COUNT
 from ...storage.streams.ids import are_distinct
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments, parse_integer
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 from .deferral import settle_group
 from .group_propagation import no_such_group

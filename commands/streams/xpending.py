@@ -11,7 +11,8 @@ from ...storage.groups.deliveries import UNOWNED_MS
 from ...storage.groups.pel_pages import blocks_of, texts_of
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import parse_integer
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 from .deferral import settle_group
 from .group_propagation import no_such_group

@@ -8,7 +8,8 @@ from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments, parse_integer
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 from .ids import parse_interval
 

@@ -9,7 +9,8 @@ from ...protocol.errors import NO_SUCH_KEY, SYNTAX, ReplyError
 from ...storage.keyspace import notifications as events
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 from .ids import parse_id
 

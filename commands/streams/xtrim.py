@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from ...protocol import replies
 from ...storage.streams.stream import Stream
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 from .downgrade import add_or_trim
 from .trim_options import parse_add_or_trim

@@ -10,7 +10,8 @@ from xxhash import xxh3_64_hexdigest
 from ...protocol import replies
 from ...protocol.errors import WRONG_TYPE, ReplyError, wrong_arity
 from ..keys.lifecycle import delete
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 from .shared import read_string
 

@@ -8,7 +8,8 @@ from ...protocol import replies
 from ...protocol.errors import NOT_A_FLOAT, ReplyError
 from ..runtime import long_double
 from ..runtime.arguments import INT64_MAX, INT64_MIN, parse_integer
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 from .shared import store, write_string
 

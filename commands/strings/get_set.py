@@ -16,7 +16,8 @@ from ..keys.expiry import (
     set_expiry,
 )
 from ..keys.lifecycle import delete
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 from .conditions import CONDITIONS, holds
 from .shared import overwrite, read_string

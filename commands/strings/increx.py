@@ -11,7 +11,8 @@ from ...storage.keyspace import notifications as events
 from ..keys.expiry import TIME_UNITS, checked_time_in
 from ..runtime import long_double
 from ..runtime.arguments import INT64_MAX, INT64_MIN, Arguments, parse_integer
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 from .shared import store, write_string
 

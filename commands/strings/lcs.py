@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ..runtime.arguments import Arguments
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 
 if TYPE_CHECKING:

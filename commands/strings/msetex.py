@@ -10,7 +10,8 @@ from ...storage.keyspace import notifications as events
 from ..keys.expiry import TIME_UNITS, checked_time_in
 from ..runtime.arguments import Arguments, parse_integer
 from ..runtime.client import needs_older
-from ..spec.command import KeySpec, command
+from ..spec.command import command
+from ..spec.key_specs import KeySpec
 from . import specs as syntax
 from .shared import overwrite
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import ReplyError
 from ..runtime.arguments import parse_integer
-from ..spec.command import command, key
+from ..spec.command import command
+from ..spec.key_specs import key
 from . import specs as syntax
 from .shared import check_length, read_string, replaced, store, store_changed, write_string
 

@@ -1,0 +1,74 @@
+"""Where the keys of a command stand among its words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class KeySpec:
+    """Where a command's keys are: where the search begins and how keys are found from there (COMMAND INFO).
+
+    ``begin`` is ``("index", i)``, ``("keyword", word, start)`` or ``("unknown",)``; ``find`` is
+    ``("range", last, step, limit)``, ``("keynum", numidx, first, step)`` or ``("unknown",)``.
+    """
+
+    flags: tuple[str, ...]
+    begin: tuple[str | int, ...]
+    find: tuple[str | int, ...]
+    notes: str | None = None
+
+
+def key(
+    index: int, flags: str, last: int = 0, step: int = 1, limit: int = 0, notes: str | None = None
+) -> KeySpec:
+    """A key spec that begins at a fixed word; ``flags`` is e.g. ``"RW update"``, ``last`` as in a range spec."""
+    return KeySpec(tuple(flags.split()), ("index", index), ("range", last, step, limit), notes)
+
+
+@dataclass(slots=True)
+class KeyReference:
+    """One key of one concrete invocation: its word index and the flags of its key spec."""
+
+    index: int
+    flags: tuple[str, ...] = field(default=())
+
+
+def indices_of(spec: KeySpec, argv: list[bytes]) -> list[int]:
+    """Return the positions of the words that are keys."""
+    first = _begin(spec, argv)
+    if first is None:
+        return []
+    if spec.find[0] == "range":
+        last, step, limit = (int(word) for word in spec.find[1:])
+        if last >= 0:
+            end = first + last
+        elif limit <= 1:
+            end = len(argv) + last
+        else:
+            end = first + (len(argv) - first) // limit + last
+        return [index for index in range(first, end + 1, step) if index < len(argv)]
+    if spec.find[0] == "keynum":
+        number, start, step = (int(word) for word in spec.find[1:])
+        try:
+            count = int(argv[first + number])
+        except (ValueError, IndexError):
+            return []
+        begin = first + start
+        return (
+            [] if begin + (count - 1) * step >= len(argv) else list(range(begin, begin + count * step, step))
+        )
+    return []
+
+
+def _begin(spec: KeySpec, argv: list[bytes]) -> int | None:
+    if spec.begin[0] == "index":
+        index = int(spec.begin[1])
+        return index if index < len(argv) else None
+    if spec.begin[0] == "keyword":
+        word, start = str(spec.begin[1]).encode(), int(spec.begin[2])
+        positions = range(start, len(argv)) if start >= 0 else range(len(argv) + start, 0, -1)
+        for index in positions:
+            if argv[index].upper() == word:
+                return index + 1 if index + 1 < len(argv) else None
+    return None
