@@ -22,7 +22,7 @@ from ...storage.keyspace.field_expiry import find_field
 from ..runtime.arguments import Arguments
 from ..spec.command import command
 from ..spec.key_specs import KeyReference, KeySpec, key
-from . import sort_specs as syntax
+from . import specs as syntax
 from .lifecycle import delete
 
 if TYPE_CHECKING:

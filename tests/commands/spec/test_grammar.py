@@ -18,8 +18,8 @@ from rillet.commands.connection import specs as connection
 from rillet.commands.geo import specs as geo
 from rillet.commands.hashes import specs as hashes
 from rillet.commands.hyperloglog import specs as hyperloglog
-from rillet.commands.keys import sort_specs as sorting
 from rillet.commands.keys import specs as keys
+from rillet.commands.keys import specs as sorting
 from rillet.commands.lists import specs as lists
 from rillet.commands.pubsub import specs as pubsub
 from rillet.commands.scripting import specs as scripting
