@@ -148,12 +148,6 @@ OBJECT_REFCOUNT: Tree = (KEY,)
 OBJECT_HELP: Tree = NONE
 
 
-WAIT: Tree = (integer("numreplicas"), integer("timeout"))
-
-
-WAITAOF: Tree = (integer("numlocal"), integer("numreplicas"), integer("timeout"))
-
-
 DUMP: Tree = (KEY,)
 
 

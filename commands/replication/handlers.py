@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ..admin import specs as syntax
-from ..keys import specs as keys_syntax
 from ..runtime.arguments import INT64_MAX, Arguments, is_host, parse_integer
 from ..spec.command import command
+from . import specs as keys_syntax
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
