@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown, wrong_arity, wrong_subcommand_arguments
-from ..admin import specs as syntax
 from ..runtime.arguments import parse_integer
 from ..runtime.denials import Reason
 from ..runtime.users import RuleError, User, is_username, joined
@@ -15,6 +14,7 @@ from ..spec.command import CATEGORIES, command, container
 from ..spec.usage import help_lines
 from ..spec.versions import known_commands
 from . import file as acl_file
+from . import specs as syntax
 from .log import AclLog
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from ...protocol import replies
 from ...protocol.errors import INDEX_OUT_OF_RANGE, SAME_OBJECT, SYNTAX, ReplyError
 from ...storage.keyspace import notifications as events
 from ...storage.streams.stream import Stream
-from ..admin import specs as syntax
 from ..runtime.arguments import Arguments, parse_integer
 from ..spec.command import command
 from ..spec.key_specs import key
 from . import specs as keys_syntax
+from . import specs as syntax
 
 if TYPE_CHECKING:
     from ...storage.keyspace.keyspace import Database

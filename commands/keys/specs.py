@@ -193,3 +193,27 @@ SORT_RO: Tree = (
 
 
 SORT: Tree = (*SORT_RO, optional(key("destination", "STORE", spec=2)))
+
+
+_FLUSH = optional(oneof("flush-type", token("ASYNC", since="4.0.0"), token("SYNC", since="6.2.0")))
+
+
+DBSIZE: Tree = NONE
+
+
+FLUSHDB: Tree = (_FLUSH,)
+
+
+FLUSHDB_HISTORY: History = (
+    ("4.0.0", "Added ASYNC."),
+    ("6.2.0", "Added SYNC."),
+)
+
+
+FLUSHALL: Tree = (_FLUSH,)
+
+
+FLUSHALL_HISTORY: History = FLUSHDB_HISTORY
+
+
+SWAPDB: Tree = (integer("index1"), integer("index2"))

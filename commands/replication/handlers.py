@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
-from ..admin import specs as syntax
 from ..runtime.arguments import INT64_MAX, Arguments, is_host, parse_integer
 from ..spec.command import command
 from . import specs as keys_syntax
+from . import specs as syntax
 
 if TYPE_CHECKING:
     from ..runtime.client import Client

@@ -1,9 +1,11 @@
 import pytest
 
+from rillet.commands.acl import specs as acl_specs
 from rillet.commands.admin import specs as server
 from rillet.commands.connection import specs as connection
 from rillet.commands.keys import specs as keys
 from rillet.commands.pubsub import specs as pubsub
+from rillet.commands.replication import specs as replication_specs
 from rillet.commands.scripting import specs as scripting
 from rillet.commands.spec import command as table
 from rillet.commands.spec.command import Command
@@ -114,7 +116,7 @@ def registry(monkeypatch):
                 " PXAT unix-time-milliseconds | KEEPTTL]"
             ),
         ),
-        ("replicaof", server.REPLICAOF, "REPLICAOF <host port | NO ONE>"),
+        ("replicaof", replication_specs.REPLICAOF, "REPLICAOF <host port | NO ONE>"),
         ("eval", scripting.EVAL, "EVAL script numkeys [key [key ...]] [arg [arg ...]]"),
     ],
 )
@@ -169,7 +171,7 @@ def test_a_container_that_is_also_a_command_tells_so_first(registry):
         ),
         ("client|setinfo", connection.CLIENT_SETINFO, b"SETINFO (LIB-NAME <libname>|LIB-VER <libver>)"),
         ("config|set", server.CONFIG_SET, b"SET <parameter> <value> [<parameter> <value> ...]"),
-        ("acl|log", server.ACL_LOG, b"LOG [<count|RESET>]"),
+        ("acl|log", acl_specs.ACL_LOG, b"LOG [<count|RESET>]"),
         ("memory|malloc-stats", server.MEMORY_MALLOC_STATS, b"MALLOC-STATS"),
     ],
 )
