@@ -8,7 +8,7 @@ from support.fake_server import FakeServer, make_client, reply, run
 from rillet.commands.hashes import fields as hashes  # noqa: F401 - they declare commands
 from rillet.commands.keys import expiry  # noqa: F401 - they declare commands
 from rillet.commands.spec.versions import compat_with
-from rillet.commands.strings import increx, lcs, msetex  # noqa: F401 - they declare commands
+from rillet.commands.strings import counters as increx  # noqa: F401 - they declare commands
 
 NOW = 1_700_000_000_000
 WRONG_TYPE = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
