@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..streams.chunk import ids_in
 from ..streams.ids import is_ascending
-from .deliveries import NEVER, SLACK, UNOWNED_MS, Block, Consumer, Delivery, TimeOrder
+from .deliveries import NEVER, SLACK, UNOWNED_MS, Block, Consumer, Delivery
+from .idle_order import TimeOrder
 from .pel import DENSE, PAGE, Pel
 from .pel_pages import blocks_of, numbers_of, split
 from .pel_search import MAX_MS, Searching

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from ..streams.ids import MAX_ID
 from .consumer_index import CHUNK, IdOrder
-from .deliveries import SLACK, UNOWNED_MS, Block, Consumer, Delivery, TimeOrder
+from .deliveries import SLACK, UNOWNED_MS, Block, Consumer, Delivery
 from .pel_pages import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from .idle_order import TimeOrder
     from .pel import Pel
     from .pel_pages import Page, Place, Places
 

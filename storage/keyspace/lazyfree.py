@@ -19,8 +19,9 @@ from ..collections.base import Collection
 from ..collections.deadlines import Deadlines
 from ..collections.scan_order import ScanOrder
 from ..groups.consumer_index import IdOrder
-from ..groups.deliveries import Block, Consumer, Delivery, TimeOrder
+from ..groups.deliveries import Block, Consumer, Delivery
 from ..groups.group import BusyGroup, Group
+from ..groups.idle_order import TimeOrder
 from ..groups.pel import Pel
 from ..groups.pel_pages import Page
 from ..streams.chunk import Chunk, ColdChunk
