@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from ..streams.macro_nodes import element_size
+from ..listpack_sizes import element_size
 from .base import Collection
 
 if TYPE_CHECKING:

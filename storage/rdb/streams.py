@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 import hiredis
 
 from ..groups.group import Group
+from ..listpack_sizes import integer_size
 from ..streams.idempotency import Idempotency
 from ..streams.ids import MAX_U64
-from ..streams.macro_nodes import Node, integer_size
+from ..streams.macro_nodes import Node
 from ..streams.stream import Stream
 from . import listpack
 from .byte_source import RdbError

@@ -8,7 +8,6 @@ were added and under the limits that held then.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from itertools import pairwise, repeat
 from operator import add
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import hiredis
 
+from ..listpack_sizes import element_size, integer_size
 from .chunk import ColdChunk
 from .ids import MAX_U64
 from .rax_size import shared_bytes, tree_size
@@ -25,23 +25,26 @@ if TYPE_CHECKING:
 
     from .chunk import Chunk
 
-_INTEGER: Final = re.compile(rb"(?:0|-?[1-9][0-9]{0,18})\Z")
 _NODE_BYTES_CAP: Final = 1 << 30
+
+
 _EMPTY_NODE_BYTES: Final = 7
+
+
 # The flags of an entry, and the terminator of the master entry: small integers.
 _SMALL_INTEGER_BYTES: Final = 2
-_ZERO: Final = 0x30
-_MINUS: Final = 0x2D
+
+
 _LENGTHS: Final = {b"$%d" % length: length for length in range(1024)}
-# By the number of digits: up to which integer it takes so many bytes, and how many above.
-_DIGITS: Final = (
-    (b"", 0, 0), (b"9", 2, 2), (b"99", 2, 2), (b"127", 2, 3), (b"4095", 3, 4), (b"32767", 4, 5), (b"999999", 5, 5),
-    (b"8388607", 5, 6), (b"99999999", 6, 6), (b"999999999", 6, 6), (b"2147483647", 6, 10),
-    *[(b"9" * digits, 10, 10) for digits in range(11, 19)],
-)  # fmt: skip
+
+
 # To look for the line ends in entries of so many bytes takes longer than to parse them.
 _LONG: Final = 2 << 10
+
+
 _REMEMBERED: Final = 1 << 14  # words
+
+
 _REMEMBERED_BYTES: Final = 12  # longer ones seldom come again
 
 
@@ -325,44 +328,6 @@ def _names_size(names: list[bytes]) -> int:
     """Bytes of the names and counts of an entry whose names are not those of its node."""
     number = len(names)
     return integer_size(number) + integer_size(2 * number + 4) + sum(map(element_size, names))
-
-
-def integer_size(value: int) -> int:
-    """Bytes of an integer in a listpack, with the byte for walking backwards."""
-    if 0 <= value <= 127:
-        return 2
-    if -4096 <= value <= 4095:
-        return 3
-    if -32768 <= value <= 32767:
-        return 4
-    if -8388608 <= value <= 8388607:
-        return 5
-    if -2147483648 <= value <= 2147483647:
-        return 6
-    return 10
-
-
-def element_size(word: bytes) -> int:
-    """Bytes of a string in a listpack; what looks like an integer is kept as one."""
-    size = len(word)
-    if 0 < size < 19 and word.isdigit():
-        if word[0] != _ZERO or size == 1:
-            greatest, bytes_, more = _DIGITS[size]
-            return bytes_ if word <= greatest else more
-    elif 0 < size < 21 and (word[0] == _MINUS or size > 18) and _INTEGER.match(word):
-        value = int(word)
-        if -(1 << 63) <= value < 1 << 63:
-            return integer_size(value)
-    if size < 64:
-        return size + 2
-    size += 2 if size < 4096 else 5
-    if size <= 127:
-        return size + 1
-    if size < 16383:
-        return size + 2
-    if size < 2097151:
-        return size + 3
-    return size + (4 if size < 268435455 else 5)
 
 
 class _Sizes(dict[bytes, int]):

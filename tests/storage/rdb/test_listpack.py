@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from rillet.storage.listpack_sizes import element_size, integer_size
 from rillet.storage.rdb import RdbError, listpack
-from rillet.storage.streams.macro_nodes import element_size, integer_size
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 WORDS = st.one_of(st.binary(max_size=80), INT64.map(lambda number: b"%d" % number))

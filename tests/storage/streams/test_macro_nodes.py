@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rillet.commands.streams.xadd import encode_fields
+from rillet.storage import listpack_sizes as storage_listpack_sizes
 from rillet.storage.streams import macro_nodes as nodes
 from rillet.storage.streams.stream import Stream
 
@@ -31,4 +32,4 @@ def test_only_entries_that_are_not_long_are_measured_in_columns(monkeypatch, siz
 
 @pytest.mark.parametrize("word", [b"v" * 10_000, b"1" * 12, b"-" * 100])
 def test_a_long_word_is_measured_without_looking_it_up(word):
-    assert nodes._Sizes().of(Word(word)) == nodes.element_size(word)
+    assert nodes._Sizes().of(Word(word)) == storage_listpack_sizes.element_size(word)

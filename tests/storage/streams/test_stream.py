@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.pending import taken
 
+from rillet.storage.listpack_sizes import element_size
 from rillet.storage.streams.chunk import LARGE, MAX_BYTES, MAX_ENTRIES
 from rillet.storage.streams.ids import MAX_ID, MAX_U64, encode
-from rillet.storage.streams.macro_nodes import Node, Nodes, element_size
+from rillet.storage.streams.macro_nodes import Node, Nodes
 from rillet.storage.streams.stream import Stream
 
 FIELDS = b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
