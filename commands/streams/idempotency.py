@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import NO_SUCH_KEY, SYNTAX, ReplyError
-from ...storage.streams.fingerprint import fingerprint
+from ...storage.streams.idempotency import fingerprint
 from ...storage.streams.ids import encode
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments

@@ -6,7 +6,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rillet.storage.streams.fingerprint import fingerprint
+from rillet.storage.streams.idempotency import fingerprint
 
 PAIRS = st.lists(st.tuples(st.binary(max_size=300), st.binary(max_size=300)), min_size=1, max_size=6)
 
