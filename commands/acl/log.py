@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
-from ..connection.client_list import client_line
+from ..runtime.client_line import client_line
 
 if TYPE_CHECKING:
     from ..runtime.client import Client

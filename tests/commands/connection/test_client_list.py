@@ -1,7 +1,7 @@
 import pytest
 from support.wired_server import WiredServer, talk
 
-from rillet.commands.connection.client_list import flag_letters
+from rillet.commands.runtime.client_line import flag_letters
 
 FIELDS = """
     id addr laddr fd name age idle flags db sub psub ssub multi watch qbuf qbuf-free argv-mem multi-mem rbs rbp obl

@@ -1,0 +1,102 @@
+"""A client on one line, as CLIENT LIST and ACL LOG show it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from ..transactions.handlers import watched_key_changed
+
+if TYPE_CHECKING:
+    from ..spec.versions import Compat
+    from .client import Client
+
+
+def flag_letters(client: Client) -> str:
+    """The modes of a client as letters, ``N`` for none."""
+    tracking = client.tracking
+    modes = (
+        (client.monitor, "O"),
+        (client.is_replica, "S"),
+        (client.trusted, "M"),
+        (client.is_subscriber, "P"),
+        (client.transaction is not None, "x"),
+        (client.blocked is not None, "b"),
+        (tracking is not None, "t"),
+        (tracking is not None and tracking.broken_redirect, "R"),
+        (tracking is not None and tracking.bcast, "B"),
+        (bool(client.watched) and watched_key_changed(client), "d"),
+        (client.close_asap, "A"),
+        (client.unix_socket, "U"),
+        (client.no_evict, "e"),
+        (client.no_touch, "T"),
+    )
+    return "".join([letter for on, letter in modes if on]) or "N"
+
+
+_LINE: Final = (
+    b"id=%d addr=%b laddr=%b fd=%d name=%b age=%d idle=%d flags=%b db=%d sub=%d psub=%d ssub=%d multi=%d watch=%d "
+    b"qbuf=0 qbuf-free=0 argv-mem=%d multi-mem=%d rbs=0 rbp=0 obl=0 oll=%d omem=%d tot-mem=%d events=r cmd=%b "
+    b"user=%b redir=%d resp=%d lib-name=%b lib-ver=%b io-thread=0 tot-net-in=%d tot-net-out=%d tot-cmds=%d"
+)
+
+
+_NEWER_FIELDS: Final = {
+    b"lib-name": "7.2",
+    b"lib-ver": "7.2",
+    b"watch": "7.4",
+    b"io-thread": "8.0",
+    b"tot-net-in": "8.0",
+    b"tot-net-out": "8.0",
+    b"tot-cmds": "8.0",
+}
+
+
+def client_line(client: Client) -> bytes:
+    """One client as CLIENT LIST shows it: ``name=value`` pairs, without the line end.
+
+    Of the buffers only the one of unread replies has a size to tell: qbuf, rbs and the like are zero.
+    """
+    unread = client.unread
+    now = client.server.clock.now
+    transaction = client.transaction
+    queued = transaction.size if transaction is not None else 0
+    line = _LINE % (
+        client.id,
+        client.address,
+        client.local_address,
+        client.fd,
+        client.name,
+        max(now - client.created, 0) // 1000,
+        max(now - client.last_interaction, 0) // 1000,
+        flag_letters(client).encode(),
+        client.db.index,
+        len(client.channels),
+        len(client.patterns),
+        len(client.shard_channels),
+        len(transaction.commands) if transaction is not None else -1,
+        len(client.watched),
+        client.argv_bytes,
+        queued,
+        unread > 0,
+        unread,
+        client.memory,
+        client.last_command.encode(),
+        client.user.name,
+        client.tracking.redirect if client.tracking is not None else -1,
+        client.resp,
+        client.lib_name,
+        client.lib_ver,
+        client.net_in,
+        client.net_out,
+        client.total_commands,
+    )
+    newer = _fields_newer_than(client.server.compat)
+    if not newer:
+        return line
+    return b" ".join([pair for pair in line.split(b" ") if pair.partition(b"=")[0] not in newer])
+
+
+@cache
+def _fields_newer_than(compat: Compat) -> frozenset[bytes]:
+    return frozenset(name for name, since in _NEWER_FIELDS.items() if not compat.knows(since))
