@@ -12,8 +12,9 @@ from ....protocol.errors import NOT_AN_INTEGER, ReplyError
 from ...runtime.arguments import parse_integer
 from .interpreter import FailedScriptError, Interpreter, ScriptError
 from .libraries import Functions
-from .redis_call import ScriptClient, call, words_of
+from .redis_call import call, words_of
 from .script_cache import Scripts
+from .script_run import ScriptClient
 from .shebang import ALLOW_OOM, ALLOW_STALE, NO_WRITES
 
 if TYPE_CHECKING:

@@ -2,54 +2,48 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ....protocol.errors import ReplyError
 from ...acl.log import AclLog
-from ...runtime.client import Client
 from ...runtime.denials import refusal_in_script
 from .conversions import NotAWordError, to_lua, to_words
 from .interpreter import ScriptError
 
 if TYPE_CHECKING:
-    from ...runtime.context import CommandEntry, ServerContext
+    from ...runtime.context import CommandEntry
     from .engine import Run
     from .interpreter import Interpreter
 
 _NO_WORDS: Final = b"ERR Please specify at least one argument for this redis lib call"
+
+
 _NOT_WORDS: Final = b"ERR Lua redis lib command arguments must be strings or integers"
+
+
 _UNKNOWN: Final = b"ERR Unknown Redis command called from script"
+
+
 _WRONG_ARITY: Final = b"ERR Wrong number of args calling Redis command from script"
+
+
 _NOT_ALLOWED: Final = b"ERR This Redis command is not allowed from script"
+
+
 _READ_ONLY: Final = b"ERR Write commands are not allowed from read-only scripts."
+
+
 # Not writing, but told to replicas all the same.
 _REPLICATED: Final = frozenset(("publish", "spublish", "pfcount"))
+
+
 OOM: Final = b"OOM command not allowed when used memory > 'maxmemory'."
+
+
 _SMALL: Final = 4096  # bytes of a reply that fits always
+
+
 _STALE: Final = b"ERR Can not execute the command on a stale replica"
-
-
-class ScriptClient(Client):
-    """Who runs the commands of a script: its own database and protocol, everything else as its caller."""
-
-    is_script: ClassVar[bool] = True
-    __slots__ = ()
-
-    def __init__(self, server: ServerContext) -> None:
-        super().__init__(server)
-        self.address = b"lua"
-        self.in_exec = True  # nothing blocks in a script
-
-    def stand_in_for(self, caller: Client) -> None:
-        """Begin a script for a client."""
-        self.db = caller.db
-        self.resp = 2
-        self.user = caller.user
-        self.authenticated = caller.authenticated
-        self.trusted = caller.trusted
-        self.id = caller.id
-        self.name = caller.name
-        self.fieldsets = None
 
 
 def words_of(values: tuple[object, ...]) -> list[bytes]:
