@@ -31,7 +31,7 @@ from .tls_channel import SecureChannel
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ...commands.scripting.lua.engine import Run
+    from ...commands.scripting.lua.script_run import Run
     from ..server import Server
 
     Wire = Connection | SecureChannel  # takes the bytes of a socket: a connection, or what decrypts for it

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +13,7 @@ from .interpreter import FailedScriptError, Interpreter, ScriptError
 from .libraries import Functions
 from .redis_call import call, words_of
 from .script_cache import Scripts
-from .script_run import ScriptClient
+from .script_run import Run, ScriptClient
 from .shebang import ALLOW_OOM, ALLOW_STALE, NO_WRITES
 
 if TYPE_CHECKING:
@@ -26,55 +25,59 @@ if TYPE_CHECKING:
     from .script_cache import Script
 
 BUSY_SCRIPT: Final = b"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+
+
 BUSY_FUNCTION: Final = (
     b"BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
 )
+
+
 NOT_BUSY: Final = b"NOTBUSY No scripts in execution right now."
+
+
 _UNKILLABLE: Final = (
     b"UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the "
     b"script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command."
 )
+
+
 _KILLED: Final = b"ERR Script killed by user with SCRIPT KILL."
+
+
 _KILLED_FUNCTION: Final = b"ERR Script killed by user with FUNCTION KILL."
+
+
 _STOPPED: Final = b"ERR The server is shutting down."
+
+
 _TOO_SLOW_TO_LOAD: Final = b"ERR FUNCTION LOAD timeout"
+
+
 _LOADING_NANOSECONDS: Final = 500_000_000
+
+
 _WRITES_ON_REPLICA: Final = b"READONLY You can not run script with write flag on readonly replica."
+
+
 _WRITES_READ_ONLY: Final = b"ERR Can not execute a script with write flag using *_ro command."
+
+
 _MASTERDOWN: Final = b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
+
+
 _NOREPLICAS: Final = b"NOREPLICAS Not enough good replicas to write."
+
+
 _LOG_LEVELS: Final = ("debug", "verbose", "notice", "warning")
+
+
 _ALL: Final = 3
+
+
 _TO_AOF: Final = 1
+
+
 _TO_REPLICAS: Final = 2
-
-
-@dataclass(slots=True)
-class Run:
-    """A script under way.
-
-    Attributes:
-        name: the SHA1 of a script, the name of a function.
-        command: how it was called.
-        told: whether the AOF and the replicas are told of its effects (redis.set_repl).
-        wrote: a command of it may have changed data.
-        allow_oom: it said that it needs little memory, and may write when there is none left.
-        end_with: the text that it is to end with at the next look.
-    """
-
-    server: ServerContext
-    caller: Client
-    client: ScriptClient
-    name: bytes
-    command: list[bytes]
-    is_function: bool
-    read_only: bool
-    started: int  # nanoseconds of perf_counter
-    told: tuple[bool, bool] = (True, True)
-    wrote: bool = False
-    allow_oom: bool = False
-    noted_slow: bool = False
-    end_with: bytes | None = None
 
 
 class Scripting:

@@ -12,8 +12,8 @@ from .interpreter import ScriptError
 
 if TYPE_CHECKING:
     from ...runtime.context import CommandEntry
-    from .engine import Run
     from .interpreter import Interpreter
+    from .script_run import Run
 
 _NO_WORDS: Final = b"ERR Please specify at least one argument for this redis lib call"
 

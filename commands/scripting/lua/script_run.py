@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from ...runtime.client import Client
@@ -31,3 +32,31 @@ class ScriptClient(Client):
         self.id = caller.id
         self.name = caller.name
         self.fieldsets = None
+
+
+@dataclass(slots=True)
+class Run:
+    """A script under way.
+
+    Attributes:
+        name: the SHA1 of a script, the name of a function.
+        command: how it was called.
+        told: whether the AOF and the replicas are told of its effects (redis.set_repl).
+        wrote: a command of it may have changed data.
+        allow_oom: it said that it needs little memory, and may write when there is none left.
+        end_with: the text that it is to end with at the next look.
+    """
+
+    server: ServerContext
+    caller: Client
+    client: ScriptClient
+    name: bytes
+    command: list[bytes]
+    is_function: bool
+    read_only: bool
+    started: int  # nanoseconds of perf_counter
+    told: tuple[bool, bool] = (True, True)
+    wrote: bool = False
+    allow_oom: bool = False
+    noted_slow: bool = False
+    end_with: bytes | None = None
