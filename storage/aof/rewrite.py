@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from ..collections.base import Collection
 from ..groups.pel_pages import blocks_of, texts_of
-from ..streams.idempotency import statements
 from ..streams.ids import encode
 
 if TYPE_CHECKING:
@@ -23,7 +22,11 @@ if TYPE_CHECKING:
     from ..streams.stream import Stream
 
 _PIECE: Final = 1 << 16  # bytes given at once, about
+
+
 _IDS_GIVEN_BACK: Final = 64  # at most in one XNACK
+
+
 _ID_AND_COMMAND: Final = 3  # the words of an XADD before its fields
 
 
@@ -136,3 +139,25 @@ def _command(*words: bytes) -> bytes:
 
 def _word(word: bytes) -> bytes:
     return b"$%d\r\n%b\r\n" % (len(word), word)
+
+
+def statements(key: bytes, stream: Stream, duration: int, maxsize: int) -> Iterator[tuple[bytes, ...]]:
+    """The commands that state a stream's idempotency in a rewritten log, behind those of its entries.
+
+    Args:
+        key: the stream's.
+        stream: the stream; of its iids those are told whose entry still exists.
+        duration: stream-idmp-duration, which a new stream has: then it need not be told.
+        maxsize: stream-idmp-maxsize, likewise.
+    """
+    state = stream.idempotency
+    if state is None:
+        return
+    if (state.duration, state.maxsize) != (duration, maxsize):
+        yield (
+            b"XCFGSET", key, b"IDMP-DURATION", b"%d" % state.duration, b"IDMP-MAXSIZE", b"%d" % state.maxsize,
+        )  # fmt: skip
+    for pid, known in state.producers.items():
+        for iid, stream_id in known.items():
+            if stream.contains(stream_id):
+                yield b"XIDMPRECORD", key, pid, iid, encode(stream_id)

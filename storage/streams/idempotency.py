@@ -6,16 +6,9 @@ A stream has one of these only once somebody used or configured it.
 from __future__ import annotations
 
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from xxhash import xxh3_128_intdigest
-
-from .ids import encode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .stream import Stream
 
 
 class Idempotency:
@@ -100,28 +93,6 @@ class Idempotency:
         twin.added = self.added
         twin.duplicates = self.duplicates
         return twin
-
-
-def statements(key: bytes, stream: Stream, duration: int, maxsize: int) -> Iterator[tuple[bytes, ...]]:
-    """The commands that state a stream's idempotency in a rewritten log, behind those of its entries.
-
-    Args:
-        key: the stream's.
-        stream: the stream; of its iids those are told whose entry still exists.
-        duration: stream-idmp-duration, which a new stream has: then it need not be told.
-        maxsize: stream-idmp-maxsize, likewise.
-    """
-    state = stream.idempotency
-    if state is None:
-        return
-    if (state.duration, state.maxsize) != (duration, maxsize):
-        yield (
-            b"XCFGSET", key, b"IDMP-DURATION", b"%d" % state.duration, b"IDMP-MAXSIZE", b"%d" % state.maxsize,
-        )  # fmt: skip
-    for pid, known in state.producers.items():
-        for iid, stream_id in known.items():
-            if stream.contains(stream_id):
-                yield b"XIDMPRECORD", key, pid, iid, encode(stream_id)
 
 
 _LOW: Final = (1 << 64) - 1
