@@ -316,3 +316,15 @@ class Client:
 def needs_older(client: Client, since: tuple[int, int]) -> bool:
     """Whether some replica may not know what came with a version."""
     return client.server.propagation.needs_older(since)
+
+
+def watched_key_changed(client: Client) -> bool:
+    """Whether any watched key was modified (the flag ``d`` of CLIENT LIST)."""
+    return any(was_modified(watched) for watched in client.watched)
+
+
+def was_modified(watched: WatchedKey) -> bool:
+    """Whether a watched key was changed; expiry of a key that was due already is no change."""
+    changes = watched.database.watched[watched.key][1] - watched.version
+    # A key that was past its time when it was watched did not exist for the client: its removal is no change.
+    return changes > (1 if watched.was_due else 0)

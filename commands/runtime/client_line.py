@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from ..transactions.handlers import watched_key_changed
+from .client import watched_key_changed
 
 if TYPE_CHECKING:
     from ..spec.versions import Compat

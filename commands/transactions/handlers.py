@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError
-from ..runtime.client import Transaction, WatchedKey
+from ..runtime.client import Transaction, WatchedKey, was_modified
 from ..spec.command import command
 from ..spec.key_specs import key
 from . import specs as syntax
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
 
 EXECABORT: Final = b"EXECABORT Transaction discarded because of previous errors."
+
+
 _FLAGS: Final = "noscript loading stale fast allow_busy"
 
 
@@ -39,19 +41,8 @@ def discard_transaction(client: Client) -> None:
     client.update_plain()
 
 
-def watched_key_changed(client: Client) -> bool:
-    """Whether any watched key was modified (the flag ``d`` of CLIENT LIST)."""
-    return any(_was_modified(watched) for watched in client.watched)
-
-
-def _was_modified(watched: WatchedKey) -> bool:
-    changes = watched.database.watched[watched.key][1] - watched.version
-    # A key that was past its time when it was watched did not exist for the client: its removal is no change.
-    return changes > (1 if watched.was_due else 0)
-
-
 def _must_fail(watched: WatchedKey) -> bool:
-    return _was_modified(watched) or (not watched.was_due and watched.database.is_due(watched.key))
+    return was_modified(watched) or (not watched.was_due and watched.database.is_due(watched.key))
 
 
 # MULTI

@@ -3,7 +3,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.wired_server import WiredServer, talk
 
-from rillet.commands.transactions.handlers import unwatch_all, watched_key_changed
+from rillet.commands.runtime.client import watched_key_changed
+from rillet.commands.transactions.handlers import unwatch_all
 
 KEYS = [b"a", b"b", b"c"]
 
