@@ -20,7 +20,6 @@ from ...commands.spec.command import REGISTRY, keys_of
 from ...commands.spec.versions import known_commands
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown, wrong_arity
-from ..net.connection import Connection
 from .checks import check
 from .entry import IMMEDIATE, Entry
 from .turns import NEVER
@@ -302,8 +301,8 @@ class Dispatcher:
         if server.pause.concerns(entry, client):
             server.pause.postpone(client)
             return None
-        if server.listeners.arriving and isinstance(client, Connection) and self._runs_script(client, entry):
-            server.listeners.postpone(client)
+        arriving = server.listeners.arriving
+        if arriving and self._runs_script(client, entry) and server.listeners.postpone(client):
             return None
         if transaction is not None and entry.name not in IMMEDIATE:
             reply = self._queue(client, entry, argv)

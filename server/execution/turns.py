@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from ..server import Server
@@ -27,7 +27,10 @@ class TakesTurns(Protocol):
         """Run a slice of it."""
 
 
-class Turns:
+Waiting = TypeVar("Waiting", bound=TakesTurns)
+
+
+class Turns(Generic[Waiting]):
     """The connections of one server that have something to run.
 
     Attributes:
@@ -37,11 +40,11 @@ class Turns:
 
     def __init__(self, server: Server) -> None:
         self.slice = SLICE
-        self.waiting: deque[TakesTurns] = deque()
+        self.waiting: deque[Waiting] = deque()
         self._server = server
         self._is_scheduled = False
 
-    def add(self, connection: TakesTurns) -> None:
+    def add(self, connection: Waiting) -> None:
         """Give a connection a turn after those that wait already; it must not be among them."""
         self.waiting.append(connection)
         self._schedule()

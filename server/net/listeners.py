@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
+    from ...commands.runtime.client import Client
     from ..server import Server
 
     Wire = Connection | SecureChannel  # takes the bytes of a socket: a connection, or what decrypts for it
@@ -161,14 +162,17 @@ class Listeners:
             if not self.arriving:
                 self._all_are_here()
 
-    def postpone(self, client: Connection) -> None:
-        """Let a client run its command once those who are arriving are here."""
+    def postpone(self, client: Client) -> bool:
+        """Let a client run its command once those who are arriving are here; False if it is no connection."""
+        if not isinstance(client, Connection):
+            return False
         client.postponed = True
         client.update_plain()
         if not self._postponed:
             # A client whose socket fails before it has a transport never arrives.
             self._server.loop.call_later(_LONGEST_ARRIVAL, self._all_are_here)
         self._postponed.append(client)
+        return True
 
     def _all_are_here(self) -> None:
         self.arriving.clear()
