@@ -78,6 +78,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	@mkdir -p .types && ln -sfn .. .types/rillet
 	MYPYPATH=.types $(BIN)/mypy --strict -p rillet
+	$(BIN)/lint-imports --no-logo
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .

@@ -129,7 +129,7 @@ class Server:
         self.cron_paused = False  # by DEBUG PAUSE-CRON
         self.pause = Pause(self)
         self.slices = Slices(self)
-        self.turns = Turns(self)
+        self.turns: Turns[Connection] = Turns(self)
         self._client_ids = 0
         self.propagation = Propagation()
         self.propagation.on_divergence = self._on_divergence
