@@ -1,0 +1,38 @@
+"""Each framework in a small real use: its driver, `drivers/use_NAME.py` or `.js`, asserts what it gets."""
+
+from __future__ import annotations
+
+import pytest
+from support.frameworks import SERVERS, use
+
+# In one environment, "light".
+LIGHT = (
+    "dramatiq",  # the Lua broker, results, rate limits; a message of a killed worker is queued again
+    "faststream",  # stream groups, batches, lists, channels, requests; a lost message is claimed
+    "huey",  # list, priority and expiring storages; chains, retries
+    "rq",  # queues, results, dependencies, the scheduler; a job of a killed worker is found
+    "taskiq",  # three brokers, results, two schedule sources; a task of a killed worker is claimed
+    "walrus",  # every container, consumer groups, time series, locks, models
+)
+# Long to install or to run, each in an environment of its own: `make test-frameworks`.
+HEAVY = (
+    "arq",  # jobs in sorted sets, results, cron, aborts; a job of a killed worker is taken up
+    "bullmq",  # queues, flows, schedulers, events; a job of a killed worker runs again
+    "celery",  # chains, groups, chords, the result backend; a task of a killed worker is restored
+    "channels",  # the layer of sorted sets and Lua, and the one of pub/sub; capacities
+    "docket",  # schedules, perpetual tasks, strikes, concurrency limits, leases on a stream; redelivery
+    "socketio",  # the streams adapter over ioredis and over node-redis; what a broken connection missed
+    "streaq",  # a library of functions over streams; dependencies, aborts; a task of a killed worker is reclaimed
+)
+CASES = [
+    *(pytest.param(name, "light", kind) for name in LIGHT for kind in SERVERS),
+    *(
+        pytest.param(name, name, kind, marks=pytest.mark.frameworks)
+        for name, kind in (*((name, kind) for name in HEAVY for kind in SERVERS), ("streaq", "rillet-7.0"))
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "environment", "kind"), CASES)
+def test_its_driver_gets_to_the_end(name, environment, kind):
+    use(name, environment, kind)
