@@ -129,6 +129,14 @@ def test_a_newer_option_is_what_any_unknown_word_is(wire, since, command, before
             assert reply == before
 
 
+@pytest.mark.parametrize(("version", "kept"), [("8.0", b"500"), ("8.2", b"1")])
+def test_since_8_2_entries_read_is_never_more_than_entries_added(wire, version, kept):
+    become(wire, version)
+    wire.call(*words("XADD s 1-0 f v"))
+    wire.call(*words("XGROUP CREATE s g 0 ENTRIESREAD 500"))
+    assert b"entries-read\r\n:%b\r\n" % kept in wire.call("XINFO", "GROUPS", "s").encode()
+
+
 @pytest.mark.parametrize("name", ["stream-idmp-duration", "stream-idmp-maxsize"])
 def test_parameters_of_idmp_came_with_8_6(wire, name):
     for version in VERSIONS:
