@@ -10,20 +10,17 @@ from ...protocol.errors import ReplyError, shown, wrong_arity, wrong_subcommand_
 from ..runtime.arguments import parse_integer
 from ..runtime.denials import Reason
 from ..runtime.users import RuleError, User, is_username, joined
-from ..spec.command import CATEGORIES, command, container
+from ..spec.command import CATEGORIES, handles
 from ..spec.usage import help_lines
 from ..spec.versions import known_commands
 from . import file as acl_file
-from . import specs as syntax
+from . import specs
 from .log import AclLog
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
     from ..runtime.context import ServerContext
 
-_ADMIN: Final = "admin noscript loading stale"
-_ANYONE: Final = "noscript loading stale"
-_ON_ALL_NODES: Final = ("request_policy:all_nodes", "response_policy:all_succeeded")
 _DEFAULT: Final = b"default"
 _BITS: Final = 256
 _MOST_BITS: Final = 4096
@@ -34,20 +31,8 @@ _NO_FILE: Final = (
     b"in order to store users in the Redis configuration."
 )
 
-container("ACL", since="6.0.0", group="server", summary="A container for Access List Control commands.")
 
-
-# ACL CAT [category]
-@command(
-    "ACL|CAT",
-    arity=-2,
-    flags=_ANYONE,
-    since="6.0.0",
-    group="server",
-    complexity="O(1) since the categories and commands are a fixed set.",
-    summary="Returns the categories, or the commands of one.",
-    arguments=syntax.ACL_CAT,
-)
+@handles(specs.ACL_CAT)
 def acl_cat(client: Client, args: list[bytes]) -> bytes:
     """Names."""
     if len(args) > 3:
@@ -66,18 +51,7 @@ def acl_cat(client: Client, args: list[bytes]) -> bytes:
     )
 
 
-# ACL DELUSER username [username ...]
-@command(
-    "ACL|DELUSER",
-    arity=-3,
-    flags=_ADMIN,
-    tips=_ON_ALL_NODES,
-    since="6.0.0",
-    group="server",
-    complexity="O(1) amortized time considering the typical user.",
-    summary="Deletes users and closes their connections.",
-    arguments=syntax.ACL_DELUSER,
-)
+@handles(specs.ACL_DELUSER)
 def acl_deluser(client: Client, args: list[bytes]) -> bytes:
     """How many there were."""
     if _DEFAULT in args[2:]:
@@ -91,17 +65,7 @@ def acl_deluser(client: Client, args: list[bytes]) -> bytes:
     return replies.integer(len(gone))
 
 
-# ACL DRYRUN username command [arg [arg ...]]
-@command(
-    "ACL|DRYRUN",
-    arity=-4,
-    flags=_ADMIN,
-    since="7.0.0",
-    group="server",
-    complexity="O(1).",
-    summary="Tells whether a user may run a command, without running it.",
-    arguments=syntax.ACL_DRYRUN,
-)
+@handles(specs.ACL_DRYRUN)
 def acl_dryrun(client: Client, args: list[bytes]) -> bytes:
     """OK, or as a bulk string why not."""
     user = client.server.users.get(args[2])
@@ -126,17 +90,7 @@ def acl_dryrun(client: Client, args: list[bytes]) -> bytes:
     return replies.bulk(b"%b has no permissions to %b" % (who, what % denial.subject))
 
 
-# ACL GENPASS [bits]
-@command(
-    "ACL|GENPASS",
-    arity=-2,
-    flags=_ANYONE,
-    since="6.0.0",
-    group="server",
-    complexity="O(1)",
-    summary="Returns a random password.",
-    arguments=syntax.ACL_GENPASS,
-)
+@handles(specs.ACL_GENPASS)
 def acl_genpass(client: Client, args: list[bytes]) -> bytes:
     """Hexadecimal digits for so many bits, rounded up to the next multiple of 4."""
     del client
@@ -152,18 +106,7 @@ def acl_genpass(client: Client, args: list[bytes]) -> bytes:
     return replies.bulk(secrets.token_hex((digits + 1) // 2)[:digits].encode())
 
 
-# ACL GETUSER username
-@command(
-    "ACL|GETUSER",
-    arity=3,
-    flags=_ADMIN,
-    since="6.0.0",
-    group="server",
-    complexity="O(N). Where N is the number of password, command and pattern rules that the user has.",
-    summary="Returns the rules of a user.",
-    history=syntax.ACL_GETUSER_HISTORY,
-    arguments=syntax.ACL_GETUSER,
-)
+@handles(specs.ACL_GETUSER)
 def acl_getuser(client: Client, args: list[bytes]) -> bytes:
     """A map of flags, passwords (SHA-256 in hex), commands, keys, channels, selectors; null for nobody."""
     resp = client.resp
@@ -189,34 +132,14 @@ def acl_getuser(client: Client, args: list[bytes]) -> bytes:
     )
 
 
-# ACL LIST
-@command(
-    "ACL|LIST",
-    arity=2,
-    flags=_ADMIN,
-    since="6.0.0",
-    group="server",
-    complexity="O(N). Where N is the number of configured users.",
-    summary="Returns the users as lines of an ACL file.",
-    arguments=syntax.ACL_LIST,
-)
+@handles(specs.ACL_LIST)
 def acl_list(client: Client, args: list[bytes]) -> bytes:
     """One line a user."""
     del args
     return replies.bulk_array(acl_file.lines(client.server.users))
 
 
-# ACL LOAD
-@command(
-    "ACL|LOAD",
-    arity=2,
-    flags=_ADMIN,
-    since="6.0.0",
-    group="server",
-    complexity="O(N). Where N is the number of configured users.",
-    summary="Reads the users from the ACL file.",
-    arguments=syntax.ACL_LOAD,
-)
+@handles(specs.ACL_LOAD)
 def acl_load(client: Client, args: list[bytes]) -> bytes:
     """Take all users of the file, or on any error none."""
     del args
@@ -249,18 +172,7 @@ def load_users(server: ServerContext) -> None:
     _changed(server)
 
 
-# ACL LOG [count | RESET]
-@command(
-    "ACL|LOG",
-    arity=-2,
-    flags=_ADMIN,
-    since="6.0.0",
-    group="server",
-    complexity="O(N) with N being the number of entries shown.",
-    summary="Returns what was denied to users, the latest first.",
-    history=syntax.ACL_LOG_HISTORY,
-    arguments=syntax.ACL_LOG,
-)
+@handles(specs.ACL_LOG)
 def acl_log(client: Client, args: list[bytes]) -> bytes:
     """Maps, ten unless told otherwise; OK for RESET."""
     if len(args) > 3:
@@ -277,18 +189,7 @@ def acl_log(client: Client, args: list[bytes]) -> bytes:
     return replies.array([entry.encode(now, client.resp, numbered=knows) for entry in log.entries[:count]])
 
 
-# ACL SAVE
-@command(
-    "ACL|SAVE",
-    arity=2,
-    flags=_ADMIN,
-    tips=_ON_ALL_NODES,
-    since="6.0.0",
-    group="server",
-    complexity="O(N). Where N is the number of configured users.",
-    summary="Writes the users into the ACL file.",
-    arguments=syntax.ACL_SAVE,
-)
+@handles(specs.ACL_SAVE)
 def acl_save(client: Client, args: list[bytes]) -> bytes:
     """OK once the file is on disk."""
     del args
@@ -305,19 +206,7 @@ def acl_save(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# ACL SETUSER username [rule [rule ...]]
-@command(
-    "ACL|SETUSER",
-    arity=-3,
-    flags=_ADMIN,
-    tips=_ON_ALL_NODES,
-    since="6.0.0",
-    group="server",
-    complexity="O(N). Where N is the number of rules provided.",
-    summary="Creates a user or changes one.",
-    history=syntax.ACL_SETUSER_HISTORY,
-    arguments=syntax.ACL_SETUSER,
-)
+@handles(specs.ACL_SETUSER)
 def acl_setuser(client: Client, args: list[bytes]) -> bytes:
     """All rules or, if one is wrong, none."""
     server, name = client.server, args[2]
@@ -362,51 +251,21 @@ def _changed(server: ServerContext) -> None:
                 client.close()
 
 
-# ACL USERS
-@command(
-    "ACL|USERS",
-    arity=2,
-    flags=_ADMIN,
-    since="6.0.0",
-    group="server",
-    complexity="O(N). Where N is the number of configured users.",
-    summary="Returns the names of the users.",
-    arguments=syntax.ACL_USERS,
-)
+@handles(specs.ACL_USERS)
 def acl_users(client: Client, args: list[bytes]) -> bytes:
     """Names, in order."""
     del args
     return replies.bulk_array([user.name for user in client.server.users])
 
 
-# ACL WHOAMI
-@command(
-    "ACL|WHOAMI",
-    arity=2,
-    flags=_ANYONE,
-    since="6.0.0",
-    group="server",
-    complexity="O(1)",
-    summary="Returns the user of this connection.",
-    arguments=syntax.ACL_WHOAMI,
-)
+@handles(specs.ACL_WHOAMI)
 def acl_whoami(client: Client, args: list[bytes]) -> bytes:
     """The name."""
     del args
     return replies.bulk(client.user.name)
 
 
-# ACL HELP
-@command(
-    "ACL|HELP",
-    arity=2,
-    flags="loading stale",
-    since="6.0.0",
-    group="server",
-    complexity="O(1)",
-    summary="Shows helpful text about the subcommands.",
-    arguments=syntax.ACL_HELP,
-)
+@handles(specs.ACL_HELP)
 def acl_help(client: Client, args: list[bytes]) -> bytes:
     """The subcommands, one or two lines each."""
     del client, args

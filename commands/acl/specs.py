@@ -1,12 +1,10 @@
-"""The syntax of ACL."""
+"""The commands of this room: one record each."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ..spec.command import Family
 from ..spec.grammar import (
     COMMAND_LINE,
-    NONE,
     integer,
     many,
     oneof,
@@ -15,64 +13,82 @@ from ..spec.grammar import (
     token,
 )
 
-if TYPE_CHECKING:
-    from ..spec.grammar import History, Tree
+family = Family("server")
 
-ACL: Tree = NONE
+_USERS_COST = "O(N). Where N is the number of configured users."
 
+# A table: the formatter would give each word of a record a line of its own.
+# fmt: off
 
-ACL_CAT: Tree = (optional(string("category")),)
+ACL = family.container("ACL", since="6.0.0",
+    summary="A container for Access List Control commands.")
 
+ACL_CAT = family.command("ACL|CAT", arity=-2, flags="noscript loading stale", since="6.0.0",
+    summary="Returns the categories, or the commands of one.",
+    complexity="O(1) since the categories and commands are a fixed set.",
+    arguments=(optional(string("category")),))
 
-ACL_DELUSER: Tree = (many(string("username")),)
+ACL_DELUSER = family.command("ACL|DELUSER", arity=-3, flags="admin noscript loading stale",
+    tips="request_policy:all_nodes response_policy:all_succeeded", since="6.0.0",
+    summary="Deletes users and closes their connections.",
+    complexity="O(1) amortized time considering the typical user.",
+    arguments=(many(string("username")),))
 
+ACL_DRYRUN = family.command("ACL|DRYRUN", arity=-4, flags="admin noscript loading stale", since="7.0.0",
+    summary="Tells whether a user may run a command, without running it.",
+    complexity="O(1).",
+    arguments=(string("username"), *COMMAND_LINE))
 
-ACL_DRYRUN: Tree = (
-    string("username"),
-    *COMMAND_LINE,
-)
+ACL_GENPASS = family.command("ACL|GENPASS", arity=-2, flags="noscript loading stale", since="6.0.0",
+    summary="Returns a random password.",
+    arguments=(optional(integer("bits")),))
 
+ACL_GETUSER = family.command("ACL|GETUSER", arity=3, flags="admin noscript loading stale", since="6.0.0",
+    summary="Returns the rules of a user.",
+    complexity="O(N). Where N is the number of password, command and pattern rules that the user has.",
+    arguments=(string("username"),),
+    history={
+        "6.2.0": "Added channel patterns.",
+        "7.0.0": "Added selectors; patterns told as rules instead of a list.",
+    })
 
-ACL_GENPASS: Tree = (optional(integer("bits")),)
+ACL_LIST = family.command("ACL|LIST", arity=2, flags="admin noscript loading stale", since="6.0.0",
+    summary="Returns the users as lines of an ACL file.",
+    complexity=_USERS_COST)
 
+ACL_LOAD = family.command("ACL|LOAD", arity=2, flags="admin noscript loading stale", since="6.0.0",
+    summary="Reads the users from the ACL file.",
+    complexity=_USERS_COST)
 
-ACL_GETUSER: Tree = (string("username"),)
+ACL_LOG = family.command("ACL|LOG", arity=-2, flags="admin noscript loading stale", since="6.0.0",
+    summary="Returns what was denied to users, the latest first.",
+    complexity="O(N) with N being the number of entries shown.",
+    arguments=(optional(oneof("operation", integer("count"), token("RESET"))),),
+    history={"7.2.0": "Added the entry's ID and the times of its creation and last update."})
 
+ACL_SAVE = family.command("ACL|SAVE", arity=2, flags="admin noscript loading stale",
+    tips="request_policy:all_nodes response_policy:all_succeeded", since="6.0.0",
+    summary="Writes the users into the ACL file.",
+    complexity=_USERS_COST)
 
-ACL_GETUSER_HISTORY: History = (
-    ("6.2.0", "Added channel patterns."),
-    ("7.0.0", "Added selectors; patterns told as rules instead of a list."),
-)
+ACL_SETUSER = family.command("ACL|SETUSER", arity=-3, flags="admin noscript loading stale",
+    tips="request_policy:all_nodes response_policy:all_succeeded", since="6.0.0",
+    summary="Creates a user or changes one.",
+    complexity="O(N). Where N is the number of rules provided.",
+    arguments=(string("username"), optional(many(string("rule")))),
+    history={
+        "6.2.0": "Added channel patterns.",
+        "7.0.0": "Added selectors and permissions per key.",
+    })
 
+ACL_USERS = family.command("ACL|USERS", arity=2, flags="admin noscript loading stale", since="6.0.0",
+    summary="Returns the names of the users.",
+    complexity=_USERS_COST)
 
-ACL_LIST: Tree = NONE
+ACL_WHOAMI = family.command("ACL|WHOAMI", arity=2, flags="noscript loading stale", since="6.0.0",
+    summary="Returns the user of this connection.")
 
+ACL_HELP = family.command("ACL|HELP", arity=2, flags="loading stale", since="6.0.0",
+    summary="Shows helpful text about the subcommands.")
 
-ACL_LOAD: Tree = NONE
-
-
-ACL_LOG: Tree = (optional(oneof("operation", integer("count"), token("RESET"))),)
-
-
-ACL_LOG_HISTORY: History = (("7.2.0", "Added the entry's ID and the times of its creation and last update."),)
-
-
-ACL_SAVE: Tree = NONE
-
-
-ACL_SETUSER: Tree = (string("username"), optional(many(string("rule"))))
-
-
-ACL_SETUSER_HISTORY: History = (
-    ("6.2.0", "Added channel patterns."),
-    ("7.0.0", "Added selectors and permissions per key."),
-)
-
-
-ACL_USERS: Tree = NONE
-
-
-ACL_WHOAMI: Tree = NONE
-
-
-ACL_HELP: Tree = NONE
+# fmt: on

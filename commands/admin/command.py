@@ -13,14 +13,14 @@ from ..spec.command import (
     REGISTRY,
     Argument,
     Command,
-    command,
+    handles,
     keys_of,
     legacy_positions,
     subcommands_of,
 )
 from ..spec.usage import help_lines
 from ..spec.versions import as_known, known_commands
-from . import specs as syntax
+from . import specs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -173,22 +173,7 @@ def _argument(client: Client, argument: Argument) -> bytes:
     return replies.map_of(pairs, resp)
 
 
-_FLAGS: Final = "loading stale"
-
-
-# COMMAND
-@command(
-    "COMMAND",
-    arity=-1,
-    flags=_FLAGS,
-    categories="connection",
-    tips=("nondeterministic_output_order",),
-    since="2.8.13",
-    group="server",
-    complexity="O(N) where N is the total number of Redis commands",
-    summary="Returns information about all commands.",
-    arguments=syntax.COMMAND,
-)
+@handles(specs.COMMAND)
 def command_all(client: Client, args: list[bytes]) -> bytes:
     """The ten-element description of each command."""
     if len(args) > 1:
@@ -196,20 +181,7 @@ def command_all(client: Client, args: list[bytes]) -> bytes:
     return replies.array([_info(client, entry) for entry in _top_level(client)])
 
 
-# COMMAND INFO [command-name [command-name ...]]
-@command(
-    "COMMAND|INFO",
-    arity=-2,
-    flags=_FLAGS,
-    categories="connection",
-    tips=("nondeterministic_output_order",),
-    since="2.8.13",
-    group="server",
-    complexity="O(N) where N is the number of commands to look up",
-    summary="Returns information about some or all commands.",
-    history=syntax.COMMAND_INFO_HISTORY,
-    arguments=syntax.COMMAND_INFO,
-)
+@handles(specs.COMMAND_INFO)
 def command_info(client: Client, args: list[bytes]) -> bytes:
     """As COMMAND, for the named ones; null for an unknown name."""
     if len(args) == 2:
@@ -220,19 +192,7 @@ def command_info(client: Client, args: list[bytes]) -> bytes:
     )
 
 
-# COMMAND DOCS [command-name [command-name ...]]
-@command(
-    "COMMAND|DOCS",
-    arity=-2,
-    flags=_FLAGS,
-    categories="connection",
-    tips=("nondeterministic_output_order",),
-    since="7.0.0",
-    group="server",
-    complexity="O(N) where N is the number of commands to look up",
-    summary="Returns the documentation of some or all commands.",
-    arguments=syntax.COMMAND_DOCS,
-)
+@handles(specs.COMMAND_DOCS)
 def command_docs(client: Client, args: list[bytes]) -> bytes:
     """A map of name to documentation; unknown names are left out."""
     found = (
@@ -243,37 +203,14 @@ def command_docs(client: Client, args: list[bytes]) -> bytes:
     return replies.map_of([(entry.name.encode(), _docs(client, entry)) for entry in found], client.resp)
 
 
-# COMMAND COUNT
-@command(
-    "COMMAND|COUNT",
-    arity=2,
-    flags=_FLAGS,
-    categories="connection",
-    since="2.8.13",
-    group="server",
-    complexity="O(1)",
-    summary="Returns the number of commands.",
-    arguments=syntax.COMMAND_COUNT,
-)
+@handles(specs.COMMAND_COUNT)
 def command_count(client: Client, args: list[bytes]) -> bytes:
     """Subcommands are not counted."""
     del args
     return replies.integer(len(_top_level(client)))
 
 
-# COMMAND LIST [FILTERBY MODULE module | ACLCAT category | PATTERN pattern]
-@command(
-    "COMMAND|LIST",
-    arity=-2,
-    flags=_FLAGS,
-    categories="connection",
-    tips=("nondeterministic_output_order",),
-    since="7.0.0",
-    group="server",
-    complexity="O(N) where N is the total number of Redis commands",
-    summary="Returns the names of some or all commands.",
-    arguments=syntax.COMMAND_LIST,
-)
+@handles(specs.COMMAND_LIST)
 def command_list(client: Client, args: list[bytes]) -> bytes:
     """Names, those of subcommands too."""
     if len(args) == 2:
@@ -326,36 +263,14 @@ def _access(client: Client, words: list[bytes], reference: KeyReference) -> list
     return list(flags_of(reference.flags, client.server.dispatcher.find(words).command, words))
 
 
-# COMMAND GETKEYS command [arg [arg ...]]
-@command(
-    "COMMAND|GETKEYS",
-    arity=-3,
-    flags=_FLAGS,
-    categories="connection",
-    since="2.8.13",
-    group="server",
-    complexity="O(N) where N is the number of arguments to the command",
-    summary="Extracts the key names from a whole command.",
-    arguments=syntax.COMMAND_GETKEYS,
-)
+@handles(specs.COMMAND_GETKEYS)
 def command_getkeys(client: Client, args: list[bytes]) -> bytes:
     """The keys."""
     words = args[2:]
     return replies.bulk_array([words[reference.index] for reference in _keys_of_words(client, words)])
 
 
-# COMMAND GETKEYSANDFLAGS command [arg [arg ...]]
-@command(
-    "COMMAND|GETKEYSANDFLAGS",
-    arity=-3,
-    flags=_FLAGS,
-    categories="connection",
-    since="7.0.0",
-    group="server",
-    complexity="O(N) where N is the number of arguments to the command",
-    summary="Extracts the key names and their access flags from a whole command.",
-    arguments=syntax.COMMAND_GETKEYSANDFLAGS,
-)
+@handles(specs.COMMAND_GETKEYSANDFLAGS)
 def command_getkeysandflags(client: Client, args: list[bytes]) -> bytes:
     """``[key, [flags]]`` per key."""
     words = args[2:]
@@ -372,18 +287,7 @@ def command_getkeysandflags(client: Client, args: list[bytes]) -> bytes:
     )
 
 
-# COMMAND HELP
-@command(
-    "COMMAND|HELP",
-    arity=2,
-    flags=_FLAGS,
-    categories="connection",
-    since="5.0.0",
-    group="server",
-    complexity="O(1)",
-    summary="Shows helpful text about the subcommands.",
-    arguments=syntax.COMMAND_HELP,
-)
+@handles(specs.COMMAND_HELP)
 def command_help(client: Client, args: list[bytes]) -> bytes:
     """The subcommands, one or two lines each."""
     del client, args

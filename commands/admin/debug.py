@@ -11,8 +11,8 @@ from ...protocol import replies
 from ...protocol.errors import NO_SUCH_KEY, ReplyError, wrong_subcommand_arguments
 from ..keys.object import encoding
 from ..runtime.arguments import INT64_MAX, parse_integer
-from ..spec.command import command
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .debug_digest import keyspace_digest, value_digest
 
 if TYPE_CHECKING:
@@ -28,18 +28,7 @@ _NUMBER: Final = re.compile(rb"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _INTEGER: Final = re.compile(rb"\s*[+-]?\d+")
 
 
-# DEBUG subcommand [arg [arg ...]]
-@command(
-    "DEBUG",
-    arity=-2,
-    flags="admin noscript loading stale protected",
-    since="1.0.0",
-    group="server",
-    complexity="Depends on subcommand.",
-    summary="A container for debugging commands.",
-    arguments=syntax.DEBUG,
-    doc_flags="syscmd",
-)
+@handles(specs.DEBUG)
 def debug(client: Client, args: list[bytes]) -> bytes:
     """One of the subcommands of ``DEBUG HELP``; they are no commands of their own, as in Redis."""
     found = _SUBCOMMANDS.get(args[1].upper())

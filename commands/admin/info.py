@@ -12,8 +12,8 @@ from ...storage.keyspace.field_expiry import expiring_hashes
 from ..connection.tracking import TrackingTable
 from ..pubsub.registry import PubSub
 from ..scripting.lua.engine import Scripting
-from ..spec.command import command
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .memory import (
     SERVER_BYTES,
     aof_buffer_bytes,
@@ -408,20 +408,7 @@ def info_text(server: ServerContext, names: list[str]) -> bytes:
     return "\r\n".join(blocks).encode("utf-8", "surrogateescape")
 
 
-# INFO [section [section ...]]
-@command(
-    "INFO",
-    arity=-1,
-    flags="loading stale",
-    categories="dangerous",
-    tips=("nondeterministic_output", "request_policy:all_shards", "response_policy:special"),
-    since="1.0.0",
-    group="server",
-    complexity="O(1)",
-    summary="Returns information and statistics about the server.",
-    history=syntax.INFO_HISTORY,
-    arguments=syntax.INFO,
-)
+@handles(specs.INFO)
 def info(client: Client, args: list[bytes]) -> bytes:
     """Sections as text: ``# Title``, lines ``name:value``, an empty line between sections."""
     names = [word.lower().decode("latin-1") for word in args[1:]]

@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown
-from ..spec.command import command, container
+from ..spec.command import handles
 from ..spec.usage import help_lines
-from . import specs as syntax
+from . import specs
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
     from ..runtime.context import ServerContext
 
 _SAMPLES: Final = 160
-_TIPS: Final = ("nondeterministic_output", "request_policy:all_nodes", "response_policy:special")
-_FLAGS: Final = "admin noscript loading stale"
 
 
 class Latency:
@@ -47,21 +45,7 @@ class Latency:
         return len(gone)
 
 
-container("LATENCY", since="2.8.13", group="server", summary="A container for latency diagnostics commands.")
-
-
-# LATENCY LATEST
-@command(
-    "LATENCY|LATEST",
-    arity=2,
-    flags=_FLAGS,
-    tips=_TIPS,
-    since="2.8.13",
-    group="server",
-    complexity="O(1)",
-    summary="Returns the latest latency samples of all events.",
-    arguments=syntax.LATENCY_LATEST,
-)
+@handles(specs.LATENCY_LATEST)
 def latency_latest(client: Client, args: list[bytes]) -> bytes:
     """``[event, unix seconds, last milliseconds, worst milliseconds]`` per event."""
     del args
@@ -81,18 +65,7 @@ def latency_latest(client: Client, args: list[bytes]) -> bytes:
     )
 
 
-# LATENCY HISTORY event
-@command(
-    "LATENCY|HISTORY",
-    arity=3,
-    flags=_FLAGS,
-    tips=_TIPS,
-    since="2.8.13",
-    group="server",
-    complexity="O(1)",
-    summary="Returns the samples of an event over time.",
-    arguments=syntax.LATENCY_HISTORY,
-)
+@handles(specs.LATENCY_HISTORY)
 def latency_history(client: Client, args: list[bytes]) -> bytes:
     """``[unix seconds, milliseconds]`` per sample."""
     samples = client.server.part(Latency).events.get(args[2].decode("latin-1"), ())
@@ -101,35 +74,13 @@ def latency_history(client: Client, args: list[bytes]) -> bytes:
     )
 
 
-# LATENCY RESET [event [event ...]]
-@command(
-    "LATENCY|RESET",
-    arity=-2,
-    flags=_FLAGS,
-    tips=("request_policy:all_nodes", "response_policy:agg_sum"),
-    since="2.8.13",
-    group="server",
-    complexity="O(1)",
-    summary="Forgets the samples of some or all events.",
-    arguments=syntax.LATENCY_RESET,
-)
+@handles(specs.LATENCY_RESET)
 def latency_reset(client: Client, args: list[bytes]) -> bytes:
     """How many events were forgotten."""
     return replies.integer(client.server.part(Latency).reset([word.decode("latin-1") for word in args[2:]]))
 
 
-# LATENCY GRAPH event
-@command(
-    "LATENCY|GRAPH",
-    arity=3,
-    flags=_FLAGS,
-    tips=_TIPS,
-    since="2.8.13",
-    group="server",
-    complexity="O(1)",
-    summary="Draws the samples of an event as text.",
-    arguments=syntax.LATENCY_GRAPH,
-)
+@handles(specs.LATENCY_GRAPH)
 def latency_graph(client: Client, args: list[bytes]) -> bytes:
     """One bar a sample."""
     name = args[2].decode("latin-1")
@@ -145,18 +96,7 @@ def latency_graph(client: Client, args: list[bytes]) -> bytes:
     return replies.verbatim("\n".join(lines).encode() + b"\n", client.resp)
 
 
-# LATENCY DOCTOR
-@command(
-    "LATENCY|DOCTOR",
-    arity=2,
-    flags=_FLAGS,
-    tips=_TIPS,
-    since="2.8.13",
-    group="server",
-    complexity="O(1)",
-    summary="Tells in plain words what the samples show.",
-    arguments=syntax.LATENCY_DOCTOR,
-)
+@handles(specs.LATENCY_DOCTOR)
 def latency_doctor(client: Client, args: list[bytes]) -> bytes:
     """A short report."""
     del args
@@ -173,18 +113,7 @@ def latency_doctor(client: Client, args: list[bytes]) -> bytes:
     return replies.verbatim(text.encode(), client.resp)
 
 
-# LATENCY HISTOGRAM [command [command ...]]
-@command(
-    "LATENCY|HISTOGRAM",
-    arity=-2,
-    flags=_FLAGS,
-    tips=_TIPS,
-    since="7.0.0",
-    group="server",
-    complexity="O(N) where N is the number of commands with latency information being retrieved.",
-    summary="Returns the cumulative distribution of command times.",
-    arguments=syntax.LATENCY_HISTOGRAM,
-)
+@handles(specs.LATENCY_HISTOGRAM)
 def latency_histogram(client: Client, args: list[bytes]) -> bytes:
     """A map of command to ``calls`` and ``histogram_usec``, itself a map of upper bound to cumulative calls."""
     resp = client.resp
@@ -213,17 +142,7 @@ def latency_histogram(client: Client, args: list[bytes]) -> bytes:
     return replies.map_of(pairs, resp)
 
 
-# LATENCY HELP
-@command(
-    "LATENCY|HELP",
-    arity=2,
-    flags="loading stale",
-    since="2.8.13",
-    group="server",
-    complexity="O(1)",
-    summary="Shows helpful text about the subcommands.",
-    arguments=syntax.LATENCY_HELP,
-)
+@handles(specs.LATENCY_HELP)
 def latency_help(client: Client, args: list[bytes]) -> bytes:
     """The subcommands, one or two lines each."""
     del client, args

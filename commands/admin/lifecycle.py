@@ -8,8 +8,8 @@ from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ..runtime.arguments import parse_integer
 from ..scripting.lua.engine import Scripting
-from ..spec.command import command
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -22,18 +22,7 @@ _ART: Final = r"""
 """
 
 
-# TIME
-@command(
-    "TIME",
-    arity=1,
-    flags="fast loading stale",
-    tips=("nondeterministic_output",),
-    since="2.6.0",
-    group="server",
-    complexity="O(1)",
-    summary="Returns the server's time.",
-    arguments=syntax.TIME,
-)
+@handles(specs.TIME)
 def time(client: Client, args: list[bytes]) -> bytes:
     """``[unix seconds, microseconds of that second]``, both as bulk strings."""
     del args
@@ -41,37 +30,14 @@ def time(client: Client, args: list[bytes]) -> bytes:
     return replies.bulk_array([b"%d" % seconds, b"%d" % microseconds])
 
 
-# LASTSAVE
-@command(
-    "LASTSAVE",
-    arity=1,
-    flags="fast loading stale",
-    categories="admin dangerous",
-    tips=("nondeterministic_output",),
-    since="1.0.0",
-    group="server",
-    complexity="O(1)",
-    summary="Returns the time of the last successful save, or of the start.",
-    arguments=syntax.LASTSAVE,
-)
+@handles(specs.LASTSAVE)
 def lastsave(client: Client, args: list[bytes]) -> bytes:
     """Unix seconds."""
     del args
     return replies.integer(client.server.last_save)
 
 
-# ROLE
-@command(
-    "ROLE",
-    arity=1,
-    flags="fast loading noscript stale",
-    categories="admin dangerous",
-    since="2.8.12",
-    group="server",
-    complexity="O(1)",
-    summary="Returns the server's place in replication.",
-    arguments=syntax.ROLE,
-)
+@handles(specs.ROLE)
 def role(client: Client, args: list[bytes]) -> bytes:
     """``["master", offset, [[host, port, offset] …]]``, or ``["slave", host, port, state of the link, offset]``."""
     del args
@@ -89,20 +55,7 @@ def role(client: Client, args: list[bytes]) -> bytes:
     return replies.array([replies.bulk(b"master"), offset, replies.array(replicas)])
 
 
-# SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]
-@command(
-    "SHUTDOWN",
-    arity=-1,
-    flags="admin noscript loading stale no_multi allow_busy",
-    since="1.0.0",
-    group="server",
-    complexity=(
-        "O(N) when saving, where N is the total number of keys in all databases when saving data, otherwise O(1)"
-    ),
-    summary="Stops the server; what its files are to hold is written first.",
-    history=syntax.SHUTDOWN_HISTORY,
-    arguments=syntax.SHUTDOWN,
-)
+@handles(specs.SHUTDOWN)
 def shutdown(client: Client, args: list[bytes]) -> bytes | None:
     """No reply: the connection closes, after a last snapshot if SAVE or the save points want one."""
     if client.trusted:  # a file that is loaded, or the master of a replica
@@ -129,16 +82,7 @@ def shutdown(client: Client, args: list[bytes]) -> bytes | None:
     return None
 
 
-# LOLWUT [VERSION version]
-@command(
-    "LOLWUT",
-    arity=-1,
-    flags="readonly fast",
-    since="5.0.0",
-    group="server",
-    summary="Draws something, and names the Redis version.",
-    arguments=syntax.LOLWUT,
-)
+@handles(specs.LOLWUT)
 def lolwut(client: Client, args: list[bytes]) -> bytes:
     """Text whose last line is ``Redis ver. <version>``."""
     if len(args) > 2 and args[1].upper() == b"VERSION":

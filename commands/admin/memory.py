@@ -14,10 +14,9 @@ from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.keyspace.weights import EXPIRY_ENTRY, KEY_ENTRY, SAMPLES, estimated_bytes, key_bytes
 from ..runtime.arguments import parse_integer
 from ..scripting.lua.engine import Scripting
-from ..spec.command import command, container
-from ..spec.key_specs import key
+from ..spec.command import handles
 from ..spec.usage import help_lines
-from . import specs as syntax
+from . import specs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,21 +141,7 @@ def human_bytes(n: int) -> str:
     raise AssertionError
 
 
-container("MEMORY", since="4.0.0", group="server", summary="A container for memory diagnostics commands.")
-
-
-# MEMORY USAGE key [SAMPLES count]
-@command(
-    "MEMORY|USAGE",
-    arity=-3,
-    flags="readonly",
-    keys=(key(2, "RO"),),
-    since="4.0.0",
-    group="server",
-    complexity="O(N) where N is the number of samples.",
-    summary="Estimates the memory that a key takes.",
-    arguments=syntax.MEMORY_USAGE,
-)
+@handles(specs.MEMORY_USAGE)
 def memory_usage(client: Client, args: list[bytes]) -> bytes:
     """Bytes, or null for a missing key."""
     samples = SAMPLES
@@ -172,17 +157,7 @@ def memory_usage(client: Client, args: list[bytes]) -> bytes:
     return replies.integer(key_bytes(args[2], value, samples))
 
 
-# MEMORY STATS
-@command(
-    "MEMORY|STATS",
-    arity=2,
-    tips=("nondeterministic_output", "request_policy:all_shards", "response_policy:special"),
-    since="4.0.0",
-    group="server",
-    complexity="O(1)",
-    summary="Returns figures about the server's memory.",
-    arguments=syntax.MEMORY_STATS,
-)
+@handles(specs.MEMORY_STATS)
 def memory_stats(client: Client, args: list[bytes]) -> bytes:
     """A map of names to integers, ratios (doubles), and one map per database that holds keys."""
     del args
@@ -238,17 +213,7 @@ def _stats(server: ServerContext, resp: int) -> Iterator[tuple[bytes, bytes]]:
     yield b"fragmentation.bytes", replies.integer(resident - used)
 
 
-# MEMORY DOCTOR
-@command(
-    "MEMORY|DOCTOR",
-    arity=2,
-    tips=("nondeterministic_output", "request_policy:all_shards", "response_policy:special"),
-    since="4.0.0",
-    group="server",
-    complexity="O(1)",
-    summary="Tells in plain words where the memory goes.",
-    arguments=syntax.MEMORY_DOCTOR,
-)
+@handles(specs.MEMORY_DOCTOR)
 def memory_doctor(client: Client, args: list[bytes]) -> bytes:
     """A short report."""
     del args
@@ -262,17 +227,7 @@ def memory_doctor(client: Client, args: list[bytes]) -> bytes:
     return replies.verbatim(text.encode(), client.resp)
 
 
-# MEMORY MALLOC-STATS
-@command(
-    "MEMORY|MALLOC-STATS",
-    arity=2,
-    tips=("nondeterministic_output", "request_policy:all_shards", "response_policy:special"),
-    since="4.0.0",
-    group="server",
-    complexity="Depends on how much memory is allocated, could be slow",
-    summary="Returns the memory allocator's own figures.",
-    arguments=syntax.MEMORY_MALLOC_STATS,
-)
+@handles(specs.MEMORY_MALLOC_STATS)
 def memory_malloc_stats(client: Client, args: list[bytes]) -> bytes:
     """What CPython tells of its allocator and its garbage collector."""
     del args
@@ -284,17 +239,7 @@ def memory_malloc_stats(client: Client, args: list[bytes]) -> bytes:
     return replies.verbatim("\n".join(lines).encode() + b"\n", client.resp)
 
 
-# MEMORY PURGE
-@command(
-    "MEMORY|PURGE",
-    arity=2,
-    tips=("request_policy:all_shards", "response_policy:all_succeeded"),
-    since="4.0.0",
-    group="server",
-    complexity="Depends on how much memory is allocated, could be slow",
-    summary="Gives memory that is not needed back to the system.",
-    arguments=syntax.MEMORY_PURGE,
-)
+@handles(specs.MEMORY_PURGE)
 def memory_purge(client: Client, args: list[bytes]) -> bytes:
     """Collect garbage, and let the C library return free memory where it can."""
     del client, args
@@ -303,17 +248,7 @@ def memory_purge(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# MEMORY HELP
-@command(
-    "MEMORY|HELP",
-    arity=2,
-    flags="loading stale",
-    since="4.0.0",
-    group="server",
-    complexity="O(1)",
-    summary="Shows helpful text about the subcommands.",
-    arguments=syntax.MEMORY_HELP,
-)
+@handles(specs.MEMORY_HELP)
 def memory_help(client: Client, args: list[bytes]) -> bytes:
     """The subcommands, one or two lines each."""
     del client, args

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import ReplyError
 from ..runtime.redaction import redacted
-from ..spec.command import command
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -43,16 +43,7 @@ def monitor_line(unix_seconds: float, client: Client, argv: list[bytes]) -> byte
     return b"+%.6f [%d %b] %b\r\n" % (unix_seconds, client.db.index, address, words)
 
 
-# MONITOR
-@command(
-    "MONITOR",
-    arity=1,
-    flags="admin noscript loading stale",
-    since="1.0.0",
-    group="server",
-    summary="Streams every command that the server runs to this connection.",
-    arguments=syntax.MONITOR,
-)
+@handles(specs.MONITOR)
 def monitor(client: Client, args: list[bytes]) -> bytes | None:
     """Begin to watch; a client that already does gets no answer."""
     del args

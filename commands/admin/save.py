@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
-from ..spec.command import command
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -16,17 +16,7 @@ if TYPE_CHECKING:
 _SAVING: Final = b"ERR Background save already in progress"
 
 
-# SAVE
-@command(
-    "SAVE",
-    arity=1,
-    flags="admin noscript no_async_loading no_multi",
-    since="1.0.0",
-    group="server",
-    complexity="O(N) where N is the total number of keys in all databases",
-    summary="Writes the data to the dump file and waits for it.",
-    arguments=syntax.SAVE,
-)
+@handles(specs.SAVE)
 def save(client: Client, args: list[bytes]) -> bytes:
     """OK once the file is complete and on the disk; everybody waits meanwhile."""
     del args
@@ -37,18 +27,7 @@ def save(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# BGSAVE [SCHEDULE]
-@command(
-    "BGSAVE",
-    arity=-1,
-    flags="admin noscript no_async_loading",
-    since="1.0.0",
-    group="server",
-    complexity="O(1)",
-    summary="Writes the data to the dump file in the background.",
-    history=syntax.BGSAVE_HISTORY,
-    arguments=syntax.BGSAVE,
-)
+@handles(specs.BGSAVE)
 def bgsave(client: Client, args: list[bytes]) -> bytes:
     """Begun; or scheduled, in a transaction or where an AOF rewrite is under way and SCHEDULE allows it."""
     if len(args) > 2 or (len(args) == 2 and args[1].upper() != b"SCHEDULE"):
@@ -71,17 +50,7 @@ def bgsave(client: Client, args: list[bytes]) -> bytes:
     return replies.simple(b"Background saving started")
 
 
-# BGREWRITEAOF
-@command(
-    "BGREWRITEAOF",
-    arity=1,
-    flags="admin noscript no_async_loading",
-    since="1.0.0",
-    group="server",
-    complexity="O(1)",
-    summary="Rewrites the append-only file in the background to the shortest that holds the data.",
-    arguments=syntax.BGREWRITEAOF,
-)
+@handles(specs.BGREWRITEAOF)
 def bgrewriteaof(client: Client, args: list[bytes]) -> bytes:
     """Begun, or scheduled where a transaction or another snapshot is under way; works without appendonly, too."""
     del args

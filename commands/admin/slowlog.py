@@ -10,9 +10,9 @@ from ...protocol import replies
 from ...protocol.errors import ReplyError
 from ..runtime.arguments import parse_integer
 from ..runtime.redaction import redacted
-from ..spec.command import command, container
+from ..spec.command import handles
 from ..spec.usage import help_lines
-from . import specs as syntax
+from . import specs
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -73,24 +73,7 @@ def _shortened(argv: list[bytes]) -> list[bytes]:
     return shown
 
 
-container("SLOWLOG", since="2.2.12", group="server", summary="A container for slow log commands.")
-
-_TIPS: Final = ("request_policy:all_nodes",)
-
-
-# SLOWLOG GET [count]
-@command(
-    "SLOWLOG|GET",
-    arity=-2,
-    flags="admin loading stale",
-    tips=(*_TIPS, "nondeterministic_output"),
-    since="2.2.12",
-    group="server",
-    complexity="O(N) where N is the number of entries returned",
-    summary="Returns the slow log's entries.",
-    history=syntax.SLOWLOG_GET_HISTORY,
-    arguments=syntax.SLOWLOG_GET,
-)
+@handles(specs.SLOWLOG_GET)
 def slowlog_get(client: Client, args: list[bytes]) -> bytes:
     """Entries as ``[id, unix seconds, microseconds, [words], client address, client name]``, newest first."""
     if len(args) > 3:
@@ -121,36 +104,14 @@ def slowlog_get(client: Client, args: list[bytes]) -> bytes:
     )
 
 
-# SLOWLOG LEN
-@command(
-    "SLOWLOG|LEN",
-    arity=2,
-    flags="admin loading stale",
-    tips=(*_TIPS, "response_policy:agg_sum", "nondeterministic_output"),
-    since="2.2.12",
-    group="server",
-    complexity="O(1)",
-    summary="Returns the number of entries in the slow log.",
-    arguments=syntax.SLOWLOG_LEN,
-)
+@handles(specs.SLOWLOG_LEN)
 def slowlog_len(client: Client, args: list[bytes]) -> bytes:
     """The number of entries."""
     del args
     return replies.integer(len(client.server.part(Slowlog).entries))
 
 
-# SLOWLOG RESET
-@command(
-    "SLOWLOG|RESET",
-    arity=2,
-    flags="admin loading stale",
-    tips=(*_TIPS, "response_policy:all_succeeded"),
-    since="2.2.12",
-    group="server",
-    complexity="O(N) where N is the number of entries in the slowlog",
-    summary="Clears all entries from the slow log.",
-    arguments=syntax.SLOWLOG_RESET,
-)
+@handles(specs.SLOWLOG_RESET)
 def slowlog_reset(client: Client, args: list[bytes]) -> bytes:
     """Forget all entries; ids go on counting."""
     del args
@@ -158,17 +119,7 @@ def slowlog_reset(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# SLOWLOG HELP
-@command(
-    "SLOWLOG|HELP",
-    arity=2,
-    flags="loading stale",
-    since="6.2.0",
-    group="server",
-    complexity="O(1)",
-    summary="Shows helpful text about the subcommands.",
-    arguments=syntax.SLOWLOG_HELP,
-)
+@handles(specs.SLOWLOG_HELP)
 def slowlog_help(client: Client, args: list[bytes]) -> bytes:
     """The subcommands, one or two lines each."""
     del client, args

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ..runtime.arguments import Arguments
-from ..spec.command import command
-from ..spec.key_specs import key
+from ..spec.command import handles
 from ..strings.shared import read_string, store_changed, write_string
-from . import specs as syntax
+from . import specs
 from .bits import parse_offset
 
 if TYPE_CHECKING:
@@ -115,26 +114,7 @@ def _run(data: bytearray, at: _Operation) -> tuple[int | None, bool]:
     return (old if at.verb == b"SET" else new), new != old
 
 
-# BITFIELD key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>]
-#     <SET encoding offset value | INCRBY encoding offset increment> [GET encoding offset | ...]]
-@command(
-    "BITFIELD",
-    arity=-2,
-    flags="write denyoom",
-    categories="bitmap",
-    keys=(
-        key(
-            1,
-            "RW access update variable_flags",
-            notes="This command allows both access and modification of the key",
-        ),
-    ),
-    since="3.2.0",
-    group="bitmap",
-    complexity="O(1) for each subcommand specified",
-    summary="Reads and changes integers of any width in the string at a key.",
-    arguments=syntax.BITFIELD,
-)
+@handles(specs.BITFIELD)
 def bitfield(client: Client, args: list[bytes]) -> bytes:
     """For each operation: what GET found, what SET replaced, what INCRBY stored; null where FAIL stopped it."""
     name = args[1]
@@ -165,19 +145,7 @@ def _read(client: Client, name: bytes, operations: list[_Operation]) -> bytes:
     return replies.array([replies.integer(_get(value, operation)) for operation in operations])
 
 
-# BITFIELD_RO key [GET encoding offset [GET encoding offset ...]]
-@command(
-    "BITFIELD_RO",
-    arity=-2,
-    flags="readonly fast",
-    categories="bitmap",
-    keys=(key(1, "RO access"),),
-    since="6.0.0",
-    group="bitmap",
-    complexity="O(1) for each subcommand specified",
-    summary="Reads integers of any width from the string at a key.",
-    arguments=syntax.BITFIELD_RO,
-)
+@handles(specs.BITFIELD_RO)
 def bitfield_ro(client: Client, args: list[bytes]) -> bytes:
     """As BITFIELD with GET alone."""
     return _read(client, args[1], _parse(client, args, reading=True))

@@ -10,15 +10,13 @@ from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ..keys.lifecycle import delete
 from ..runtime.arguments import INT64_MAX, parse_integer
-from ..spec.command import command
-from ..spec.key_specs import key
+from ..spec.command import handles
 from ..strings.shared import overwrite, read_string, replaced, store_changed, write_string
-from . import specs as syntax
+from . import specs
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
 
-_ACCESSED: Final = (key(1, "RO access"),)
 _NOT_FOUND: Final = replies.integer(-1)
 _BAD_OFFSET: Final = b"ERR bit offset is not an integer or out of range"
 _AT_LEAST_TWO: Final = frozenset((b"DIFF", b"DIFF1", b"ANDOR"))
@@ -42,19 +40,7 @@ def parse_offset(client: Client, word: bytes, width: int | None = None) -> int:
     return offset
 
 
-# SETBIT key offset value
-@command(
-    "SETBIT",
-    arity=4,
-    flags="write denyoom",
-    categories="bitmap",
-    keys=(key(1, "RW access update"),),
-    since="2.2.0",
-    group="bitmap",
-    complexity="O(1)",
-    summary="Sets or clears a bit of the string at a key; makes the key if it is missing.",
-    arguments=syntax.SETBIT,
-)
+@handles(specs.SETBIT)
 def setbit(client: Client, args: list[bytes]) -> bytes:
     """The bit as it was; nothing changes, and nothing is propagated, if it was so already."""
     name = args[1]
@@ -76,19 +62,7 @@ def setbit(client: Client, args: list[bytes]) -> bytes:
     return replies.integer(old)
 
 
-# GETBIT key offset
-@command(
-    "GETBIT",
-    arity=3,
-    flags="readonly fast",
-    categories="bitmap",
-    keys=_ACCESSED,
-    since="2.2.0",
-    group="bitmap",
-    complexity="O(1)",
-    summary="Returns a bit of the string at a key.",
-    arguments=syntax.GETBIT,
-)
+@handles(specs.GETBIT)
 def getbit(client: Client, args: list[bytes]) -> bytes:
     """0 or 1; 0 beyond the end of the string."""
     offset = parse_offset(client, args[2])
@@ -139,20 +113,7 @@ def _next_other(data: memoryview, flip: int, start: int) -> int:
     return len(data)
 
 
-# BITCOUNT key [start end [BYTE | BIT]]
-@command(
-    "BITCOUNT",
-    arity=-2,
-    flags="readonly",
-    categories="bitmap",
-    keys=_ACCESSED,
-    since="2.6.0",
-    group="bitmap",
-    complexity="O(N)",
-    summary="Counts the bits that are set in the string at a key.",
-    history=syntax.BITCOUNT_HISTORY,
-    arguments=syntax.BITCOUNT,
-)
+@handles(specs.BITCOUNT)
 def bitcount(client: Client, args: list[bytes]) -> bytes:
     """How many; both ends of the range are included and may count from the end."""
     late = client.server.compat.checks_bit_ranges_first
@@ -178,20 +139,7 @@ def bitcount(client: Client, args: list[bytes]) -> bytes:
     return replies.integer(_count(data) - outside)
 
 
-# BITPOS key bit [start [end [BYTE | BIT]]]
-@command(
-    "BITPOS",
-    arity=-3,
-    flags="readonly",
-    categories="bitmap",
-    keys=_ACCESSED,
-    since="2.8.7",
-    group="bitmap",
-    complexity="O(N)",
-    summary="Finds the first bit that is set, or clear, in the string at a key.",
-    history=syntax.BITPOS_HISTORY,
-    arguments=syntax.BITPOS,
-)
+@handles(specs.BITPOS)
 def bitpos(client: Client, args: list[bytes]) -> bytes:
     """Its place, -1 if there is none; behind a string whose end is not given all bits are clear."""
     bit = parse_integer(args[2])
@@ -262,20 +210,7 @@ def _result(operation: bytes, values: list[bytes], length: int) -> bytes:
     return b"".join(pieces)
 
 
-# BITOP <AND | OR | XOR | NOT | DIFF | DIFF1 | ANDOR | ONE> destkey key [key ...]
-@command(
-    "BITOP",
-    arity=-4,
-    flags="write denyoom",
-    categories="bitmap",
-    keys=(key(2, "OW update"), key(3, "RO access", last=-1)),
-    since="2.6.0",
-    group="bitmap",
-    complexity="O(N)",
-    summary="Combines strings bit by bit and stores the result.",
-    history=syntax.BITOP_HISTORY,
-    arguments=syntax.BITOP,
-)
+@handles(specs.BITOP)
 def bitop(client: Client, args: list[bytes]) -> bytes:
     """The length of the result, that of the longest string: shorter ones are filled up with zeros."""
     operation = args[1].upper()

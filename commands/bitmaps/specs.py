@@ -1,67 +1,73 @@
-"""The syntax of the bitmap commands."""
+"""The commands of this room: one record each."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ..spec.command import Family
 from ..spec.grammar import KEY, block, integer, key, many, oneof, optional, string, token
+from ..spec.key_specs import (
+    CHANGES,
+    READS,
+    at,
+)
 
-if TYPE_CHECKING:
-    from ..spec.grammar import History, Tree
+family = Family("bitmap", categories="bitmap")
 
 _UNIT = optional(oneof("unit", token("BYTE"), token("BIT"), since="7.0.0"))
 _ENCODING = string("encoding")
 _OFFSET = integer("offset")
 _GET = block("get-block", _ENCODING, _OFFSET, after="GET")
 
-SETBIT: Tree = (KEY, integer("offset"), integer("value"))
-GETBIT: Tree = (KEY, integer("offset"))
-BITCOUNT: Tree = (KEY, optional(block("range", integer("start"), integer("end"), _UNIT)))
-BITCOUNT_HISTORY: History = (("7.0.0", "Added BYTE and BIT."),)
-BITPOS: Tree = (
-    KEY,
-    integer("bit"),
-    optional(
-        block("range", integer("start"), optional(block("end-unit-block", integer("end"), _UNIT))),
-    ),
-)
-BITPOS_HISTORY: History = BITCOUNT_HISTORY
-BITOP: Tree = (
-    oneof(
-        "operation",
-        token("AND"),
-        token("OR"),
-        token("XOR"),
-        token("NOT"),
-        token("DIFF", since="8.2.0"),
-        token("DIFF1", since="8.2.0"),
-        token("ANDOR", since="8.2.0"),
-        token("ONE", since="8.2.0"),
-    ),
-    key("destkey"),
-    many(key("key", spec=1)),
-)
-BITOP_HISTORY: History = (("8.2.0", "Added DIFF, DIFF1, ANDOR and ONE."),)
-BITFIELD: Tree = (
-    KEY,
-    optional(
-        many(
-            oneof(
-                "operation",
-                _GET,
-                block(
-                    "write",
-                    optional(
-                        oneof("overflow-block", token("WRAP"), token("SAT"), token("FAIL"), after="OVERFLOW")
-                    ),
-                    oneof(
-                        "write-operation",
-                        block("set-block", _ENCODING, _OFFSET, integer("value"), after="SET"),
-                        block("incrby-block", _ENCODING, _OFFSET, integer("increment"), after="INCRBY"),
-                    ),
-                ),
-            )
-        )
-    ),
-)
-BITFIELD_RO: Tree = (KEY, optional(many(_GET, with_token=True)))
+# A table: the formatter would give each word of a record a line of its own.
+# fmt: off
+
+BITFIELD = family.write("BITFIELD", arity=-2, flags="denyoom",
+    keys=(at(1, "RW access update variable_flags",
+            notes="This command allows both access and modification of the key"),), since="3.2.0",
+    summary="Reads and changes integers of any width in the string at a key.",
+    complexity="O(1) for each subcommand specified",
+    arguments=(KEY,
+        optional(many(oneof("operation", _GET,
+                    block("write",
+                        optional(oneof("overflow-block", token("WRAP"), token("SAT"), token("FAIL"),
+                                after="OVERFLOW")),
+                        oneof("write-operation",
+                            block("set-block", _ENCODING, _OFFSET, integer("value"), after="SET"),
+                            block("incrby-block", _ENCODING, _OFFSET, integer("increment"),
+                                after="INCRBY"))))))))
+
+BITFIELD_RO = family.read("BITFIELD_RO", arity=-2, flags="fast", keys=READS, since="6.0.0",
+    summary="Reads integers of any width from the string at a key.",
+    complexity="O(1) for each subcommand specified",
+    arguments=(KEY, optional(many(_GET, with_token=True))))
+
+SETBIT = family.write("SETBIT", arity=4, flags="denyoom", keys=CHANGES, since="2.2.0",
+    summary="Sets or clears a bit of the string at a key; makes the key if it is missing.",
+    arguments=(KEY, integer("offset"), integer("value")))
+
+GETBIT = family.read("GETBIT", arity=3, flags="fast", keys=READS, since="2.2.0",
+    summary="Returns a bit of the string at a key.",
+    arguments=(KEY, integer("offset")))
+
+BITCOUNT = family.read("BITCOUNT", arity=-2, keys=READS, since="2.6.0",
+    summary="Counts the bits that are set in the string at a key.",
+    complexity="O(N)",
+    arguments=(KEY, optional(block("range", integer("start"), integer("end"), _UNIT))),
+    history={"7.0.0": "Added BYTE and BIT."})
+
+BITPOS = family.read("BITPOS", arity=-3, keys=READS, since="2.8.7",
+    summary="Finds the first bit that is set, or clear, in the string at a key.",
+    complexity="O(N)",
+    arguments=(KEY, integer("bit"),
+        optional(block("range", integer("start"), optional(block("end-unit-block", integer("end"), _UNIT))))),
+    history={"7.0.0": "Added BYTE and BIT."})
+
+BITOP = family.write("BITOP", arity=-4, flags="denyoom",
+    keys=(at(2, "OW update"), at(3, "RO access", last=-1)), since="2.6.0",
+    summary="Combines strings bit by bit and stores the result.",
+    complexity="O(N)",
+    arguments=(oneof("operation", token("AND"), token("OR"), token("XOR"), token("NOT"),
+            token("DIFF", since="8.2.0"), token("DIFF1", since="8.2.0"), token("ANDOR", since="8.2.0"),
+            token("ONE", since="8.2.0")), key("destkey"), many(key("key", spec=1))),
+    history={"8.2.0": "Added DIFF, DIFF1, ANDOR and ONE."})
+
+# fmt: on

@@ -8,20 +8,14 @@ from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError, shown, wrong_subcommand_arguments
 from ..runtime.arguments import INT64_MAX, parse_integer
 from ..runtime.names import NAME_ERROR, is_printable_word
-from ..spec.command import command, container
+from ..spec.command import handles
 from ..spec.usage import help_lines
-from . import specs as syntax
+from . import specs
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
 
 UNBLOCKED: Final = ReplyError(b"UNBLOCKED client unblocked via CLIENT UNBLOCK").encoded
-_FLAGS: Final = "noscript loading stale"
-_ADMIN_FLAGS: Final = "admin noscript loading stale"
-
-container(
-    "CLIENT", since="2.4.0", group="connection", summary="Looks at connections and changes how they behave."
-)
 
 
 def _is_on(word: bytes) -> bool:
@@ -31,55 +25,21 @@ def _is_on(word: bytes) -> bool:
     return choice == b"ON"
 
 
-# CLIENT ID
-@command(
-    "CLIENT|ID",
-    arity=2,
-    flags=_FLAGS,
-    categories="connection",
-    since="5.0.0",
-    group="connection",
-    complexity="O(1)",
-    summary="Tells the connection's ID.",
-    arguments=syntax.CLIENT_ID,
-)
+@handles(specs.CLIENT_ID)
 def client_id(client: Client, args: list[bytes]) -> bytes:
     """Answer a number that no other connection of this server has or had."""
     del args
     return replies.integer(client.id)
 
 
-# CLIENT GETNAME
-@command(
-    "CLIENT|GETNAME",
-    arity=2,
-    flags=_FLAGS,
-    categories="connection",
-    since="2.6.9",
-    group="connection",
-    complexity="O(1)",
-    summary="Tells the connection's name.",
-    arguments=syntax.CLIENT_GETNAME,
-)
+@handles(specs.CLIENT_GETNAME)
 def client_getname(client: Client, args: list[bytes]) -> bytes:
     """Answer the name, or null if it has none."""
     del args
     return replies.bulk(client.name) if client.name else replies.null(client.resp)
 
 
-# CLIENT SETNAME connection-name
-@command(
-    "CLIENT|SETNAME",
-    arity=3,
-    flags=_FLAGS,
-    categories="connection",
-    tips=("request_policy:all_nodes", "response_policy:all_succeeded"),
-    since="2.6.9",
-    group="connection",
-    complexity="O(1)",
-    summary="Gives the connection a name.",
-    arguments=syntax.CLIENT_SETNAME,
-)
+@handles(specs.CLIENT_SETNAME)
 def client_setname(client: Client, args: list[bytes]) -> bytes:
     """Set the name; an empty one takes it away."""
     if not is_printable_word(args[2]):
@@ -88,19 +48,7 @@ def client_setname(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# CLIENT SETINFO <LIB-NAME libname | LIB-VER libver>
-@command(
-    "CLIENT|SETINFO",
-    arity=4,
-    flags=_FLAGS,
-    categories="connection",
-    tips=("request_policy:all_nodes", "response_policy:all_succeeded"),
-    since="7.2.0",
-    group="connection",
-    complexity="O(1)",
-    summary="Says which client library, in which version, uses the connection.",
-    arguments=syntax.CLIENT_SETINFO,
-)
+@handles(specs.CLIENT_SETINFO)
 def client_setinfo(client: Client, args: list[bytes]) -> bytes:
     """Set one attribute; an empty value takes it away."""
     attribute = args[2].upper()
@@ -115,18 +63,7 @@ def client_setinfo(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# CLIENT REPLY <ON | OFF | SKIP>
-@command(
-    "CLIENT|REPLY",
-    arity=3,
-    flags=_FLAGS,
-    categories="connection",
-    since="3.2.0",
-    group="connection",
-    complexity="O(1)",
-    summary="Switches the replies to this connection on or off, or leaves out the next one.",
-    arguments=syntax.CLIENT_REPLY,
-)
+@handles(specs.CLIENT_REPLY)
 def client_reply(client: Client, args: list[bytes]) -> bytes | None:
     """Answer OK for ON; OFF and SKIP are not answered themselves."""
     choice = args[2].upper()
@@ -142,36 +79,14 @@ def client_reply(client: Client, args: list[bytes]) -> bytes | None:
     return replies.OK if choice == b"ON" else None
 
 
-# CLIENT NO-EVICT <ON | OFF>
-@command(
-    "CLIENT|NO-EVICT",
-    arity=3,
-    flags=_ADMIN_FLAGS,
-    categories="connection",
-    since="7.0.0",
-    group="connection",
-    complexity="O(1)",
-    summary="Protects the connection from being closed for the memory it takes.",
-    arguments=syntax.CLIENT_NO_EVICT,
-)
+@handles(specs.CLIENT_NO_EVICT)
 def client_no_evict(client: Client, args: list[bytes]) -> bytes:
     """Set the mode; Rillet shows it and otherwise evicts no clients."""
     client.no_evict = _is_on(args[2])
     return replies.OK
 
 
-# CLIENT NO-TOUCH <ON | OFF>
-@command(
-    "CLIENT|NO-TOUCH",
-    arity=3,
-    flags=_FLAGS,
-    categories="connection",
-    since="7.2.0",
-    group="connection",
-    complexity="O(1)",
-    summary="Lets the commands of the connection leave the access time of keys alone.",
-    arguments=syntax.CLIENT_NO_TOUCH,
-)
+@handles(specs.CLIENT_NO_TOUCH)
 def client_no_touch(client: Client, args: list[bytes]) -> bytes:
     """Set the mode."""
     client.no_touch = _is_on(args[2])
@@ -179,19 +94,7 @@ def client_no_touch(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# CLIENT PAUSE timeout [WRITE | ALL]
-@command(
-    "CLIENT|PAUSE",
-    arity=-3,
-    flags=_ADMIN_FLAGS,
-    categories="connection",
-    since="3.0.0",
-    group="connection",
-    complexity="O(1)",
-    summary="Lets the commands of all clients, or only those that write, wait for some time.",
-    history=syntax.CLIENT_PAUSE_HISTORY,
-    arguments=syntax.CLIENT_PAUSE,
-)
+@handles(specs.CLIENT_PAUSE)
 def client_pause(client: Client, args: list[bytes]) -> bytes:
     """Postpone commands for ``timeout`` milliseconds."""
     if len(args) > 4:
@@ -209,18 +112,7 @@ def client_pause(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# CLIENT UNPAUSE
-@command(
-    "CLIENT|UNPAUSE",
-    arity=2,
-    flags=_ADMIN_FLAGS,
-    categories="connection",
-    since="6.2.0",
-    group="connection",
-    complexity="O(N) Where N is the number of paused clients",
-    summary="Ends a pause.",
-    arguments=syntax.CLIENT_UNPAUSE,
-)
+@handles(specs.CLIENT_UNPAUSE)
 def client_unpause(client: Client, args: list[bytes]) -> bytes:
     """Let postponed commands run."""
     del args
@@ -228,18 +120,7 @@ def client_unpause(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# CLIENT UNBLOCK client-id [TIMEOUT | ERROR]
-@command(
-    "CLIENT|UNBLOCK",
-    arity=-3,
-    flags=_ADMIN_FLAGS,
-    categories="connection",
-    since="5.0.0",
-    group="connection",
-    complexity="O(log N) where N is the number of client connections",
-    summary="Ends the wait of a client that is blocked.",
-    arguments=syntax.CLIENT_UNBLOCK,
-)
+@handles(specs.CLIENT_UNBLOCK)
 def client_unblock(client: Client, args: list[bytes]) -> bytes:
     """Answer 1, or 0 if there is no such client or it does not wait."""
     if len(args) > 4:
@@ -254,18 +135,7 @@ def client_unblock(client: Client, args: list[bytes]) -> bytes:
     return replies.integer(server.blocking.unblock(target, UNBLOCKED if reason == b"ERROR" else None))
 
 
-# CLIENT HELP
-@command(
-    "CLIENT|HELP",
-    arity=2,
-    flags="loading stale",
-    categories="connection",
-    since="5.0.0",
-    group="connection",
-    complexity="O(1)",
-    summary="Tells what the subcommands do.",
-    arguments=syntax.CLIENT_HELP,
-)
+@handles(specs.CLIENT_HELP)
 def client_help(client: Client, args: list[bytes]) -> bytes:
     """Answer the lines of help."""
     del client, args

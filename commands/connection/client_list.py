@@ -9,8 +9,8 @@ from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError, shown
 from ..runtime.arguments import Arguments, parse_integer
 from ..runtime.client_line import client_line
-from ..spec.command import command
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -48,20 +48,7 @@ def _parse_type(word: bytes) -> str:
     return name
 
 
-# CLIENT LIST [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]
-@command(
-    "CLIENT|LIST",
-    arity=-2,
-    flags="admin noscript loading stale",
-    categories="connection",
-    tips=("nondeterministic_output",),
-    since="2.4.0",
-    group="connection",
-    complexity="O(N) where N is the number of client connections",
-    summary="Lists the open connections.",
-    history=syntax.CLIENT_LIST_HISTORY,
-    arguments=syntax.CLIENT_LIST,
-)
+@handles(specs.CLIENT_LIST)
 def client_list(client: Client, args: list[bytes]) -> bytes:
     """Answer one line per client, all of them or those of one type or of some IDs (unknown ones are left out)."""
     everybody = client.server.clients
@@ -78,19 +65,7 @@ def client_list(client: Client, args: list[bytes]) -> bytes:
     raise ReplyError(SYNTAX)
 
 
-# CLIENT INFO
-@command(
-    "CLIENT|INFO",
-    arity=2,
-    flags="noscript loading stale",
-    categories="connection",
-    tips=("nondeterministic_output",),
-    since="6.2.0",
-    group="connection",
-    complexity="O(1)",
-    summary="Tells about this connection.",
-    arguments=syntax.CLIENT_INFO,
-)
+@handles(specs.CLIENT_INFO)
 def client_info(client: Client, args: list[bytes]) -> bytes:
     """Answer the client's own line of CLIENT LIST."""
     del args
@@ -155,19 +130,7 @@ def _parse_filter(client: Client, args: list[bytes]) -> _Filter:
     return wanted
 
 
-# CLIENT KILL <ip:port | <[ID id] [TYPE type] [USER name] [ADDR ip:port] [LADDR ip:port] [SKIPME yes | no] [MAXAGE s]>>
-@command(
-    "CLIENT|KILL",
-    arity=-3,
-    flags="admin noscript loading stale",
-    categories="connection",
-    since="2.4.0",
-    group="connection",
-    complexity="O(N) where N is the number of client connections",
-    summary="Closes connections.",
-    history=syntax.CLIENT_KILL_HISTORY,
-    arguments=syntax.CLIENT_KILL,
-)
+@handles(specs.CLIENT_KILL)
 def client_kill(client: Client, args: list[bytes]) -> bytes:
     """Close the client at an address (OK or an error), or all that fit the filters (how many)."""
     old_form = len(args) == 3

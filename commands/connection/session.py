@@ -10,9 +10,9 @@ from ..acl.log import AclLog
 from ..pubsub.registry import PubSub
 from ..runtime.arguments import Arguments, parse_integer
 from ..runtime.names import NAME_ERROR, is_printable_word
-from ..spec.command import command
+from ..spec.command import handles
 from ..transactions.handlers import discard_transaction
-from . import specs as syntax
+from . import specs
 from .tracking import TrackingTable
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ HELLO_UNAUTHENTICATED: Final = (
 )
 _DEFAULT_USER: Final = b"default"
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
-_BEFORE_LOGIN: Final = "noscript loading stale fast no_auth allow_busy"
 
 
 def log_in(client: Client, user: bytes, password: bytes, command: bytes) -> None:
@@ -48,19 +47,7 @@ def log_in(client: Client, user: bytes, password: bytes, command: bytes) -> None
     client.update_plain()
 
 
-# HELLO [protover [AUTH username password] [SETNAME clientname]]
-@command(
-    "HELLO",
-    arity=-1,
-    flags=_BEFORE_LOGIN,
-    categories="connection",
-    since="6.0.0",
-    group="connection",
-    complexity="O(1)",
-    summary="Chooses the protocol version, optionally logs in, and tells about the server and the connection.",
-    history=syntax.HELLO_HISTORY,
-    arguments=syntax.HELLO,
-)
+@handles(specs.HELLO)
 def hello(client: Client, args: list[bytes]) -> bytes:
     """Answer a map of seven facts, already in the protocol that was asked for."""
     rest = Arguments(args)
@@ -103,19 +90,7 @@ def hello(client: Client, args: list[bytes]) -> bytes:
     return replies.map_of(facts, protocol)
 
 
-# AUTH [username] password
-@command(
-    "AUTH",
-    arity=-2,
-    flags=_BEFORE_LOGIN,
-    categories="connection",
-    since="1.0.0",
-    group="connection",
-    complexity="O(N) where N is the number of passwords defined for the user",
-    summary="Logs the connection in.",
-    history=syntax.AUTH_HISTORY,
-    arguments=syntax.AUTH,
-)
+@handles(specs.AUTH)
 def auth(client: Client, args: list[bytes]) -> bytes:
     """Log in with a password, or with a user name and a password."""
     if len(args) > 3:
@@ -126,19 +101,7 @@ def auth(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# PING [message]
-@command(
-    "PING",
-    arity=-1,
-    flags="fast",
-    categories="connection",
-    tips=("request_policy:all_shards", "response_policy:all_succeeded"),
-    since="1.0.0",
-    group="connection",
-    complexity="O(1)",
-    summary="Answers PONG, or the message it was given.",
-    arguments=syntax.PING,
-)
+@handles(specs.PING)
 def ping(client: Client, args: list[bytes]) -> bytes:
     """Answer in the shape of a published message where only such can be told apart: to a RESP2 subscriber."""
     if len(args) > 2:
@@ -148,39 +111,14 @@ def ping(client: Client, args: list[bytes]) -> bytes:
     return replies.bulk(args[1]) if len(args) == 2 else replies.PONG
 
 
-# ECHO message
-@command(
-    "ECHO",
-    arity=2,
-    flags="loading stale fast",
-    categories="connection",
-    since="1.0.0",
-    group="connection",
-    complexity="O(1)",
-    summary="Answers the message it was given.",
-    arguments=syntax.ECHO,
-)
+@handles(specs.ECHO)
 def echo(client: Client, args: list[bytes]) -> bytes:
     """Answer the message."""
     del client
     return replies.bulk(args[1])
 
 
-# QUIT
-@command(
-    "QUIT",
-    arity=-1,
-    flags=_BEFORE_LOGIN,
-    categories="connection",
-    since="1.0.0",
-    group="connection",
-    complexity="O(1)",
-    summary="Closes the connection.",
-    arguments=syntax.QUIT,
-    doc_flags="deprecated",
-    deprecated_since="7.2.0",
-    replaced_by="just closing the connection",
-)
+@handles(specs.QUIT)
 def quit_(client: Client, args: list[bytes]) -> bytes:
     """Answer OK, then close."""
     del args
@@ -188,18 +126,7 @@ def quit_(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# SELECT index
-@command(
-    "SELECT",
-    arity=2,
-    flags="loading stale fast",
-    categories="connection",
-    since="1.0.0",
-    group="connection",
-    complexity="O(1)",
-    summary="Changes the connection's database.",
-    arguments=syntax.SELECT,
-)
+@handles(specs.SELECT)
 def select(client: Client, args: list[bytes]) -> bytes:
     """Change the selected database."""
     index = parse_integer(args[1])
@@ -212,18 +139,7 @@ def select(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# RESET
-@command(
-    "RESET",
-    arity=1,
-    flags=_BEFORE_LOGIN,
-    categories="connection",
-    since="6.2.0",
-    group="connection",
-    complexity="O(1)",
-    summary="Makes the connection as good as new.",
-    arguments=syntax.RESET,
-)
+@handles(specs.RESET)
 def reset(client: Client, args: list[bytes]) -> bytes:
     """Leave every mode: transaction, subscriptions, MONITOR, tracking, protocol, database, login, name."""
     del args

@@ -13,8 +13,8 @@ from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError, shown
 from ..runtime.arguments import Arguments
 from ..runtime.client import Tracking
-from ..spec.command import REGISTRY, command
-from . import specs as syntax
+from ..spec.command import REGISTRY, handles
+from . import specs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ..runtime.context import ServerContext
 
 CHANNEL: Final = b"__redis__:invalidate"
-_FLAGS: Final = "noscript loading stale"
 _MODE_SWITCH: Final = b"ERR You can't switch %b before disabling tracking for this client, and then re-enabling it with a different mode."
 _OVERLAP: Final = (
     b"ERR Prefix '%b' overlaps with %b prefix '%b'. Prefixes for a single client must not overlap."
@@ -278,18 +277,7 @@ def _check_options(old: Tracking | None, new: Tracking) -> None:
                 raise ReplyError(_OVERLAP % (shown(prefix), b"another provided", shown(other)))
 
 
-# CLIENT TRACKING <ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]
-@command(
-    "CLIENT|TRACKING",
-    arity=-3,
-    flags=_FLAGS,
-    categories="connection",
-    since="6.0.0",
-    group="connection",
-    complexity="O(1). Some options may introduce additional complexity.",
-    summary="Switches messages about changed keys, for client-side caching, on or off.",
-    arguments=syntax.CLIENT_TRACKING,
-)
+@handles(specs.CLIENT_TRACKING)
 def client_tracking(client: Client, args: list[bytes]) -> bytes:
     """Switch tracking; options are parsed, but not checked, for OFF, too."""
     new = _parse_options(client, Arguments(args, 3))
@@ -311,18 +299,7 @@ def client_tracking(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# CLIENT CACHING <YES | NO>
-@command(
-    "CLIENT|CACHING",
-    arity=3,
-    flags=_FLAGS,
-    categories="connection",
-    since="6.0.0",
-    group="connection",
-    complexity="O(1)",
-    summary="Says whether the keys of the next command are to be tracked, in OPTIN or OPTOUT mode.",
-    arguments=syntax.CLIENT_CACHING,
-)
+@handles(specs.CLIENT_CACHING)
 def client_caching(client: Client, args: list[bytes]) -> bytes:
     """Make the next command an exception to the mode."""
     tracking = client.tracking
@@ -344,36 +321,14 @@ def client_caching(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# CLIENT GETREDIR
-@command(
-    "CLIENT|GETREDIR",
-    arity=2,
-    flags=_FLAGS,
-    categories="connection",
-    since="6.0.0",
-    group="connection",
-    complexity="O(1)",
-    summary="Tells which client the tracking messages are redirected to.",
-    arguments=syntax.CLIENT_GETREDIR,
-)
+@handles(specs.CLIENT_GETREDIR)
 def client_getredir(client: Client, args: list[bytes]) -> bytes:
     """Answer -1 without tracking, 0 without redirection, else the client's ID."""
     del args
     return replies.integer(client.tracking.redirect if client.tracking is not None else -1)
 
 
-# CLIENT TRACKINGINFO
-@command(
-    "CLIENT|TRACKINGINFO",
-    arity=2,
-    flags=_FLAGS,
-    categories="connection",
-    since="6.2.0",
-    group="connection",
-    complexity="O(1)",
-    summary="Tells how the connection tracks keys.",
-    arguments=syntax.CLIENT_TRACKINGINFO,
-)
+@handles(specs.CLIENT_TRACKINGINFO)
 def client_trackinginfo(client: Client, args: list[bytes]) -> bytes:
     """Answer a map: flags (a set), redirect, prefixes."""
     del args

@@ -10,9 +10,8 @@ from ...storage.collections import geohash
 from ...storage.collections.sorted_set import SortedSet
 from ..runtime.arguments import parse_double
 from ..sorted_sets.members import zadd
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 
 if TYPE_CHECKING:
     from ...storage.collections.geohash import Place
@@ -56,20 +55,7 @@ def length(metres: float, unit: float) -> bytes:
     return replies.bulk(b"%.4f" % (metres / unit))
 
 
-# GEOADD key [NX | XX] [CH] longitude latitude member [longitude latitude member ...]
-@command(
-    "GEOADD",
-    arity=-5,
-    flags="write denyoom",
-    categories="geo",
-    keys=(key(1, "RW update"),),
-    since="3.2.0",
-    group="geo",
-    complexity="O(log(N)) for each item added, where N is the number of elements in the sorted set.",
-    summary="Adds members with their places to a sorted set, or gives members other places.",
-    history=syntax.GEOADD_HISTORY,
-    arguments=syntax.GEOADD,
-)
+@handles(specs.GEOADD)
 def geoadd(client: Client, args: list[bytes]) -> bytes | None:
     """What ZADD with the geohashes as scores answers; that is what is propagated, too."""
     first = 2
@@ -85,19 +71,7 @@ def geoadd(client: Client, args: list[bytes]) -> bytes | None:
     return zadd(client, words)
 
 
-# GEODIST key member1 member2 [M | KM | FT | MI]
-@command(
-    "GEODIST",
-    arity=-4,
-    flags="readonly",
-    categories="geo",
-    keys=(key(1, "RO access"),),
-    since="3.2.0",
-    group="geo",
-    complexity="O(1)",
-    summary="Returns the distance between two members.",
-    arguments=syntax.GEODIST,
-)
+@handles(specs.GEODIST)
 def geodist(client: Client, args: list[bytes]) -> bytes:
     """Metres, or what the unit says; null if one is missing."""
     unit = 1.0
@@ -114,19 +88,7 @@ def geodist(client: Client, args: list[bytes]) -> bytes:
     return length(geohash.distance(geohash.decode(first), geohash.decode(second)), unit)
 
 
-# GEOHASH key [member [member ...]]
-@command(
-    "GEOHASH",
-    arity=-2,
-    flags="readonly",
-    categories="geo",
-    keys=(key(1, "RO access"),),
-    since="3.2.0",
-    group="geo",
-    complexity="O(1) for each member requested.",
-    summary="Returns the places of members as the usual geohash texts.",
-    arguments=syntax.GEOHASH,
-)
+@handles(specs.GEOHASH)
 def geohash_(client: Client, args: list[bytes]) -> bytes:
     """Eleven letters for each, null for one that is missing."""
     value = client.read_value(args[1], SortedSet)
@@ -142,19 +104,7 @@ def geohash_(client: Client, args: list[bytes]) -> bytes:
     )
 
 
-# GEOPOS key [member [member ...]]
-@command(
-    "GEOPOS",
-    arity=-2,
-    flags="readonly",
-    categories="geo",
-    keys=(key(1, "RO access"),),
-    since="3.2.0",
-    group="geo",
-    complexity="O(1) for each member requested.",
-    summary="Returns the longitudes and latitudes of members.",
-    arguments=syntax.GEOPOS,
-)
+@handles(specs.GEOPOS)
 def geopos(client: Client, args: list[bytes]) -> bytes:
     """A pair for each, null for one that is missing."""
     value = client.read_value(args[1], SortedSet)

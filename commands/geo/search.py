@@ -14,9 +14,8 @@ from ...storage.keyspace import notifications as events
 from ..keys.store_result import store_result
 from ..runtime.arguments import Arguments, parse_double
 from ..sorted_sets.ranges import sorted_set_of
-from ..spec.command import command
-from ..spec.key_specs import KeySpec, key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .positions import coordinates, length, parse_place, parse_unit
 
 if TYPE_CHECKING:
@@ -24,14 +23,6 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
 
 _NO_MEMBER: Final = b"ERR could not decode requested zset member"
-_AREA_COMPLEXITY: Final = (
-    "O(N+log(M)) where N is the number of elements in the grid-aligned bounding box area around the shape provided "
-    "as the filter and M is the number of items inside the shape"
-)
-_RADIUS_COMPLEXITY: Final = (
-    "O(N+log(M)) where N is the number of elements inside the bounding box of the circular area delimited by center "
-    "and radius and M is the number of items inside the index."
-)
 _TELLING: Final = {b"WITHDIST", b"WITHHASH", b"WITHCOORD"}
 
 
@@ -224,143 +215,38 @@ def _radius(client: Client, args: list[bytes], *, by_member: bool, may_store: bo
     return search.reply(search.find(), client.resp)
 
 
-# GEOSEARCH key <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius unit | BYBOX width height unit>
-#     [ASC | DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]
-@command(
-    "GEOSEARCH",
-    arity=-7,
-    flags="readonly",
-    categories="geo",
-    keys=(key(1, "RO access"),),
-    since="6.2.0",
-    group="geo",
-    complexity=_AREA_COMPLEXITY,
-    summary="Returns the members within a circle or a box.",
-    history=syntax.GEOSEARCH_HISTORY,
-    arguments=syntax.GEOSEARCH,
-)
+@handles(specs.GEOSEARCH)
 def geosearch(client: Client, args: list[bytes]) -> bytes:
     """The members, with what the options ask for."""
     search = _search(client, args, stores=False)
     return search.reply(search.find(), client.resp)
 
 
-# GEOSEARCHSTORE destination source <FROMMEMBER member | FROMLONLAT longitude latitude>
-#     <BYRADIUS radius unit | BYBOX width height unit> [ASC | DESC] [COUNT count [ANY]] [STOREDIST]
-@command(
-    "GEOSEARCHSTORE",
-    arity=-8,
-    flags="write denyoom",
-    categories="geo",
-    keys=(key(1, "OW update"), key(2, "RO access")),
-    since="6.2.0",
-    group="geo",
-    complexity=_AREA_COMPLEXITY,
-    summary="Stores the members within a circle or a box as another sorted set.",
-    history=syntax.GEOSEARCHSTORE_HISTORY,
-    arguments=syntax.GEOSEARCHSTORE,
-)
+@handles(specs.GEOSEARCHSTORE)
 def geosearchstore(client: Client, args: list[bytes]) -> bytes:
     """How many; their scores are the geohashes, or the distances."""
     return _search(client, args, stores=True).store(client, args, b"geosearchstore")
 
 
-def _keys(start: int) -> tuple[KeySpec, ...]:
-    """The sorted set, and where the results go."""
-    targets = [
-        KeySpec(("OW", "update"), ("keyword", word, start), ("range", 0, 1, 0))
-        for word in ("STORE", "STOREDIST")
-    ]
-    return (key(1, "RO access"), *targets)
-
-
-# GEORADIUS key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]]
-#     [ASC | DESC] [STORE key | STOREDIST key]
-@command(
-    "GEORADIUS",
-    arity=-6,
-    flags="write denyoom movablekeys",
-    categories="geo",
-    keys=_keys(6),
-    since="3.2.0",
-    group="geo",
-    complexity=_RADIUS_COMPLEXITY,
-    summary="Returns or stores the members within a distance from a place.",
-    history=syntax.GEORADIUS_HISTORY,
-    arguments=syntax.GEORADIUS,
-    doc_flags="deprecated",
-    deprecated_since="6.2.0",
-    replaced_by="`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` argument",
-)
+@handles(specs.GEORADIUS)
 def georadius(client: Client, args: list[bytes]) -> bytes:
     """The members, or how many were stored."""
     return _radius(client, args, by_member=False, may_store=True)
 
 
-# GEORADIUS_RO key longitude latitude radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH]
-#     [COUNT count [ANY]] [ASC | DESC]
-@command(
-    "GEORADIUS_RO",
-    arity=-6,
-    flags="readonly",
-    categories="geo",
-    keys=(key(1, "RO access"),),
-    since="3.2.10",
-    group="geo",
-    complexity=_RADIUS_COMPLEXITY,
-    summary="Returns the members within a distance from a place.",
-    history=syntax.GEORADIUS_RO_HISTORY,
-    arguments=syntax.GEORADIUS_RO,
-    doc_flags="deprecated",
-    deprecated_since="6.2.0",
-    replaced_by="`GEOSEARCH` with the `BYRADIUS` argument",
-)
+@handles(specs.GEORADIUS_RO)
 def georadius_ro(client: Client, args: list[bytes]) -> bytes:
     """As GEORADIUS, which can not be sent to replicas because it may store."""
     return _radius(client, args, by_member=False, may_store=False)
 
 
-# GEORADIUSBYMEMBER key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]]
-#     [ASC | DESC] [STORE key | STOREDIST key]
-@command(
-    "GEORADIUSBYMEMBER",
-    arity=-5,
-    flags="write denyoom movablekeys",
-    categories="geo",
-    keys=_keys(5),
-    since="3.2.0",
-    group="geo",
-    complexity=_RADIUS_COMPLEXITY,
-    summary="Returns or stores the members within a distance from one of them.",
-    history=syntax.GEORADIUSBYMEMBER_HISTORY,
-    arguments=syntax.GEORADIUSBYMEMBER,
-    doc_flags="deprecated",
-    deprecated_since="6.2.0",
-    replaced_by="`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments",
-)
+@handles(specs.GEORADIUSBYMEMBER)
 def georadiusbymember(client: Client, args: list[bytes]) -> bytes:
     """The members, itself among them, or how many were stored."""
     return _radius(client, args, by_member=True, may_store=True)
 
 
-# GEORADIUSBYMEMBER_RO key member radius <M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]]
-#     [ASC | DESC]
-@command(
-    "GEORADIUSBYMEMBER_RO",
-    arity=-5,
-    flags="readonly",
-    categories="geo",
-    keys=(key(1, "RO access"),),
-    since="3.2.10",
-    group="geo",
-    complexity=_RADIUS_COMPLEXITY,
-    summary="Returns the members within a distance from one of them.",
-    history=syntax.GEORADIUSBYMEMBER_RO_HISTORY,
-    arguments=syntax.GEORADIUSBYMEMBER_RO,
-    doc_flags="deprecated",
-    deprecated_since="6.2.0",
-    replaced_by="`GEOSEARCH` with the `BYRADIUS` and `FROMMEMBER` arguments",
-)
+@handles(specs.GEORADIUSBYMEMBER_RO)
 def georadiusbymember_ro(client: Client, args: list[bytes]) -> bytes:
     """As GEORADIUSBYMEMBER, which can not be sent to replicas because it may store."""
     return _radius(client, args, by_member=True, may_store=False)

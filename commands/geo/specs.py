@@ -1,13 +1,17 @@
-"""The syntax of the commands for places."""
+"""The commands of this room: one record each."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ..spec.command import Family
 from ..spec.grammar import KEY, block, double, integer, key, many, oneof, optional, string, switch, token
+from ..spec.key_specs import (
+    READS,
+    UPDATES,
+    KeySpec,
+    at,
+)
 
-if TYPE_CHECKING:
-    from ..spec.grammar import History, Tree
+family = Family("geo", categories="geo")
 
 _LONGITUDE, _LATITUDE = double("longitude"), double("latitude")
 _UNIT = oneof("unit", token("M"), token("KM"), token("FT"), token("MI"))
@@ -37,31 +41,101 @@ _STORE = optional(
         key("storedistkey", "STOREDIST", spec=2, display="key"),
     )
 )
-_UNITS: History = (("7.0.0", "Units may be in capitals."),)
-_ANY_AND_UNITS: History = (("6.2.0", "Added ANY for COUNT."), *_UNITS)
-
-GEOADD: Tree = (
-    KEY,
-    optional(oneof("condition", token("NX"), token("XX"), since="6.2.0")),
-    switch("CH", name="change", since="6.2.0"),
-    many(block("data", _LONGITUDE, _LATITUDE, string("member"))),
-)
-GEOADD_HISTORY: History = (("6.2.0", "Added CH, NX and XX."),)
-GEODIST: Tree = (KEY, string("member1"), string("member2"), optional(_UNIT))
-GEOHASH: Tree = (KEY, _MEMBERS)
-GEOPOS: Tree = (KEY, _MEMBERS)
-GEOSEARCH: Tree = (KEY, *_FROM_AND_BY, *_WITH)
-GEOSEARCH_HISTORY: History = _UNITS
-GEOSEARCHSTORE: Tree = (key("destination"), key("source", spec=1), *_FROM_AND_BY, switch("STOREDIST"))
-GEOSEARCHSTORE_HISTORY: History = _UNITS
-GEORADIUS_RO: Tree = (
+_GEORADIUS_RO_ARGUMENTS = (
     *(KEY, _LONGITUDE, _LATITUDE, double("radius"), _UNIT),
     *(*_WITH, _COUNT_ANY_LATER, _ORDER),
 )
-GEORADIUS_RO_HISTORY: History = _ANY_AND_UNITS
-GEORADIUS: Tree = (*GEORADIUS_RO, _STORE)
-GEORADIUS_HISTORY: History = _ANY_AND_UNITS
-GEORADIUSBYMEMBER_RO: Tree = (KEY, string("member"), double("radius"), _UNIT, *_WITH, _COUNT, _ORDER)
-GEORADIUSBYMEMBER_RO_HISTORY: History = _ANY_AND_UNITS
-GEORADIUSBYMEMBER: Tree = (*GEORADIUSBYMEMBER_RO, _STORE)
-GEORADIUSBYMEMBER_HISTORY: History = _ANY_AND_UNITS
+_GEORADIUSBYMEMBER_RO_ARGUMENTS = (KEY, string("member"), double("radius"), _UNIT, *_WITH, _COUNT, _ORDER)
+_RADIUS_COST = (
+    "O(N+log(M)) where N is the number of elements inside the bounding box of the circular area "
+    "delimited by center and radius and M is the number of items inside the index."
+)
+
+# A table: the formatter would give each word of a record a line of its own.
+# fmt: off
+
+GEOADD = family.write("GEOADD", arity=-5, flags="denyoom", keys=UPDATES, since="3.2.0",
+    summary="Adds members with their places to a sorted set, or gives members other places.",
+    complexity="O(log(N)) for each item added, where N is the number of elements in the sorted set.",
+    arguments=(KEY, optional(oneof("condition", token("NX"), token("XX"), since="6.2.0")),
+        switch("CH", name="change", since="6.2.0"),
+        many(block("data", _LONGITUDE, _LATITUDE, string("member")))),
+    history={"6.2.0": "Added CH, NX and XX."})
+
+GEODIST = family.read("GEODIST", arity=-4, keys=READS, since="3.2.0",
+    summary="Returns the distance between two members.",
+    arguments=(KEY, string("member1"), string("member2"), optional(_UNIT)))
+
+GEOHASH = family.read("GEOHASH", arity=-2, keys=READS, since="3.2.0",
+    summary="Returns the places of members as the usual geohash texts.",
+    complexity="O(1) for each member requested.",
+    arguments=(KEY, _MEMBERS))
+
+GEOPOS = family.read("GEOPOS", arity=-2, keys=READS, since="3.2.0",
+    summary="Returns the longitudes and latitudes of members.",
+    complexity="O(1) for each member requested.",
+    arguments=(KEY, _MEMBERS))
+
+GEOSEARCH = family.read("GEOSEARCH", arity=-7, keys=READS, since="6.2.0",
+    summary="Returns the members within a circle or a box.",
+    complexity="O(N+log(M)) where N is the number of elements in the grid-aligned bounding box area around the "
+        "shape provided as the filter and M is the number of items inside the shape",
+    arguments=(KEY, *_FROM_AND_BY, *_WITH),
+    history={"7.0.0": "Units may be in capitals."})
+
+GEOSEARCHSTORE = family.write("GEOSEARCHSTORE", arity=-8, flags="denyoom",
+    keys=(at(1, "OW update"), at(2, "RO access")), since="6.2.0",
+    summary="Stores the members within a circle or a box as another sorted set.",
+    complexity="O(N+log(M)) where N is the number of elements in the grid-aligned bounding box area around the "
+        "shape provided as the filter and M is the number of items inside the shape",
+    arguments=(key("destination"), key("source", spec=1), *_FROM_AND_BY, switch("STOREDIST")),
+    history={"7.0.0": "Units may be in capitals."})
+
+GEORADIUS = family.write("GEORADIUS", arity=-6, flags="denyoom movablekeys",
+    keys=(at(1, "RO access"), KeySpec(("OW", "update"), ("keyword", "STORE", 6), ("range", 0, 1, 0)),
+        KeySpec(("OW", "update"), ("keyword", "STOREDIST", 6), ("range", 0, 1, 0))), since="3.2.0",
+    doc_flags="deprecated", deprecated_since="6.2.0",
+    replaced_by="`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` argument",
+    summary="Returns or stores the members within a distance from a place.",
+    complexity=_RADIUS_COST,
+    arguments=(*_GEORADIUS_RO_ARGUMENTS, _STORE),
+    history={
+        "6.2.0": "Added ANY for COUNT.",
+        "7.0.0": "Units may be in capitals.",
+    })
+
+GEORADIUS_RO = family.read("GEORADIUS_RO", arity=-6, keys=READS, since="3.2.10", doc_flags="deprecated",
+    deprecated_since="6.2.0", replaced_by="`GEOSEARCH` with the `BYRADIUS` argument",
+    summary="Returns the members within a distance from a place.",
+    complexity=_RADIUS_COST,
+    arguments=_GEORADIUS_RO_ARGUMENTS,
+    history={
+        "6.2.0": "Added ANY for COUNT.",
+        "7.0.0": "Units may be in capitals.",
+    })
+
+GEORADIUSBYMEMBER = family.write("GEORADIUSBYMEMBER", arity=-5, flags="denyoom movablekeys",
+    keys=(at(1, "RO access"), KeySpec(("OW", "update"), ("keyword", "STORE", 5), ("range", 0, 1, 0)),
+        KeySpec(("OW", "update"), ("keyword", "STOREDIST", 5), ("range", 0, 1, 0))), since="3.2.0",
+    doc_flags="deprecated", deprecated_since="6.2.0",
+    replaced_by="`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments",
+    summary="Returns or stores the members within a distance from one of them.",
+    complexity=_RADIUS_COST,
+    arguments=(*_GEORADIUSBYMEMBER_RO_ARGUMENTS, _STORE),
+    history={
+        "6.2.0": "Added ANY for COUNT.",
+        "7.0.0": "Units may be in capitals.",
+    })
+
+GEORADIUSBYMEMBER_RO = family.read("GEORADIUSBYMEMBER_RO", arity=-5, keys=READS, since="3.2.10",
+    doc_flags="deprecated", deprecated_since="6.2.0",
+    replaced_by="`GEOSEARCH` with the `BYRADIUS` and `FROMMEMBER` arguments",
+    summary="Returns the members within a distance from one of them.",
+    complexity=_RADIUS_COST,
+    arguments=_GEORADIUSBYMEMBER_RO_ARGUMENTS,
+    history={
+        "6.2.0": "Added ANY for COUNT.",
+        "7.0.0": "Units may be in capitals.",
+    })
+
+# fmt: on

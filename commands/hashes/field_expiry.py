@@ -10,9 +10,8 @@ from ...storage.collections.hash import Hash
 from ...storage.keyspace.field_expiry import drop, is_due, let_expire
 from ..runtime.arguments import Arguments, parse_integer
 from ..runtime.client import needs_older
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .fields import FIELD_TIMES_SINCE
 from .shared import Looks, changed, remove_if_empty
 
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
 
 _LATEST: Final = (1 << 46) - 1  # milliseconds; as Redis, which needs the other bits
-_COST: Final = "O(N) where N is the number of specified fields"
-_UPDATED: Final = (key(1, "RW update"),)
-_ACCESSED: Final = (key(1, "RO access"),)
 _CONDITIONS: Final = frozenset((b"NX", b"XX", b"GT", b"LT"))
 _MISPLACED: Final = b"ERR Mandatory argument FIELDS is missing or not at the right position"
 _NO_FIELD: Final = replies.integer(-2)
@@ -158,73 +154,25 @@ def tell_times(client: Client, words: list[bytes], fields: list[bytes]) -> None:
     client.propagate_with_older(told, [] if needs_older(client, FIELD_TIMES_SINCE) else None)
 
 
-# HEXPIRE key seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]
-@command(
-    "HEXPIRE",
-    arity=-6,
-    flags="write fast",
-    categories="hash",
-    keys=_UPDATED,
-    since="7.4.0",
-    group="hash",
-    complexity=_COST,
-    summary="Lets fields of a hash expire after some seconds.",
-    arguments=syntax.HEXPIRE,
-)
+@handles(specs.HEXPIRE)
 def hexpire(client: Client, args: list[bytes]) -> bytes:
     """For each field: 1 it will expire, 2 it was deleted, its time being past, 0 the condition fails, -2 it is missing."""
     return _expire(client, args, "hexpire", seconds=True, relative=True)
 
 
-# HPEXPIRE key milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]
-@command(
-    "HPEXPIRE",
-    arity=-6,
-    flags="write fast",
-    categories="hash",
-    keys=_UPDATED,
-    since="7.4.0",
-    group="hash",
-    complexity=_COST,
-    summary="Lets fields of a hash expire after some milliseconds.",
-    arguments=syntax.HPEXPIRE,
-)
+@handles(specs.HPEXPIRE)
 def hpexpire(client: Client, args: list[bytes]) -> bytes:
     """As HEXPIRE."""
     return _expire(client, args, "hpexpire", seconds=False, relative=True)
 
 
-# HEXPIREAT key unix-time-seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]
-@command(
-    "HEXPIREAT",
-    arity=-6,
-    flags="write fast",
-    categories="hash",
-    keys=_UPDATED,
-    since="7.4.0",
-    group="hash",
-    complexity=_COST,
-    summary="Lets fields of a hash expire at a Unix time in seconds.",
-    arguments=syntax.HEXPIREAT,
-)
+@handles(specs.HEXPIREAT)
 def hexpireat(client: Client, args: list[bytes]) -> bytes:
     """As HEXPIRE."""
     return _expire(client, args, "hexpireat", seconds=True, relative=False)
 
 
-# HPEXPIREAT key unix-time-milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]
-@command(
-    "HPEXPIREAT",
-    arity=-6,
-    flags="write fast",
-    categories="hash",
-    keys=_UPDATED,
-    since="7.4.0",
-    group="hash",
-    complexity=_COST,
-    summary="Lets fields of a hash expire at a Unix time in milliseconds.",
-    arguments=syntax.HPEXPIREAT,
-)
+@handles(specs.HPEXPIREAT)
 def hpexpireat(client: Client, args: list[bytes]) -> bytes:
     """As HEXPIRE."""
     return _expire(client, args, "hpexpireat", seconds=False, relative=False)
@@ -249,91 +197,31 @@ def _times_of(client: Client, args: list[bytes], *, seconds: bool, remaining: bo
     return replies.array(answers)
 
 
-# HTTL key FIELDS numfields field [field ...]
-@command(
-    "HTTL",
-    arity=-5,
-    flags="readonly fast",
-    categories="hash",
-    keys=_ACCESSED,
-    since="7.4.0",
-    group="hash",
-    complexity=_COST,
-    summary="Tells how many seconds fields of a hash have to live.",
-    arguments=syntax.HTTL,
-)
+@handles(specs.HTTL)
 def httl(client: Client, args: list[bytes]) -> bytes:
     """For each field: seconds, rounded up; -1 without expiry, -2 if it is missing."""
     return _times_of(client, args, seconds=True, remaining=True)
 
 
-# HPTTL key FIELDS numfields field [field ...]
-@command(
-    "HPTTL",
-    arity=-5,
-    flags="readonly fast",
-    categories="hash",
-    keys=_ACCESSED,
-    since="7.4.0",
-    group="hash",
-    complexity=_COST,
-    summary="Tells how many milliseconds fields of a hash have to live.",
-    arguments=syntax.HPTTL,
-)
+@handles(specs.HPTTL)
 def hpttl(client: Client, args: list[bytes]) -> bytes:
     """For each field: milliseconds; -1 without expiry, -2 if it is missing."""
     return _times_of(client, args, seconds=False, remaining=True)
 
 
-# HEXPIRETIME key FIELDS numfields field [field ...]
-@command(
-    "HEXPIRETIME",
-    arity=-5,
-    flags="readonly fast",
-    categories="hash",
-    keys=_ACCESSED,
-    since="7.4.0",
-    group="hash",
-    complexity=_COST,
-    summary="Tells the Unix times in seconds at which fields of a hash expire.",
-    arguments=syntax.HEXPIRETIME,
-)
+@handles(specs.HEXPIRETIME)
 def hexpiretime(client: Client, args: list[bytes]) -> bytes:
     """For each field: seconds, rounded up; -1 without expiry, -2 if it is missing."""
     return _times_of(client, args, seconds=True, remaining=False)
 
 
-# HPEXPIRETIME key FIELDS numfields field [field ...]
-@command(
-    "HPEXPIRETIME",
-    arity=-5,
-    flags="readonly fast",
-    categories="hash",
-    keys=_ACCESSED,
-    since="7.4.0",
-    group="hash",
-    complexity=_COST,
-    summary="Tells the Unix times in milliseconds at which fields of a hash expire.",
-    arguments=syntax.HPEXPIRETIME,
-)
+@handles(specs.HPEXPIRETIME)
 def hpexpiretime(client: Client, args: list[bytes]) -> bytes:
     """For each field: milliseconds; -1 without expiry, -2 if it is missing."""
     return _times_of(client, args, seconds=False, remaining=False)
 
 
-# HPERSIST key FIELDS numfields field [field ...]
-@command(
-    "HPERSIST",
-    arity=-5,
-    flags="write fast",
-    categories="hash",
-    keys=_UPDATED,
-    since="7.4.0",
-    group="hash",
-    complexity=_COST,
-    summary="Lets fields of a hash live for ever.",
-    arguments=syntax.HPERSIST,
-)
+@handles(specs.HPERSIST)
 def hpersist(client: Client, args: list[bytes]) -> bytes:
     """For each field: 1 if it had an expiry, -1 if not, -2 if it is missing."""
     name = args[1]

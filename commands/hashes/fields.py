@@ -12,20 +12,13 @@ from ...storage.keyspace.field_expiry import due_fields, find_field
 from ..runtime import long_double
 from ..runtime.arguments import INT64_MAX, INT64_MIN, parse_integer
 from ..runtime.client import needs_older
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .shared import Looks, changed, make_hash
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
 
-_ACCESSED: Final = (key(1, "RO access"),)
-_SEEN: Final = (key(1, "RO"),)
-_UPDATED: Final = (key(1, "RW update"),)
-_CHANGED: Final = (key(1, "RW access update"),)
-_ALL: Final = "O(N) where N is the size of the hash."
-_UNORDERED: Final = ("nondeterministic_output_order",)
 FIELD_TIMES_SINCE: Final = (7, 4)
 
 
@@ -52,63 +45,20 @@ def _set_fields(client: Client, args: list[bytes], command_name: str) -> int:
     return created
 
 
-# HSET key field value [field value ...]
-@command(
-    "HSET",
-    arity=-4,
-    flags="write denyoom fast",
-    categories="hash",
-    keys=_UPDATED,
-    since="2.0.0",
-    group="hash",
-    complexity=(
-        "O(1) for each field/value pair added, so O(N) to add N field/value pairs when the command is called with "
-        "multiple field/value pairs."
-    ),
-    summary="Sets fields of a hash; makes the hash if it is missing.",
-    history=syntax.HSET_HISTORY,
-    arguments=syntax.HSET,
-)
+@handles(specs.HSET)
 def hset(client: Client, args: list[bytes]) -> bytes:
     """How many of the fields are new; those that expire live for ever again."""
     return replies.integer(_set_fields(client, args, "hset"))
 
 
-# HMSET key field value [field value ...]
-@command(
-    "HMSET",
-    arity=-4,
-    flags="write denyoom fast",
-    categories="hash",
-    keys=_UPDATED,
-    since="2.0.0",
-    group="hash",
-    complexity="O(N) where N is the number of fields being set.",
-    summary="Sets fields of a hash; makes the hash if it is missing.",
-    arguments=syntax.HMSET,
-    doc_flags="deprecated",
-    deprecated_since="4.0.0",
-    replaced_by="`HSET` with multiple field-value pairs",
-)
+@handles(specs.HMSET)
 def hmset(client: Client, args: list[bytes]) -> bytes:
     """As HSET, but answers OK."""
     _set_fields(client, args, "hmset")
     return replies.OK
 
 
-# HSETNX key field value
-@command(
-    "HSETNX",
-    arity=4,
-    flags="write denyoom fast",
-    categories="hash",
-    keys=(key(1, "RW insert"),),
-    since="2.0.0",
-    group="hash",
-    complexity="O(1)",
-    summary="Sets a field of a hash if the field is missing.",
-    arguments=syntax.HSETNX,
-)
+@handles(specs.HSETNX)
 def hsetnx(client: Client, args: list[bytes]) -> bytes:
     """1 if it was set, else 0."""
     name = args[1]
@@ -126,19 +76,7 @@ def _present(client: Client, name: bytes, value: Hash | None) -> Hash:
     return value if value is not None and value.fields else make_hash(client, name)
 
 
-# HGET key field
-@command(
-    "HGET",
-    arity=3,
-    flags="readonly fast",
-    categories="hash",
-    keys=_ACCESSED,
-    since="2.0.0",
-    group="hash",
-    complexity="O(1)",
-    summary="Returns the value of a field of a hash.",
-    arguments=syntax.HGET,
-)
+@handles(specs.HGET)
 def hget(client: Client, args: list[bytes]) -> bytes:
     """The value, or null."""
     value = client.db.read(args[1])
@@ -152,19 +90,7 @@ def hget(client: Client, args: list[bytes]) -> bytes:
     return replies.null(client.resp) if content is None else b"$%d\r\n%b\r\n" % (len(content), content)
 
 
-# HMGET key field [field ...]
-@command(
-    "HMGET",
-    arity=-3,
-    flags="readonly fast",
-    categories="hash",
-    keys=_ACCESSED,
-    since="2.0.0",
-    group="hash",
-    complexity="O(N) where N is the number of fields being requested.",
-    summary="Returns the values of fields of a hash.",
-    arguments=syntax.HMGET,
-)
+@handles(specs.HMGET)
 def hmget(client: Client, args: list[bytes]) -> bytes:
     """The values in order, null for a missing field."""
     value = client.read_value(args[1], Hash)
@@ -191,20 +117,7 @@ def _visible(client: Client, name: bytes) -> dict[bytes, bytes]:
     return {field: content for field, content in value.fields.items() if field not in due}
 
 
-# HGETALL key
-@command(
-    "HGETALL",
-    arity=2,
-    flags="readonly",
-    categories="hash",
-    keys=_ACCESSED,
-    tips=_UNORDERED,
-    since="2.0.0",
-    group="hash",
-    complexity=_ALL,
-    summary="Returns all fields of a hash with their values.",
-    arguments=syntax.HGETALL,
-)
+@handles(specs.HGETALL)
 def hgetall(client: Client, args: list[bytes]) -> bytes:
     """A map of field to value."""
     fields = _visible(client, args[1])
@@ -213,76 +126,26 @@ def hgetall(client: Client, args: list[bytes]) -> bytes:
     )
 
 
-# HKEYS key
-@command(
-    "HKEYS",
-    arity=2,
-    flags="readonly",
-    categories="hash",
-    keys=_ACCESSED,
-    tips=_UNORDERED,
-    since="2.0.0",
-    group="hash",
-    complexity=_ALL,
-    summary="Returns all fields of a hash.",
-    arguments=syntax.HKEYS,
-)
+@handles(specs.HKEYS)
 def hkeys(client: Client, args: list[bytes]) -> bytes:
     """The fields without their values."""
     return replies.bulk_array(_visible(client, args[1]))
 
 
-# HVALS key
-@command(
-    "HVALS",
-    arity=2,
-    flags="readonly",
-    categories="hash",
-    keys=_ACCESSED,
-    tips=_UNORDERED,
-    since="2.0.0",
-    group="hash",
-    complexity=_ALL,
-    summary="Returns all values of a hash.",
-    arguments=syntax.HVALS,
-)
+@handles(specs.HVALS)
 def hvals(client: Client, args: list[bytes]) -> bytes:
     """The values without their fields."""
     return replies.bulk_array(_visible(client, args[1]).values())
 
 
-# HLEN key
-@command(
-    "HLEN",
-    arity=2,
-    flags="readonly fast",
-    categories="hash",
-    keys=_SEEN,
-    since="2.0.0",
-    group="hash",
-    complexity="O(1)",
-    summary="Returns the number of fields of a hash.",
-    arguments=syntax.HLEN,
-)
+@handles(specs.HLEN)
 def hlen(client: Client, args: list[bytes]) -> bytes:
     """How many there are, those past their time but not yet noticed among them."""
     value = client.read_value(args[1], Hash)
     return replies.ZERO if value is None else replies.integer(len(value.fields))
 
 
-# HEXISTS key field
-@command(
-    "HEXISTS",
-    arity=3,
-    flags="readonly fast",
-    categories="hash",
-    keys=_SEEN,
-    since="2.0.0",
-    group="hash",
-    complexity="O(1)",
-    summary="Tells whether a hash has a field.",
-    arguments=syntax.HEXISTS,
-)
+@handles(specs.HEXISTS)
 def hexists(client: Client, args: list[bytes]) -> bytes:
     """1 or 0."""
     value = client.read_value(args[1], Hash)
@@ -291,19 +154,7 @@ def hexists(client: Client, args: list[bytes]) -> bytes:
     return replies.ONE
 
 
-# HSTRLEN key field
-@command(
-    "HSTRLEN",
-    arity=3,
-    flags="readonly fast",
-    categories="hash",
-    keys=_SEEN,
-    since="3.2.0",
-    group="hash",
-    complexity="O(1)",
-    summary="Returns the length of the value of a field of a hash.",
-    arguments=syntax.HSTRLEN,
-)
+@handles(specs.HSTRLEN)
 def hstrlen(client: Client, args: list[bytes]) -> bytes:
     """Bytes; 0 for a missing field."""
     value = client.read_value(args[1], Hash)
@@ -311,20 +162,7 @@ def hstrlen(client: Client, args: list[bytes]) -> bytes:
     return replies.integer(len(content or b""))
 
 
-# HDEL key field [field ...]
-@command(
-    "HDEL",
-    arity=-3,
-    flags="write fast",
-    categories="hash",
-    keys=(key(1, "RW delete"),),
-    since="2.0.0",
-    group="hash",
-    complexity="O(N) where N is the number of fields to be removed.",
-    summary="Deletes fields of a hash, and the hash with the last of them.",
-    history=syntax.HDEL_HISTORY,
-    arguments=syntax.HDEL,
-)
+@handles(specs.HDEL)
 def hdel(client: Client, args: list[bytes]) -> bytes:
     """How many there were."""
     name = args[1]
@@ -342,19 +180,7 @@ def hdel(client: Client, args: list[bytes]) -> bytes:
     return replies.integer(len(deleted))
 
 
-# HINCRBY key field increment
-@command(
-    "HINCRBY",
-    arity=4,
-    flags="write denyoom fast",
-    categories="hash",
-    keys=_CHANGED,
-    since="2.0.0",
-    group="hash",
-    complexity="O(1)",
-    summary="Adds to the integer in a field of a hash; makes hash and field if they are missing.",
-    arguments=syntax.HINCRBY,
-)
+@handles(specs.HINCRBY)
 def hincrby(client: Client, args: list[bytes]) -> bytes:
     """The new number; the field expires when it did before."""
     name, field = args[1], args[2]
@@ -372,19 +198,7 @@ def hincrby(client: Client, args: list[bytes]) -> bytes:
     return replies.integer(number)
 
 
-# HINCRBYFLOAT key field increment
-@command(
-    "HINCRBYFLOAT",
-    arity=4,
-    flags="write denyoom fast",
-    categories="hash",
-    keys=_CHANGED,
-    since="2.6.0",
-    group="hash",
-    complexity="O(1)",
-    summary="Adds to the floating point number in a field of a hash; makes hash and field if they are missing.",
-    arguments=syntax.HINCRBYFLOAT,
-)
+@handles(specs.HINCRBYFLOAT)
 def hincrbyfloat(client: Client, args: list[bytes]) -> bytes:
     """The new number as a bulk string, also what is stored.
 

@@ -12,9 +12,8 @@ from ...storage.keyspace.field_expiry import drop, let_expire
 from ..keys.expiry import TIME_UNITS
 from ..runtime.arguments import Arguments, parse_integer
 from ..runtime.client import needs_older
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .field_expiry import is_past, parse_fields, parse_time, tell_times
 from .fields import FIELD_TIMES_SINCE
 from .shared import Looks, changed, make_hash, remove_if_empty
@@ -22,9 +21,7 @@ from .shared import Looks, changed, make_hash, remove_if_empty
 if TYPE_CHECKING:
     from ..runtime.client import Client
 
-_COST: Final = "O(N) where N is the number of specified fields"
 _INT_MAX: Final = (1 << 31) - 1
-_UPDATED: Final = (key(1, "RW update"),)
 
 
 class _Options:
@@ -95,20 +92,7 @@ def _counted(options: Arguments, command_name: str, words_each: int) -> list[byt
     return [options.next() for _ in range(count * words_each)]
 
 
-# HGETEX key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]
-#     FIELDS numfields field [field ...]
-@command(
-    "HGETEX",
-    arity=-5,
-    flags="write fast",
-    categories="hash",
-    keys=(key(1, "RW access update", notes="RW and UPDATE because it changes the TTL"),),
-    since="8.0.0",
-    group="hash",
-    complexity=_COST,
-    summary="Returns the values of fields of a hash and sets or removes their expiry.",
-    arguments=syntax.HGETEX,
-)
+@handles(specs.HGETEX)
 def hgetex(client: Client, args: list[bytes]) -> bytes:
     """The values in order, null for a missing field. Propagated as HPEXPIREAT, HPERSIST or HDEL."""
     name, db = args[1], client.db
@@ -150,20 +134,7 @@ def hgetex(client: Client, args: list[bytes]) -> bytes:
     return replies.array(answers)
 
 
-# HSETEX key [FNX | FXX] [EX seconds | PX milliseconds | EXAT unix-time-seconds |
-#     PXAT unix-time-milliseconds | KEEPTTL] FIELDS numfields field value [field value ...]
-@command(
-    "HSETEX",
-    arity=-6,
-    flags="write denyoom fast",
-    categories="hash",
-    keys=_UPDATED,
-    since="8.0.0",
-    group="hash",
-    complexity="O(N) where N is the number of fields being set.",
-    summary="Sets fields of a hash and their expiry; makes the hash if it is missing.",
-    arguments=syntax.HSETEX,
-)
+@handles(specs.HSETEX)
 def hsetex(client: Client, args: list[bytes]) -> bytes:
     """1 if all fields were set, 0 if the condition fails: then none was."""
     name, db = args[1], client.db
@@ -213,19 +184,7 @@ def _tell_set(client: Client, args: list[bytes], options: _Options) -> None:
     client.propagate_with_older(told, older)
 
 
-# HGETDEL key FIELDS numfields field [field ...]
-@command(
-    "HGETDEL",
-    arity=-5,
-    flags="write fast",
-    categories="hash",
-    keys=(key(1, "RW access delete"),),
-    since="8.0.0",
-    group="hash",
-    complexity=_COST,
-    summary="Returns the values of fields of a hash and deletes the fields.",
-    arguments=syntax.HGETDEL,
-)
+@handles(specs.HGETDEL)
 def hgetdel(client: Client, args: list[bytes]) -> bytes:
     """The values in order, null for a missing field. Propagated as HDEL."""
     name = args[1]

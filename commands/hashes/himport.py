@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import ReplyError
 from ...storage.collections.hash import Hash
-from ..spec.command import command, container
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .shared import changed
 
 if TYPE_CHECKING:
@@ -18,30 +17,9 @@ if TYPE_CHECKING:
 _DUPLICATE: Final = b"ERR duplicate field name in fieldset"
 _NO_FIELDSET: Final = b"ERR no such fieldset"
 _WRONG_COUNT: Final = b"ERR value count does not match fieldset field count"
-_TIPS: Final = ("request_policy:all_shards",)
-
-container(
-    "HIMPORT",
-    since="8.10.0",
-    group="hash",
-    categories="hash",
-    summary="A container for commands that make many hashes of the same fields.",
-)
 
 
-# HIMPORT PREPARE fieldset-name field [field ...]
-@command(
-    "HIMPORT|PREPARE",
-    arity=-4,
-    flags="denyoom",
-    categories="hash",
-    tips=_TIPS,
-    since="8.10.0",
-    group="hash",
-    complexity="O(N*log(N)) where N is the number of fields.",
-    summary="Gives a name to a list of fields, for this connection.",
-    arguments=syntax.HIMPORT_PREPARE,
-)
+@handles(specs.HIMPORT_PREPARE)
 def himport_prepare(client: Client, args: list[bytes]) -> bytes:
     """OK; another list of that name is forgotten."""
     fields = args[3:]
@@ -55,19 +33,7 @@ def himport_prepare(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# HIMPORT SET key fieldset-name value [value ...]
-@command(
-    "HIMPORT|SET",
-    arity=-5,
-    flags="write denyoom",
-    categories="hash",
-    keys=(key(2, "OW update"),),
-    since="8.10.0",
-    group="hash",
-    complexity="O(N) where N is the number of fields in the fieldset.",
-    summary="Makes a hash of prepared fields and the values given; another hash at the key goes.",
-    arguments=syntax.HIMPORT_SET,
-)
+@handles(specs.HIMPORT_SET)
 def himport_set(client: Client, args: list[bytes]) -> bytes:
     """OK. Propagated as DEL (if there was a hash, with its expiry) and HSET: nobody else knows the fields."""
     name, values = args[2], args[4:]
@@ -93,36 +59,14 @@ def himport_set(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# HIMPORT DISCARD fieldset-name
-@command(
-    "HIMPORT|DISCARD",
-    arity=3,
-    categories="hash",
-    tips=_TIPS,
-    since="8.10.0",
-    group="hash",
-    complexity="O(N) where N is the number of fieldsets.",
-    summary="Forgets a list of fields that this connection prepared.",
-    arguments=syntax.HIMPORT_DISCARD,
-)
+@handles(specs.HIMPORT_DISCARD)
 def himport_discard(client: Client, args: list[bytes]) -> bytes:
     """1 if there was one of that name, else 0."""
     found = client.fieldsets is not None and client.fieldsets.pop(args[2], None) is not None
     return replies.integer(found)
 
 
-# HIMPORT DISCARDALL
-@command(
-    "HIMPORT|DISCARDALL",
-    arity=2,
-    categories="hash",
-    tips=_TIPS,
-    since="8.10.0",
-    group="hash",
-    complexity="O(N) where N is the number of fieldsets.",
-    summary="Forgets all lists of fields that this connection prepared.",
-    arguments=syntax.HIMPORT_DISCARDALL,
-)
+@handles(specs.HIMPORT_DISCARDALL)
 def himport_discardall(client: Client, args: list[bytes]) -> bytes:
     """How many there were."""
     del args

@@ -13,36 +13,18 @@ from ..keys.element_scan import EMPTY, ScanOptions, page
 from ..keys.scan import parse_cursor
 from ..runtime.arguments import INT64_MAX, parse_integer
 from ..runtime.repetitions import OUT_OF_RANGE, repeated
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..runtime.client import Client
 
-_ACCESSED: Final = (key(1, "RO access"),)
 _FEW: Final = 3  # fewer than one in so many: tries until enough are found
 
 
-# HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES]
-@command(
-    "HSCAN",
-    arity=-3,
-    flags="readonly",
-    categories="hash",
-    keys=_ACCESSED,
-    tips=("nondeterministic_output",),
-    since="2.8.0",
-    group="hash",
-    complexity=(
-        "O(1) for every call. O(N) for a complete iteration, including enough command calls for the cursor to return "
-        "back to 0. N is the number of elements inside the collection."
-    ),
-    summary="Walks over the fields of a hash, some at a time.",
-    arguments=syntax.HSCAN,
-)
+@handles(specs.HSCAN)
 def hscan(client: Client, args: list[bytes]) -> bytes:
     """``[next cursor, [field, value ...]]``; a small hash comes at once."""
     cursor = parse_cursor(args[2])
@@ -65,20 +47,7 @@ def hscan(client: Client, args: list[bytes]) -> bytes:
     return page(cursor, found)
 
 
-# HRANDFIELD key [count [WITHVALUES]]
-@command(
-    "HRANDFIELD",
-    arity=-2,
-    flags="readonly",
-    categories="hash",
-    keys=_ACCESSED,
-    tips=("nondeterministic_output",),
-    since="6.2.0",
-    group="hash",
-    complexity="O(N) where N is the number of fields returned",
-    summary="Returns random fields of a hash.",
-    arguments=syntax.HRANDFIELD,
-)
+@handles(specs.HRANDFIELD)
 def hrandfield(client: Client, args: list[bytes]) -> bytes:
     """One field, null for a missing key; with a count an array, of different fields unless it is negative."""
     if len(args) == 2:

@@ -14,10 +14,9 @@ from ...storage.collections.hyperloglog import (
     highest,
 )
 from ...storage.keyspace import notifications as events
-from ..spec.command import command
-from ..spec.key_specs import key
+from ..spec.command import handles
 from ..strings.shared import read_string, write_string
-from . import specs as syntax
+from . import specs
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -43,19 +42,7 @@ def _store(client: Client, name: bytes, counter: HyperLogLog, changes: int) -> N
     db.keyspace.dirty += changes
 
 
-# PFADD key [element [element ...]]
-@command(
-    "PFADD",
-    arity=-2,
-    flags="write denyoom fast",
-    categories="hyperloglog",
-    keys=(key(1, "RW insert"),),
-    since="2.8.9",
-    group="hyperloglog",
-    complexity="O(1) to add every element.",
-    summary="Adds elements to a HyperLogLog; makes it if the key is missing.",
-    arguments=syntax.PFADD,
-)
+@handles(specs.PFADD)
 def pfadd(client: Client, args: list[bytes]) -> bytes:
     """1 if it (or what it counts) changed, else 0."""
     data = write_string(client, args[1])
@@ -72,29 +59,7 @@ def pfadd(client: Client, args: list[bytes]) -> bytes:
     return replies.ONE
 
 
-# PFCOUNT key [key ...]
-@command(
-    "PFCOUNT",
-    arity=-2,
-    flags="readonly",
-    categories="hyperloglog",
-    keys=(
-        key(
-            1,
-            "RW access",
-            last=-1,
-            notes="RW because it may change the internal representation of the key, and propagate to replicas",
-        ),
-    ),
-    since="2.8.9",
-    group="hyperloglog",
-    complexity=(
-        "O(1) with a very small average constant time when called with a single key. O(N) with N "
-        "being the number of keys, and much bigger constant times, when called with multiple keys."
-    ),
-    summary="Returns about how many different elements were added to one HyperLogLog, or to any of several.",
-    arguments=syntax.PFCOUNT,
-)
+@handles(specs.PFCOUNT)
 def pfcount(client: Client, args: list[bytes]) -> bytes:
     """A number. That of a single one is kept in it, which is a change of the key."""
     name = args[1]
@@ -124,19 +89,7 @@ def pfcount(client: Client, args: list[bytes]) -> bytes:
     return replies.integer(count)
 
 
-# PFMERGE destkey [sourcekey [sourcekey ...]]
-@command(
-    "PFMERGE",
-    arity=-2,
-    flags="write denyoom",
-    categories="hyperloglog",
-    keys=(key(1, "RW access insert"), key(2, "RO access", last=-1)),
-    since="2.8.9",
-    group="hyperloglog",
-    complexity="O(N) to merge N HyperLogLogs, but with high constant times.",
-    summary="Makes a HyperLogLog count what it and others count together.",
-    arguments=syntax.PFMERGE,
-)
+@handles(specs.PFMERGE)
 def pfmerge(client: Client, args: list[bytes]) -> bytes:
     """OK."""
     sources = [_open(client, data) for name in args[1:] if (data := read_string(client, name)) is not None]

@@ -9,10 +9,9 @@ from ...protocol.errors import INDEX_OUT_OF_RANGE, SAME_OBJECT, SYNTAX, ReplyErr
 from ...storage.keyspace import notifications as events
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments, parse_integer
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as keys_syntax
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
+from . import specs as keys_specs
 
 if TYPE_CHECKING:
     from ...storage.keyspace.keyspace import Database
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 _INT_MIN: Final = -(1 << 31)
 _INT_MAX: Final = (1 << 31) - 1
 _BEYOND_INT: Final = b"ERR value is out of range, value must between -2147483648 and 2147483647"
-_FLUSH_TIPS: Final = ("request_policy:all_shards", "response_policy:all_succeeded")
 
 
 def _parse_index(word: bytes, error: bytes | None = None) -> int:
@@ -39,19 +37,7 @@ def _database(client: Client, index: int) -> Database:
     return databases[index]
 
 
-# DBSIZE
-@command(
-    "DBSIZE",
-    arity=1,
-    flags="readonly fast",
-    categories="keyspace",
-    tips=("request_policy:all_shards", "response_policy:agg_sum"),
-    since="1.0.0",
-    group="server",
-    complexity="O(1)",
-    summary="Returns the number of keys in the database.",
-    arguments=syntax.DBSIZE,
-)
+@handles(specs.DBSIZE)
 def dbsize(client: Client, args: list[bytes]) -> bytes:
     """How many keys there are, those past their time but not yet noticed among them."""
     del args
@@ -64,20 +50,7 @@ def _check_flush(args: list[bytes]) -> None:
         raise ReplyError(SYNTAX)
 
 
-# FLUSHDB [ASYNC | SYNC]
-@command(
-    "FLUSHDB",
-    arity=-1,
-    flags="write",
-    categories="keyspace dangerous",
-    tips=_FLUSH_TIPS,
-    since="1.0.0",
-    group="server",
-    complexity="O(N) where N is the number of keys in the selected database",
-    summary="Deletes all keys of the database.",
-    history=syntax.FLUSHDB_HISTORY,
-    arguments=syntax.FLUSHDB,
-)
+@handles(specs.FLUSHDB)
 def flushdb(client: Client, args: list[bytes]) -> bytes:
     """OK; propagated even if there was nothing."""
     _check_flush(args)
@@ -87,20 +60,7 @@ def flushdb(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# FLUSHALL [ASYNC | SYNC]
-@command(
-    "FLUSHALL",
-    arity=-1,
-    flags="write",
-    categories="keyspace dangerous",
-    tips=_FLUSH_TIPS,
-    since="1.0.0",
-    group="server",
-    complexity="O(N) where N is the total number of keys in all databases",
-    summary="Deletes all keys of all databases.",
-    history=syntax.FLUSHALL_HISTORY,
-    arguments=syntax.FLUSHALL,
-)
+@handles(specs.FLUSHALL)
 def flushall(client: Client, args: list[bytes]) -> bytes:
     """OK; propagated even if there was nothing."""
     _check_flush(args)
@@ -112,18 +72,7 @@ def flushall(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# SWAPDB index1 index2
-@command(
-    "SWAPDB",
-    arity=3,
-    flags="write fast",
-    categories="keyspace dangerous",
-    since="4.0.0",
-    group="server",
-    complexity="O(N) where N is the count of clients watching or blocking on keys from both databases.",
-    summary="Lets two databases exchange their keys.",
-    arguments=syntax.SWAPDB,
-)
+@handles(specs.SWAPDB)
 def swapdb(client: Client, args: list[bytes]) -> bytes:
     """OK; at once everybody connected to either database sees the keys of the other."""
     first = _parse_index(args[1], b"ERR invalid first DB index")
@@ -142,19 +91,7 @@ def swapdb(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# MOVE key db
-@command(
-    "MOVE",
-    arity=3,
-    flags="write fast",
-    categories="keyspace",
-    keys=(key(1, "RW access update"),),
-    since="1.0.0",
-    group="generic",
-    complexity="O(1)",
-    summary="Moves a key to another database.",
-    arguments=keys_syntax.MOVE,
-)
+@handles(keys_specs.MOVE)
 def move(client: Client, args: list[bytes]) -> bytes:
     """1 if it was moved, 0 if it is missing or the other database has such a key already."""
     name, db = args[1], client.db
@@ -180,19 +117,7 @@ def move(client: Client, args: list[bytes]) -> bytes:
     return replies.ONE
 
 
-# COPY source destination [DB destination-db] [REPLACE]
-@command(
-    "COPY",
-    arity=-3,
-    flags="write denyoom",
-    categories="keyspace",
-    keys=(key(1, "RO access"), key(2, "OW update")),
-    since="6.2.0",
-    group="generic",
-    complexity="O(N) for a stream of N entries and pending messages. O(1) for string values.",
-    summary="Copies the value of a key to another key.",
-    arguments=keys_syntax.COPY,
-)
+@handles(keys_specs.COPY)
 def copy(client: Client, args: list[bytes]) -> bytes:
     """1 if it was copied, with its expiry, else 0; a stream's groups and pending entries are copied too."""
     source, name, db = args[1], args[2], client.db

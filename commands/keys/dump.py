@@ -12,35 +12,18 @@ from ...storage.keyspace.frequency import stored
 from ...storage.rdb import PayloadRefusedError, RdbError, dump_value, restore_value
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import INT64_MAX, Arguments, parse_integer
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
 
 _REFUSED: Final = b"ERR DUMP payload version or checksum are wrong"
 _BROKEN: Final = b"ERR Bad data format"
-_COST: Final = (
-    "O(N) where N is the number of entries and pending messages of a stream, or of bytes of a string."
-)
 _HIGHEST_FREQUENCY: Final = 255
 
 
-# DUMP key
-@command(
-    "DUMP",
-    arity=2,
-    flags="readonly",
-    categories="keyspace",
-    keys=(key(1, "RO access"),),
-    tips=("nondeterministic_output",),
-    since="2.6.0",
-    group="generic",
-    complexity=_COST,
-    summary="Returns the value of a key in a form that RESTORE takes.",
-    arguments=syntax.DUMP,
-)
+@handles(specs.DUMP)
 def dump(client: Client, args: list[bytes]) -> bytes:
     """Bytes as a bulk string, null for a missing key; rdb-version says for which servers."""
     value = client.db.read(args[1])
@@ -120,40 +103,13 @@ def _restore(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# RESTORE key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]
-@command(
-    "RESTORE",
-    arity=-4,
-    flags="write denyoom",
-    categories="keyspace dangerous",
-    keys=(key(1, "OW update"),),
-    since="2.6.0",
-    group="generic",
-    complexity=_COST,
-    summary="Creates a key from what DUMP returned.",
-    history=syntax.RESTORE_HISTORY,
-    arguments=syntax.RESTORE,
-)
+@handles(specs.RESTORE)
 def restore(client: Client, args: list[bytes]) -> bytes:
     """See ``_restore``."""
     return _restore(client, args)
 
 
-# RESTORE-ASKING key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]
-@command(
-    "RESTORE-ASKING",
-    arity=-4,
-    flags="write denyoom asking",
-    categories="keyspace dangerous",
-    keys=(key(1, "OW update"),),
-    since="3.0.0",
-    group="server",
-    complexity=_COST,
-    summary="RESTORE as a node of a cluster sends it to another.",
-    history=syntax.RESTORE_ASKING_HISTORY,
-    arguments=syntax.RESTORE_ASKING,
-    doc_flags="syscmd",
-)
+@handles(specs.RESTORE_ASKING)
 def restore_asking(client: Client, args: list[bytes]) -> bytes:
     """See ``_restore``."""
     return _restore(client, args)

@@ -8,16 +8,12 @@ from ...protocol import replies
 from ...protocol.errors import ReplyError, shown
 from ...storage.keyspace import notifications as events
 from ..runtime.arguments import INT64_MAX, INT64_MIN, parse_integer
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .lifecycle import delete
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
-
-_UPDATED: Final = (key(1, "RW update"),)
-_ACCESSED: Final = (key(1, "RO access"),)
 
 
 def _invalid_time(command_name: str) -> ReplyError:
@@ -124,77 +120,25 @@ def _expire(client: Client, args: list[bytes], command_name: str, *, seconds: bo
     return replies.ONE
 
 
-# EXPIRE key seconds [NX | XX | GT | LT]
-@command(
-    "EXPIRE",
-    arity=-3,
-    flags="write fast",
-    categories="keyspace",
-    keys=_UPDATED,
-    since="1.0.0",
-    group="generic",
-    complexity="O(1)",
-    summary="Lets a key expire after some seconds.",
-    history=syntax.EXPIRE_HISTORY,
-    arguments=syntax.EXPIRE,
-)
+@handles(specs.EXPIRE)
 def expire(client: Client, args: list[bytes]) -> bytes:
     """1 if the expiry was set (or the key deleted, its time being past), 0 if the key is missing or a condition fails."""
     return _expire(client, args, "expire", seconds=True, relative=True)
 
 
-# PEXPIRE key milliseconds [NX | XX | GT | LT]
-@command(
-    "PEXPIRE",
-    arity=-3,
-    flags="write fast",
-    categories="keyspace",
-    keys=_UPDATED,
-    since="2.6.0",
-    group="generic",
-    complexity="O(1)",
-    summary="Lets a key expire after some milliseconds.",
-    history=syntax.PEXPIRE_HISTORY,
-    arguments=syntax.PEXPIRE,
-)
+@handles(specs.PEXPIRE)
 def pexpire(client: Client, args: list[bytes]) -> bytes:
     """As EXPIRE."""
     return _expire(client, args, "pexpire", seconds=False, relative=True)
 
 
-# EXPIREAT key unix-time-seconds [NX | XX | GT | LT]
-@command(
-    "EXPIREAT",
-    arity=-3,
-    flags="write fast",
-    categories="keyspace",
-    keys=_UPDATED,
-    since="1.2.0",
-    group="generic",
-    complexity="O(1)",
-    summary="Lets a key expire at a Unix time in seconds.",
-    history=syntax.EXPIREAT_HISTORY,
-    arguments=syntax.EXPIREAT,
-)
+@handles(specs.EXPIREAT)
 def expireat(client: Client, args: list[bytes]) -> bytes:
     """As EXPIRE."""
     return _expire(client, args, "expireat", seconds=True, relative=False)
 
 
-# PEXPIREAT key unix-time-milliseconds [NX | XX | GT | LT]
-@command(
-    "PEXPIREAT",
-    arity=-3,
-    flags="write fast",
-    categories="keyspace",
-    keys=_UPDATED,
-    since="2.6.0",
-    group="generic",
-    complexity="O(1)",
-    summary="Lets a key expire at a Unix time in milliseconds.",
-    history=syntax.PEXPIREAT_HISTORY,
-    arguments=syntax.PEXPIREAT,
-)
+@handles(specs.PEXPIREAT)
 def pexpireat(client: Client, args: list[bytes]) -> bytes:
     """As EXPIRE."""
     return _expire(client, args, "pexpireat", seconds=False, relative=False)
@@ -215,95 +159,31 @@ def _time_of(client: Client, args: list[bytes], *, seconds: bool, remaining: boo
     return replies.integer((when + 500) // 1000 if seconds else when)
 
 
-# TTL key
-@command(
-    "TTL",
-    arity=2,
-    flags="readonly fast",
-    categories="keyspace",
-    keys=_ACCESSED,
-    tips=("nondeterministic_output",),
-    since="1.0.0",
-    group="generic",
-    complexity="O(1)",
-    summary="Tells how many seconds a key has to live.",
-    history=syntax.TTL_HISTORY,
-    arguments=syntax.TTL,
-)
+@handles(specs.TTL)
 def ttl(client: Client, args: list[bytes]) -> bytes:
     """Seconds, rounded to the nearest; -1 for a key without expiry, -2 for a missing key."""
     return _time_of(client, args, seconds=True, remaining=True)
 
 
-# PTTL key
-@command(
-    "PTTL",
-    arity=2,
-    flags="readonly fast",
-    categories="keyspace",
-    keys=_ACCESSED,
-    tips=("nondeterministic_output",),
-    since="2.6.0",
-    group="generic",
-    complexity="O(1)",
-    summary="Tells how many milliseconds a key has to live.",
-    history=syntax.PTTL_HISTORY,
-    arguments=syntax.PTTL,
-)
+@handles(specs.PTTL)
 def pttl(client: Client, args: list[bytes]) -> bytes:
     """Milliseconds; -1 for a key without expiry, -2 for a missing key."""
     return _time_of(client, args, seconds=False, remaining=True)
 
 
-# EXPIRETIME key
-@command(
-    "EXPIRETIME",
-    arity=2,
-    flags="readonly fast",
-    categories="keyspace",
-    keys=_ACCESSED,
-    since="7.0.0",
-    group="generic",
-    complexity="O(1)",
-    summary="Tells the Unix time in seconds at which a key expires.",
-    arguments=syntax.EXPIRETIME,
-)
+@handles(specs.EXPIRETIME)
 def expiretime(client: Client, args: list[bytes]) -> bytes:
     """Seconds, rounded to the nearest; -1 for a key without expiry, -2 for a missing key."""
     return _time_of(client, args, seconds=True, remaining=False)
 
 
-# PEXPIRETIME key
-@command(
-    "PEXPIRETIME",
-    arity=2,
-    flags="readonly fast",
-    categories="keyspace",
-    keys=_ACCESSED,
-    since="7.0.0",
-    group="generic",
-    complexity="O(1)",
-    summary="Tells the Unix time in milliseconds at which a key expires.",
-    arguments=syntax.PEXPIRETIME,
-)
+@handles(specs.PEXPIRETIME)
 def pexpiretime(client: Client, args: list[bytes]) -> bytes:
     """Milliseconds; -1 for a key without expiry, -2 for a missing key."""
     return _time_of(client, args, seconds=False, remaining=False)
 
 
-# PERSIST key
-@command(
-    "PERSIST",
-    arity=2,
-    flags="write fast",
-    categories="keyspace",
-    keys=_UPDATED,
-    since="2.2.0",
-    group="generic",
-    complexity="O(1)",
-    summary="Lets a key live for ever.",
-    arguments=syntax.PERSIST,
-)
+@handles(specs.PERSIST)
 def persist(client: Client, args: list[bytes]) -> bytes:
     """1 if the key had an expiry, else 0."""
     if client.db.write(args[1]) is None or not make_persistent(client, args[1]):

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ...protocol import replies
 from ...protocol.errors import NO_SUCH_KEY, ReplyError
 from ...storage.keyspace import notifications as events
 from ...storage.keyspace.keyspace import type_name
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
-
-_COUNTING_TIPS: Final = ("request_policy:multi_shard", "response_policy:agg_sum")
 
 
 def delete(client: Client, name: bytes) -> None:
@@ -38,78 +35,25 @@ def _delete_all(client: Client, args: list[bytes]) -> bytes:
     return replies.integer(deleted)
 
 
-# DEL key [key ...]
-@command(
-    "DEL",
-    arity=-2,
-    flags="write",
-    categories="keyspace",
-    keys=(key(1, "RM delete", last=-1),),
-    tips=_COUNTING_TIPS,
-    since="1.0.0",
-    group="generic",
-    complexity="O(N) where N is the number of keys that will be removed.",
-    summary="Deletes keys.",
-    arguments=syntax.DEL,
-)
+@handles(specs.DEL)
 def del_(client: Client, args: list[bytes]) -> bytes:
     """How many there were."""
     return _delete_all(client, args)
 
 
-# UNLINK key [key ...]
-@command(
-    "UNLINK",
-    arity=-2,
-    flags="write fast",
-    categories="keyspace",
-    keys=(key(1, "RM delete", last=-1),),
-    tips=_COUNTING_TIPS,
-    since="4.0.0",
-    group="generic",
-    complexity="O(1) for each key removed.",
-    summary="Deletes keys.",
-    arguments=syntax.UNLINK,
-)
+@handles(specs.UNLINK)
 def unlink(client: Client, args: list[bytes]) -> bytes:
     """The same as DEL: what is big is freed later in either case (``storage.keyspace.lazyfree``)."""
     return _delete_all(client, args)
 
 
-# EXISTS key [key ...]
-@command(
-    "EXISTS",
-    arity=-2,
-    flags="readonly fast",
-    categories="keyspace",
-    keys=(key(1, "RO", last=-1),),
-    tips=_COUNTING_TIPS,
-    since="1.0.0",
-    group="generic",
-    complexity="O(N) where N is the number of keys to check.",
-    summary="Counts which of the keys exist.",
-    history=syntax.EXISTS_HISTORY,
-    arguments=syntax.EXISTS,
-)
+@handles(specs.EXISTS)
 def exists(client: Client, args: list[bytes]) -> bytes:
     """How many exist; a key named twice counts twice."""
     return replies.integer(sum([client.db.look(name) is not None for name in args[1:]]))
 
 
-# TOUCH key [key ...]
-@command(
-    "TOUCH",
-    arity=-2,
-    flags="readonly fast",
-    categories="keyspace",
-    keys=(key(1, "RO", last=-1),),
-    tips=_COUNTING_TIPS,
-    since="3.2.1",
-    group="generic",
-    complexity="O(N) where N is the number of keys that will be touched.",
-    summary="Sets the time of the last access of keys.",
-    arguments=syntax.TOUCH,
-)
+@handles(specs.TOUCH)
 def touch(client: Client, args: list[bytes]) -> bytes:
     """How many exist. It is an access even for a client under CLIENT NO-TOUCH."""
     db = client.db
@@ -119,19 +63,7 @@ def touch(client: Client, args: list[bytes]) -> bytes:
     return replies.integer(len(found))
 
 
-# TYPE key
-@command(
-    "TYPE",
-    arity=2,
-    flags="readonly fast",
-    categories="keyspace",
-    keys=(key(1, "RO"),),
-    since="1.0.0",
-    group="generic",
-    complexity="O(1)",
-    summary="Tells the type of the value at a key.",
-    arguments=syntax.TYPE,
-)
+@handles(specs.TYPE)
 def type_(client: Client, args: list[bytes]) -> bytes:
     """``+stream``, ``+string`` or ``+none``."""
     return replies.simple(type_name(client.db.look(args[1])))
@@ -165,39 +97,14 @@ def _rename(client: Client, args: list[bytes], *, overwrite: bool) -> bool:
     return True
 
 
-# RENAME key newkey
-@command(
-    "RENAME",
-    arity=3,
-    flags="write",
-    categories="keyspace",
-    keys=(key(1, "RW access delete"), key(2, "OW update")),
-    since="1.0.0",
-    group="generic",
-    complexity="O(1)",
-    summary="Renames a key, in place of whatever had the new name.",
-    arguments=syntax.RENAME,
-)
+@handles(specs.RENAME)
 def rename(client: Client, args: list[bytes]) -> bytes:
     """OK; the expiry goes with the key."""
     _rename(client, args, overwrite=True)
     return replies.OK
 
 
-# RENAMENX key newkey
-@command(
-    "RENAMENX",
-    arity=3,
-    flags="write fast",
-    categories="keyspace",
-    keys=(key(1, "RW access delete"), key(2, "OW insert")),
-    since="1.0.0",
-    group="generic",
-    complexity="O(1)",
-    summary="Renames a key if the new name is free.",
-    history=syntax.RENAMENX_HISTORY,
-    arguments=syntax.RENAMENX,
-)
+@handles(specs.RENAMENX)
 def renamenx(client: Client, args: list[bytes]) -> bytes:
     """1 if it was renamed, else 0."""
     return replies.ONE if _rename(client, args, overwrite=False) else replies.ZERO

@@ -10,17 +10,14 @@ from ...protocol.errors import ReplyError
 from ...storage.collections.base import Collection
 from ...storage.collections.list import QUICKLIST, List
 from ...storage.collections.set import HASHTABLE, LISTPACK, Set
-from ..spec.command import command, container
-from ..spec.key_specs import key
+from ..spec.command import handles
 from ..spec.usage import help_lines
-from . import specs as syntax
+from . import specs
 
 if TYPE_CHECKING:
     from ...storage.keyspace.keyspace import Value
     from ..runtime.client import Client
 
-_KEYS: Final = (key(2, "RO"),)
-_TIPS: Final = ("nondeterministic_output",)
 _SWITCHING: Final = b" Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."
 _NO_FREQUENCY: Final = (
     b"ERR An LFU maxmemory policy is not selected, access frequency not tracked." + _SWITCHING
@@ -51,25 +48,7 @@ def _is_lfu(client: Client) -> bool:
     return client.db.keyspace.usage is not None
 
 
-container(
-    "OBJECT", since="2.2.3", group="generic", summary="A container for commands that look at a value's form."
-)
-
-
-# OBJECT ENCODING key
-@command(
-    "OBJECT|ENCODING",
-    arity=3,
-    flags="readonly",
-    categories="keyspace",
-    keys=_KEYS,
-    tips=_TIPS,
-    since="2.2.3",
-    group="generic",
-    complexity="O(1)",
-    summary="Tells the form in which a value is kept.",
-    arguments=syntax.OBJECT_ENCODING,
-)
+@handles(specs.OBJECT_ENCODING)
 def object_encoding(client: Client, args: list[bytes]) -> bytes:
     """``stream``, or for a string ``int``, ``embstr`` or ``raw``; null for a missing key."""
     value = client.db.look(args[2], notify=False)
@@ -82,20 +61,7 @@ def object_encoding(client: Client, args: list[bytes]) -> bytes:
     return replies.bulk(encoding(value, is_raw=args[2] in client.db.raw))
 
 
-# OBJECT FREQ key
-@command(
-    "OBJECT|FREQ",
-    arity=3,
-    flags="readonly",
-    categories="keyspace",
-    keys=_KEYS,
-    tips=_TIPS,
-    since="4.0.0",
-    group="generic",
-    complexity="O(1)",
-    summary="Tells how often a value is used, on a logarithmic scale.",
-    arguments=syntax.OBJECT_FREQ,
-)
+@handles(specs.OBJECT_FREQ)
 def object_freq(client: Client, args: list[bytes]) -> bytes:
     """A number from 0 to 255; an error without an LFU policy, null for a missing key."""
     if client.db.look(args[2], notify=False) is None:
@@ -105,20 +71,7 @@ def object_freq(client: Client, args: list[bytes]) -> bytes:
     return replies.integer(client.db.frequency(args[2]))
 
 
-# OBJECT IDLETIME key
-@command(
-    "OBJECT|IDLETIME",
-    arity=3,
-    flags="readonly",
-    categories="keyspace",
-    keys=_KEYS,
-    tips=_TIPS,
-    since="2.2.3",
-    group="generic",
-    complexity="O(1)",
-    summary="Tells how long ago a value was last used.",
-    arguments=syntax.OBJECT_IDLETIME,
-)
+@handles(specs.OBJECT_IDLETIME)
 def object_idletime(client: Client, args: list[bytes]) -> bytes:
     """Whole seconds; an error under an LFU policy, null for a missing key."""
     db = client.db
@@ -129,20 +82,7 @@ def object_idletime(client: Client, args: list[bytes]) -> bytes:
     return replies.integer(max(db.keyspace.now - db.accessed[args[2]], 0) // 1000)
 
 
-# OBJECT REFCOUNT key
-@command(
-    "OBJECT|REFCOUNT",
-    arity=3,
-    flags="readonly",
-    categories="keyspace",
-    keys=_KEYS,
-    tips=_TIPS,
-    since="2.2.3",
-    group="generic",
-    complexity="O(1)",
-    summary="Tells how many references a value has.",
-    arguments=syntax.OBJECT_REFCOUNT,
-)
+@handles(specs.OBJECT_REFCOUNT)
 def object_refcount(client: Client, args: list[bytes]) -> bytes:
     """1, or 2147483647 for the small integers that Redis shares; null for a missing key."""
     value = client.db.look(args[2], notify=False)
@@ -153,18 +93,7 @@ def object_refcount(client: Client, args: list[bytes]) -> bytes:
     return replies.ONE
 
 
-# OBJECT HELP
-@command(
-    "OBJECT|HELP",
-    arity=2,
-    flags="loading stale",
-    categories="keyspace",
-    since="6.2.0",
-    group="generic",
-    complexity="O(1)",
-    summary="Shows helpful text about the subcommands.",
-    arguments=syntax.OBJECT_HELP,
-)
+@handles(specs.OBJECT_HELP)
 def object_help(client: Client, args: list[bytes]) -> bytes:
     """The subcommands, one or two lines each."""
     del client, args

@@ -11,8 +11,8 @@ from ...protocol.errors import SYNTAX, ReplyError, shown
 from ...protocol.globs import matcher
 from ...storage.keyspace.keyspace import type_name
 from ..runtime.arguments import Arguments, parse_integer
-from ..spec.command import command
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -34,23 +34,7 @@ def parse_cursor(word: bytes) -> int:
     raise ReplyError(b"ERR invalid cursor")
 
 
-# SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]
-@command(
-    "SCAN",
-    arity=-2,
-    flags="readonly",
-    categories="keyspace",
-    tips=("nondeterministic_output", "request_policy:special", "response_policy:special"),
-    since="2.8.0",
-    group="generic",
-    complexity=(
-        "O(1) for every call. O(N) for a complete iteration, including enough command calls for the cursor to return "
-        "back to 0. N is the number of elements inside the collection."
-    ),
-    summary="Walks over the keys of the database, some at a time.",
-    history=syntax.SCAN_HISTORY,
-    arguments=syntax.SCAN,
-)
+@handles(specs.SCAN)
 def scan(client: Client, args: list[bytes]) -> bytes:
     """``[next cursor, [keys]]``; COUNT is how many keys are looked at, the filters choose among them."""
     cursor = parse_cursor(args[1])
@@ -84,41 +68,14 @@ def scan(client: Client, args: list[bytes]) -> bytes:
     return replies.array_header(2) + replies.bulk(b"%d" % cursor) + replies.bulk_array(found)
 
 
-# KEYS pattern
-@command(
-    "KEYS",
-    arity=2,
-    flags="readonly",
-    categories="keyspace dangerous",
-    tips=("request_policy:all_shards", "nondeterministic_output_order"),
-    since="1.0.0",
-    group="generic",
-    complexity=(
-        "O(N) with N being the number of keys in the database, under the assumption that the key names in the "
-        "database and the given pattern have limited length."
-    ),
-    summary="Returns all keys whose names match a pattern.",
-    arguments=syntax.KEYS,
-)
+@handles(specs.KEYS)
 def keys(client: Client, args: list[bytes]) -> bytes:
     """The names, in no order to rely on."""
     fits = matcher(args[1])
     return replies.bulk_array([name for name in client.db.visible_keys() if fits(name)])
 
 
-# RANDOMKEY
-@command(
-    "RANDOMKEY",
-    arity=1,
-    flags="readonly",
-    categories="keyspace",
-    tips=("request_policy:all_shards", "response_policy:special", "nondeterministic_output"),
-    since="1.0.0",
-    group="generic",
-    complexity="O(1)",
-    summary="Returns the name of a random key.",
-    arguments=syntax.RANDOMKEY,
-)
+@handles(specs.RANDOMKEY)
 def randomkey(client: Client, args: list[bytes]) -> bytes:
     """A name, or null if there is no key."""
     del args

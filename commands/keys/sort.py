@@ -20,9 +20,8 @@ from ...storage.collections.sorted_set import SortedSet
 from ...storage.keyspace import notifications as events
 from ...storage.keyspace.field_expiry import find_field
 from ..runtime.arguments import Arguments
-from ..spec.command import command
-from ..spec.key_specs import KeyReference, KeySpec, key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .lifecycle import delete
 
 if TYPE_CHECKING:
@@ -31,10 +30,6 @@ if TYPE_CHECKING:
     from ...storage.keyspace.keyspace import Value
     from ..runtime.client import Client
 
-_COMPLEXITY: Final = (
-    "O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of returned "
-    "elements. When the elements are not sorted, complexity is O(N)."
-)
 _NO_NUMBER: Final = b"ERR One or more scores can't be converted into double"
 _DENIED: Final = b"ERR %b option of SORT denied due to insufficient ACL permissions."
 _DECIMAL: Final = re.compile(rb"[ \t\n\v\f\r]*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
@@ -43,21 +38,6 @@ _HEXADECIMAL: Final = re.compile(
     rb"[ \t\n\v\f\r]*[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP][+-]?[0-9]+)?\Z"
 )
 _INFINITE: Final = re.compile(rb"[ \t\n\v\f\r]*[+-]?inf(?:inity)?\Z", re.IGNORECASE)
-_KEY: Final = key(1, "RO access")
-_BY_AND_GET: Final = KeySpec(
-    ("RO", "access"),
-    ("unknown",),
-    ("unknown",),
-    notes="For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of "
-    "the key we sort",
-)
-_STORE: Final = KeySpec(
-    ("OW", "update"),
-    ("unknown",),
-    ("unknown",),
-    notes="For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the "
-    "argument array",
-)
 
 
 @dataclass(slots=True)
@@ -225,55 +205,13 @@ def _store(client: Client, target: bytes, words: list[bytes]) -> bool:
     return True
 
 
-def _keys_of_sort(argv: list[bytes]) -> list[KeyReference]:
-    """The key that is sorted and the last one that STORE names."""
-    found = [KeyReference(1, _KEY.flags)]
-    skipped = {b"LIMIT": 2, b"GET": 1, b"BY": 1}
-    target = 0
-    at = 2
-    while at < len(argv):
-        word = argv[at].upper()
-        if word == b"STORE" and at + 1 < len(argv):
-            target = at + 1
-            at += 1
-        at += 1 + skipped.get(word, 0)
-    if target:
-        found.append(KeyReference(target, _STORE.flags))
-    return found
-
-
-# SORT key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] [STORE destination]
-@command(
-    "SORT",
-    arity=-2,
-    flags="write denyoom movablekeys",
-    categories="set sortedset list dangerous",
-    keys=(_KEY, _BY_AND_GET, _STORE),
-    key_finder=_keys_of_sort,
-    since="1.0.0",
-    group="generic",
-    complexity=_COMPLEXITY,
-    summary="Returns or stores the elements of a list, set or sorted set in order.",
-    arguments=syntax.SORT,
-)
+@handles(specs.SORT)
 def sort(client: Client, args: list[bytes]) -> bytes:
     """The elements, or what GET names for each; with STORE how many were stored."""
     return _sort(client, args, may_store=True)
 
 
-# SORT_RO key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]
-@command(
-    "SORT_RO",
-    arity=-2,
-    flags="readonly movablekeys",
-    categories="set sortedset list dangerous",
-    keys=(_KEY, _BY_AND_GET),
-    since="7.0.0",
-    group="generic",
-    complexity=_COMPLEXITY,
-    summary="Returns the elements of a list, set or sorted set in order.",
-    arguments=syntax.SORT_RO,
-)
+@handles(specs.SORT_RO)
 def sort_ro(client: Client, args: list[bytes]) -> bytes:
     """As SORT, which can not be sent to replicas because it may store."""
     return _sort(client, args, may_store=False)

@@ -1,13 +1,11 @@
-"""The syntax of the commands for keys of any type."""
+"""The commands of this room: one record each."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ..spec.command import Family
 from ..spec.grammar import (
     KEY,
     MANY_KEYS,
-    NONE,
     block,
     integer,
     key,
@@ -20,169 +18,23 @@ from ..spec.grammar import (
     token,
     unix_time,
 )
+from ..spec.key_finders import keys_of_sort
+from ..spec.key_specs import (
+    CHANGES,
+    INSPECTS,
+    OVERWRITES,
+    READS,
+    UPDATES,
+    KeySpec,
+    at,
+)
 
-if TYPE_CHECKING:
-    from ..spec.grammar import History, Tree
+family = Family("generic", categories="keyspace")
 
 _CONDITION = optional(oneof("condition", token("NX"), token("XX"), token("GT"), token("LT"), since="7.0.0"))
-
-
 _DESTINATION = key("newkey", spec=1)
-
-
-DEL: Tree = (MANY_KEYS,)
-
-
-UNLINK: Tree = (MANY_KEYS,)
-
-
-EXISTS: Tree = (MANY_KEYS,)
-
-
-EXISTS_HISTORY: History = (("3.0.3", "Allowed more than one key."),)
-
-
-TOUCH: Tree = (MANY_KEYS,)
-
-
-TYPE: Tree = (KEY,)
-
-
-EXPIRE: Tree = (KEY, integer("seconds"), _CONDITION)
-
-
-EXPIRE_HISTORY: History = (("7.0.0", "Added conditions NX, XX, GT and LT."),)
-
-
-PEXPIRE: Tree = (KEY, integer("milliseconds"), _CONDITION)
-
-
-PEXPIRE_HISTORY: History = EXPIRE_HISTORY
-
-
-EXPIREAT: Tree = (KEY, unix_time("unix-time-seconds"), _CONDITION)
-
-
-EXPIREAT_HISTORY: History = EXPIRE_HISTORY
-
-
-PEXPIREAT: Tree = (KEY, unix_time("unix-time-milliseconds"), _CONDITION)
-
-
-PEXPIREAT_HISTORY: History = EXPIRE_HISTORY
-
-
-TTL: Tree = (KEY,)
-
-
-TTL_HISTORY: History = (("2.8.0", "-2 for a missing key."),)
-
-
-PTTL: Tree = (KEY,)
-
-
-PTTL_HISTORY: History = TTL_HISTORY
-
-
-EXPIRETIME: Tree = (KEY,)
-
-
-PEXPIRETIME: Tree = (KEY,)
-
-
-PERSIST: Tree = (KEY,)
-
-
-RENAME: Tree = (KEY, _DESTINATION)
-
-
-RENAMENX: Tree = (KEY, _DESTINATION)
-
-
-RENAMENX_HISTORY: History = (("3.2.0", "No error when both names are the same."),)
-
-
-COPY: Tree = (
-    key("source"),
-    key("destination", spec=1),
-    optional(integer("destination-db", "DB")),
-    switch("REPLACE"),
-)
-
-
-MOVE: Tree = (KEY, integer("db"))
-
-
-KEYS: Tree = (pattern(),)
-
-
-SCAN: Tree = (
-    integer("cursor"),
-    optional(pattern("pattern", "MATCH")),
-    optional(integer("count", "COUNT")),
-    optional(string("type", "TYPE", since="6.0.0")),
-)
-
-
-SCAN_HISTORY: History = (("6.0.0", "Added TYPE."),)
-
-
-RANDOMKEY: Tree = NONE
-
-
-OBJECT: Tree = NONE
-
-
-OBJECT_ENCODING: Tree = (KEY,)
-
-
-OBJECT_FREQ: Tree = (KEY,)
-
-
-OBJECT_IDLETIME: Tree = (KEY,)
-
-
-OBJECT_REFCOUNT: Tree = (KEY,)
-
-
-OBJECT_HELP: Tree = NONE
-
-
-DUMP: Tree = (KEY,)
-
-
-RESTORE: Tree = (
-    KEY,
-    integer("ttl"),
-    string("serialized-value"),
-    switch("REPLACE", since="3.0.0"),
-    switch("ABSTTL", since="5.0.0"),
-    optional(integer("seconds", "IDLETIME", since="5.0.0")),
-    optional(integer("frequency", "FREQ", since="5.0.0")),
-)
-
-
-RESTORE_HISTORY: History = (
-    ("3.0.0", "Added REPLACE."),
-    ("5.0.0", "Added ABSTTL, IDLETIME and FREQ."),
-)
-
-
-RESTORE_ASKING: Tree = (
-    KEY,
-    integer("ttl"),
-    string("serialized-value"),
-    switch("REPLACE", since="3.0.0"),
-    switch("ABSTTL", since="5.0.0"),
-    optional(integer("seconds", "IDLETIME", since="5.0.0")),
-    optional(integer("frequency", "FREQ", since="5.0.0")),
-)
-
-
-RESTORE_ASKING_HISTORY: History = RESTORE_HISTORY
-
-
-SORT_RO: Tree = (
+_FLUSH = optional(oneof("flush-type", token("ASYNC", since="4.0.0"), token("SYNC", since="6.2.0")))
+_SORT_RO_ARGUMENTS = (
     KEY,
     optional(pattern("by-pattern", "BY", spec=1, display="pattern")),
     optional(block("limit", integer("offset"), integer("count"), after="LIMIT")),
@@ -190,30 +42,230 @@ SORT_RO: Tree = (
     optional(oneof("order", token("ASC"), token("DESC"))),
     switch("ALPHA", name="sorting"),
 )
-
-
-SORT: Tree = (*SORT_RO, optional(key("destination", "STORE", spec=2)))
-
-
-_FLUSH = optional(oneof("flush-type", token("ASYNC", since="4.0.0"), token("SYNC", since="6.2.0")))
-
-
-DBSIZE: Tree = NONE
-
-
-FLUSHDB: Tree = (_FLUSH,)
-
-
-FLUSHDB_HISTORY: History = (
-    ("4.0.0", "Added ASYNC."),
-    ("6.2.0", "Added SYNC."),
+_DUMP_COST = (
+    "O(N) where N is the number of entries and pending messages of a stream, or of bytes of a string."
 )
 
+# A table: the formatter would give each word of a record a line of its own.
+# fmt: off
 
-FLUSHALL: Tree = (_FLUSH,)
+DBSIZE = family.read("DBSIZE", arity=1, flags="fast", group="server",
+    tips="request_policy:all_shards response_policy:agg_sum", since="1.0.0",
+    summary="Returns the number of keys in the database.")
 
+FLUSHDB = family.write("FLUSHDB", arity=-1, categories="keyspace dangerous", group="server",
+    tips="request_policy:all_shards response_policy:all_succeeded", since="1.0.0",
+    summary="Deletes all keys of the database.",
+    complexity="O(N) where N is the number of keys in the selected database",
+    arguments=(_FLUSH,),
+    history={
+        "4.0.0": "Added ASYNC.",
+        "6.2.0": "Added SYNC.",
+    })
 
-FLUSHALL_HISTORY: History = FLUSHDB_HISTORY
+FLUSHALL = family.write("FLUSHALL", arity=-1, categories="keyspace dangerous", group="server",
+    tips="request_policy:all_shards response_policy:all_succeeded", since="1.0.0",
+    summary="Deletes all keys of all databases.",
+    complexity="O(N) where N is the total number of keys in all databases",
+    arguments=(_FLUSH,),
+    history={
+        "4.0.0": "Added ASYNC.",
+        "6.2.0": "Added SYNC.",
+    })
 
+SWAPDB = family.write("SWAPDB", arity=3, flags="fast", categories="keyspace dangerous", group="server",
+    since="4.0.0",
+    summary="Lets two databases exchange their keys.",
+    complexity="O(N) where N is the count of clients watching or blocking on keys from both databases.",
+    arguments=(integer("index1"), integer("index2")))
 
-SWAPDB: Tree = (integer("index1"), integer("index2"))
+MOVE = family.write("MOVE", arity=3, flags="fast", keys=CHANGES, since="1.0.0",
+    summary="Moves a key to another database.",
+    arguments=(KEY, integer("db")))
+
+COPY = family.write("COPY", arity=-3, flags="denyoom", keys=(at(1, "RO access"), at(2, "OW update")),
+    since="6.2.0",
+    summary="Copies the value of a key to another key.",
+    complexity="O(N) for a stream of N entries and pending messages. O(1) for string values.",
+    arguments=(key("source"), key("destination", spec=1), optional(integer("destination-db", "DB")),
+        switch("REPLACE")))
+
+DUMP = family.read("DUMP", arity=2, keys=READS, tips="nondeterministic_output", since="2.6.0",
+    summary="Returns the value of a key in a form that RESTORE takes.",
+    complexity=_DUMP_COST,
+    arguments=(KEY,))
+
+RESTORE = family.write("RESTORE", arity=-4, flags="denyoom", keys=OVERWRITES, categories="keyspace dangerous",
+    since="2.6.0",
+    summary="Creates a key from what DUMP returned.",
+    complexity=_DUMP_COST,
+    arguments=(KEY, integer("ttl"), string("serialized-value"), switch("REPLACE", since="3.0.0"),
+        switch("ABSTTL", since="5.0.0"), optional(integer("seconds", "IDLETIME", since="5.0.0")),
+        optional(integer("frequency", "FREQ", since="5.0.0"))),
+    history={
+        "3.0.0": "Added REPLACE.",
+        "5.0.0": "Added ABSTTL, IDLETIME and FREQ.",
+    })
+
+RESTORE_ASKING = family.write("RESTORE-ASKING", arity=-4, flags="denyoom asking", keys=OVERWRITES,
+    categories="keyspace dangerous", group="server", since="3.0.0", doc_flags="syscmd",
+    summary="RESTORE as a node of a cluster sends it to another.",
+    complexity=_DUMP_COST,
+    arguments=(KEY, integer("ttl"), string("serialized-value"), switch("REPLACE", since="3.0.0"),
+        switch("ABSTTL", since="5.0.0"), optional(integer("seconds", "IDLETIME", since="5.0.0")),
+        optional(integer("frequency", "FREQ", since="5.0.0"))),
+    history={
+        "3.0.0": "Added REPLACE.",
+        "5.0.0": "Added ABSTTL, IDLETIME and FREQ.",
+    })
+
+EXPIRE = family.write("EXPIRE", arity=-3, flags="fast", keys=UPDATES, since="1.0.0",
+    summary="Lets a key expire after some seconds.",
+    arguments=(KEY, integer("seconds"), _CONDITION),
+    history={"7.0.0": "Added conditions NX, XX, GT and LT."})
+
+PEXPIRE = family.write("PEXPIRE", arity=-3, flags="fast", keys=UPDATES, since="2.6.0",
+    summary="Lets a key expire after some milliseconds.",
+    arguments=(KEY, integer("milliseconds"), _CONDITION),
+    history={"7.0.0": "Added conditions NX, XX, GT and LT."})
+
+EXPIREAT = family.write("EXPIREAT", arity=-3, flags="fast", keys=UPDATES, since="1.2.0",
+    summary="Lets a key expire at a Unix time in seconds.",
+    arguments=(KEY, unix_time("unix-time-seconds"), _CONDITION),
+    history={"7.0.0": "Added conditions NX, XX, GT and LT."})
+
+PEXPIREAT = family.write("PEXPIREAT", arity=-3, flags="fast", keys=UPDATES, since="2.6.0",
+    summary="Lets a key expire at a Unix time in milliseconds.",
+    arguments=(KEY, unix_time("unix-time-milliseconds"), _CONDITION),
+    history={"7.0.0": "Added conditions NX, XX, GT and LT."})
+
+TTL = family.read("TTL", arity=2, flags="fast", keys=READS, tips="nondeterministic_output", since="1.0.0",
+    summary="Tells how many seconds a key has to live.",
+    arguments=(KEY,),
+    history={"2.8.0": "-2 for a missing key."})
+
+PTTL = family.read("PTTL", arity=2, flags="fast", keys=READS, tips="nondeterministic_output", since="2.6.0",
+    summary="Tells how many milliseconds a key has to live.",
+    arguments=(KEY,),
+    history={"2.8.0": "-2 for a missing key."})
+
+EXPIRETIME = family.read("EXPIRETIME", arity=2, flags="fast", keys=READS, since="7.0.0",
+    summary="Tells the Unix time in seconds at which a key expires.",
+    arguments=(KEY,))
+
+PEXPIRETIME = family.read("PEXPIRETIME", arity=2, flags="fast", keys=READS, since="7.0.0",
+    summary="Tells the Unix time in milliseconds at which a key expires.",
+    arguments=(KEY,))
+
+PERSIST = family.write("PERSIST", arity=2, flags="fast", keys=UPDATES, since="2.2.0",
+    summary="Lets a key live for ever.",
+    arguments=(KEY,))
+
+DEL = family.write("DEL", arity=-2, keys=(at(1, "RM delete", last=-1),),
+    tips="request_policy:multi_shard response_policy:agg_sum", since="1.0.0",
+    summary="Deletes keys.",
+    complexity="O(N) where N is the number of keys that will be removed.",
+    arguments=(MANY_KEYS,))
+
+UNLINK = family.write("UNLINK", arity=-2, flags="fast", keys=(at(1, "RM delete", last=-1),),
+    tips="request_policy:multi_shard response_policy:agg_sum", since="4.0.0",
+    summary="Deletes keys.",
+    complexity="O(1) for each key removed.",
+    arguments=(MANY_KEYS,))
+
+EXISTS = family.read("EXISTS", arity=-2, flags="fast", keys=(at(1, "RO", last=-1),),
+    tips="request_policy:multi_shard response_policy:agg_sum", since="1.0.0",
+    summary="Counts which of the keys exist.",
+    complexity="O(N) where N is the number of keys to check.",
+    arguments=(MANY_KEYS,),
+    history={"3.0.3": "Allowed more than one key."})
+
+TOUCH = family.read("TOUCH", arity=-2, flags="fast", keys=(at(1, "RO", last=-1),),
+    tips="request_policy:multi_shard response_policy:agg_sum", since="3.2.1",
+    summary="Sets the time of the last access of keys.",
+    complexity="O(N) where N is the number of keys that will be touched.",
+    arguments=(MANY_KEYS,))
+
+TYPE = family.read("TYPE", arity=2, flags="fast", keys=INSPECTS, since="1.0.0",
+    summary="Tells the type of the value at a key.",
+    arguments=(KEY,))
+
+RENAME = family.write("RENAME", arity=3, keys=(at(1, "RW access delete"), at(2, "OW update")), since="1.0.0",
+    summary="Renames a key, in place of whatever had the new name.",
+    arguments=(KEY, _DESTINATION))
+
+RENAMENX = family.write("RENAMENX", arity=3, flags="fast",
+    keys=(at(1, "RW access delete"), at(2, "OW insert")), since="1.0.0",
+    summary="Renames a key if the new name is free.",
+    arguments=(KEY, _DESTINATION),
+    history={"3.2.0": "No error when both names are the same."})
+
+OBJECT = family.container("OBJECT", since="2.2.3",
+    summary="A container for commands that look at a value's form.")
+
+OBJECT_ENCODING = family.read("OBJECT|ENCODING", arity=3, keys=(at(2, "RO"),), tips="nondeterministic_output",
+    since="2.2.3",
+    summary="Tells the form in which a value is kept.",
+    arguments=(KEY,))
+
+OBJECT_FREQ = family.read("OBJECT|FREQ", arity=3, keys=(at(2, "RO"),), tips="nondeterministic_output",
+    since="4.0.0",
+    summary="Tells how often a value is used, on a logarithmic scale.",
+    arguments=(KEY,))
+
+OBJECT_IDLETIME = family.read("OBJECT|IDLETIME", arity=3, keys=(at(2, "RO"),), tips="nondeterministic_output",
+    since="2.2.3",
+    summary="Tells how long ago a value was last used.",
+    arguments=(KEY,))
+
+OBJECT_REFCOUNT = family.read("OBJECT|REFCOUNT", arity=3, keys=(at(2, "RO"),), tips="nondeterministic_output",
+    since="2.2.3",
+    summary="Tells how many references a value has.",
+    arguments=(KEY,))
+
+OBJECT_HELP = family.command("OBJECT|HELP", arity=2, flags="loading stale", since="6.2.0",
+    summary="Shows helpful text about the subcommands.")
+
+SCAN = family.read("SCAN", arity=-2,
+    tips="nondeterministic_output request_policy:special response_policy:special", since="2.8.0",
+    summary="Walks over the keys of the database, some at a time.",
+    complexity="O(1) for every call. O(N) for a complete iteration, including enough command calls for the "
+        "cursor to return back to 0. N is the number of elements inside the collection.",
+    arguments=(integer("cursor"), optional(pattern("pattern", "MATCH")), optional(integer("count", "COUNT")),
+        optional(string("type", "TYPE", since="6.0.0"))),
+    history={"6.0.0": "Added TYPE."})
+
+KEYS = family.read("KEYS", arity=2, categories="keyspace dangerous",
+    tips="request_policy:all_shards nondeterministic_output_order", since="1.0.0",
+    summary="Returns all keys whose names match a pattern.",
+    complexity="O(N) with N being the number of keys in the database, under the assumption that the key names "
+        "in the database and the given pattern have limited length.",
+    arguments=(pattern(),))
+
+RANDOMKEY = family.read("RANDOMKEY", arity=1,
+    tips="request_policy:all_shards response_policy:special nondeterministic_output", since="1.0.0",
+    summary="Returns the name of a random key.")
+
+SORT = family.write("SORT", arity=-2, flags="denyoom movablekeys",
+    keys=(at(1, "RO access"),
+        KeySpec(("RO", "access"), ("unknown",), ("unknown",),
+            notes="For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key we sort"),
+        KeySpec(("OW", "update"), ("unknown",), ("unknown",),
+            notes="For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the argument array")),
+    key_finder=keys_of_sort, categories="set sortedset list dangerous", since="1.0.0",
+    summary="Returns or stores the elements of a list, set or sorted set in order.",
+    complexity="O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of"
+        " returned elements. When the elements are not sorted, complexity is O(N).",
+    arguments=(*_SORT_RO_ARGUMENTS, optional(key("destination", "STORE", spec=2))))
+
+SORT_RO = family.read("SORT_RO", arity=-2, flags="movablekeys",
+    keys=(at(1, "RO access"),
+        KeySpec(("RO", "access"), ("unknown",), ("unknown",),
+            notes="For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key we sort")),
+    categories="set sortedset list dangerous", since="7.0.0",
+    summary="Returns the elements of a list, set or sorted set in order.",
+    complexity="O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of"
+        " returned elements. When the elements are not sorted, complexity is O(N).",
+    arguments=_SORT_RO_ARGUMENTS)
+
+# fmt: on

@@ -6,20 +6,17 @@ command of the same effect that never waits.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ...protocol import replies
 from ...storage.collections.list import List
 from ..runtime.timeouts import parse_seconds, wait
-from ..spec.command import command
-from ..spec.key_specs import KeySpec, key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .shared import MultiplePop, move, parse_side, pop, pop_command
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
-
-_COMPLEXITY: Final = "O(N) where N is the number of provided keys."
 
 
 def _pop(client: Client, args: list[bytes], *, left: bool) -> bytes | None:
@@ -34,39 +31,13 @@ def _pop(client: Client, args: list[bytes], *, left: bool) -> bytes | None:
     return wait(client, keys, timeout, args, List)
 
 
-# BLPOP key [key ...] timeout
-@command(
-    "BLPOP",
-    arity=-3,
-    flags="write blocking",
-    categories="list",
-    keys=(key(1, "RW access delete", last=-2),),
-    since="2.0.0",
-    group="list",
-    complexity=_COMPLEXITY,
-    summary="Takes the first element of the first list that exists; waits for one if none does.",
-    history=syntax.BLPOP_HISTORY,
-    arguments=syntax.BLPOP,
-)
+@handles(specs.BLPOP)
 def blpop(client: Client, args: list[bytes]) -> bytes | None:
     """The key and the element; null when the time is up."""
     return _pop(client, args, left=True)
 
 
-# BRPOP key [key ...] timeout
-@command(
-    "BRPOP",
-    arity=-3,
-    flags="write blocking",
-    categories="list",
-    keys=(key(1, "RW access delete", last=-2),),
-    since="2.0.0",
-    group="list",
-    complexity=_COMPLEXITY,
-    summary="Takes the last element of the first list that exists; waits for one if none does.",
-    history=syntax.BRPOP_HISTORY,
-    arguments=syntax.BRPOP,
-)
+@handles(specs.BRPOP)
 def brpop(client: Client, args: list[bytes]) -> bytes | None:
     """The key and the element; null when the time is up."""
     return _pop(client, args, left=False)
@@ -86,60 +57,20 @@ def _move(
     return None
 
 
-# BLMOVE source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout
-@command(
-    "BLMOVE",
-    arity=6,
-    flags="write denyoom blocking",
-    categories="list",
-    keys=(key(1, "RW access delete"), key(2, "RW insert")),
-    since="6.2.0",
-    group="list",
-    complexity="O(1)",
-    summary="Moves an element from one list to another and returns it; waits for one if there is none.",
-    arguments=syntax.BLMOVE,
-)
+@handles(specs.BLMOVE)
 def blmove(client: Client, args: list[bytes]) -> bytes | None:
     """The element; a null array when the time is up, a null of single values where it may not wait."""
     from_left, to_left = parse_side(args[3]), parse_side(args[4])
     return _move(client, args, from_left=from_left, to_left=to_left, propagated=[b"LMOVE", *args[1:5]])
 
 
-# BRPOPLPUSH source destination timeout
-@command(
-    "BRPOPLPUSH",
-    arity=4,
-    flags="write denyoom blocking",
-    categories="list",
-    keys=(key(1, "RW access delete"), key(2, "RW insert")),
-    since="2.2.0",
-    group="list",
-    complexity="O(1)",
-    summary="Moves the last element of a list before the first one of another; waits for one if there is none.",
-    history=syntax.BRPOPLPUSH_HISTORY,
-    arguments=syntax.BRPOPLPUSH,
-    doc_flags="deprecated",
-    deprecated_since="6.2.0",
-    replaced_by="`BLMOVE` with the `RIGHT` and `LEFT` arguments",
-)
+@handles(specs.BRPOPLPUSH)
 def brpoplpush(client: Client, args: list[bytes]) -> bytes | None:
     """As BLMOVE source destination RIGHT LEFT."""
     return _move(client, args, from_left=False, to_left=True, propagated=[b"RPOPLPUSH", *args[1:3]])
 
 
-# BLMPOP timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]
-@command(
-    "BLMPOP",
-    arity=-5,
-    flags="write blocking movablekeys",
-    categories="list",
-    keys=(KeySpec(("RW", "access", "delete"), ("index", 2), ("keynum", 0, 1, 1)),),
-    since="7.0.0",
-    group="list",
-    complexity="O(N+M) where N is the number of provided keys and M is the number of elements returned.",
-    summary="Takes elements from the first list that exists; waits for one if none does.",
-    arguments=syntax.BLMPOP,
-)
+@handles(specs.BLMPOP)
 def blmpop(client: Client, args: list[bytes]) -> bytes | None:
     """The key and an array of its elements; null when the time is up."""
     wanted = MultiplePop(args, 2)

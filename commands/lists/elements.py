@@ -10,15 +10,13 @@ from ...protocol.errors import NO_SUCH_KEY, SYNTAX, WRONG_TYPE, ReplyError, wron
 from ...storage.collections.list import List
 from ...storage.keyspace import notifications as events
 from ..runtime.arguments import INT64_MIN, Arguments, parse_integer
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .shared import after_removal, pop, pop_many, push
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
 
-_PUSH_COMPLEXITY: Final = "O(1) for each element added, so O(N) to add N elements when the command is called with multiple arguments."
 _NOT_POSITIVE: Final = b"ERR value is out of range, must be positive"
 _NO_INDEX: Final = b"ERR index out of range"
 _OUT_OF_RANGE: Final = (
@@ -46,77 +44,25 @@ def _push(client: Client, args: list[bytes], *, left: bool, must_exist: bool = F
     return replies.integer(len(value))
 
 
-# LPUSH key element [element ...]
-@command(
-    "LPUSH",
-    arity=-3,
-    flags="write denyoom fast",
-    categories="list",
-    keys=(key(1, "RW insert"),),
-    since="1.0.0",
-    group="list",
-    complexity=_PUSH_COMPLEXITY,
-    summary="Puts elements before the first one of a list; makes the list if it is missing.",
-    history=syntax.LPUSH_HISTORY,
-    arguments=syntax.LPUSH,
-)
+@handles(specs.LPUSH)
 def lpush(client: Client, args: list[bytes]) -> bytes:
     """The new length; the last element that is named comes to stand first."""
     return _push(client, args, left=True)
 
 
-# RPUSH key element [element ...]
-@command(
-    "RPUSH",
-    arity=-3,
-    flags="write denyoom fast",
-    categories="list",
-    keys=(key(1, "RW insert"),),
-    since="1.0.0",
-    group="list",
-    complexity=_PUSH_COMPLEXITY,
-    summary="Puts elements behind the last one of a list; makes the list if it is missing.",
-    history=syntax.RPUSH_HISTORY,
-    arguments=syntax.RPUSH,
-)
+@handles(specs.RPUSH)
 def rpush(client: Client, args: list[bytes]) -> bytes:
     """The new length."""
     return _push(client, args, left=False)
 
 
-# LPUSHX key element [element ...]
-@command(
-    "LPUSHX",
-    arity=-3,
-    flags="write denyoom fast",
-    categories="list",
-    keys=(key(1, "RW insert"),),
-    since="2.2.0",
-    group="list",
-    complexity=_PUSH_COMPLEXITY,
-    summary="Puts elements before the first one of a list that exists.",
-    history=syntax.LPUSHX_HISTORY,
-    arguments=syntax.LPUSHX,
-)
+@handles(specs.LPUSHX)
 def lpushx(client: Client, args: list[bytes]) -> bytes:
     """The new length, 0 without a list."""
     return _push(client, args, left=True, must_exist=True)
 
 
-# RPUSHX key element [element ...]
-@command(
-    "RPUSHX",
-    arity=-3,
-    flags="write denyoom fast",
-    categories="list",
-    keys=(key(1, "RW insert"),),
-    since="2.2.0",
-    group="list",
-    complexity=_PUSH_COMPLEXITY,
-    summary="Puts elements behind the last one of a list that exists.",
-    history=syntax.RPUSHX_HISTORY,
-    arguments=syntax.RPUSHX,
-)
+@handles(specs.RPUSHX)
 def rpushx(client: Client, args: list[bytes]) -> bytes:
     """The new length, 0 without a list."""
     return _push(client, args, left=False, must_exist=True)
@@ -146,57 +92,19 @@ def _pop(client: Client, args: list[bytes], *, left: bool) -> bytes:
     return replies.bulk_array(elements)
 
 
-# LPOP key [count]
-@command(
-    "LPOP",
-    arity=-2,
-    flags="write fast",
-    categories="list",
-    keys=(key(1, "RW access delete"),),
-    since="1.0.0",
-    group="list",
-    complexity="O(N) where N is the number of elements returned",
-    summary="Takes the first elements of a list away and returns them.",
-    history=syntax.LPOP_HISTORY,
-    arguments=syntax.LPOP,
-)
+@handles(specs.LPOP)
 def lpop(client: Client, args: list[bytes]) -> bytes:
     """The element, or with a count an array of them; null if the list is missing."""
     return _pop(client, args, left=True)
 
 
-# RPOP key [count]
-@command(
-    "RPOP",
-    arity=-2,
-    flags="write fast",
-    categories="list",
-    keys=(key(1, "RW access delete"),),
-    since="1.0.0",
-    group="list",
-    complexity="O(N) where N is the number of elements returned",
-    summary="Takes the last elements of a list away and returns them.",
-    history=syntax.RPOP_HISTORY,
-    arguments=syntax.RPOP,
-)
+@handles(specs.RPOP)
 def rpop(client: Client, args: list[bytes]) -> bytes:
     """The element, or with a count an array of them, the last one first; null if the list is missing."""
     return _pop(client, args, left=False)
 
 
-# LLEN key
-@command(
-    "LLEN",
-    arity=2,
-    flags="readonly fast",
-    categories="list",
-    keys=(key(1, "RO"),),
-    since="1.0.0",
-    group="list",
-    complexity="O(1)",
-    summary="Returns the number of elements in a list.",
-    arguments=syntax.LLEN,
-)
+@handles(specs.LLEN)
 def llen(client: Client, args: list[bytes]) -> bytes:
     """The length; 0 without a list."""
     value = client.read_value(args[1], List)
@@ -213,20 +121,7 @@ def _bounds(first: int, last: int, length: int) -> tuple[int, int]:
     return (first, stop) if first < stop else (0, 0)
 
 
-# LRANGE key start stop
-@command(
-    "LRANGE",
-    arity=4,
-    flags="readonly",
-    categories="list",
-    keys=(key(1, "RO access"),),
-    since="1.0.0",
-    group="list",
-    complexity="O(S+N) where S is the distance of start offset from HEAD for small lists, from nearest end (HEAD or "
-    "TAIL) for large lists; and N is the number of elements in the specified range.",
-    summary="Returns the elements of a list from one index to another.",
-    arguments=syntax.LRANGE,
-)
+@handles(specs.LRANGE)
 def lrange(client: Client, args: list[bytes]) -> bytes:
     """The elements; both indices are included, negative ones count from the end."""
     first, last = parse_integer(args[2]), parse_integer(args[3])
@@ -236,20 +131,7 @@ def lrange(client: Client, args: list[bytes]) -> bytes:
     return replies.bulk_array(value.slice(*_bounds(first, last, len(value))))
 
 
-# LINDEX key index
-@command(
-    "LINDEX",
-    arity=3,
-    flags="readonly",
-    categories="list",
-    keys=(key(1, "RO access"),),
-    since="1.0.0",
-    group="list",
-    complexity="O(N) where N is the number of elements to traverse to get to the element at index. This makes asking "
-    "for the first or the last element of the list O(1).",
-    summary="Returns the element at an index of a list.",
-    arguments=syntax.LINDEX,
-)
+@handles(specs.LINDEX)
 def lindex(client: Client, args: list[bytes]) -> bytes:
     """The element, null if there is none; without a list the index is not looked at."""
     value = client.read_value(args[1], List)
@@ -262,20 +144,7 @@ def lindex(client: Client, args: list[bytes]) -> bytes:
     return replies.bulk(value.at(index if index >= 0 else index + length))
 
 
-# LSET key index element
-@command(
-    "LSET",
-    arity=4,
-    flags="write denyoom",
-    categories="list",
-    keys=(key(1, "RW update"),),
-    since="1.0.0",
-    group="list",
-    complexity="O(N) where N is the length of the list. Setting either the first or the last element of the list is "
-    "O(1).",
-    summary="Replaces the element at an index of a list.",
-    arguments=syntax.LSET,
-)
+@handles(specs.LSET)
 def lset(client: Client, args: list[bytes]) -> bytes:
     """OK; there must be such an element."""
     db = client.db
@@ -296,21 +165,7 @@ def lset(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# LINSERT key <BEFORE | AFTER> pivot element
-@command(
-    "LINSERT",
-    arity=5,
-    flags="write denyoom",
-    categories="list",
-    keys=(key(1, "RW insert"),),
-    since="2.2.0",
-    group="list",
-    complexity="O(N) where N is the number of elements to traverse before seeing the value pivot. This means that "
-    "inserting somewhere on the left end on the list (head) can be considered O(1) and inserting somewhere on the "
-    "right end (tail) is O(N).",
-    summary="Puts an element before or behind another one of a list.",
-    arguments=syntax.LINSERT,
-)
+@handles(specs.LINSERT)
 def linsert(client: Client, args: list[bytes]) -> bytes:
     """The new length; -1 if the pivot is not there, 0 without a list."""
     where = args[2].upper()
@@ -333,19 +188,7 @@ def linsert(client: Client, args: list[bytes]) -> bytes:
     return replies.integer(len(value))
 
 
-# LREM key count element
-@command(
-    "LREM",
-    arity=4,
-    flags="write",
-    categories="list",
-    keys=(key(1, "RW delete"),),
-    since="1.0.0",
-    group="list",
-    complexity="O(N+M) where N is the length of the list and M is the number of elements removed.",
-    summary="Removes elements that are equal to one from a list.",
-    arguments=syntax.LREM,
-)
+@handles(specs.LREM)
 def lrem(client: Client, args: list[bytes]) -> bytes:
     """How many were removed: up to count from the first on, below 0 from the last on, for 0 all of them."""
     count = parse_integer(args[2])
@@ -363,19 +206,7 @@ def lrem(client: Client, args: list[bytes]) -> bytes:
     return replies.integer(len(found))
 
 
-# LTRIM key start stop
-@command(
-    "LTRIM",
-    arity=4,
-    flags="write",
-    categories="list",
-    keys=(key(1, "RW delete"),),
-    since="1.0.0",
-    group="list",
-    complexity="O(N) where N is the number of elements to be removed by the operation.",
-    summary="Removes all elements of a list but those from one index to another.",
-    arguments=syntax.LTRIM,
-)
+@handles(specs.LTRIM)
 def ltrim(client: Client, args: list[bytes]) -> bytes:
     """OK; subscribers hear of it even if nothing had to go."""
     first, last = parse_integer(args[2]), parse_integer(args[3])
@@ -391,21 +222,7 @@ def ltrim(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# LPOS key element [RANK rank] [COUNT num-matches] [MAXLEN len]
-@command(
-    "LPOS",
-    arity=-3,
-    flags="readonly",
-    categories="list",
-    keys=(key(1, "RO access"),),
-    since="6.0.6",
-    group="list",
-    complexity="O(N) where N is the number of elements in the list, for the average case. When searching for elements "
-    "near the head or the tail of the list, or when the MAXLEN option is provided, the command may run in constant "
-    "time.",
-    summary="Returns the indices of elements of a list that are equal to one.",
-    arguments=syntax.LPOS,
-)
+@handles(specs.LPOS)
 def lpos(client: Client, args: list[bytes]) -> bytes:
     """The first index or null; with COUNT an array of them. RANK skips matches, below 0 it searches from the end."""
     rank, count, most = 1, None, 0

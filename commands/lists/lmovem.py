@@ -10,9 +10,8 @@ from ...storage.collections.list import List
 from ...storage.keyspace import notifications as events
 from ..runtime.client import needs_older
 from ..runtime.timeouts import parse_seconds, wait
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .shared import after_removal, parse_positive, parse_side, pop_command, push, take
 
 if TYPE_CHECKING:
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
 _SINCE: Final = (8, 10)
 _COUNT: Final = b"ERR count should be greater than 0"
-_KEYS: Final = (key(1, "RW access delete"), key(2, "RW insert"))
-_COST: Final = "O(N) where N is the number of elements moved."
 
 
 class _Batch:
@@ -86,19 +83,7 @@ class _Batch:
         client.propagate_with_older(words, older)
 
 
-# LMOVEM source destination <LEFT | RIGHT> <LEFT | RIGHT> [<COUNT count | EXACTLY exactly> <OBO | BULK>]
-@command(
-    "LMOVEM",
-    arity=-5,
-    flags="write denyoom",
-    categories="list",
-    keys=_KEYS,
-    since="8.10.0",
-    group="list",
-    complexity=_COST,
-    summary="Takes elements from one end of a list, puts them at one end of another and returns them.",
-    arguments=syntax.LMOVEM,
-)
+@handles(specs.LMOVEM)
 def lmovem(client: Client, args: list[bytes]) -> bytes:
     """The elements as they stand in the destination: one after another (OBO) or in their old order (BULK).
 
@@ -112,20 +97,7 @@ def lmovem(client: Client, args: list[bytes]) -> bytes:
     return replies.bulk_array(elements)
 
 
-# BLMOVEM source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout
-#     [<COUNT count | EXACTLY exactly> <OBO | BULK>]
-@command(
-    "BLMOVEM",
-    arity=-6,
-    flags="write denyoom blocking",
-    categories="list",
-    keys=_KEYS,
-    since="8.10.0",
-    group="list",
-    complexity=_COST,
-    summary="Moves elements from one list to another and returns them; waits until there are enough.",
-    arguments=syntax.BLMOVEM,
-)
+@handles(specs.BLMOVEM)
 def blmovem(client: Client, args: list[bytes]) -> bytes | None:
     """As LMOVEM; a null array when the time is up. COUNT waits for one element, EXACTLY for all."""
     batch = _Batch(args, 6)

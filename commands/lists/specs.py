@@ -1,13 +1,21 @@
-"""The syntax of the list commands."""
+"""The list commands: one record each."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ..spec.command import Family
 from ..spec.grammar import KEY, MANY_KEYS, block, double, integer, key, many, oneof, optional, string, token
+from ..spec.key_specs import (
+    DELETES,
+    INSERTS,
+    INSPECTS,
+    READS,
+    TAKES,
+    UPDATES,
+    KeySpec,
+    at,
+)
 
-if TYPE_CHECKING:
-    from ..spec.grammar import History, Tree
+family = Family("list", categories="list")
 
 _LEFT_OR_RIGHT = (token("LEFT"), token("RIGHT"))
 _WHERE = oneof("where", *_LEFT_OR_RIGHT)
@@ -23,49 +31,164 @@ _HOW_MANY = optional(
         oneof("ordering", token("OBO"), token("BULK")),
     )
 )
-
-_MANY_ELEMENTS: History = (("2.4.0", "Takes several elements."),)
-_MANY_ELEMENTS_X: History = (("4.0.0", "Takes several elements."),)
-_POP_COUNT: History = (("6.2.0", "Added count."),)
-_DOUBLE_TIMEOUT: History = (("6.0.0", "The timeout is a double instead of an integer."),)
-
-LPUSH: Tree = (KEY, many(string("element")))
-RPUSH: Tree = LPUSH
-LPUSHX: Tree = LPUSH
-RPUSHX: Tree = LPUSH
-LPUSH_HISTORY = RPUSH_HISTORY = _MANY_ELEMENTS
-LPUSHX_HISTORY = RPUSHX_HISTORY = _MANY_ELEMENTS_X
-LPOP: Tree = (KEY, optional(integer("count", since="6.2.0")))
-RPOP: Tree = LPOP
-LPOP_HISTORY = RPOP_HISTORY = _POP_COUNT
-LLEN: Tree = (KEY,)
-LRANGE: Tree = (KEY, integer("start"), integer("stop"))
-LINDEX: Tree = (KEY, integer("index"))
-LSET: Tree = (KEY, integer("index"), string("element"))
-LINSERT: Tree = (
-    KEY,
-    oneof("where", token("BEFORE"), token("AFTER")),
-    string("pivot"),
-    string("element"),
+_LPUSH_ARGUMENTS = (KEY, many(string("element")))
+_LPOP_ARGUMENTS = (KEY, optional(integer("count", since="6.2.0")))
+_LMOVE_ARGUMENTS = (_SOURCE, _DESTINATION, *_FROM_AND_TO)
+_RPOPLPUSH_ARGUMENTS = (_SOURCE, _DESTINATION)
+_LMPOP_ARGUMENTS = (integer("numkeys"), MANY_KEYS, _WHERE, _COUNT)
+_BLPOP_ARGUMENTS = (MANY_KEYS, _TIMEOUT)
+_BLMOVE_ARGUMENTS = (*_LMOVE_ARGUMENTS, _TIMEOUT)
+_PUSH_COST = (
+    "O(1) for each element added, so O(N) to add N elements when the command is called with multiple"
+    " arguments."
 )
-LREM: Tree = (KEY, integer("count"), string("element"))
-LTRIM: Tree = (KEY, integer("start"), integer("stop"))
-LPOS: Tree = (
-    KEY,
-    string("element"),
-    optional(integer("rank", "RANK")),
-    optional(integer("num-matches", "COUNT")),
-    optional(integer("len", "MAXLEN")),
-)
-LMOVE: Tree = (_SOURCE, _DESTINATION, *_FROM_AND_TO)
-RPOPLPUSH: Tree = (_SOURCE, _DESTINATION)
-LMOVEM: Tree = (*LMOVE, _HOW_MANY)
-LMPOP: Tree = (integer("numkeys"), MANY_KEYS, _WHERE, _COUNT)
-BLPOP: Tree = (MANY_KEYS, _TIMEOUT)
-BRPOP: Tree = BLPOP
-BLPOP_HISTORY = BRPOP_HISTORY = _DOUBLE_TIMEOUT
-BLMOVE: Tree = (*LMOVE, _TIMEOUT)
-BLMOVEM: Tree = (*BLMOVE, _HOW_MANY)
-BRPOPLPUSH: Tree = (*RPOPLPUSH, _TIMEOUT)
-BRPOPLPUSH_HISTORY = _DOUBLE_TIMEOUT
-BLMPOP: Tree = (_TIMEOUT, *LMPOP)
+
+# A table: the formatter would give each word of a record a line of its own.
+# fmt: off
+
+BLPOP = family.write("BLPOP", arity=-3, flags="blocking", keys=(at(1, "RW access delete", last=-2),),
+    since="2.0.0",
+    summary="Takes the first element of the first list that exists; waits for one if none does.",
+    complexity="O(N) where N is the number of provided keys.",
+    arguments=_BLPOP_ARGUMENTS,
+    history={"6.0.0": "The timeout is a double instead of an integer."})
+
+BRPOP = family.write("BRPOP", arity=-3, flags="blocking", keys=(at(1, "RW access delete", last=-2),),
+    since="2.0.0",
+    summary="Takes the last element of the first list that exists; waits for one if none does.",
+    complexity="O(N) where N is the number of provided keys.",
+    arguments=_BLPOP_ARGUMENTS,
+    history={"6.0.0": "The timeout is a double instead of an integer."})
+
+BLMOVE = family.write("BLMOVE", arity=6, flags="denyoom blocking",
+    keys=(at(1, "RW access delete"), at(2, "RW insert")), since="6.2.0",
+    summary="Moves an element from one list to another and returns it; waits for one if there is none.",
+    arguments=_BLMOVE_ARGUMENTS)
+
+BRPOPLPUSH = family.write("BRPOPLPUSH", arity=4, flags="denyoom blocking",
+    keys=(at(1, "RW access delete"), at(2, "RW insert")), since="2.2.0", doc_flags="deprecated",
+    deprecated_since="6.2.0", replaced_by="`BLMOVE` with the `RIGHT` and `LEFT` arguments",
+    summary="Moves the last element of a list before the first one of another; waits for one if there is "
+        "none.",
+    arguments=(*_RPOPLPUSH_ARGUMENTS, _TIMEOUT),
+    history={"6.0.0": "The timeout is a double instead of an integer."})
+
+BLMPOP = family.write("BLMPOP", arity=-5, flags="blocking movablekeys",
+    keys=(KeySpec(("RW", "access", "delete"), ("index", 2), ("keynum", 0, 1, 1)),), since="7.0.0",
+    summary="Takes elements from the first list that exists; waits for one if none does.",
+    complexity="O(N+M) where N is the number of provided keys and M is the number of elements returned.",
+    arguments=(_TIMEOUT, *_LMPOP_ARGUMENTS))
+
+LPUSH = family.write("LPUSH", arity=-3, flags="denyoom fast", keys=INSERTS, since="1.0.0",
+    summary="Puts elements before the first one of a list; makes the list if it is missing.",
+    complexity=_PUSH_COST,
+    arguments=_LPUSH_ARGUMENTS,
+    history={"2.4.0": "Takes several elements."})
+
+RPUSH = family.write("RPUSH", arity=-3, flags="denyoom fast", keys=INSERTS, since="1.0.0",
+    summary="Puts elements behind the last one of a list; makes the list if it is missing.",
+    complexity=_PUSH_COST,
+    arguments=_LPUSH_ARGUMENTS,
+    history={"2.4.0": "Takes several elements."})
+
+LPUSHX = family.write("LPUSHX", arity=-3, flags="denyoom fast", keys=INSERTS, since="2.2.0",
+    summary="Puts elements before the first one of a list that exists.",
+    complexity=_PUSH_COST,
+    arguments=_LPUSH_ARGUMENTS,
+    history={"4.0.0": "Takes several elements."})
+
+RPUSHX = family.write("RPUSHX", arity=-3, flags="denyoom fast", keys=INSERTS, since="2.2.0",
+    summary="Puts elements behind the last one of a list that exists.",
+    complexity=_PUSH_COST,
+    arguments=_LPUSH_ARGUMENTS,
+    history={"4.0.0": "Takes several elements."})
+
+LPOP = family.write("LPOP", arity=-2, flags="fast", keys=TAKES, since="1.0.0",
+    summary="Takes the first elements of a list away and returns them.",
+    complexity="O(N) where N is the number of elements returned",
+    arguments=_LPOP_ARGUMENTS,
+    history={"6.2.0": "Added count."})
+
+RPOP = family.write("RPOP", arity=-2, flags="fast", keys=TAKES, since="1.0.0",
+    summary="Takes the last elements of a list away and returns them.",
+    complexity="O(N) where N is the number of elements returned",
+    arguments=_LPOP_ARGUMENTS,
+    history={"6.2.0": "Added count."})
+
+LLEN = family.read("LLEN", arity=2, flags="fast", keys=INSPECTS, since="1.0.0",
+    summary="Returns the number of elements in a list.",
+    arguments=(KEY,))
+
+LRANGE = family.read("LRANGE", arity=4, keys=READS, since="1.0.0",
+    summary="Returns the elements of a list from one index to another.",
+    complexity="O(S+N) where S is the distance of start offset from HEAD for small lists, from nearest end "
+        "(HEAD or TAIL) for large lists; and N is the number of elements in the specified range.",
+    arguments=(KEY, integer("start"), integer("stop")))
+
+LINDEX = family.read("LINDEX", arity=3, keys=READS, since="1.0.0",
+    summary="Returns the element at an index of a list.",
+    complexity="O(N) where N is the number of elements to traverse to get to the element at index. This makes "
+        "asking for the first or the last element of the list O(1).",
+    arguments=(KEY, integer("index")))
+
+LSET = family.write("LSET", arity=4, flags="denyoom", keys=UPDATES, since="1.0.0",
+    summary="Replaces the element at an index of a list.",
+    complexity="O(N) where N is the length of the list. Setting either the first or the last element of the "
+        "list is O(1).",
+    arguments=(KEY, integer("index"), string("element")))
+
+LINSERT = family.write("LINSERT", arity=5, flags="denyoom", keys=INSERTS, since="2.2.0",
+    summary="Puts an element before or behind another one of a list.",
+    complexity="O(N) where N is the number of elements to traverse before seeing the value pivot. This means "
+        "that inserting somewhere on the left end on the list (head) can be considered O(1) and "
+        "inserting somewhere on the right end (tail) is O(N).",
+    arguments=(KEY, oneof("where", token("BEFORE"), token("AFTER")), string("pivot"), string("element")))
+
+LREM = family.write("LREM", arity=4, keys=DELETES, since="1.0.0",
+    summary="Removes elements that are equal to one from a list.",
+    complexity="O(N+M) where N is the length of the list and M is the number of elements removed.",
+    arguments=(KEY, integer("count"), string("element")))
+
+LTRIM = family.write("LTRIM", arity=4, keys=DELETES, since="1.0.0",
+    summary="Removes all elements of a list but those from one index to another.",
+    complexity="O(N) where N is the number of elements to be removed by the operation.",
+    arguments=(KEY, integer("start"), integer("stop")))
+
+LPOS = family.read("LPOS", arity=-3, keys=READS, since="6.0.6",
+    summary="Returns the indices of elements of a list that are equal to one.",
+    complexity="O(N) where N is the number of elements in the list, for the average case. When searching for "
+        "elements near the head or the tail of the list, or when the MAXLEN option is provided, the "
+        "command may run in constant time.",
+    arguments=(KEY, string("element"), optional(integer("rank", "RANK")),
+        optional(integer("num-matches", "COUNT")), optional(integer("len", "MAXLEN"))))
+
+LMOVEM = family.write("LMOVEM", arity=-5, flags="denyoom",
+    keys=(at(1, "RW access delete"), at(2, "RW insert")), since="8.10.0",
+    summary="Takes elements from one end of a list, puts them at one end of another and returns them.",
+    complexity="O(N) where N is the number of elements moved.",
+    arguments=(*_LMOVE_ARGUMENTS, _HOW_MANY))
+
+BLMOVEM = family.write("BLMOVEM", arity=-6, flags="denyoom blocking",
+    keys=(at(1, "RW access delete"), at(2, "RW insert")), since="8.10.0",
+    summary="Moves elements from one list to another and returns them; waits until there are enough.",
+    complexity="O(N) where N is the number of elements moved.",
+    arguments=(*_BLMOVE_ARGUMENTS, _HOW_MANY))
+
+LMOVE = family.write("LMOVE", arity=5, flags="denyoom", keys=(at(1, "RW access delete"), at(2, "RW insert")),
+    since="6.2.0",
+    summary="Takes an element from one end of a list, puts it at one end of another and returns it.",
+    arguments=_LMOVE_ARGUMENTS)
+
+RPOPLPUSH = family.write("RPOPLPUSH", arity=3, flags="denyoom",
+    keys=(at(1, "RW access delete"), at(2, "RW insert")), since="1.2.0", doc_flags="deprecated",
+    deprecated_since="6.2.0", replaced_by="`LMOVE` with the `RIGHT` and `LEFT` arguments",
+    summary="Takes the last element of a list, puts it before the first one of another and returns it.",
+    arguments=_RPOPLPUSH_ARGUMENTS)
+
+LMPOP = family.write("LMPOP", arity=-4, flags="movablekeys",
+    keys=(KeySpec(("RW", "access", "delete"), ("index", 1), ("keynum", 0, 1, 1)),), since="7.0.0",
+    summary="Takes elements from one end of the first list that exists and returns them.",
+    complexity="O(N+M) where N is the number of provided keys and M is the number of elements returned.",
+    arguments=_LMPOP_ARGUMENTS)
+
+# fmt: on

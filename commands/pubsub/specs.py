@@ -1,27 +1,97 @@
-"""The syntax of the publish/subscribe commands."""
+"""The commands of this room: one record each."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from ..spec.command import Family
+from ..spec.grammar import many, optional, pattern, string
+from ..spec.key_specs import (
+    at,
+)
 
-from ..spec.grammar import NONE, many, optional, pattern, string
+family = Family("pubsub")
 
-if TYPE_CHECKING:
-    from ..spec.grammar import Tree
 
-SUBSCRIBE: Tree = (many(string("channel")),)
-UNSUBSCRIBE: Tree = (optional(many(string("channel"))),)
-PSUBSCRIBE: Tree = (many(pattern()),)
-PUNSUBSCRIBE: Tree = (optional(many(pattern())),)
-SSUBSCRIBE: Tree = (many(string("shardchannel")),)
-SUNSUBSCRIBE: Tree = (optional(many(string("shardchannel"))),)
-PUBLISH: Tree = (string("channel"), string("message"))
-SPUBLISH: Tree = (string("shardchannel"), string("message"))
+# A table: the formatter would give each word of a record a line of its own.
+# fmt: off
 
-PUBSUB: Tree = NONE
-PUBSUB_CHANNELS: Tree = (optional(pattern()),)
-PUBSUB_NUMPAT: Tree = NONE
-PUBSUB_NUMSUB: Tree = (optional(many(string("channel"))),)
-PUBSUB_SHARDCHANNELS: Tree = (optional(pattern()),)
-PUBSUB_SHARDNUMSUB: Tree = (optional(many(string("shardchannel"))),)
-PUBSUB_HELP: Tree = NONE
+SUBSCRIBE = family.command("SUBSCRIBE", arity=-2, flags="denyoom pubsub noscript loading stale",
+    since="2.0.0",
+    summary="Listens for messages published to channels.",
+    complexity="O(N) where N is the number of channels to subscribe to.",
+    arguments=(many(string("channel")),))
+
+UNSUBSCRIBE = family.command("UNSUBSCRIBE", arity=-1, flags="pubsub noscript loading stale", since="2.0.0",
+    summary="Stops listening to channels, to all without an argument.",
+    complexity="O(N) where N is the number of clients already subscribed to a channel.",
+    arguments=(optional(many(string("channel"))),))
+
+PSUBSCRIBE = family.command("PSUBSCRIBE", arity=-2, flags="denyoom pubsub noscript loading stale",
+    since="2.0.0",
+    summary="Listens for messages published to channels that match patterns.",
+    complexity="O(N) where N is the number of patterns the client is already subscribed to.",
+    arguments=(many(pattern()),))
+
+PUNSUBSCRIBE = family.command("PUNSUBSCRIBE", arity=-1, flags="pubsub noscript loading stale", since="2.0.0",
+    summary="Stops listening to patterns, to all without an argument.",
+    complexity="O(N+M) where N is the number of patterns the client is already subscribed and M is the number "
+        "of total patterns subscribed in the system (by any client).",
+    arguments=(optional(many(pattern())),))
+
+SSUBSCRIBE = family.command("SSUBSCRIBE", arity=-2, flags="denyoom pubsub noscript loading stale",
+    keys=(at(1, "not_key", last=-1),), since="7.0.0",
+    summary="Listens for messages published to shard channels.",
+    complexity="O(N) where N is the number of shard channels to subscribe to.",
+    arguments=(many(string("shardchannel")),))
+
+SUNSUBSCRIBE = family.command("SUNSUBSCRIBE", arity=-1, flags="pubsub noscript loading stale",
+    keys=(at(1, "not_key", last=-1),), since="7.0.0",
+    summary="Stops listening to shard channels, to all without an argument.",
+    complexity="O(N) where N is the number of clients already subscribed to a shard channel.",
+    arguments=(optional(many(string("shardchannel"))),))
+
+PUBLISH = family.command("PUBLISH", arity=3, flags="pubsub loading stale fast", since="2.0.0",
+    summary="Sends a message to a channel.",
+    complexity="O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total "
+        "number of subscribed patterns (by any client).",
+    arguments=(string("channel"), string("message")))
+
+SPUBLISH = family.command("SPUBLISH", arity=3, flags="pubsub loading stale fast", keys=(at(1, "not_key"),),
+    since="7.0.0",
+    summary="Sends a message to a shard channel.",
+    complexity="O(N) where N is the number of clients subscribed to the receiving shard channel.",
+    arguments=(string("shardchannel"), string("message")))
+
+PUBSUB = family.container("PUBSUB", since="2.8.0",
+    summary="Tells about channels and their subscribers.")
+
+PUBSUB_CHANNELS = family.command("PUBSUB|CHANNELS", arity=-2, flags="pubsub loading stale", since="2.8.0",
+    summary="Lists the channels that have subscribers.",
+    complexity="O(N) where N is the number of active channels, and assuming constant time pattern matching "
+        "(relatively short channels and patterns)",
+    arguments=(optional(pattern()),))
+
+PUBSUB_NUMPAT = family.command("PUBSUB|NUMPAT", arity=2, flags="pubsub loading stale", since="2.8.0",
+    summary="Counts the different patterns that clients listen to.")
+
+PUBSUB_NUMSUB = family.command("PUBSUB|NUMSUB", arity=-2, flags="pubsub loading stale", since="2.8.0",
+    summary="Counts the subscribers of channels.",
+    complexity="O(N) for the NUMSUB subcommand, where N is the number of requested channels",
+    arguments=(optional(many(string("channel"))),))
+
+PUBSUB_SHARDCHANNELS = family.command("PUBSUB|SHARDCHANNELS", arity=-2, flags="pubsub loading stale",
+    since="7.0.0",
+    summary="Lists the shard channels that have subscribers.",
+    complexity="O(N) where N is the number of active shard channels, and assuming constant time pattern "
+        "matching (relatively short shard channels).",
+    arguments=(optional(pattern()),))
+
+PUBSUB_SHARDNUMSUB = family.command("PUBSUB|SHARDNUMSUB", arity=-2, flags="pubsub loading stale",
+    since="7.0.0",
+    summary="Counts the subscribers of shard channels.",
+    complexity="O(N) for the SHARDNUMSUB subcommand, where N is the number of requested shard channels",
+    arguments=(optional(many(string("shardchannel"))),))
+
+PUBSUB_HELP = family.command("PUBSUB|HELP", arity=2, flags="loading stale", since="6.2.0",
+    summary="Tells what the subcommands do.")
+
+# fmt: on

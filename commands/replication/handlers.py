@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ..runtime.arguments import INT64_MAX, Arguments, is_host, parse_integer
-from ..spec.command import command
-from . import specs as keys_syntax
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
+from . import specs as keys_specs
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -33,19 +33,7 @@ def _timeout(client: Client, word: bytes) -> int:
     return timeout
 
 
-# WAIT numreplicas timeout
-@command(
-    "WAIT",
-    arity=3,
-    flags="blocking",
-    categories="connection",
-    tips=("request_policy:all_shards", "response_policy:agg_min"),
-    since="3.0.0",
-    group="generic",
-    complexity="O(1)",
-    summary="Waits until so many replicas have the connection's writes.",
-    arguments=keys_syntax.WAIT,
-)
+@handles(keys_specs.WAIT)
 def wait(client: Client, args: list[bytes]) -> bytes | None:
     """The number of replicas that have them: at once if there are enough, else when there are or at the timeout."""
     replication = client.server.replication
@@ -60,19 +48,7 @@ def wait(client: Client, args: list[bytes]) -> bytes | None:
     return None
 
 
-# WAITAOF numlocal numreplicas timeout
-@command(
-    "WAITAOF",
-    arity=4,
-    flags="blocking",
-    categories="connection",
-    tips=("request_policy:all_shards", "response_policy:agg_min"),
-    since="7.2.0",
-    group="generic",
-    complexity="O(1)",
-    summary="Waits until the connection's writes are on the disk, here and on so many replicas.",
-    arguments=keys_syntax.WAITAOF,
-)
+@handles(keys_specs.WAITAOF)
 def waitaof(client: Client, args: list[bytes]) -> bytes | None:
     """``[1 if they are on this disk, replicas that have them on theirs]``."""
     local = parse_integer(args[1])
@@ -115,17 +91,7 @@ def _bring_to_disk(client: Client, *, wanted: bool) -> bool:
     return True
 
 
-# REPLICAOF <host port | NO ONE>
-@command(
-    "REPLICAOF",
-    arity=3,
-    flags="admin noscript stale no_async_loading",
-    since="5.0.0",
-    group="server",
-    complexity="O(1)",
-    summary="Makes the server a replica of another, or a master again.",
-    arguments=syntax.REPLICAOF,
-)
+@handles(specs.REPLICAOF)
 def replicaof(client: Client, args: list[bytes]) -> bytes:
     """OK at once; INFO and ROLE tell how far it is."""
     server = client.server
@@ -154,37 +120,13 @@ def replicaof(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# SLAVEOF <host port | NO ONE>
-@command(
-    "SLAVEOF",
-    arity=3,
-    flags="admin noscript stale no_async_loading",
-    since="1.0.0",
-    group="server",
-    complexity="O(1)",
-    summary="The older name of REPLICAOF.",
-    arguments=syntax.SLAVEOF,
-    doc_flags="deprecated",
-    deprecated_since="5.0.0",
-    replaced_by="`REPLICAOF`",
-)
+@handles(specs.SLAVEOF)
 def slaveof(client: Client, args: list[bytes]) -> bytes | None:
     """As REPLICAOF."""
     return replicaof(client, args)
 
 
-# REPLCONF
-@command(
-    "REPLCONF",
-    arity=-1,
-    flags="admin noscript loading stale allow_busy",
-    since="3.0.0",
-    group="server",
-    complexity="O(1)",
-    summary="Tells the master about a replica, and how far that is.",
-    arguments=syntax.REPLCONF,
-    doc_flags="syscmd",
-)
+@handles(specs.REPLCONF)
 def replconf(client: Client, args: list[bytes]) -> bytes | None:
     """OK for what a replica tells of itself; nothing for ACK and GETACK."""
     _check_connection(client, args)
@@ -243,16 +185,7 @@ def _newest_rdb(version: bytes) -> int:
     return 11 if (int(parts[0]), int(parts[1])) >= _FIRST_WITH_RDB_11 else 10
 
 
-# PSYNC replicationid offset
-@command(
-    "PSYNC",
-    arity=-3,
-    flags="admin noscript no_async_loading no_multi",
-    since="2.8.0",
-    group="server",
-    summary="Begins or continues replication; the stream follows on the same connection.",
-    arguments=syntax.PSYNC,
-)
+@handles(specs.PSYNC)
 def psync(client: Client, args: list[bytes]) -> bytes | None:
     """CONTINUE and what is missing, or nothing until a snapshot is taken: then FULLRESYNC and the snapshot."""
     _check_connection(client, args)
@@ -278,16 +211,7 @@ def _check_link(client: Client) -> None:
         raise ReplyError(b"NOMASTERLINK Can't SYNC while not connected with my master")
 
 
-# SYNC
-@command(
-    "SYNC",
-    arity=1,
-    flags="admin noscript no_async_loading no_multi",
-    since="1.0.0",
-    group="server",
-    summary="Begins replication in its oldest form.",
-    arguments=syntax.SYNC,
-)
+@handles(specs.SYNC)
 def sync(client: Client, args: list[bytes]) -> bytes | None:
     """Nothing until the snapshot comes."""
     _check_connection(client, args)
@@ -297,17 +221,7 @@ def sync(client: Client, args: list[bytes]) -> bytes | None:
     return client.server.replication.master.synchronize(client, b"?", -1, old=True) or None
 
 
-# FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]
-@command(
-    "FAILOVER",
-    arity=-1,
-    flags="admin noscript stale",
-    since="6.2.0",
-    group="server",
-    complexity="O(1)",
-    summary="Hands the role of the master to a replica. Not in this version.",
-    arguments=syntax.FAILOVER,
-)
+@handles(specs.FAILOVER)
 def failover(client: Client, args: list[bytes]) -> bytes:
     """Always an error."""
     options = Arguments(args)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError
-from ..spec.command import command, container
+from ..spec.command import handles
 from ..spec.key_specs import KeySpec
 from ..spec.usage import help_lines
-from . import specs as syntax
+from . import specs
 from .lua.engine import Scripting, key_count
 
 if TYPE_CHECKING:
@@ -52,95 +52,31 @@ def _evaluate_sha(client: Client, args: list[bytes], *, read_only: bool) -> byte
     return scripting.run_script(client, script, args, keys, read_only=read_only)
 
 
-# EVAL script numkeys [key [key ...]] [arg [arg ...]]
-@command(
-    "EVAL",
-    arity=-3,
-    flags=f"{ANY_SCRIPT} may_replicate",
-    categories="scripting",
-    keys=script_keys("RW access update", UNKNOWN_WRITES),
-    since="2.6.0",
-    group="scripting",
-    complexity="Depends on the script that is executed.",
-    summary="Runs a Lua script.",
-    arguments=syntax.EVAL,
-)
+@handles(specs.EVAL)
 def evaluate(client: Client, args: list[bytes]) -> bytes:
     """What the script returns, converted as Redis does."""
     return _evaluate(client, args, read_only=False)
 
 
-# EVAL_RO script numkeys [key [key ...]] [arg [arg ...]]
-@command(
-    "EVAL_RO",
-    arity=-3,
-    flags=f"{ANY_SCRIPT} readonly",
-    categories="scripting",
-    keys=script_keys("RO access", UNKNOWN_READS),
-    since="7.0.0",
-    group="scripting",
-    complexity="Depends on the script that is executed.",
-    summary="Runs a Lua script that only reads.",
-    arguments=syntax.EVAL_RO,
-)
+@handles(specs.EVAL_RO)
 def evaluate_ro(client: Client, args: list[bytes]) -> bytes:
     """As EVAL."""
     return _evaluate(client, args, read_only=True)
 
 
-# EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]
-@command(
-    "EVALSHA",
-    arity=-3,
-    flags=f"{ANY_SCRIPT} may_replicate",
-    categories="scripting",
-    keys=script_keys("RW access update"),
-    since="2.6.0",
-    group="scripting",
-    complexity="Depends on the script that is executed.",
-    summary="Runs a Lua script that was loaded before.",
-    arguments=syntax.EVALSHA,
-)
+@handles(specs.EVALSHA)
 def evaluate_sha(client: Client, args: list[bytes]) -> bytes:
     """As EVAL; NOSCRIPT if there is no such script."""
     return _evaluate_sha(client, args, read_only=False)
 
 
-# EVALSHA_RO sha1 numkeys [key [key ...]] [arg [arg ...]]
-@command(
-    "EVALSHA_RO",
-    arity=-3,
-    flags=f"{ANY_SCRIPT} readonly",
-    categories="scripting",
-    keys=script_keys("RO access"),
-    since="7.0.0",
-    group="scripting",
-    complexity="Depends on the script that is executed.",
-    summary="Runs a Lua script that was loaded before and only reads.",
-    arguments=syntax.EVALSHA_RO,
-)
+@handles(specs.EVALSHA_RO)
 def evaluate_sha_ro(client: Client, args: list[bytes]) -> bytes:
     """As EVALSHA."""
     return _evaluate_sha(client, args, read_only=True)
 
 
-container(
-    "SCRIPT", since="2.6.0", group="scripting", summary="A container for Lua scripts management commands."
-)
-
-
-# SCRIPT DEBUG <YES | SYNC | NO>
-@command(
-    "SCRIPT|DEBUG",
-    arity=3,
-    flags="noscript",
-    categories="scripting",
-    since="3.2.0",
-    group="scripting",
-    complexity="O(1)",
-    summary="Sets the debug mode of scripts. Only NO in Rillet.",
-    arguments=syntax.SCRIPT_DEBUG,
-)
+@handles(specs.SCRIPT_DEBUG)
 def script_debug(client: Client, args: list[bytes]) -> bytes:
     """OK for NO, which is in force; there is no debugger."""
     del client
@@ -152,39 +88,14 @@ def script_debug(client: Client, args: list[bytes]) -> bytes:
     raise ReplyError(b"ERR Use SCRIPT DEBUG YES/SYNC/NO")
 
 
-# SCRIPT EXISTS sha1 [sha1 ...]
-@command(
-    "SCRIPT|EXISTS",
-    arity=-3,
-    flags="noscript",
-    categories="scripting",
-    tips=("request_policy:all_shards", "response_policy:agg_logical_and"),
-    since="2.6.0",
-    group="scripting",
-    complexity="O(N) with N being the number of scripts to check (so checking a single script is an O(1) operation).",
-    summary="Tells which scripts are loaded.",
-    arguments=syntax.SCRIPT_EXISTS,
-)
+@handles(specs.SCRIPT_EXISTS)
 def script_exists(client: Client, args: list[bytes]) -> bytes:
     """1 or 0 for each."""
     find = client.server.part(Scripting).scripts.find
     return replies.array([replies.ONE if find(sha) is not None else replies.ZERO for sha in args[2:]])
 
 
-# SCRIPT FLUSH [ASYNC | SYNC]
-@command(
-    "SCRIPT|FLUSH",
-    arity=-2,
-    flags="noscript may_replicate",
-    categories="scripting",
-    tips=("request_policy:all_nodes", "response_policy:all_succeeded"),
-    since="2.6.0",
-    group="scripting",
-    complexity="O(N) with N being the number of scripts in cache",
-    summary="Forgets all loaded scripts.",
-    history=syntax.SCRIPT_FLUSH_HISTORY,
-    arguments=syntax.SCRIPT_FLUSH,
-)
+@handles(specs.SCRIPT_FLUSH)
 def script_flush(client: Client, args: list[bytes]) -> bytes:
     """Forget them, and with them all that scripts have set in the libraries (cjson.encode_max_depth …)."""
     if len(args) > 3 or (len(args) == 3 and args[2].upper() not in {b"ASYNC", b"SYNC"}):
@@ -193,19 +104,7 @@ def script_flush(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# SCRIPT KILL
-@command(
-    "SCRIPT|KILL",
-    arity=2,
-    flags="noscript allow_busy",
-    categories="scripting",
-    tips=("request_policy:all_shards", "response_policy:one_succeeded"),
-    since="2.6.0",
-    group="scripting",
-    complexity="O(1)",
-    summary="Ends the script that is running.",
-    arguments=syntax.SCRIPT_KILL,
-)
+@handles(specs.SCRIPT_KILL)
 def script_kill(client: Client, args: list[bytes]) -> bytes:
     """Let it end at its next step; refused once it has written."""
     del args
@@ -213,37 +112,14 @@ def script_kill(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# SCRIPT LOAD script
-@command(
-    "SCRIPT|LOAD",
-    arity=3,
-    flags="noscript stale may_replicate",
-    categories="scripting",
-    tips=("request_policy:all_nodes", "response_policy:all_succeeded"),
-    since="2.6.0",
-    group="scripting",
-    complexity="O(N) with N being the length in bytes of the script body.",
-    summary="Loads a Lua script.",
-    arguments=syntax.SCRIPT_LOAD,
-)
+@handles(specs.SCRIPT_LOAD)
 def script_load(client: Client, args: list[bytes]) -> bytes:
     """Its SHA1 in hex."""
     scripting = client.server.part(Scripting)
     return replies.bulk(scripting.scripts.add(args[2], scripting.interpreter, from_eval=False).sha)
 
 
-# SCRIPT HELP
-@command(
-    "SCRIPT|HELP",
-    arity=2,
-    flags="loading stale",
-    categories="scripting",
-    since="5.0.0",
-    group="scripting",
-    complexity="O(1)",
-    summary="Shows helpful text about the subcommands.",
-    arguments=syntax.SCRIPT_HELP,
-)
+@handles(specs.SCRIPT_HELP)
 def script_help(client: Client, args: list[bytes]) -> bytes:
     """The subcommands, one or two lines each."""
     del client, args

@@ -9,10 +9,9 @@ from ...protocol import replies
 from ...protocol.errors import ReplyError, shown, wrong_subcommand_arguments
 from ...protocol.globs import matches
 from ...storage.rdb import PayloadRefusedError, RdbError, dump_libraries, restore_libraries
-from ..spec.command import command, container
+from ..spec.command import handles
 from ..spec.usage import help_lines
-from . import specs as syntax
-from .eval import ANY_SCRIPT, UNKNOWN_READS, UNKNOWN_WRITES, script_keys
+from . import specs
 from .lua.engine import Scripting, key_count
 from .lua.interpreter import UNAVAILABLE
 from .lua.shebang import FLAGS
@@ -42,60 +41,19 @@ def _changed(client: Client, args: list[bytes]) -> None:
     client.propagate(args)
 
 
-# FCALL function numkeys [key [key ...]] [arg [arg ...]]
-@command(
-    "FCALL",
-    arity=-3,
-    flags=f"{ANY_SCRIPT} may_replicate",
-    categories="scripting",
-    keys=script_keys("RW access update", UNKNOWN_WRITES),
-    since="7.0.0",
-    group="scripting",
-    complexity="Depends on the function that is executed.",
-    summary="Calls a function.",
-    arguments=syntax.FCALL,
-)
+@handles(specs.FCALL)
 def fcall(client: Client, args: list[bytes]) -> bytes:
     """What the function returns, converted as that of a script."""
     return _call_function(client, args, read_only=False)
 
 
-# FCALL_RO function numkeys [key [key ...]] [arg [arg ...]]
-@command(
-    "FCALL_RO",
-    arity=-3,
-    flags=f"{ANY_SCRIPT} readonly",
-    categories="scripting",
-    keys=script_keys("RO access", UNKNOWN_READS),
-    since="7.0.0",
-    group="scripting",
-    complexity="Depends on the function that is executed.",
-    summary="Calls a function that only reads.",
-    arguments=syntax.FCALL_RO,
-)
+@handles(specs.FCALL_RO)
 def fcall_ro(client: Client, args: list[bytes]) -> bytes:
     """As FCALL."""
     return _call_function(client, args, read_only=True)
 
 
-container("FUNCTION", since="7.0.0", group="scripting", summary="A container for function commands.")
-
-_ON_ALL_SHARDS: Final = ("request_policy:all_shards", "response_policy:all_succeeded")
-
-
-# FUNCTION DELETE library-name
-@command(
-    "FUNCTION|DELETE",
-    arity=3,
-    flags="noscript write",
-    categories="scripting",
-    tips=_ON_ALL_SHARDS,
-    since="7.0.0",
-    group="scripting",
-    complexity="O(1)",
-    summary="Removes a library with its functions.",
-    arguments=syntax.FUNCTION_DELETE,
-)
+@handles(specs.FUNCTION_DELETE)
 def function_delete(client: Client, args: list[bytes]) -> bytes:
     """OK; an error if there is no such library."""
     if not client.server.part(Scripting).functions.remove(args[2]):
@@ -104,18 +62,7 @@ def function_delete(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# FUNCTION DUMP
-@command(
-    "FUNCTION|DUMP",
-    arity=2,
-    flags="noscript",
-    categories="scripting",
-    since="7.0.0",
-    group="scripting",
-    complexity="O(N) where N is the number of functions",
-    summary="Returns all libraries as one binary value.",
-    arguments=syntax.FUNCTION_DUMP,
-)
+@handles(specs.FUNCTION_DUMP)
 def function_dump(client: Client, args: list[bytes]) -> bytes:
     """Bytes as a bulk string; rdb-version says for which servers."""
     del args
@@ -123,19 +70,7 @@ def function_dump(client: Client, args: list[bytes]) -> bytes:
     return replies.bulk(dump_libraries(server.keyspace.libraries.codes.values(), server.config.rdb_version))
 
 
-# FUNCTION FLUSH [ASYNC | SYNC]
-@command(
-    "FUNCTION|FLUSH",
-    arity=-2,
-    flags="noscript write",
-    categories="scripting",
-    tips=_ON_ALL_SHARDS,
-    since="7.0.0",
-    group="scripting",
-    complexity="O(N) where N is the number of functions deleted",
-    summary="Removes all libraries.",
-    arguments=syntax.FUNCTION_FLUSH,
-)
+@handles(specs.FUNCTION_FLUSH)
 def function_flush(client: Client, args: list[bytes]) -> bytes:
     """OK."""
     if len(args) > 3:
@@ -147,19 +82,7 @@ def function_flush(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# FUNCTION KILL
-@command(
-    "FUNCTION|KILL",
-    arity=2,
-    flags="noscript allow_busy",
-    categories="scripting",
-    tips=("request_policy:all_shards", "response_policy:one_succeeded"),
-    since="7.0.0",
-    group="scripting",
-    complexity="O(1)",
-    summary="Ends the function that is running.",
-    arguments=syntax.FUNCTION_KILL,
-)
+@handles(specs.FUNCTION_KILL)
 def function_kill(client: Client, args: list[bytes]) -> bytes:
     """Let it end at its next step; refused once it has written."""
     del args
@@ -167,19 +90,7 @@ def function_kill(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# FUNCTION LIST [LIBRARYNAME library-name-pattern] [WITHCODE]
-@command(
-    "FUNCTION|LIST",
-    arity=-2,
-    flags="noscript",
-    categories="scripting",
-    tips=("nondeterministic_output_order",),
-    since="7.0.0",
-    group="scripting",
-    complexity="O(N) where N is the number of functions",
-    summary="Returns the libraries.",
-    arguments=syntax.FUNCTION_LIST,
-)
+@handles(specs.FUNCTION_LIST)
 def function_list(client: Client, args: list[bytes]) -> bytes:
     """Maps of name, engine, functions and, if asked for, code; those whose name matches a pattern."""
     pattern: bytes | None = None
@@ -233,19 +144,7 @@ def _function(function: Function, resp: int) -> bytes:
     )
 
 
-# FUNCTION LOAD [REPLACE] function-code
-@command(
-    "FUNCTION|LOAD",
-    arity=-3,
-    flags="noscript write denyoom",
-    categories="scripting",
-    tips=_ON_ALL_SHARDS,
-    since="7.0.0",
-    group="scripting",
-    complexity="O(1) (considering compilation time is redundant)",
-    summary="Creates a library.",
-    arguments=syntax.FUNCTION_LOAD,
-)
+@handles(specs.FUNCTION_LOAD)
 def function_load(client: Client, args: list[bytes]) -> bytes:
     """The name of the library."""
     words = args[2:]
@@ -269,19 +168,7 @@ def function_load(client: Client, args: list[bytes]) -> bytes:
     return replies.bulk(name)
 
 
-# FUNCTION RESTORE serialized-value [FLUSH | APPEND | REPLACE]
-@command(
-    "FUNCTION|RESTORE",
-    arity=-3,
-    flags="noscript write denyoom",
-    categories="scripting",
-    tips=_ON_ALL_SHARDS,
-    since="7.0.0",
-    group="scripting",
-    complexity="O(N) where N is the number of functions on the payload",
-    summary="Restores libraries that were dumped.",
-    arguments=syntax.FUNCTION_RESTORE,
-)
+@handles(specs.FUNCTION_RESTORE)
 def function_restore(client: Client, args: list[bytes]) -> bytes:
     """OK; on any collision nothing is changed."""
     if len(args) > 4:
@@ -322,19 +209,7 @@ def _add(functions: Functions, library: Library, *, replace: bool) -> None:
     functions.add(library, replace=True)
 
 
-# FUNCTION STATS
-@command(
-    "FUNCTION|STATS",
-    arity=2,
-    flags="noscript allow_busy",
-    categories="scripting",
-    tips=("nondeterministic_output", "request_policy:all_shards", "response_policy:special"),
-    since="7.0.0",
-    group="scripting",
-    complexity="O(1)",
-    summary="Returns what runs, and how many functions each engine holds.",
-    arguments=syntax.FUNCTION_STATS,
-)
+@handles(specs.FUNCTION_STATS)
 def function_stats(client: Client, args: list[bytes]) -> bytes:
     """What runs (null for nothing), and the figures of the one engine."""
     del args
@@ -364,18 +239,7 @@ def function_stats(client: Client, args: list[bytes]) -> bytes:
     )
 
 
-# FUNCTION HELP
-@command(
-    "FUNCTION|HELP",
-    arity=2,
-    flags="loading stale",
-    categories="scripting",
-    since="7.0.0",
-    group="scripting",
-    complexity="O(1)",
-    summary="Shows helpful text about the subcommands.",
-    arguments=syntax.FUNCTION_HELP,
-)
+@handles(specs.FUNCTION_HELP)
 def function_help(client: Client, args: list[bytes]) -> bytes:
     """The subcommands, one or two lines each."""
     del client, args

@@ -1,42 +1,150 @@
-"""The syntax of the commands for scripts and functions."""
+"""The commands of this room: one record each."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from ..spec.command import Family
+from ..spec.grammar import MANY_KEYS, integer, many, oneof, optional, string, switch, token
+from ..spec.key_specs import (
+    KeySpec,
+)
 
-from ..spec.grammar import MANY_KEYS, NONE, integer, many, oneof, optional, string, switch, token
-
-if TYPE_CHECKING:
-    from ..spec.grammar import History, Tree
+family = Family("scripting", categories="scripting")
 
 _KEYS_AND_ARGS = integer("numkeys"), optional(MANY_KEYS), optional(many(string("arg")))
+_SCRIPT_COST = "Depends on the script that is executed."
 
-SCRIPT: Tree = NONE
-SCRIPT_DEBUG: Tree = (oneof("mode", token("YES"), token("SYNC"), token("NO")),)
-SCRIPT_EXISTS: Tree = (many(string("sha1")),)
-SCRIPT_FLUSH: Tree = (optional(oneof("flush-type", token("ASYNC"), token("SYNC"), since="6.2.0")),)
-SCRIPT_FLUSH_HISTORY: History = (("6.2.0", "Added ASYNC and SYNC."),)
-SCRIPT_KILL: Tree = NONE
-SCRIPT_LOAD: Tree = (string("script"),)
-SCRIPT_HELP: Tree = NONE
+# A table: the formatter would give each word of a record a line of its own.
+# fmt: off
 
-FUNCTION: Tree = NONE
-FUNCTION_DELETE: Tree = (string("library-name"),)
-FUNCTION_DUMP: Tree = NONE
-FUNCTION_FLUSH: Tree = (optional(oneof("flush-type", token("ASYNC"), token("SYNC"))),)
-FUNCTION_KILL: Tree = NONE
-FUNCTION_LIST: Tree = (optional(string("library-name-pattern", "LIBRARYNAME")), switch("WITHCODE"))
-FUNCTION_LOAD: Tree = (switch("REPLACE"), string("function-code"))
-FUNCTION_RESTORE: Tree = (
-    string("serialized-value"),
-    optional(oneof("policy", token("FLUSH"), token("APPEND"), token("REPLACE"))),
-)
-FUNCTION_STATS: Tree = NONE
-FUNCTION_HELP: Tree = NONE
+EVAL = family.command("EVAL", arity=-3,
+    flags="noscript stale skip_monitor may_replicate no_mandatory_keys movablekeys",
+    keys=(KeySpec(("RW", "access", "update"), ("index", 2), ("keynum", 0, 1, 1),
+            notes="We cannot tell how the keys will be used so we assume the worst, RW and UPDATE"),),
+    since="2.6.0",
+    summary="Runs a Lua script.",
+    complexity=_SCRIPT_COST,
+    arguments=(string("script"), *_KEYS_AND_ARGS))
 
-EVAL: Tree = (string("script"), *_KEYS_AND_ARGS)
-EVALSHA: Tree = (string("sha1"), *_KEYS_AND_ARGS)
-EVAL_RO: Tree = (string("script"), *_KEYS_AND_ARGS)
-EVALSHA_RO: Tree = (string("sha1"), *_KEYS_AND_ARGS)
-FCALL: Tree = (string("function"), *_KEYS_AND_ARGS)
-FCALL_RO: Tree = (string("function"), *_KEYS_AND_ARGS)
+EVAL_RO = family.read("EVAL_RO", arity=-3, flags="noscript stale skip_monitor no_mandatory_keys movablekeys",
+    keys=(KeySpec(("RO", "access"), ("index", 2), ("keynum", 0, 1, 1),
+            notes="We cannot tell how the keys will be used so we assume the worst, RO and ACCESS"),),
+    since="7.0.0",
+    summary="Runs a Lua script that only reads.",
+    complexity=_SCRIPT_COST,
+    arguments=(string("script"), *_KEYS_AND_ARGS))
+
+EVALSHA = family.command("EVALSHA", arity=-3,
+    flags="noscript stale skip_monitor may_replicate no_mandatory_keys movablekeys",
+    keys=(KeySpec(("RW", "access", "update"), ("index", 2), ("keynum", 0, 1, 1)),), since="2.6.0",
+    summary="Runs a Lua script that was loaded before.",
+    complexity=_SCRIPT_COST,
+    arguments=(string("sha1"), *_KEYS_AND_ARGS))
+
+EVALSHA_RO = family.read("EVALSHA_RO", arity=-3,
+    flags="noscript stale skip_monitor no_mandatory_keys movablekeys",
+    keys=(KeySpec(("RO", "access"), ("index", 2), ("keynum", 0, 1, 1)),), since="7.0.0",
+    summary="Runs a Lua script that was loaded before and only reads.",
+    complexity=_SCRIPT_COST,
+    arguments=(string("sha1"), *_KEYS_AND_ARGS))
+
+SCRIPT = family.container("SCRIPT", since="2.6.0",
+    summary="A container for Lua scripts management commands.")
+
+SCRIPT_DEBUG = family.command("SCRIPT|DEBUG", arity=3, flags="noscript", since="3.2.0",
+    summary="Sets the debug mode of scripts. Only NO in Rillet.",
+    arguments=(oneof("mode", token("YES"), token("SYNC"), token("NO")),))
+
+SCRIPT_EXISTS = family.command("SCRIPT|EXISTS", arity=-3, flags="noscript",
+    tips="request_policy:all_shards response_policy:agg_logical_and", since="2.6.0",
+    summary="Tells which scripts are loaded.",
+    complexity="O(N) with N being the number of scripts to check (so checking a single script is an O(1) "
+        "operation).",
+    arguments=(many(string("sha1")),))
+
+SCRIPT_FLUSH = family.command("SCRIPT|FLUSH", arity=-2, flags="noscript may_replicate",
+    tips="request_policy:all_nodes response_policy:all_succeeded", since="2.6.0",
+    summary="Forgets all loaded scripts.",
+    complexity="O(N) with N being the number of scripts in cache",
+    arguments=(optional(oneof("flush-type", token("ASYNC"), token("SYNC"), since="6.2.0")),),
+    history={"6.2.0": "Added ASYNC and SYNC."})
+
+SCRIPT_KILL = family.command("SCRIPT|KILL", arity=2, flags="noscript allow_busy",
+    tips="request_policy:all_shards response_policy:one_succeeded", since="2.6.0",
+    summary="Ends the script that is running.")
+
+SCRIPT_LOAD = family.command("SCRIPT|LOAD", arity=3, flags="noscript stale may_replicate",
+    tips="request_policy:all_nodes response_policy:all_succeeded", since="2.6.0",
+    summary="Loads a Lua script.",
+    complexity="O(N) with N being the length in bytes of the script body.",
+    arguments=(string("script"),))
+
+SCRIPT_HELP = family.command("SCRIPT|HELP", arity=2, flags="loading stale", since="5.0.0",
+    summary="Shows helpful text about the subcommands.")
+
+FCALL = family.command("FCALL", arity=-3,
+    flags="noscript stale skip_monitor may_replicate no_mandatory_keys movablekeys",
+    keys=(KeySpec(("RW", "access", "update"), ("index", 2), ("keynum", 0, 1, 1),
+            notes="We cannot tell how the keys will be used so we assume the worst, RW and UPDATE"),),
+    since="7.0.0",
+    summary="Calls a function.",
+    complexity="Depends on the function that is executed.",
+    arguments=(string("function"), *_KEYS_AND_ARGS))
+
+FCALL_RO = family.read("FCALL_RO", arity=-3,
+    flags="noscript stale skip_monitor no_mandatory_keys movablekeys",
+    keys=(KeySpec(("RO", "access"), ("index", 2), ("keynum", 0, 1, 1),
+            notes="We cannot tell how the keys will be used so we assume the worst, RO and ACCESS"),),
+    since="7.0.0",
+    summary="Calls a function that only reads.",
+    complexity="Depends on the function that is executed.",
+    arguments=(string("function"), *_KEYS_AND_ARGS))
+
+FUNCTION = family.container("FUNCTION", since="7.0.0",
+    summary="A container for function commands.")
+
+FUNCTION_DELETE = family.write("FUNCTION|DELETE", arity=3, flags="noscript",
+    tips="request_policy:all_shards response_policy:all_succeeded", since="7.0.0",
+    summary="Removes a library with its functions.",
+    arguments=(string("library-name"),))
+
+FUNCTION_DUMP = family.command("FUNCTION|DUMP", arity=2, flags="noscript", since="7.0.0",
+    summary="Returns all libraries as one binary value.",
+    complexity="O(N) where N is the number of functions")
+
+FUNCTION_FLUSH = family.write("FUNCTION|FLUSH", arity=-2, flags="noscript",
+    tips="request_policy:all_shards response_policy:all_succeeded", since="7.0.0",
+    summary="Removes all libraries.",
+    complexity="O(N) where N is the number of functions deleted",
+    arguments=(optional(oneof("flush-type", token("ASYNC"), token("SYNC"))),))
+
+FUNCTION_KILL = family.command("FUNCTION|KILL", arity=2, flags="noscript allow_busy",
+    tips="request_policy:all_shards response_policy:one_succeeded", since="7.0.0",
+    summary="Ends the function that is running.")
+
+FUNCTION_LIST = family.command("FUNCTION|LIST", arity=-2, flags="noscript",
+    tips="nondeterministic_output_order", since="7.0.0",
+    summary="Returns the libraries.",
+    complexity="O(N) where N is the number of functions",
+    arguments=(optional(string("library-name-pattern", "LIBRARYNAME")), switch("WITHCODE")))
+
+FUNCTION_LOAD = family.write("FUNCTION|LOAD", arity=-3, flags="denyoom noscript",
+    tips="request_policy:all_shards response_policy:all_succeeded", since="7.0.0",
+    summary="Creates a library.",
+    complexity="O(1) (considering compilation time is redundant)",
+    arguments=(switch("REPLACE"), string("function-code")))
+
+FUNCTION_RESTORE = family.write("FUNCTION|RESTORE", arity=-3, flags="denyoom noscript",
+    tips="request_policy:all_shards response_policy:all_succeeded", since="7.0.0",
+    summary="Restores libraries that were dumped.",
+    complexity="O(N) where N is the number of functions on the payload",
+    arguments=(string("serialized-value"),
+        optional(oneof("policy", token("FLUSH"), token("APPEND"), token("REPLACE")))))
+
+FUNCTION_STATS = family.command("FUNCTION|STATS", arity=2, flags="noscript allow_busy",
+    tips="nondeterministic_output request_policy:all_shards response_policy:special", since="7.0.0",
+    summary="Returns what runs, and how many functions each engine holds.")
+
+FUNCTION_HELP = family.command("FUNCTION|HELP", arity=2, flags="loading stale", since="7.0.0",
+    summary="Shows helpful text about the subcommands.")
+
+# fmt: on

@@ -12,18 +12,14 @@ from ...storage.collections.set import INTSET, Set
 from ...storage.keyspace import notifications as events
 from ..keys.store_result import store_result
 from ..runtime.arguments import Arguments
-from ..spec.command import command
-from ..spec.key_specs import KeySpec, key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ..runtime.client import Client
 
-_READ: Final = (key(1, "RO access", last=-1),)
-_STORE: Final = (key(1, "OW update"), key(2, "RO access", last=-1))
-_COUNTED: Final = (KeySpec(("RO", "access"), ("index", 1), ("keynum", 0, 1, 1)),)
 _NUMKEYS: Final = b"ERR numkeys should be greater than 0"
 _TOO_MANY_KEYS: Final = b"ERR Number of keys can't be greater than number of args"
 _LIMIT: Final = b"ERR LIMIT can't be negative"
@@ -74,42 +70,13 @@ def _answer(client: Client, found: Iterator[bytes] | list[bytes]) -> bytes:
     return replies.set_of(list(map(replies.bulk, found)), client.resp)
 
 
-# SINTER key [key ...]
-@command(
-    "SINTER",
-    arity=-2,
-    flags="readonly",
-    categories="set",
-    keys=_READ,
-    tips=("nondeterministic_output_order",),
-    since="1.0.0",
-    group="set",
-    complexity=(
-        "O(N*M) worst case where N is the cardinality of the smallest set and M is the number of sets."
-    ),
-    summary="Returns the members that all sets have.",
-    arguments=syntax.SINTER,
-)
+@handles(specs.SINTER)
 def sinter(client: Client, args: list[bytes]) -> bytes:
     """A set; empty if any key is missing."""
     return _answer(client, _intersection(_operands(client, args[1:])))
 
 
-# SINTERSTORE destination key [key ...]
-@command(
-    "SINTERSTORE",
-    arity=-3,
-    flags="write denyoom",
-    categories="set",
-    keys=_STORE,
-    since="1.0.0",
-    group="set",
-    complexity=(
-        "O(N*M) worst case where N is the cardinality of the smallest set and M is the number of sets."
-    ),
-    summary="Stores the members that all sets have as another set.",
-    arguments=syntax.SINTERSTORE,
-)
+@handles(specs.SINTERSTORE)
 def sinterstore(client: Client, args: list[bytes]) -> bytes:
     """How many members it has."""
     return store_result(
@@ -117,38 +84,13 @@ def sinterstore(client: Client, args: list[bytes]) -> bytes:
     )
 
 
-# SUNION key [key ...]
-@command(
-    "SUNION",
-    arity=-2,
-    flags="readonly",
-    categories="set",
-    keys=_READ,
-    tips=("nondeterministic_output_order",),
-    since="1.0.0",
-    group="set",
-    complexity="O(N) where N is the total number of elements in all given sets.",
-    summary="Returns the members that any of the sets has.",
-    arguments=syntax.SUNION,
-)
+@handles(specs.SUNION)
 def sunion(client: Client, args: list[bytes]) -> bytes:
     """A set."""
     return _answer(client, _union(_operands(client, args[1:])))
 
 
-# SUNIONSTORE destination key [key ...]
-@command(
-    "SUNIONSTORE",
-    arity=-3,
-    flags="write denyoom",
-    categories="set",
-    keys=_STORE,
-    since="1.0.0",
-    group="set",
-    complexity="O(N) where N is the total number of elements in all given sets.",
-    summary="Stores the members that any of the sets has as another set.",
-    arguments=syntax.SUNIONSTORE,
-)
+@handles(specs.SUNIONSTORE)
 def sunionstore(client: Client, args: list[bytes]) -> bytes:
     """How many members it has."""
     return store_result(
@@ -156,38 +98,13 @@ def sunionstore(client: Client, args: list[bytes]) -> bytes:
     )
 
 
-# SDIFF key [key ...]
-@command(
-    "SDIFF",
-    arity=-2,
-    flags="readonly",
-    categories="set",
-    keys=_READ,
-    tips=("nondeterministic_output_order",),
-    since="1.0.0",
-    group="set",
-    complexity="O(N) where N is the total number of elements in all given sets.",
-    summary="Returns the members of the first set that no other set has.",
-    arguments=syntax.SDIFF,
-)
+@handles(specs.SDIFF)
 def sdiff(client: Client, args: list[bytes]) -> bytes:
     """A set."""
     return _answer(client, _difference(_operands(client, args[1:])))
 
 
-# SDIFFSTORE destination key [key ...]
-@command(
-    "SDIFFSTORE",
-    arity=-3,
-    flags="write denyoom",
-    categories="set",
-    keys=_STORE,
-    since="1.0.0",
-    group="set",
-    complexity="O(N) where N is the total number of elements in all given sets.",
-    summary="Stores the members of the first set that no other set has as another set.",
-    arguments=syntax.SDIFFSTORE,
-)
+@handles(specs.SDIFFSTORE)
 def sdiffstore(client: Client, args: list[bytes]) -> bytes:
     """How many members it has."""
     return store_result(
@@ -226,40 +143,14 @@ class _Counted:
         return replies.integer(sum(1 for _ in islice(found, self.limit or None)))
 
 
-# SINTERCARD numkeys key [key ...] [LIMIT limit]
-@command(
-    "SINTERCARD",
-    arity=-3,
-    flags="readonly movablekeys",
-    categories="set",
-    keys=(KeySpec(("RO", "access"), ("index", 1), ("keynum", 0, 1, 1)),),
-    since="7.0.0",
-    group="set",
-    complexity=(
-        "O(N*M) worst case where N is the cardinality of the smallest set and M is the number of sets."
-    ),
-    summary="Counts the members that all sets have.",
-    arguments=syntax.SINTERCARD,
-)
+@handles(specs.SINTERCARD)
 def sintercard(client: Client, args: list[bytes]) -> bytes:
     """How many, at most LIMIT."""
     asked = _Counted(args)
     return asked.answer(_intersection(_operands(client, asked.names)))
 
 
-# SUNIONCARD numkeys key [key ...] [APPROX] [LIMIT limit]
-@command(
-    "SUNIONCARD",
-    arity=-3,
-    flags="readonly movablekeys",
-    categories="set",
-    keys=(KeySpec(("RO", "access"), ("index", 1), ("keynum", 0, 1, 1)),),
-    since="8.10.0",
-    group="set",
-    complexity="O(N) where N is the total number of elements in all given sets.",
-    summary="Counts the members that any of the sets has.",
-    arguments=syntax.SUNIONCARD,
-)
+@handles(specs.SUNIONCARD)
 def sunioncard(client: Client, args: list[bytes]) -> bytes:
     """How many, at most LIMIT; with APPROX as a HyperLogLog estimates it."""
     asked = _Counted(args, may_approximate=True)
@@ -270,19 +161,7 @@ def sunioncard(client: Client, args: list[bytes]) -> bytes:
     return replies.integer(min(count, asked.limit) if asked.limit else count)
 
 
-# SDIFFCARD numkeys key [key ...] [LIMIT limit]
-@command(
-    "SDIFFCARD",
-    arity=-3,
-    flags="readonly movablekeys",
-    categories="set",
-    keys=(KeySpec(("RO", "access"), ("index", 1), ("keynum", 0, 1, 1)),),
-    since="8.10.0",
-    group="set",
-    complexity="O(N) where N is the total number of elements in all given sets.",
-    summary="Counts the members of the first set that no other set has.",
-    arguments=syntax.SDIFFCARD,
-)
+@handles(specs.SDIFFCARD)
 def sdiffcard(client: Client, args: list[bytes]) -> bytes:
     """How many, at most LIMIT."""
     asked = _Counted(args)

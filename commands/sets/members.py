@@ -12,17 +12,14 @@ from ..keys.element_scan import EMPTY, ScanOptions, page
 from ..keys.scan import parse_cursor
 from ..runtime.arguments import INT64_MIN, parse_integer
 from ..runtime.repetitions import repeated
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..runtime.client import Client
 
-_READ: Final = (key(1, "RO access"),)
-_LOOK: Final = (key(1, "RO"),)
 _NEGATIVE: Final = b"ERR value is out of range, must be positive"
 _NOT_A_RANGE: Final = (
     b"ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807"
@@ -37,23 +34,7 @@ def remove_if_empty(client: Client, name: bytes, members: Set) -> None:
         client.db.keyspace.notify(events.GENERIC, b"del", name, client.db)
 
 
-# SADD key member [member ...]
-@command(
-    "SADD",
-    arity=-3,
-    flags="write denyoom fast",
-    categories="set",
-    keys=(key(1, "RW insert"),),
-    since="1.0.0",
-    group="set",
-    complexity=(
-        "O(1) for each element added, so O(N) to add N elements when the command is called with "
-        "multiple arguments."
-    ),
-    summary="Adds members to a set; makes the set if it is missing.",
-    history=syntax.SADD_HISTORY,
-    arguments=syntax.SADD,
-)
+@handles(specs.SADD)
 def sadd(client: Client, args: list[bytes]) -> bytes:
     """How many were not there before."""
     name = args[1]
@@ -81,20 +62,7 @@ def sadd(client: Client, args: list[bytes]) -> bytes:
     return replies.integer(added)
 
 
-# SREM key member [member ...]
-@command(
-    "SREM",
-    arity=-3,
-    flags="write fast",
-    categories="set",
-    keys=(key(1, "RW delete"),),
-    since="1.0.0",
-    group="set",
-    complexity="O(N) where N is the number of members to be removed.",
-    summary="Removes members from a set.",
-    history=syntax.SREM_HISTORY,
-    arguments=syntax.SREM,
-)
+@handles(specs.SREM)
 def srem(client: Client, args: list[bytes]) -> bytes:
     """How many were there."""
     name = args[1]
@@ -117,19 +85,7 @@ def _removed(client: Client, name: bytes, members: Set, event: bytes, count: int
     db.keyspace.dirty += count
 
 
-# SMOVE source destination member
-@command(
-    "SMOVE",
-    arity=4,
-    flags="write fast",
-    categories="set",
-    keys=(key(1, "RW access delete"), key(2, "RW insert")),
-    since="1.0.0",
-    group="set",
-    complexity="O(1)",
-    summary="Moves a member from one set to another.",
-    arguments=syntax.SMOVE,
-)
+@handles(specs.SMOVE)
 def smove(client: Client, args: list[bytes]) -> bytes:
     """1 if it was moved, 0 if it was not there."""
     source, target, member = args[1:]
@@ -160,38 +116,14 @@ def smove(client: Client, args: list[bytes]) -> bytes:
     return replies.ONE
 
 
-# SISMEMBER key member
-@command(
-    "SISMEMBER",
-    arity=3,
-    flags="readonly fast",
-    categories="set",
-    keys=_LOOK,
-    since="1.0.0",
-    group="set",
-    complexity="O(1)",
-    summary="Tells whether a set has a member.",
-    arguments=syntax.SISMEMBER,
-)
+@handles(specs.SISMEMBER)
 def sismember(client: Client, args: list[bytes]) -> bytes:
     """1 or 0."""
     members = client.read_value(args[1], Set)
     return replies.ZERO if members is None or args[2] not in members.members else replies.ONE
 
 
-# SMISMEMBER key member [member ...]
-@command(
-    "SMISMEMBER",
-    arity=-3,
-    flags="readonly fast",
-    categories="set",
-    keys=_READ,
-    since="6.2.0",
-    group="set",
-    complexity="O(N) where N is the number of elements being checked for membership",
-    summary="Tells of each of several members whether a set has it.",
-    arguments=syntax.SMISMEMBER,
-)
+@handles(specs.SMISMEMBER)
 def smismember(client: Client, args: list[bytes]) -> bytes:
     """1 or 0 for each."""
     value = client.read_value(args[1], Set)
@@ -199,39 +131,14 @@ def smismember(client: Client, args: list[bytes]) -> bytes:
     return replies.array([replies.ONE if member in members else replies.ZERO for member in args[2:]])
 
 
-# SCARD key
-@command(
-    "SCARD",
-    arity=2,
-    flags="readonly fast",
-    categories="set",
-    keys=_LOOK,
-    since="1.0.0",
-    group="set",
-    complexity="O(1)",
-    summary="Returns the number of members of a set.",
-    arguments=syntax.SCARD,
-)
+@handles(specs.SCARD)
 def scard(client: Client, args: list[bytes]) -> bytes:
     """0 for a missing key."""
     members = client.read_value(args[1], Set)
     return replies.ZERO if members is None else replies.integer(len(members))
 
 
-# SMEMBERS key
-@command(
-    "SMEMBERS",
-    arity=2,
-    flags="readonly",
-    categories="set",
-    keys=_READ,
-    tips=("nondeterministic_output_order",),
-    since="1.0.0",
-    group="set",
-    complexity="O(N) where N is the set cardinality.",
-    summary="Returns all members of a set.",
-    arguments=syntax.SMEMBERS,
-)
+@handles(specs.SMEMBERS)
 def smembers(client: Client, args: list[bytes]) -> bytes:
     """A set (an array in RESP2)."""
     members = client.read_value(args[1], Set)
@@ -242,21 +149,7 @@ def _bulks(members: Set | Sequence[bytes], resp: int) -> bytes:
     return replies.set_of([b"$%d\r\n%b\r\n" % (len(member), member) for member in members], resp)
 
 
-# SPOP key [count]
-@command(
-    "SPOP",
-    arity=-2,
-    flags="write fast",
-    categories="set",
-    keys=(key(1, "RW access delete"),),
-    tips=("nondeterministic_output",),
-    since="1.0.0",
-    group="set",
-    complexity=("Without the count argument O(1), otherwise O(N) where N is the value of the passed count."),
-    summary="Removes members chosen by chance and returns them; deletes the set with its last member.",
-    history=syntax.SPOP_HISTORY,
-    arguments=syntax.SPOP,
-)
+@handles(specs.SPOP)
 def spop(client: Client, args: list[bytes]) -> bytes:
     """The member or null; with a count a set of members."""
     if len(args) > 2:
@@ -305,23 +198,7 @@ def _pop_many(client: Client, args: list[bytes]) -> bytes:
     return _bulks(popped, client.resp)
 
 
-# SRANDMEMBER key [count]
-@command(
-    "SRANDMEMBER",
-    arity=-2,
-    flags="readonly",
-    categories="set",
-    keys=_READ,
-    tips=("nondeterministic_output",),
-    since="1.0.0",
-    group="set",
-    complexity=(
-        "Without the count argument O(1), otherwise O(N) where N is the absolute value of the passed count."
-    ),
-    summary="Returns members chosen by chance.",
-    history=syntax.SRANDMEMBER_HISTORY,
-    arguments=syntax.SRANDMEMBER,
-)
+@handles(specs.SRANDMEMBER)
 def srandmember(client: Client, args: list[bytes]) -> bytes:
     """The member or null; with a count an array of so many different ones, or if it is negative of any."""
     if len(args) > 3:
@@ -345,23 +222,7 @@ def srandmember(client: Client, args: list[bytes]) -> bytes:
     return replies.array(chosen)
 
 
-# SSCAN key cursor [MATCH pattern] [COUNT count]
-@command(
-    "SSCAN",
-    arity=-3,
-    flags="readonly",
-    categories="set",
-    keys=_READ,
-    tips=("nondeterministic_output",),
-    since="2.8.0",
-    group="set",
-    complexity=(
-        "O(1) for every call. O(N) for a complete iteration, including enough command calls for the "
-        "cursor to return back to 0. N is the number of elements inside the collection."
-    ),
-    summary="Walks over the members of a set, some at a time.",
-    arguments=syntax.SSCAN,
-)
+@handles(specs.SSCAN)
 def sscan(client: Client, args: list[bytes]) -> bytes:
     """``[next cursor, [members]]``; COUNT is how many are looked at, MATCH chooses among them."""
     cursor = parse_cursor(args[2])

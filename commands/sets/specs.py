@@ -1,74 +1,136 @@
-"""The syntax of the set commands."""
+"""The set commands: one record each."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ..spec.command import Family
 from ..spec.grammar import KEY, MANY_KEYS, integer, key, many, optional, pattern, string, switch
+from ..spec.key_specs import (
+    DELETES,
+    INSERTS,
+    INSPECTS,
+    READS,
+    TAKES,
+    KeySpec,
+    at,
+)
 
-if TYPE_CHECKING:
-    from ..spec.grammar import History, Tree
+family = Family("set", categories="set")
 
-SADD: Tree = (
-    KEY,
-    many(string("member")),
-)
-SADD_HISTORY: History = (("2.4.0", "Several members at once."),)
-SREM: Tree = (
-    KEY,
-    many(string("member")),
-)
-SREM_HISTORY: History = (("2.4.0", "Several members at once."),)
-SMEMBERS: Tree = (KEY,)
-SISMEMBER: Tree = (
-    KEY,
-    string("member"),
-)
-SMISMEMBER: Tree = (
-    KEY,
-    many(string("member")),
-)
-SCARD: Tree = (KEY,)
-SPOP: Tree = (
-    KEY,
-    optional(integer("count", since="3.2.0")),
-)
-SPOP_HISTORY: History = (("3.2.0", "Added count."),)
-SRANDMEMBER: Tree = (
-    KEY,
-    optional(integer("count", since="2.6.0")),
-)
-SRANDMEMBER_HISTORY: History = (("2.6.0", "Added count."),)
-SMOVE: Tree = (
-    key("source"),
-    key("destination", spec=1),
-    string("member"),
-)
-SINTER: Tree = (MANY_KEYS,)
-SINTERCARD: Tree = (
-    integer("numkeys"),
-    MANY_KEYS,
-    optional(integer("limit", "LIMIT")),
-)
-SINTERSTORE: Tree = (
-    key("destination"),
-    many(key("key", spec=1)),
-)
-SUNION: Tree = (MANY_KEYS,)
-SUNIONSTORE: Tree = (
-    key("destination"),
-    many(key("key", spec=1)),
-)
-SDIFF: Tree = (MANY_KEYS,)
-SDIFFSTORE: Tree = (
-    key("destination"),
-    many(key("key", spec=1)),
-)
-SSCAN: Tree = (
-    KEY,
-    integer("cursor"),
-    optional(pattern("pattern", "MATCH")),
-    optional(integer("count", "COUNT")),
-)
-SUNIONCARD: Tree = (integer("numkeys"), MANY_KEYS, switch("APPROX"), optional(integer("limit", "LIMIT")))
-SDIFFCARD: Tree = (integer("numkeys"), MANY_KEYS, optional(integer("limit", "LIMIT")))
+_INTERSECTION_COST = "O(N*M) worst case where N is the cardinality of the smallest set and M is the number of sets."
+_UNION_COST = "O(N) where N is the total number of elements in all given sets."
+
+# A table: the formatter would give each word of a record a line of its own.
+# fmt: off
+
+SINTER = family.read("SINTER", arity=-2, keys=(at(1, "RO access", last=-1),),
+    tips="nondeterministic_output_order", since="1.0.0",
+    summary="Returns the members that all sets have.",
+    complexity=_INTERSECTION_COST,
+    arguments=(MANY_KEYS,))
+
+SINTERSTORE = family.write("SINTERSTORE", arity=-3, flags="denyoom",
+    keys=(at(1, "OW update"), at(2, "RO access", last=-1)), since="1.0.0",
+    summary="Stores the members that all sets have as another set.",
+    complexity=_INTERSECTION_COST,
+    arguments=(key("destination"), many(key("key", spec=1))))
+
+SUNION = family.read("SUNION", arity=-2, keys=(at(1, "RO access", last=-1),),
+    tips="nondeterministic_output_order", since="1.0.0",
+    summary="Returns the members that any of the sets has.",
+    complexity=_UNION_COST,
+    arguments=(MANY_KEYS,))
+
+SUNIONSTORE = family.write("SUNIONSTORE", arity=-3, flags="denyoom",
+    keys=(at(1, "OW update"), at(2, "RO access", last=-1)), since="1.0.0",
+    summary="Stores the members that any of the sets has as another set.",
+    complexity=_UNION_COST,
+    arguments=(key("destination"), many(key("key", spec=1))))
+
+SDIFF = family.read("SDIFF", arity=-2, keys=(at(1, "RO access", last=-1),),
+    tips="nondeterministic_output_order", since="1.0.0",
+    summary="Returns the members of the first set that no other set has.",
+    complexity=_UNION_COST,
+    arguments=(MANY_KEYS,))
+
+SDIFFSTORE = family.write("SDIFFSTORE", arity=-3, flags="denyoom",
+    keys=(at(1, "OW update"), at(2, "RO access", last=-1)), since="1.0.0",
+    summary="Stores the members of the first set that no other set has as another set.",
+    complexity=_UNION_COST,
+    arguments=(key("destination"), many(key("key", spec=1))))
+
+SINTERCARD = family.read("SINTERCARD", arity=-3, flags="movablekeys",
+    keys=(KeySpec(("RO", "access"), ("index", 1), ("keynum", 0, 1, 1)),), since="7.0.0",
+    summary="Counts the members that all sets have.",
+    complexity=_INTERSECTION_COST,
+    arguments=(integer("numkeys"), MANY_KEYS, optional(integer("limit", "LIMIT"))))
+
+SUNIONCARD = family.read("SUNIONCARD", arity=-3, flags="movablekeys",
+    keys=(KeySpec(("RO", "access"), ("index", 1), ("keynum", 0, 1, 1)),), since="8.10.0",
+    summary="Counts the members that any of the sets has.",
+    complexity=_UNION_COST,
+    arguments=(integer("numkeys"), MANY_KEYS, switch("APPROX"), optional(integer("limit", "LIMIT"))))
+
+SDIFFCARD = family.read("SDIFFCARD", arity=-3, flags="movablekeys",
+    keys=(KeySpec(("RO", "access"), ("index", 1), ("keynum", 0, 1, 1)),), since="8.10.0",
+    summary="Counts the members of the first set that no other set has.",
+    complexity=_UNION_COST,
+    arguments=(integer("numkeys"), MANY_KEYS, optional(integer("limit", "LIMIT"))))
+
+SADD = family.write("SADD", arity=-3, flags="denyoom fast", keys=INSERTS, since="1.0.0",
+    summary="Adds members to a set; makes the set if it is missing.",
+    complexity="O(1) for each element added, so O(N) to add N elements when the command is called with multiple"
+        " arguments.",
+    arguments=(KEY, many(string("member"))),
+    history={"2.4.0": "Several members at once."})
+
+SREM = family.write("SREM", arity=-3, flags="fast", keys=DELETES, since="1.0.0",
+    summary="Removes members from a set.",
+    complexity="O(N) where N is the number of members to be removed.",
+    arguments=(KEY, many(string("member"))),
+    history={"2.4.0": "Several members at once."})
+
+SMOVE = family.write("SMOVE", arity=4, flags="fast", keys=(at(1, "RW access delete"), at(2, "RW insert")),
+    since="1.0.0",
+    summary="Moves a member from one set to another.",
+    arguments=(key("source"), key("destination", spec=1), string("member")))
+
+SISMEMBER = family.read("SISMEMBER", arity=3, flags="fast", keys=INSPECTS, since="1.0.0",
+    summary="Tells whether a set has a member.",
+    arguments=(KEY, string("member")))
+
+SMISMEMBER = family.read("SMISMEMBER", arity=-3, flags="fast", keys=READS, since="6.2.0",
+    summary="Tells of each of several members whether a set has it.",
+    complexity="O(N) where N is the number of elements being checked for membership",
+    arguments=(KEY, many(string("member"))))
+
+SCARD = family.read("SCARD", arity=2, flags="fast", keys=INSPECTS, since="1.0.0",
+    summary="Returns the number of members of a set.",
+    arguments=(KEY,))
+
+SMEMBERS = family.read("SMEMBERS", arity=2, keys=READS, tips="nondeterministic_output_order", since="1.0.0",
+    summary="Returns all members of a set.",
+    complexity="O(N) where N is the set cardinality.",
+    arguments=(KEY,))
+
+SPOP = family.write("SPOP", arity=-2, flags="fast", keys=TAKES, tips="nondeterministic_output",
+    since="1.0.0",
+    summary="Removes members chosen by chance and returns them; deletes the set with its last member.",
+    complexity="Without the count argument O(1), otherwise O(N) where N is the value of the passed count.",
+    arguments=(KEY, optional(integer("count", since="3.2.0"))),
+    history={"3.2.0": "Added count."})
+
+SRANDMEMBER = family.read("SRANDMEMBER", arity=-2, keys=READS, tips="nondeterministic_output", since="1.0.0",
+    summary="Returns members chosen by chance.",
+    complexity="Without the count argument O(1), otherwise O(N) where N is the absolute value of the passed "
+        "count.",
+    arguments=(KEY, optional(integer("count", since="2.6.0"))),
+    history={"2.6.0": "Added count."})
+
+SSCAN = family.read("SSCAN", arity=-3, keys=READS, tips="nondeterministic_output", since="2.8.0",
+    summary="Walks over the members of a set, some at a time.",
+    complexity="O(1) for every call. O(N) for a complete iteration, including enough command calls for the "
+        "cursor to return back to 0. N is the number of elements inside the collection.",
+    arguments=(KEY, integer("cursor"), optional(pattern("pattern", "MATCH")),
+        optional(integer("count", "COUNT"))))
+
+# fmt: on

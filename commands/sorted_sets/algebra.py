@@ -15,9 +15,8 @@ from ...protocol.errors import SYNTAX, WRONG_TYPE, ReplyError
 from ...storage.collections.set import Set
 from ...storage.collections.sorted_set import SortedSet
 from ..runtime.arguments import Arguments, parse_double
-from ..spec.command import command
-from ..spec.key_specs import KeySpec, key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .ranges import store
 from .scores import encode_items
 
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
     from ..runtime.client import Client
 
-_READ: Final = (KeySpec(("RO", "access"), ("index", 1), ("keynum", 0, 1, 1)),)
-_STORE: Final = (key(1, "OW update"), KeySpec(("RO", "access"), ("index", 2), ("keynum", 0, 1, 1)))
 _NOT_A_WEIGHT: Final = b"ERR weight value is not a float"
 _LIMIT: Final = b"ERR LIMIT can't be negative"
 
@@ -180,159 +177,46 @@ def _difference(request: _Request) -> dict[bytes, float]:
     }
 
 
-# ZUNION numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>]
-#     [WITHSCORES]
-@command(
-    "ZUNION",
-    arity=-3,
-    flags="readonly movablekeys",
-    categories="sortedset",
-    keys=(KeySpec(("RO", "access"), ("index", 1), ("keynum", 0, 1, 1)),),
-    since="6.2.0",
-    group="sorted-set",
-    complexity=(
-        "O(N)+O(M*log(M)) with N being the sum of the sizes of the input sorted sets, and M being the "
-        "number of elements in the resulting sorted set."
-    ),
-    summary="Returns the members that any of the sorted sets has.",
-    history=syntax.ZUNION_HISTORY,
-    arguments=syntax.ZUNION,
-)
+@handles(specs.ZUNION)
 def zunion(client: Client, args: list[bytes]) -> bytes:
     """An array, as of ZRANGE."""
     request = _Request(client, args, weighs=True)
     return request.answer(client, _union(request))
 
 
-# ZINTER numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>]
-#     [WITHSCORES]
-@command(
-    "ZINTER",
-    arity=-3,
-    flags="readonly movablekeys",
-    categories="sortedset",
-    keys=(KeySpec(("RO", "access"), ("index", 1), ("keynum", 0, 1, 1)),),
-    since="6.2.0",
-    group="sorted-set",
-    complexity=(
-        "O(N*K)+O(M*log(M)) worst case with N being the smallest input sorted set, K being the number "
-        "of input sorted sets and M being the number of elements in the resulting sorted set."
-    ),
-    summary="Returns the members that all sorted sets have.",
-    history=syntax.ZINTER_HISTORY,
-    arguments=syntax.ZINTER,
-)
+@handles(specs.ZINTER)
 def zinter(client: Client, args: list[bytes]) -> bytes:
     """An array, as of ZRANGE."""
     request = _Request(client, args, weighs=True)
     return request.answer(client, _intersection(request))
 
 
-# ZDIFF numkeys key [key ...] [WITHSCORES]
-@command(
-    "ZDIFF",
-    arity=-3,
-    flags="readonly movablekeys",
-    categories="sortedset",
-    keys=(KeySpec(("RO", "access"), ("index", 1), ("keynum", 0, 1, 1)),),
-    since="6.2.0",
-    group="sorted-set",
-    complexity=(
-        "O(L + (N-K)log(N)) worst case where L is the total number of elements in all the sets, N is "
-        "the size of the first set, and K is the size of the result set."
-    ),
-    summary="Returns the members of the first sorted set that no other has.",
-    arguments=syntax.ZDIFF,
-)
+@handles(specs.ZDIFF)
 def zdiff(client: Client, args: list[bytes]) -> bytes:
     """An array, as of ZRANGE."""
     request = _Request(client, args)
     return request.answer(client, _difference(request))
 
 
-# ZUNIONSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX |
-#     COUNT>]
-@command(
-    "ZUNIONSTORE",
-    arity=-4,
-    flags="write denyoom movablekeys",
-    categories="sortedset",
-    keys=(key(1, "OW update"), KeySpec(("RO", "access"), ("index", 2), ("keynum", 0, 1, 1))),
-    since="2.0.0",
-    group="sorted-set",
-    complexity=(
-        "O(N)+O(M log(M)) with N being the sum of the sizes of the input sorted sets, and M being the "
-        "number of elements in the resulting sorted set."
-    ),
-    summary="Stores the members that any of the sorted sets has as another one.",
-    history=syntax.ZUNIONSTORE_HISTORY,
-    arguments=syntax.ZUNIONSTORE,
-)
+@handles(specs.ZUNIONSTORE)
 def zunionstore(client: Client, args: list[bytes]) -> bytes:
     """How many there are."""
     return store(client, args, _union(_Request(client, args, 2, weighs=True)), b"zunionstore")
 
 
-# ZINTERSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX |
-#     COUNT>]
-@command(
-    "ZINTERSTORE",
-    arity=-4,
-    flags="write denyoom movablekeys",
-    categories="sortedset",
-    keys=(key(1, "OW update"), KeySpec(("RO", "access"), ("index", 2), ("keynum", 0, 1, 1))),
-    since="2.0.0",
-    group="sorted-set",
-    complexity=(
-        "O(N*K)+O(M*log(M)) worst case with N being the smallest input sorted set, K being the number "
-        "of input sorted sets and M being the number of elements in the resulting sorted set."
-    ),
-    summary="Stores the members that all sorted sets have as another one.",
-    history=syntax.ZINTERSTORE_HISTORY,
-    arguments=syntax.ZINTERSTORE,
-)
+@handles(specs.ZINTERSTORE)
 def zinterstore(client: Client, args: list[bytes]) -> bytes:
     """How many there are."""
     return store(client, args, _intersection(_Request(client, args, 2, weighs=True)), b"zinterstore")
 
 
-# ZDIFFSTORE destination numkeys key [key ...]
-@command(
-    "ZDIFFSTORE",
-    arity=-4,
-    flags="write denyoom movablekeys",
-    categories="sortedset",
-    keys=(key(1, "OW update"), KeySpec(("RO", "access"), ("index", 2), ("keynum", 0, 1, 1))),
-    since="6.2.0",
-    group="sorted-set",
-    complexity=(
-        "O(L + (N-K)log(N)) worst case where L is the total number of elements in all the sets, N is "
-        "the size of the first set, and K is the size of the result set."
-    ),
-    summary="Stores the members of the first sorted set that no other has as another one.",
-    arguments=syntax.ZDIFFSTORE,
-)
+@handles(specs.ZDIFFSTORE)
 def zdiffstore(client: Client, args: list[bytes]) -> bytes:
     """How many there are."""
     return store(client, args, _difference(_Request(client, args, 2)), b"zdiffstore")
 
 
-# ZINTERCARD numkeys key [key ...] [LIMIT limit]
-@command(
-    "ZINTERCARD",
-    arity=-3,
-    flags="readonly movablekeys",
-    categories="sortedset",
-    keys=(KeySpec(("RO", "access"), ("index", 1), ("keynum", 0, 1, 1)),),
-    since="7.0.0",
-    group="sorted-set",
-    complexity=(
-        "O(N*K) worst case with N being the smallest input sorted set, K being the number of input "
-        "sorted sets."
-    ),
-    summary="Counts the members that all sorted sets have.",
-    arguments=syntax.ZINTERCARD,
-)
+@handles(specs.ZINTERCARD)
 def zintercard(client: Client, args: list[bytes]) -> bytes:
     """How many, at most LIMIT."""
     request = _Request(client, args, counts=True)

@@ -14,16 +14,13 @@ from ..keys.element_scan import EMPTY, ScanOptions, page
 from ..keys.scan import parse_cursor
 from ..runtime.arguments import INT64_MAX, INT64_MIN, parse_double, parse_integer
 from ..runtime.repetitions import OUT_OF_RANGE, repeated
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .scores import encode_item, encode_items, encode_score, encoded_items, score_text
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
 
-_READ: Final = (key(1, "RO access"),)
-_REMOVED_FROM: Final = (key(1, "RW delete"),)
 _OPTIONS: Final = frozenset((b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR"))
 _NO_OPTIONS: Final[frozenset[bytes]] = frozenset()
 _INCREMENT: Final = frozenset((b"INCR",))
@@ -36,20 +33,7 @@ _NOT_A_RANGE: Final = (
 )
 
 
-# ZADD key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]
-@command(
-    "ZADD",
-    arity=-4,
-    flags="write denyoom fast",
-    categories="sortedset",
-    keys=(key(1, "RW update"),),
-    since="1.2.0",
-    group="sorted-set",
-    complexity="O(log(N)) for each item added, where N is the number of elements in the sorted set.",
-    summary="Adds members with their scores to a sorted set, or gives members other scores.",
-    history=syntax.ZADD_HISTORY,
-    arguments=syntax.ZADD,
-)
+@handles(specs.ZADD)
 def zadd(client: Client, args: list[bytes]) -> bytes:
     """How many are new (CH: or changed); with INCR the new score, or null if a condition stopped it."""
     position = 2
@@ -60,19 +44,7 @@ def zadd(client: Client, args: list[bytes]) -> bytes:
     return _add(client, args, position, options)
 
 
-# ZINCRBY key increment member
-@command(
-    "ZINCRBY",
-    arity=4,
-    flags="write denyoom fast",
-    categories="sortedset",
-    keys=(key(1, "RW access update"),),
-    since="1.2.0",
-    group="sorted-set",
-    complexity="O(log(N)) where N is the number of elements in the sorted set.",
-    summary="Adds to the score of a member of a sorted set; makes the member and the set if they are missing.",
-    arguments=syntax.ZINCRBY,
-)
+@handles(specs.ZINCRBY)
 def zincrby(client: Client, args: list[bytes]) -> bytes:
     """The new score."""
     if args[2].upper() in _OPTIONS:
@@ -162,23 +134,7 @@ def after_removal(client: Client, name: bytes, value: SortedSet, event: bytes, c
     keyspace.dirty += count
 
 
-# ZREM key member [member ...]
-@command(
-    "ZREM",
-    arity=-3,
-    flags="write fast",
-    categories="sortedset",
-    keys=_REMOVED_FROM,
-    since="1.2.0",
-    group="sorted-set",
-    complexity=(
-        "O(M*log(N)) with N being the number of elements in the sorted set and M the number of "
-        "elements to be removed."
-    ),
-    summary="Removes members from a sorted set.",
-    history=syntax.ZREM_HISTORY,
-    arguments=syntax.ZREM,
-)
+@handles(specs.ZREM)
 def zrem(client: Client, args: list[bytes]) -> bytes:
     """How many were there."""
     value = client.write_value(args[1], SortedSet)
@@ -191,38 +147,14 @@ def zrem(client: Client, args: list[bytes]) -> bytes:
     return replies.integer(removed)
 
 
-# ZCARD key
-@command(
-    "ZCARD",
-    arity=2,
-    flags="readonly fast",
-    categories="sortedset",
-    keys=(key(1, "RO"),),
-    since="1.2.0",
-    group="sorted-set",
-    complexity="O(1)",
-    summary="Returns the number of members of a sorted set.",
-    arguments=syntax.ZCARD,
-)
+@handles(specs.ZCARD)
 def zcard(client: Client, args: list[bytes]) -> bytes:
     """0 for a missing key."""
     value = client.read_value(args[1], SortedSet)
     return replies.ZERO if value is None else replies.integer(len(value))
 
 
-# ZSCORE key member
-@command(
-    "ZSCORE",
-    arity=3,
-    flags="readonly fast",
-    categories="sortedset",
-    keys=_READ,
-    since="1.2.0",
-    group="sorted-set",
-    complexity="O(1)",
-    summary="Returns the score of a member of a sorted set.",
-    arguments=syntax.ZSCORE,
-)
+@handles(specs.ZSCORE)
 def zscore(client: Client, args: list[bytes]) -> bytes:
     """A double, or null if there is no such member."""
     value = client.read_value(args[1], SortedSet)
@@ -230,19 +162,7 @@ def zscore(client: Client, args: list[bytes]) -> bytes:
     return replies.null(client.resp) if score is None else encode_score(client, score)
 
 
-# ZMSCORE key member [member ...]
-@command(
-    "ZMSCORE",
-    arity=-3,
-    flags="readonly fast",
-    categories="sortedset",
-    keys=_READ,
-    since="6.2.0",
-    group="sorted-set",
-    complexity="O(N) where N is the number of members being requested.",
-    summary="Returns the scores of several members of a sorted set.",
-    arguments=syntax.ZMSCORE,
-)
+@handles(specs.ZMSCORE)
 def zmscore(client: Client, args: list[bytes]) -> bytes:
     """For each a double or null."""
     value = client.read_value(args[1], SortedSet)
@@ -267,58 +187,19 @@ def _rank(client: Client, args: list[bytes], *, reverse: bool) -> bytes:
     return b"*2\r\n" + place + encode_score(client, value.scores[args[2]]) if with_score else place
 
 
-# ZRANK key member [WITHSCORE]
-@command(
-    "ZRANK",
-    arity=-3,
-    flags="readonly fast",
-    categories="sortedset",
-    keys=_READ,
-    since="2.0.0",
-    group="sorted-set",
-    complexity="O(log(N))",
-    summary="Returns the place of a member of a sorted set, counted from the lowest score.",
-    history=syntax.ZRANK_HISTORY,
-    arguments=syntax.ZRANK,
-)
+@handles(specs.ZRANK)
 def zrank(client: Client, args: list[bytes]) -> bytes:
     """0 for the lowest; null if there is no such member. WITHSCORE adds the score."""
     return _rank(client, args, reverse=False)
 
 
-# ZREVRANK key member [WITHSCORE]
-@command(
-    "ZREVRANK",
-    arity=-3,
-    flags="readonly fast",
-    categories="sortedset",
-    keys=_READ,
-    since="2.0.0",
-    group="sorted-set",
-    complexity="O(log(N))",
-    summary="Returns the place of a member of a sorted set, counted from the highest score.",
-    history=syntax.ZREVRANK_HISTORY,
-    arguments=syntax.ZREVRANK,
-)
+@handles(specs.ZREVRANK)
 def zrevrank(client: Client, args: list[bytes]) -> bytes:
     """0 for the highest; null if there is no such member. WITHSCORE adds the score."""
     return _rank(client, args, reverse=True)
 
 
-# ZRANDMEMBER key [count [WITHSCORES]]
-@command(
-    "ZRANDMEMBER",
-    arity=-2,
-    flags="readonly",
-    categories="sortedset",
-    keys=_READ,
-    tips=("nondeterministic_output",),
-    since="6.2.0",
-    group="sorted-set",
-    complexity="O(N) where N is the number of members returned",
-    summary="Returns members of a sorted set chosen by chance.",
-    arguments=syntax.ZRANDMEMBER,
-)
+@handles(specs.ZRANDMEMBER)
 def zrandmember(client: Client, args: list[bytes]) -> bytes:
     """The member or null; with a count an array of so many different ones, or if it is negative of any."""
     if len(args) == 2:
@@ -349,23 +230,7 @@ def zrandmember(client: Client, args: list[bytes]) -> bytes:
     return encoded_items(client, chosen, with_scores=with_scores)
 
 
-# ZSCAN key cursor [MATCH pattern] [COUNT count]
-@command(
-    "ZSCAN",
-    arity=-3,
-    flags="readonly",
-    categories="sortedset",
-    keys=_READ,
-    tips=("nondeterministic_output",),
-    since="2.8.0",
-    group="sorted-set",
-    complexity=(
-        "O(1) for every call. O(N) for a complete iteration, including enough command calls for the "
-        "cursor to return back to 0. N is the number of elements inside the collection."
-    ),
-    summary="Walks over the members of a sorted set and their scores, some at a time.",
-    arguments=syntax.ZSCAN,
-)
+@handles(specs.ZSCAN)
 def zscan(client: Client, args: list[bytes]) -> bytes:
     """``[next cursor, [member, score ...]]``; COUNT is how many are looked at, MATCH chooses among them."""
     cursor = parse_cursor(args[2])

@@ -13,17 +13,14 @@ from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.collections.sorted_set import SortedSet
 from ..runtime.arguments import Arguments, parse_integer
 from ..runtime.timeouts import parse_seconds, wait
-from ..spec.command import command
-from ..spec.key_specs import KeySpec, key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .members import after_removal
 from .scores import encode_items, encode_pair
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
 
-_POP: Final = (key(1, "RW access delete"),)
-_WAIT: Final = (key(1, "RW access delete", last=-2),)
 _NEGATIVE: Final = b"ERR value is out of range, must be positive"
 _NUMKEYS: Final = b"ERR numkeys should be greater than 0"
 _COUNT: Final = b"ERR count should be greater than 0"
@@ -60,43 +57,13 @@ def _pop(client: Client, args: list[bytes], place: int) -> bytes:
     return encode_items(client, items, with_scores=True)
 
 
-# ZPOPMIN key [count]
-@command(
-    "ZPOPMIN",
-    arity=-2,
-    flags="write fast",
-    categories="sortedset",
-    keys=_POP,
-    since="5.0.0",
-    group="sorted-set",
-    complexity=(
-        "O(log(N)*M) with N being the number of elements in the sorted set, and M being the number of "
-        "elements popped."
-    ),
-    summary="Removes the members of a sorted set with the lowest scores and returns them.",
-    arguments=syntax.ZPOPMIN,
-)
+@handles(specs.ZPOPMIN)
 def zpopmin(client: Client, args: list[bytes]) -> bytes:
     """Member and score; with a count pairs of them in RESP3, all in one array in RESP2."""
     return _pop(client, args, _LOWEST)
 
 
-# ZPOPMAX key [count]
-@command(
-    "ZPOPMAX",
-    arity=-2,
-    flags="write fast",
-    categories="sortedset",
-    keys=_POP,
-    since="5.0.0",
-    group="sorted-set",
-    complexity=(
-        "O(log(N)*M) with N being the number of elements in the sorted set, and M being the number of "
-        "elements popped."
-    ),
-    summary="Removes the members of a sorted set with the highest scores and returns them.",
-    arguments=syntax.ZPOPMAX,
-)
+@handles(specs.ZPOPMAX)
 def zpopmax(client: Client, args: list[bytes]) -> bytes:
     """As ZPOPMIN."""
     return _pop(client, args, _HIGHEST)
@@ -142,22 +109,7 @@ class _MultiplePop:
         return None
 
 
-# ZMPOP numkeys key [key ...] <MIN | MAX> [COUNT count]
-@command(
-    "ZMPOP",
-    arity=-4,
-    flags="write movablekeys",
-    categories="sortedset",
-    keys=(KeySpec(("RW", "access", "delete"), ("index", 1), ("keynum", 0, 1, 1)),),
-    since="7.0.0",
-    group="sorted-set",
-    complexity=(
-        "O(K) + O(M*log(N)) where K is the number of provided keys, N being the number of elements in "
-        "the sorted set, and M being the number of elements popped."
-    ),
-    summary="Removes the members with the lowest or highest scores from the first sorted set that exists.",
-    arguments=syntax.ZMPOP,
-)
+@handles(specs.ZMPOP)
 def zmpop(client: Client, args: list[bytes]) -> bytes:
     """``[key, [[member, score] ...]]``; null if there is no sorted set."""
     reply = _MultiplePop(args, 1).take(client)
@@ -176,60 +128,19 @@ def _wait(client: Client, args: list[bytes], place: int) -> bytes | None:
     return wait(client, names, timeout, args, SortedSet)
 
 
-# BZPOPMIN key [key ...] timeout
-@command(
-    "BZPOPMIN",
-    arity=-3,
-    flags="write blocking fast",
-    categories="sortedset",
-    keys=_WAIT,
-    since="5.0.0",
-    group="sorted-set",
-    complexity="O(log(N)) with N being the number of elements in the sorted set.",
-    summary="Removes the member with the lowest score from the first sorted set that exists; waits for one if none does.",
-    history=syntax.BZPOPMIN_HISTORY,
-    arguments=syntax.BZPOPMIN,
-)
+@handles(specs.BZPOPMIN)
 def bzpopmin(client: Client, args: list[bytes]) -> bytes | None:
     """Key, member and score; null when the time is up."""
     return _wait(client, args, _LOWEST)
 
 
-# BZPOPMAX key [key ...] timeout
-@command(
-    "BZPOPMAX",
-    arity=-3,
-    flags="write blocking fast",
-    categories="sortedset",
-    keys=_WAIT,
-    since="5.0.0",
-    group="sorted-set",
-    complexity="O(log(N)) with N being the number of elements in the sorted set.",
-    summary="Removes the member with the highest score from the first sorted set that exists; waits for one if none does.",
-    history=syntax.BZPOPMAX_HISTORY,
-    arguments=syntax.BZPOPMAX,
-)
+@handles(specs.BZPOPMAX)
 def bzpopmax(client: Client, args: list[bytes]) -> bytes | None:
     """Key, member and score; null when the time is up."""
     return _wait(client, args, _HIGHEST)
 
 
-# BZMPOP timeout numkeys key [key ...] <MIN | MAX> [COUNT count]
-@command(
-    "BZMPOP",
-    arity=-5,
-    flags="write blocking movablekeys",
-    categories="sortedset",
-    keys=(KeySpec(("RW", "access", "delete"), ("index", 2), ("keynum", 0, 1, 1)),),
-    since="7.0.0",
-    group="sorted-set",
-    complexity=(
-        "O(K) + O(M*log(N)) where K is the number of provided keys, N being the number of elements in "
-        "the sorted set, and M being the number of elements popped."
-    ),
-    summary="Removes the members with the lowest or highest scores from the first sorted set that exists; waits for one if none does.",
-    arguments=syntax.BZMPOP,
-)
+@handles(specs.BZMPOP)
 def bzmpop(client: Client, args: list[bytes]) -> bytes | None:
     """As ZMPOP; null when the time is up."""
     timeout = parse_seconds(client, args[1])

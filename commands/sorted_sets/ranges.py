@@ -12,9 +12,8 @@ from ...storage.collections.sorted_set import SKIPLIST, SortedSet
 from ...storage.keyspace import notifications as events
 from ..keys.store_result import store_result
 from ..runtime.arguments import Arguments, parse_integer
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .members import after_removal
 from .scores import encode_items
 
@@ -26,10 +25,6 @@ if TYPE_CHECKING:
     # The places in a sorted set that a range has there.
     Range: TypeAlias = Callable[[SortedSet], tuple[int, int]]
 
-_READ: Final = (key(1, "RO access"),)
-_REMOVED_FROM: Final = (key(1, "RW delete"),)
-_ALMOST_CONSTANT: Final = "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements being returned. If M is constant (e.g. always asking for the first 10 elements with LIMIT), you can consider it O(log(N))."
-_REMOVAL: Final = "O(log(N)+M) with N being the number of elements in the sorted set and M the number of elements removed by the operation."
 _NOT_A_SCORE: Final = b"ERR min or max is not a float"
 _NOT_A_NAME: Final = b"ERR min or max not valid string range item"
 _LIMIT_OF_RANKS: Final = (
@@ -164,154 +159,43 @@ class _Query:
         return encode_items(client, self.items(value), with_scores=self.with_scores)
 
 
-# ZRANGE key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]
-@command(
-    "ZRANGE",
-    arity=-4,
-    flags="readonly",
-    categories="sortedset",
-    keys=_READ,
-    since="1.2.0",
-    group="sorted-set",
-    complexity=(
-        "O(log(N)+M) with N being the number of elements in the sorted set and M the number of "
-        "elements returned."
-    ),
-    summary="Returns members of a sorted set within a range of ranks, scores or names.",
-    history=syntax.ZRANGE_HISTORY,
-    arguments=syntax.ZRANGE,
-)
+@handles(specs.ZRANGE)
 def zrange(client: Client, args: list[bytes]) -> bytes:
     """An array; with WITHSCORES pairs in RESP3, members and scores in turn in RESP2."""
     return _Query(Arguments(args, 2)).answer(client, args[1])
 
 
-# ZREVRANGE key start stop [WITHSCORES]
-@command(
-    "ZREVRANGE",
-    arity=-4,
-    flags="readonly",
-    categories="sortedset",
-    keys=_READ,
-    since="1.2.0",
-    group="sorted-set",
-    complexity=(
-        "O(log(N)+M) with N being the number of elements in the sorted set and M the number of "
-        "elements returned."
-    ),
-    summary="Returns members of a sorted set within a range of ranks, the highest score first.",
-    arguments=syntax.ZREVRANGE,
-    doc_flags="deprecated",
-    deprecated_since="6.2.0",
-    replaced_by="`ZRANGE` with the `REV` argument",
-)
+@handles(specs.ZREVRANGE)
 def zrevrange(client: Client, args: list[bytes]) -> bytes:
     """As ZRANGE."""
     return _Query(Arguments(args, 2), by=By.RANK, reverse=True).answer(client, args[1])
 
 
-# ZRANGEBYSCORE key min max [WITHSCORES] [LIMIT offset count]
-@command(
-    "ZRANGEBYSCORE",
-    arity=-4,
-    flags="readonly",
-    categories="sortedset",
-    keys=_READ,
-    since="1.0.5",
-    group="sorted-set",
-    complexity=_ALMOST_CONSTANT,
-    summary="Returns members of a sorted set within a range of scores.",
-    history=syntax.ZRANGEBYSCORE_HISTORY,
-    arguments=syntax.ZRANGEBYSCORE,
-    doc_flags="deprecated",
-    deprecated_since="6.2.0",
-    replaced_by="`ZRANGE` with the `BYSCORE` argument",
-)
+@handles(specs.ZRANGEBYSCORE)
 def zrangebyscore(client: Client, args: list[bytes]) -> bytes:
     """As ZRANGE."""
     return _Query(Arguments(args, 2), by=By.SCORE).answer(client, args[1])
 
 
-# ZREVRANGEBYSCORE key max min [WITHSCORES] [LIMIT offset count]
-@command(
-    "ZREVRANGEBYSCORE",
-    arity=-4,
-    flags="readonly",
-    categories="sortedset",
-    keys=_READ,
-    since="2.2.0",
-    group="sorted-set",
-    complexity=_ALMOST_CONSTANT,
-    summary="Returns members of a sorted set within a range of scores, the highest first.",
-    history=syntax.ZREVRANGEBYSCORE_HISTORY,
-    arguments=syntax.ZREVRANGEBYSCORE,
-    doc_flags="deprecated",
-    deprecated_since="6.2.0",
-    replaced_by="`ZRANGE` with the `REV` and `BYSCORE` arguments",
-)
+@handles(specs.ZREVRANGEBYSCORE)
 def zrevrangebyscore(client: Client, args: list[bytes]) -> bytes:
     """As ZRANGE."""
     return _Query(Arguments(args, 2), by=By.SCORE, reverse=True).answer(client, args[1])
 
 
-# ZRANGEBYLEX key min max [LIMIT offset count]
-@command(
-    "ZRANGEBYLEX",
-    arity=-4,
-    flags="readonly",
-    categories="sortedset",
-    keys=_READ,
-    since="2.8.9",
-    group="sorted-set",
-    complexity=_ALMOST_CONSTANT,
-    summary="Returns members of a sorted set within a range of names, if all have the same score.",
-    arguments=syntax.ZRANGEBYLEX,
-    doc_flags="deprecated",
-    deprecated_since="6.2.0",
-    replaced_by="`ZRANGE` with the `BYLEX` argument",
-)
+@handles(specs.ZRANGEBYLEX)
 def zrangebylex(client: Client, args: list[bytes]) -> bytes:
     """As ZRANGE."""
     return _Query(Arguments(args, 2), by=By.NAME).answer(client, args[1])
 
 
-# ZREVRANGEBYLEX key max min [LIMIT offset count]
-@command(
-    "ZREVRANGEBYLEX",
-    arity=-4,
-    flags="readonly",
-    categories="sortedset",
-    keys=_READ,
-    since="2.8.9",
-    group="sorted-set",
-    complexity=_ALMOST_CONSTANT,
-    summary="Returns members of a sorted set within a range of names, the last first, if all have the same score.",
-    arguments=syntax.ZREVRANGEBYLEX,
-    doc_flags="deprecated",
-    deprecated_since="6.2.0",
-    replaced_by="`ZRANGE` with the `REV` and `BYLEX` arguments",
-)
+@handles(specs.ZREVRANGEBYLEX)
 def zrevrangebylex(client: Client, args: list[bytes]) -> bytes:
     """As ZRANGE."""
     return _Query(Arguments(args, 2), by=By.NAME, reverse=True).answer(client, args[1])
 
 
-# ZRANGESTORE dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]
-@command(
-    "ZRANGESTORE",
-    arity=-5,
-    flags="write denyoom",
-    categories="sortedset",
-    keys=(key(1, "OW update"), key(2, "RO access")),
-    since="6.2.0",
-    group="sorted-set",
-    complexity=(
-        "O(log(N)+M) with N being the number of elements in the sorted set and M the number of "
-        "elements stored into the destination key."
-    ),
-    summary="Stores members of a sorted set within a range of ranks, scores or names as another sorted set.",
-    arguments=syntax.ZRANGESTORE,
-)
+@handles(specs.ZRANGESTORE)
 def zrangestore(client: Client, args: list[bytes]) -> bytes:
     """How many there are."""
     query = _Query(Arguments(args, 3), stores=True)
@@ -341,37 +225,13 @@ def _count(client: Client, args: list[bytes], by: By) -> bytes:
     return replies.integer(stop - start)
 
 
-# ZCOUNT key min max
-@command(
-    "ZCOUNT",
-    arity=4,
-    flags="readonly fast",
-    categories="sortedset",
-    keys=_READ,
-    since="2.0.0",
-    group="sorted-set",
-    complexity="O(log(N)) with N being the number of elements in the sorted set.",
-    summary="Counts the members of a sorted set within a range of scores.",
-    arguments=syntax.ZCOUNT,
-)
+@handles(specs.ZCOUNT)
 def zcount(client: Client, args: list[bytes]) -> bytes:
     """How many."""
     return _count(client, args, By.SCORE)
 
 
-# ZLEXCOUNT key min max
-@command(
-    "ZLEXCOUNT",
-    arity=4,
-    flags="readonly fast",
-    categories="sortedset",
-    keys=_READ,
-    since="2.8.9",
-    group="sorted-set",
-    complexity="O(log(N)) with N being the number of elements in the sorted set.",
-    summary="Counts the members of a sorted set within a range of names, if all have the same score.",
-    arguments=syntax.ZLEXCOUNT,
-)
+@handles(specs.ZLEXCOUNT)
 def zlexcount(client: Client, args: list[bytes]) -> bytes:
     """How many."""
     return _count(client, args, By.NAME)
@@ -389,55 +249,19 @@ def _remove(client: Client, args: list[bytes], by: By, event: bytes) -> bytes:
     return replies.integer(removed)
 
 
-# ZREMRANGEBYRANK key start stop
-@command(
-    "ZREMRANGEBYRANK",
-    arity=4,
-    flags="write",
-    categories="sortedset",
-    keys=_REMOVED_FROM,
-    since="2.0.0",
-    group="sorted-set",
-    complexity=_REMOVAL,
-    summary="Removes the members of a sorted set within a range of ranks.",
-    arguments=syntax.ZREMRANGEBYRANK,
-)
+@handles(specs.ZREMRANGEBYRANK)
 def zremrangebyrank(client: Client, args: list[bytes]) -> bytes:
     """How many there were."""
     return _remove(client, args, By.RANK, b"zremrangebyrank")
 
 
-# ZREMRANGEBYSCORE key min max
-@command(
-    "ZREMRANGEBYSCORE",
-    arity=4,
-    flags="write",
-    categories="sortedset",
-    keys=_REMOVED_FROM,
-    since="1.2.0",
-    group="sorted-set",
-    complexity=_REMOVAL,
-    summary="Removes the members of a sorted set within a range of scores.",
-    arguments=syntax.ZREMRANGEBYSCORE,
-)
+@handles(specs.ZREMRANGEBYSCORE)
 def zremrangebyscore(client: Client, args: list[bytes]) -> bytes:
     """How many there were."""
     return _remove(client, args, By.SCORE, b"zremrangebyscore")
 
 
-# ZREMRANGEBYLEX key min max
-@command(
-    "ZREMRANGEBYLEX",
-    arity=4,
-    flags="write",
-    categories="sortedset",
-    keys=_REMOVED_FROM,
-    since="2.8.9",
-    group="sorted-set",
-    complexity=_REMOVAL,
-    summary="Removes the members of a sorted set within a range of names, if all have the same score.",
-    arguments=syntax.ZREMRANGEBYLEX,
-)
+@handles(specs.ZREMRANGEBYLEX)
 def zremrangebylex(client: Client, args: list[bytes]) -> bytes:
     """How many there were."""
     return _remove(client, args, By.NAME, b"zremrangebylex")

@@ -1,26 +1,28 @@
-"""The command table as data: what a command is, and how handlers declare themselves.
+"""What a command is, as data: one record for each, in the ``specs.py`` of its family.
 
-A handler stands below its declaration, its one-line syntax above it::
+    XLEN = family.read("XLEN", arity=2, flags="fast", keys=INSPECTS, since="5.0.0",
+        summary="Returns the number of entries in a stream.",
+        arguments=(KEY,))
 
-    # XLEN key
-    @command("XLEN", arity=2, flags="readonly fast", categories="stream", keys=(key(1, "RO"),), since="5.0.0",
-             group="stream", complexity="O(1)", summary="Returns the number of entries in a stream.",
-             arguments=syntax.XLEN)
+The handler names the record that it serves::
+
+    @handles(specs.XLEN)
     def xlen(client: Client, args: list[bytes]) -> bytes: ...
 
-From these records alone come dispatch, arity and unknown-command errors, MULTI queueing, key extraction,
-COMMAND, ACL categories, HELP and the README matrix.
+From these records alone come dispatch, arity and unknown-command errors, MULTI queueing, key extraction, COMMAND, ACL
+categories, HELP and the generated documentation.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .key_specs import KeyReference, KeySpec, indices_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping
 
     # Of a client and the words of the command; a client is Any here, for a declaration knows no server.
     Handler: TypeAlias = Callable[[Any, list[bytes]], bytes | None]
@@ -66,7 +68,6 @@ class Command:
 
     name: str  # lower case; a subcommand is "xgroup|create"
     arity: int  # words including the name; negative: at least that many
-    handler: Handler | None  # None: a container that needs a subcommand
     flags: frozenset[str]
     categories: tuple[str, ...]
     key_specs: tuple[KeySpec, ...]
@@ -81,6 +82,11 @@ class Command:
     doc_flags: tuple[str, ...] = ()
     deprecated_since: str | None = None
     replaced_by: str | None = None
+
+    @property
+    def handler(self) -> Handler | None:
+        """The function that serves it; None for a container that needs a subcommand."""
+        return _HANDLERS.get(self.name)
 
     @property
     def container(self) -> str | None:
@@ -98,85 +104,100 @@ class Command:
         return words == self.arity if self.arity > 0 else words >= -self.arity
 
 
-# Filled while the command modules are imported, never afterwards.
+# Filled while the specs of all families are imported, never afterwards.
 REGISTRY: dict[str, Command] = {}
+# Filled while the modules of all families are imported, never afterwards.
+_HANDLERS: dict[str, Handler] = {}
 
 
-def command(
-    name: str,
-    *,
-    arity: int,
-    flags: str = "",
-    categories: str = "",
-    keys: Sequence[KeySpec] = (),
-    key_finder: KeyFinder | None = None,
-    tips: Sequence[str] = (),
-    since: str,
-    group: str,
-    complexity: str = "",
-    summary: str,
-    history: Sequence[tuple[str, str]] = (),
-    arguments: Sequence[Argument] = (),
-    doc_flags: str = "",
-    deprecated_since: str | None = None,
-    replaced_by: str | None = None,
-) -> Callable[[Handler], Handler]:
-    """Declare the command that the decorated handler serves.
+class Family:
+    """What the commands of one family have in common; its methods declare one command each.
 
-    ``categories`` names only what the flags do not imply: write, read, fast, slow, admin, pubsub, blocking and
-    dangerous (for admin) are derived from the flags as Redis derives them. A handler gets the whole argv,
-    name included (``args[0]``), and answers encoded bytes, or None when it replies later (blocked) or not at all.
+    Args:
+        group: of COMMAND DOCS.
+        categories: ACL categories that the flags do not imply.
     """
 
-    def declare(handler: Handler) -> Handler:
-        _register(
+    def __init__(self, group: str, *, categories: str = "") -> None:
+        self.group = group
+        self.categories = categories
+
+    def command(
+        self,
+        name: str,
+        *,
+        arity: int,
+        flags: str = "",
+        categories: str | None = None,
+        keys: KeySpec | tuple[KeySpec, ...] = (),
+        key_finder: KeyFinder | None = None,
+        tips: str = "",
+        since: str,
+        group: str | None = None,
+        complexity: str = "O(1)",
+        summary: str,
+        history: Mapping[str, str] = MappingProxyType({}),
+        arguments: tuple[Argument, ...] = (),
+        doc_flags: str = "",
+        deprecated_since: str | None = None,
+        replaced_by: str | None = None,
+    ) -> Command:
+        """Declare a command that neither only reads nor writes data; a subcommand is named ``XGROUP|CREATE``.
+
+        ``categories`` and ``group`` are given only where they differ from those of the family. Categories that the
+        flags imply (write, read, fast, slow, admin, pubsub, blocking, and dangerous for admin) are never given.
+        """
+        return _register(
             Command(
                 name=name.lower(),
                 arity=arity,
-                handler=handler,
                 flags=_checked_flags(flags),
-                categories=_with_implied(categories, flags),
-                key_specs=tuple(keys),
+                categories=_with_implied(self.categories if categories is None else categories, flags),
+                key_specs=keys if isinstance(keys, tuple) else (keys,),
                 key_finder=key_finder,
-                tips=tuple(tips),
+                tips=tuple(tips.split()),
                 since=since,
-                group=group,
+                group=group or self.group,
                 complexity=complexity,
                 summary=summary,
-                history=tuple(history),
-                arguments=tuple(arguments),
+                history=tuple(history.items()),
+                arguments=arguments,
                 doc_flags=tuple(doc_flags.split()),
                 deprecated_since=deprecated_since,
                 replaced_by=replaced_by,
             )
         )
+
+    def read(self, name: str, *, flags: str = "", **record: Any) -> Command:
+        """Declare a command that reads data and never changes it."""
+        return self.command(name, flags=f"readonly {flags}", **record)
+
+    def write(self, name: str, *, flags: str = "", **record: Any) -> Command:
+        """Declare a command that may change data."""
+        return self.command(name, flags=f"write {flags}", **record)
+
+    def container(self, name: str, *, arity: int = -2, categories: str = "", **record: Any) -> Command:
+        """Declare a command that only holds subcommands (XGROUP, CLIENT …)."""
+        return self.command(
+            name, arity=arity, categories=categories, complexity="Depends on subcommand.", **record
+        )
+
+
+def handles(*commands: Command) -> Callable[[Handler], Handler]:
+    """Make the decorated function the handler of the commands.
+
+    A handler gets the whole argv, name included (``args[0]``), and returns encoded bytes, or None when it replies
+    later (blocked) or not at all.
+    """
+
+    def bind(handler: Handler) -> Handler:
+        for command in commands:
+            if command.name in _HANDLERS:
+                raise ValueError(f"command {command.name} has two handlers")
+            _HANDLERS[command.name] = handler
         return handler
 
-    return declare
-
-
-def container(
-    name: str, *, since: str, group: str, summary: str, flags: str = "", categories: str = "", arity: int = -2
-) -> None:
-    """Declare a command that only holds subcommands (XGROUP, CLIENT …)."""
-    _register(
-        Command(
-            name=name.lower(),
-            arity=arity,
-            handler=None,
-            flags=_checked_flags(flags),
-            categories=_with_implied(categories, flags),
-            key_specs=(),
-            key_finder=None,
-            tips=(),
-            since=since,
-            group=group,
-            complexity="Depends on subcommand.",
-            summary=summary,
-            history=(),
-            arguments=(),
-        )
-    )
+    return bind
 
 
 def subcommands_of(name: str) -> list[Command]:
@@ -185,10 +206,11 @@ def subcommands_of(name: str) -> list[Command]:
     return [entry for full, entry in REGISTRY.items() if full.startswith(prefix)]
 
 
-def _register(entry: Command) -> None:
+def _register(entry: Command) -> Command:
     if entry.name in REGISTRY:
         raise ValueError(f"command {entry.name} is declared twice")
     REGISTRY[entry.name] = entry
+    return entry
 
 
 def _checked_flags(flags: str) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +20,22 @@ class KeySpec:
     notes: str | None = None
 
 
-def key(
+def at(
     index: int, flags: str, last: int = 0, step: int = 1, limit: int = 0, notes: str | None = None
 ) -> KeySpec:
     """A key spec that begins at a fixed word; ``flags`` is e.g. ``"RW update"``, ``last`` as in a range spec."""
     return KeySpec(tuple(flags.split()), ("index", index), ("range", last, step, limit), notes)
+
+
+# The key that most commands have: their first word.
+INSPECTS: Final = at(1, "RO")
+READS: Final = at(1, "RO access")
+UPDATES: Final = at(1, "RW update")
+CHANGES: Final = at(1, "RW access update")
+INSERTS: Final = at(1, "RW insert")
+OVERWRITES: Final = at(1, "OW update")
+DELETES: Final = at(1, "RW delete")
+TAKES: Final = at(1, "RW access delete")
 
 
 @dataclass(slots=True)

@@ -10,9 +10,8 @@ from ...storage.streams.idempotency import fingerprint
 from ...storage.streams.ids import encode
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .ids import parse_id
 
 if TYPE_CHECKING:
@@ -59,19 +58,7 @@ def answer_duplicate(
     return replies.null(client.resp) if known is None else replies.bulk(encode(known))
 
 
-# XCFGSET key [IDMP-DURATION seconds] [IDMP-MAXSIZE entries]
-@command(
-    "XCFGSET",
-    arity=-2,
-    flags="write fast",
-    categories="stream",
-    keys=(key(1, "RW update"),),
-    since="8.6.0",
-    group="stream",
-    complexity="O(1)",
-    summary="Sets how long and how many idempotent IDs a stream remembers; a change forgets those it has.",
-    arguments=syntax.XCFGSET,
-)
+@handles(specs.XCFGSET)
 def xcfgset(client: Client, args: list[bytes]) -> bytes:
     """Configure a stream's idempotency; the values it has already change nothing and forget nothing."""
     stream = client.write_value(args[1], Stream)
@@ -101,19 +88,7 @@ def xcfgset(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# XIDMPRECORD key pid iid id
-@command(
-    "XIDMPRECORD",
-    arity=5,
-    flags="write denyoom fast",
-    categories="stream",
-    keys=(key(1, "RW update"),),
-    since="8.6.2",
-    group="stream",
-    complexity="O(1)",
-    summary="Records an entry as that of a producer's idempotent ID; meant for replaying.",
-    arguments=syntax.XIDMPRECORD,
-)
+@handles(specs.XIDMPRECORD)
 def xidmprecord(client: Client, args: list[bytes]) -> bytes:
     """Record an iid for an entry that is there; what is recorded already may only be said again."""
     _, name, pid, iid, word = args

@@ -178,34 +178,6 @@ def _timeout(client: Client, word: bytes) -> int:
     return timeout
 
 
-_WITH_NUMBER: Final = frozenset((b"BLOCK", b"COUNT", *_NEWER))
-
-
-def find_keys(argv: list[bytes]) -> list[int]:
-    """The key positions of XREAD and XREADGROUP.
-
-    The options are walked, for a group, a consumer or a key may be called STREAMS. Where that leads nowhere the
-    first STREAMS counts, as the key specification says; of an odd number of words after it the smaller half.
-    """
-    words = len(argv)
-    at = 1
-    while at < words:
-        name = argv[at].upper()
-        if name in _WITH_NUMBER:
-            at += 2
-        elif name == b"GROUP":
-            at += 3
-        elif name == b"NOACK":
-            at += 1
-        elif name == b"STREAMS":
-            break
-        else:
-            start = 4 if argv[0].upper() == b"XREADGROUP" else 1
-            at = next((i for i in range(start, words) if argv[i].upper() == b"STREAMS"), words)
-            break
-    return list(range(at + 1, at + 1 + (words - at - 1) // 2))
-
-
 def key_specs(start: int) -> tuple[KeySpec, ...]:
     """Return the key spec of a command whose keys follow STREAMS, looked for from a word on."""
     return (KeySpec(("RO", "access", "incomplete"), ("keyword", "STREAMS", start), ("range", -1, 1, 2)),)

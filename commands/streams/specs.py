@@ -1,14 +1,13 @@
-"""The syntax of the stream commands, as of Redis 8.10."""
+"""The commands of this room: one record each."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from ..spec.command import Family
 from ..spec.grammar import (
     KEY,
     MANY_KEYS,
-    NONE,
     block,
     integer,
     many,
@@ -19,9 +18,17 @@ from ..spec.grammar import (
     token,
     unix_time,
 )
+from ..spec.key_finders import keys_of_streams
+from ..spec.key_specs import (
+    DELETES,
+    INSPECTS,
+    READS,
+    UPDATES,
+    KeySpec,
+    at,
+)
 
-if TYPE_CHECKING:
-    from ..spec.grammar import History, Tree
+family = Family("stream", categories="stream")
 
 _COUNT = optional(integer("count", "COUNT"))
 _MAX_COUNT = optional(integer("maxcount", "MAXCOUNT", since="8.10.0"))
@@ -43,7 +50,6 @@ _STREAMS = block("streams", MANY_KEYS, _IDS, after="STREAMS")
 _BLOCK = optional(integer("milliseconds", "BLOCK"))
 _ID_OR_LAST = oneof("id-selector", string("id"), token("$", name="new-id"))
 _ENTRIES_READ = optional(integer("entriesread", "ENTRIESREAD", display="entries-read"))
-
 _IDEMPOTENT = oneof(
     "idmp",
     string("pid", "IDMPAUTO", display="producer-id"),
@@ -56,140 +62,205 @@ _IDEMPOTENT = oneof(
     since="8.6.0",
 )
 
-XADD: Tree = (
-    KEY,
-    switch("NOMKSTREAM", since="6.2.0"),
-    _POLICY_OF_TRIM,
-    optional(_IDEMPOTENT),
-    optional(_TRIM),
-    oneof("id-selector", token("*", name="auto-id"), string("id")),
-    many(block("data", string("field"), string("value"))),
-)
-XADD_HISTORY: History = (
-    ("6.2.0", "Added NOMKSTREAM, trimming by MINID, and LIMIT."),
-    ("7.0.0", "Added IDs with a given time and a generated sequence: <ms>-*."),
-    ("8.2.0", "Added KEEPREF, DELREF and ACKED."),
-    ("8.6.0", "Added IDMP and IDMPAUTO."),
-)
-XLEN: Tree = (KEY,)
-XRANGE: Tree = (KEY, string("start"), string("end"), _COUNT)
-XRANGE_HISTORY: History = (("6.2.0", "Added exclusive bounds."),)
-XREVRANGE: Tree = (KEY, string("end"), string("start"), _COUNT)
-XREVRANGE_HISTORY: History = XRANGE_HISTORY
-XDEL: Tree = (KEY, _IDS)
-XDELEX: Tree = (KEY, _POLICY, _NUMBERED_IDS)
-XTRIM: Tree = (KEY, replace(_TRIM, arguments=(*_TRIM.arguments, _POLICY_OF_TRIM)))
-XTRIM_HISTORY: History = (
-    ("6.2.0", "Added trimming by MINID, and LIMIT."),
-    ("8.2.0", "Added KEEPREF, DELREF and ACKED."),
-)
-XREAD: Tree = (_COUNT, _MAX_COUNT, _MAX_SIZE, _BLOCK, _STREAMS)
-XREAD_HISTORY: History = (("8.10.0", "Added MAXCOUNT and MAXSIZE."),)
-XREADGROUP: Tree = (
-    block("group-block", _GROUP, _CONSUMER, after="GROUP"),
-    _COUNT,
-    _MAX_COUNT,
-    _MAX_SIZE,
-    _BLOCK,
-    optional(integer("min-idle-time", "CLAIM", since="8.4.0")),
-    switch("NOACK"),
-    _STREAMS,
-)
-XREADGROUP_HISTORY: History = (
-    ("8.4.0", "Added CLAIM."),
-    ("8.10.0", "Added MAXCOUNT and MAXSIZE."),
-)
-XACK: Tree = (KEY, _GROUP, _IDS)
-XACKDEL: Tree = (KEY, _GROUP, _POLICY, _NUMBERED_IDS)
-XNACK: Tree = (
-    KEY,
-    _GROUP,
-    oneof("mode", token("SILENT"), token("FAIL"), token("FATAL")),
-    _NUMBERED_IDS,
-    optional(integer("count", "RETRYCOUNT")),
-    switch("FORCE"),
-)
-XPENDING: Tree = (
-    KEY,
-    _GROUP,
-    optional(
-        block(
-            "filters",
-            optional(integer("min-idle-time", "IDLE", since="6.2.0")),
-            string("start"),
-            string("end"),
-            integer("count"),
-            optional(_CONSUMER),
-        )
-    ),
-)
-XPENDING_HISTORY: History = (("6.2.0", "Added IDLE, and exclusive bounds."),)
-XCLAIM: Tree = (
-    KEY,
-    _GROUP,
-    _CONSUMER,
-    _MIN_IDLE,
-    _IDS,
-    optional(integer("ms", "IDLE")),
-    optional(unix_time("unix-time-milliseconds", "TIME")),
-    optional(integer("count", "RETRYCOUNT")),
-    switch("FORCE"),
-    switch("JUSTID"),
-    optional(string("lastid", "LASTID")),
-)
-XAUTOCLAIM: Tree = (KEY, _GROUP, _CONSUMER, _MIN_IDLE, string("start"), _COUNT, switch("JUSTID"))
-XAUTOCLAIM_HISTORY: History = (
-    ("7.0.0", "Added a third element: the IDs that were in the PEL but no longer in the stream."),
-)
-XSETID: Tree = (
-    KEY,
-    string("last-id"),
-    optional(integer("entries-added", "ENTRIESADDED", since="7.0.0")),
-    optional(string("max-deleted-id", "MAXDELETEDID", since="7.0.0")),
-)
-XSETID_HISTORY: History = (("7.0.0", "Added ENTRIESADDED and MAXDELETEDID."),)
+# A table: the formatter would give each word of a record a line of its own.
+# fmt: off
 
-XINFO: Tree = NONE
-XINFO_CONSUMERS: Tree = (KEY, _GROUP)
-XINFO_CONSUMERS_HISTORY: History = (
-    ("7.2.0", "Added the field inactive; idle counts from the last attempt instead of the last success."),
-)
-XINFO_GROUPS: Tree = (KEY,)
-XINFO_GROUPS_HISTORY: History = (("7.0.0", "Added the fields entries-read and lag."),)
-XINFO_STREAM: Tree = (KEY, optional(block("full-block", token("FULL"), _COUNT)))
-XINFO_STREAM_HISTORY: History = (
-    ("6.0.0", "Added FULL."),
-    (
-        "7.0.0",
-        "Added the fields max-deleted-entry-id, entries-added, recorded-first-entry-id, entries-read and lag.",
-    ),
-    ("7.2.0", "Added the field active-time; seen-time is the last attempt instead of the last success."),
-    (
-        "8.6.0",
-        "Added the fields idmp-duration, idmp-maxsize, pids-tracked, iids-tracked, iids-added and iids-duplicates.",
-    ),
-    ("8.8.0", "Added the field nacked-count."),
-)
-XINFO_HELP: Tree = NONE
+XCFGSET = family.write("XCFGSET", arity=-2, flags="fast", keys=UPDATES, since="8.6.0",
+    summary="Sets how long and how many idempotent IDs a stream remembers; a change forgets those it has.",
+    arguments=(KEY, optional(integer("duration", "IDMP-DURATION", display="seconds")),
+        optional(integer("maxsize", "IDMP-MAXSIZE", display="entries"))))
 
-XCFGSET: Tree = (
-    KEY,
-    optional(integer("duration", "IDMP-DURATION", display="seconds")),
-    optional(integer("maxsize", "IDMP-MAXSIZE", display="entries")),
-)
-XIDMPRECORD: Tree = (
-    KEY,
-    string("pid", display="producer-id"),
-    string("iid", display="idempotent-id"),
-    string("id", display="entry-id"),
-)
+XIDMPRECORD = family.write("XIDMPRECORD", arity=5, flags="denyoom fast", keys=UPDATES, since="8.6.2",
+    summary="Records an entry as that of a producer's idempotent ID; meant for replaying.",
+    arguments=(KEY, string("pid", display="producer-id"), string("iid", display="idempotent-id"),
+        string("id", display="entry-id")))
 
-XGROUP: Tree = NONE
-XGROUP_CREATE: Tree = (KEY, _GROUP, _ID_OR_LAST, switch("MKSTREAM"), _ENTRIES_READ)
-XGROUP_CREATE_HISTORY: History = (("7.0.0", "Added ENTRIESREAD."),)
-XGROUP_CREATECONSUMER: Tree = (KEY, _GROUP, _CONSUMER)
-XGROUP_DELCONSUMER: Tree = (KEY, _GROUP, _CONSUMER)
-XGROUP_DESTROY: Tree = (KEY, _GROUP)
-XGROUP_SETID: Tree = (KEY, _GROUP, _ID_OR_LAST, _ENTRIES_READ)
-XGROUP_SETID_HISTORY: History = (("7.0.0", "Added ENTRIESREAD."),)
-XGROUP_HELP: Tree = NONE
+XACK = family.write("XACK", arity=-4, flags="fast", keys=UPDATES, since="5.0.0",
+    summary="Takes entries off a consumer group's pending entries and answers how many there were.",
+    complexity="O(1) for each ID.",
+    arguments=(KEY, _GROUP, _IDS))
+
+XADD = family.write("XADD", arity=-5, flags="denyoom fast",
+    keys=(at(1, "RW update", notes="UPDATE instead of INSERT because of the optional trimming feature"),),
+    tips="nondeterministic_output", since="5.0.0",
+    summary="Appends an entry to a stream, which is created if it does not exist.",
+    complexity="O(1) when adding a new entry, O(N) when trimming where N being the number of entries evicted.",
+    arguments=(KEY, switch("NOMKSTREAM", since="6.2.0"), _POLICY_OF_TRIM, optional(_IDEMPOTENT),
+        optional(_TRIM), oneof("id-selector", token("*", name="auto-id"), string("id")),
+        many(block("data", string("field"), string("value")))),
+    history={
+        "6.2.0": "Added NOMKSTREAM, trimming by MINID, and LIMIT.",
+        "7.0.0": "Added IDs with a given time and a generated sequence: <ms>-*.",
+        "8.2.0": "Added KEEPREF, DELREF and ACKED.",
+        "8.6.0": "Added IDMP and IDMPAUTO.",
+    })
+
+XAUTOCLAIM = family.write("XAUTOCLAIM", arity=-6, flags="fast", keys=DELETES, tips="nondeterministic_output",
+    since="6.2.0",
+    summary="Makes a consumer the owner of pending entries that were idle for long enough, wherever they "
+        "are.",
+    complexity="O(1) for a small COUNT.",
+    arguments=(KEY, _GROUP, _CONSUMER, _MIN_IDLE, string("start"), _COUNT, switch("JUSTID")),
+    history={"7.0.0": "Added a third element: the IDs that were in the PEL but no longer in the stream."})
+
+XCLAIM = family.write("XCLAIM", arity=-6, flags="fast", keys=UPDATES, tips="nondeterministic_output",
+    since="5.0.0",
+    summary="Makes a consumer the owner of pending entries, as if they had been delivered to it.",
+    complexity="O(log N) for each ID, with N being the number of the group's pending entries.",
+    arguments=(KEY, _GROUP, _CONSUMER, _MIN_IDLE, _IDS, optional(integer("ms", "IDLE")),
+        optional(unix_time("unix-time-milliseconds", "TIME")), optional(integer("count", "RETRYCOUNT")),
+        switch("FORCE"), switch("JUSTID"), optional(string("lastid", "LASTID"))))
+
+XDELEX = family.write("XDELEX", arity=-5, flags="fast", keys=DELETES, since="8.2.0",
+    summary="Deletes entries of a stream by their IDs, and says what becomes of the groups' references to "
+        "them.",
+    complexity="O(1) for each single item to delete in the stream, regardless of the stream size.",
+    arguments=(KEY, _POLICY, _NUMBERED_IDS))
+
+XACKDEL = family.write("XACKDEL", arity=-6, flags="fast", keys=(at(1, "RW update delete"),), since="8.2.0",
+    summary="Acknowledges entries for a consumer group and deletes them.",
+    complexity="O(1) for each ID.",
+    arguments=(KEY, _GROUP, _POLICY, _NUMBERED_IDS))
+
+XDEL = family.write("XDEL", arity=-3, flags="fast", keys=DELETES, since="5.0.0",
+    summary="Deletes entries of a stream by their IDs and returns how many there were.",
+    complexity="O(1) for each single item to delete in the stream, regardless of the stream size.",
+    arguments=(KEY, _IDS))
+
+XGROUP = family.container("XGROUP", since="5.0.0",
+    summary="Commands that manage consumer groups.")
+
+XGROUP_CREATE = family.write("XGROUP|CREATE", arity=-5, flags="denyoom", keys=(at(2, "RW insert"),),
+    since="5.0.0",
+    summary="Creates a consumer group at an ID, and on request the stream as well.",
+    arguments=(KEY, _GROUP, _ID_OR_LAST, switch("MKSTREAM"), _ENTRIES_READ),
+    history={"7.0.0": "Added ENTRIESREAD."})
+
+XGROUP_SETID = family.write("XGROUP|SETID", arity=-5, keys=(at(2, "RW update"),), since="5.0.0",
+    summary="Sets the last delivered ID of a consumer group.",
+    arguments=(KEY, _GROUP, _ID_OR_LAST, _ENTRIES_READ),
+    history={"7.0.0": "Added ENTRIESREAD."})
+
+XGROUP_DESTROY = family.write("XGROUP|DESTROY", arity=4, keys=(at(2, "RW delete"),), since="5.0.0",
+    summary="Removes a consumer group with its consumers and pending entries.",
+    complexity="O(N) with N being the number of the group's pending entries.",
+    arguments=(KEY, _GROUP))
+
+XGROUP_CREATECONSUMER = family.write("XGROUP|CREATECONSUMER", arity=5, flags="denyoom",
+    keys=(at(2, "RW insert"),), since="6.2.0",
+    summary="Creates a consumer in a consumer group.",
+    arguments=(KEY, _GROUP, _CONSUMER))
+
+XGROUP_DELCONSUMER = family.write("XGROUP|DELCONSUMER", arity=5, keys=(at(2, "RW delete"),), since="5.0.0",
+    summary="Removes a consumer and its pending entries from a consumer group.",
+    complexity="O(N) with N being the number of the consumer's pending entries.",
+    arguments=(KEY, _GROUP, _CONSUMER))
+
+XGROUP_HELP = family.command("XGROUP|HELP", arity=2, flags="loading stale", since="5.0.0",
+    summary="Tells the subcommands of XGROUP.")
+
+XINFO = family.container("XINFO", since="5.0.0",
+    summary="Commands that look into streams.")
+
+XINFO_STREAM = family.read("XINFO|STREAM", arity=-3, keys=(at(2, "RO access"),), since="5.0.0",
+    summary="Tells the state of a stream.",
+    complexity="O(1); FULL is O(N) with N being the number of entries answered.",
+    arguments=(KEY, optional(block("full-block", token("FULL"), _COUNT))),
+    history={
+        "6.0.0": "Added FULL.",
+        "7.0.0": "Added the fields max-deleted-entry-id, entries-added, recorded-first-entry-id, entries-read"
+            " and lag.",
+        "7.2.0": "Added the field active-time; seen-time is the last attempt instead of the last success.",
+        "8.6.0": "Added the fields idmp-duration, idmp-maxsize, pids-tracked, iids-tracked, iids-added and "
+            "iids-duplicates.",
+        "8.8.0": "Added the field nacked-count.",
+    })
+
+XINFO_GROUPS = family.read("XINFO|GROUPS", arity=3, keys=(at(2, "RO access"),), since="5.0.0",
+    summary="Lists the consumer groups of a stream.",
+    arguments=(KEY,),
+    history={"7.0.0": "Added the fields entries-read and lag."})
+
+XINFO_CONSUMERS = family.read("XINFO|CONSUMERS", arity=4, keys=(at(2, "RO access"),),
+    tips="nondeterministic_output", since="5.0.0",
+    summary="Lists the consumers of a consumer group.",
+    arguments=(KEY, _GROUP),
+    history={
+        "7.2.0": "Added the field inactive; idle counts from the last attempt instead of the last success.",
+    })
+
+XINFO_HELP = family.command("XINFO|HELP", arity=2, flags="loading stale", since="5.0.0",
+    summary="Tells the subcommands of XINFO.")
+
+XNACK = family.write("XNACK", arity=-7, flags="fast", keys=UPDATES, since="8.8.0",
+    summary="Gives pending entries back to their consumer group, for the next one that claims.",
+    complexity="O(1) for each ID.",
+    arguments=(KEY, _GROUP, oneof("mode", token("SILENT"), token("FAIL"), token("FATAL")), _NUMBERED_IDS,
+        optional(integer("count", "RETRYCOUNT")), switch("FORCE")))
+
+XPENDING = family.read("XPENDING", arity=-3, keys=READS, tips="nondeterministic_output", since="5.0.0",
+    summary="Tells which entries of a consumer group are pending, with whom and for how long.",
+    complexity="O(N) with N being the number of entries answered; the summary O(C) with C being the number of "
+        "consumers.",
+    arguments=(KEY, _GROUP,
+        optional(block("filters", optional(integer("min-idle-time", "IDLE", since="6.2.0")), string("start"),
+                string("end"), integer("count"), optional(_CONSUMER)))),
+    history={"6.2.0": "Added IDLE, and exclusive bounds."})
+
+XLEN = family.read("XLEN", arity=2, flags="fast", keys=INSPECTS, since="5.0.0",
+    summary="Returns the number of entries in a stream.",
+    arguments=(KEY,))
+
+XRANGE = family.read("XRANGE", arity=-4, keys=READS, since="5.0.0",
+    summary="Returns the entries of a stream within a range of IDs.",
+    complexity="O(N) with N being the number of elements being returned. If N is constant (e.g. always asking "
+        "for the first 10 elements with COUNT), you can consider it O(1).",
+    arguments=(KEY, string("start"), string("end"), _COUNT),
+    history={"6.2.0": "Added exclusive bounds."})
+
+XREVRANGE = family.read("XREVRANGE", arity=-4, keys=READS, since="5.0.0",
+    summary="Returns the entries of a stream within a range of IDs, the greatest ID first.",
+    complexity="O(N) with N being the number of elements returned. If N is constant (e.g. always asking for the"
+        " first 10 elements with COUNT), you can consider it O(1).",
+    arguments=(KEY, string("end"), string("start"), _COUNT),
+    history={"6.2.0": "Added exclusive bounds."})
+
+XREAD = family.read("XREAD", arity=-4, flags="blocking movablekeys",
+    keys=(KeySpec(("RO", "access", "incomplete"), ("keyword", "STREAMS", 1), ("range", -1, 1, 2)),),
+    key_finder=keys_of_streams, since="5.0.0",
+    summary="Answers entries after given IDs from several streams, or waits for them.",
+    complexity="O(M) for each stream, with M being the number of entries answered.",
+    arguments=(_COUNT, _MAX_COUNT, _MAX_SIZE, _BLOCK, _STREAMS),
+    history={"8.10.0": "Added MAXCOUNT and MAXSIZE."})
+
+XREADGROUP = family.write("XREADGROUP", arity=-7, flags="blocking movablekeys",
+    keys=(KeySpec(("RO", "access", "incomplete"), ("keyword", "STREAMS", 4), ("range", -1, 1, 2)),),
+    key_finder=keys_of_streams, since="5.0.0",
+    summary="Delivers new entries of several streams to a consumer of a group, or answers what it has "
+        "pending.",
+    complexity="O(M) for each stream, with M being the number of entries answered.",
+    arguments=(block("group-block", _GROUP, _CONSUMER, after="GROUP"), _COUNT, _MAX_COUNT, _MAX_SIZE, _BLOCK,
+        optional(integer("min-idle-time", "CLAIM", since="8.4.0")), switch("NOACK"), _STREAMS),
+    history={
+        "8.4.0": "Added CLAIM.",
+        "8.10.0": "Added MAXCOUNT and MAXSIZE.",
+    })
+
+XSETID = family.write("XSETID", arity=-3, flags="denyoom fast", keys=UPDATES, since="5.0.0",
+    summary="Sets the last ID and the counters of a stream; meant for replaying.",
+    arguments=(KEY, string("last-id"), optional(integer("entries-added", "ENTRIESADDED", since="7.0.0")),
+        optional(string("max-deleted-id", "MAXDELETEDID", since="7.0.0"))),
+    history={"7.0.0": "Added ENTRIESADDED and MAXDELETEDID."})
+
+XTRIM = family.write("XTRIM", arity=-4, keys=DELETES, tips="nondeterministic_output", since="5.0.0",
+    summary="Deletes the oldest entries of a stream beyond a length or below an ID.",
+    complexity="O(N), with N being the number of evicted entries. Constant times are very small however, since "
+        "entries are organized in macro nodes containing multiple entries that can be released with a "
+        "single deallocation.",
+    arguments=(KEY, replace(_TRIM, arguments=(*_TRIM.arguments, _POLICY_OF_TRIM))),
+    history={
+        "6.2.0": "Added trimming by MINID, and LIMIT.",
+        "8.2.0": "Added KEEPREF, DELREF and ACKED.",
+    })
+
+# fmt: on

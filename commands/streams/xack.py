@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from ...protocol import replies
 from ...storage.groups.group import Group
 from ...storage.streams.stream import Stream
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .deferral import settle_group
 from .ids import parse_id
 
@@ -17,19 +16,7 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
 
 
-# XACK key group id [id ...]
-@command(
-    "XACK",
-    arity=-4,
-    flags="write fast",
-    categories="stream",
-    keys=(key(1, "RW update"),),
-    since="5.0.0",
-    group="stream",
-    complexity="O(1) for each ID.",
-    summary="Takes entries off a consumer group's pending entries and answers how many there were.",
-    arguments=syntax.XACK,
-)
+@handles(specs.XACK)
 def xack(client: Client, args: list[bytes]) -> bytes:
     """Acknowledge entries. All IDs are validated before any is acknowledged, but only if the group exists."""
     stream = client.read_value(args[1], Stream)

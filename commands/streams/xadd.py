@@ -9,9 +9,8 @@ from ...protocol.errors import WRONG_TYPE, ReplyError, wrong_arity
 from ...storage.keyspace import notifications as events
 from ...storage.streams.ids import MAX_ID, encode
 from ...storage.streams.stream import Stream
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .downgrade import add_or_trim
 from .idempotency import answer_duplicate
 from .ids import parse_new_id
@@ -46,22 +45,7 @@ _LENGTHS: Final = tuple(b"$%d" % n for n in range(1025))
 _COUNTS: Final = tuple(b"*%d" % n for n in range(129))
 
 
-# XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO pid | IDMP pid iid]
-#     [MAXLEN | MINID [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]
-@command(
-    "XADD",
-    arity=-5,
-    flags="write denyoom fast",
-    categories="stream",
-    keys=(key(1, "RW update", notes="UPDATE instead of INSERT because of the optional trimming feature"),),
-    tips=("nondeterministic_output",),
-    since="5.0.0",
-    group="stream",
-    complexity="O(1) when adding a new entry, O(N) when trimming where N being the number of entries evicted.",
-    summary="Appends an entry to a stream, which is created if it does not exist.",
-    history=syntax.XADD_HISTORY,
-    arguments=syntax.XADD,
-)
+@handles(specs.XADD)
 def xadd(client: Client, args: list[bytes]) -> bytes:
     """Append an entry, then trim if asked; answers the new ID."""
     options = new_id = None

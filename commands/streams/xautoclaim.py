@@ -11,9 +11,8 @@ from ...storage.streams import ids as stream_id
 from ...storage.streams.chunk import texts_in
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import INT64_MAX, parse_integer
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .deferral import settle_group
 from .group_propagation import ClaimRecords, new_consumer, no_such_group
 from .ids import parse_start
@@ -32,21 +31,7 @@ _SCAN_FACTOR: Final = 10  # XAUTOCLAIM looks at COUNT times so many entries
 _SCAN_COUNT: Final = 100
 
 
-# XAUTOCLAIM key group consumer min-idle-time start [COUNT count] [JUSTID]
-@command(
-    "XAUTOCLAIM",
-    arity=-6,
-    flags="write fast",
-    categories="stream",
-    keys=(key(1, "RW delete"),),
-    tips=("nondeterministic_output",),
-    since="6.2.0",
-    group="stream",
-    complexity="O(1) for a small COUNT.",
-    summary="Makes a consumer the owner of pending entries that were idle for long enough, wherever they are.",
-    history=syntax.XAUTOCLAIM_HISTORY,
-    arguments=syntax.XAUTOCLAIM,
-)
+@handles(specs.XAUTOCLAIM)
 def xautoclaim(client: Client, args: list[bytes]) -> bytes:
     """Walk the PEL from ``start`` and claim what is idle; answers [where to go on, entries, ids that were gone]."""
     min_idle = parse_integer(args[4], b"ERR Invalid min-idle-time argument for XAUTOCLAIM")

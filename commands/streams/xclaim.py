@@ -12,9 +12,8 @@ from ...storage.streams import ids as stream_id
 from ...storage.streams.chunk import texts_in
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import INT64_MAX, parse_integer
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .deferral import settle_group
 from .group_propagation import ClaimRecords, new_consumer, no_such_group, propagate_position
 from .ids import parse_id
@@ -82,21 +81,7 @@ def _claim_options(args: list[bytes], at: int, now: int) -> ClaimOptions:
     return options
 
 
-# XCLAIM key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count]
-#   [FORCE] [JUSTID] [LASTID lastid]
-@command(
-    "XCLAIM",
-    arity=-6,
-    flags="write fast",
-    categories="stream",
-    keys=(key(1, "RW update"),),
-    tips=("nondeterministic_output",),
-    since="5.0.0",
-    group="stream",
-    complexity="O(log N) for each ID, with N being the number of the group's pending entries.",
-    summary="Makes a consumer the owner of pending entries, as if they had been delivered to it.",
-    arguments=syntax.XCLAIM,
-)
+@handles(specs.XCLAIM)
 def xclaim(client: Client, args: list[bytes]) -> bytes:
     """Claim the given entries; answers those that were claimed, in the order of the arguments.
 

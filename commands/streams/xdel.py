@@ -12,10 +12,9 @@ from ...storage.streams import ids as stream_id
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments, parse_integer
 from ..runtime.client import needs_older
-from ..spec.command import command
-from ..spec.key_specs import key
+from ..spec.command import handles
 from ..spec.versions import POLICIES_SINCE
-from . import specs as syntax
+from . import specs
 from .deferral import settle_group, settle_groups, settle_up_to
 from .downgrade import deletion
 from .ids import parse_ids
@@ -95,19 +94,7 @@ def _finish(
         client.propagate_with_older(args, None if held is None else deletion(args[1], held, deleted))
 
 
-# XDELEX key [KEEPREF | DELREF | ACKED] IDS numids id [id ...]
-@command(
-    "XDELEX",
-    arity=-5,
-    flags="write fast",
-    categories="stream",
-    keys=(key(1, "RW delete"),),
-    since="8.2.0",
-    group="stream",
-    complexity="O(1) for each single item to delete in the stream, regardless of the stream size.",
-    summary="Deletes entries of a stream by their IDs, and says what becomes of the groups' references to them.",
-    arguments=syntax.XDELEX,
-)
+@handles(specs.XDELEX)
 def xdelex(client: Client, args: list[bytes]) -> bytes:
     """For each ID: 1 deleted, -1 not found, 2 (ACKED) still needed by a group, whether or not there is such an entry."""
     name = args[1]
@@ -140,19 +127,7 @@ def _delete(stream: Stream, policy: bytes, number: int) -> tuple[int, int]:
     return (_DELETED if stream.delete(number) else _NOT_FOUND), references
 
 
-# XACKDEL key group [KEEPREF | DELREF | ACKED] IDS numids id [id ...]
-@command(
-    "XACKDEL",
-    arity=-6,
-    flags="write fast",
-    categories="stream",
-    keys=(key(1, "RW update delete"),),
-    since="8.2.0",
-    group="stream",
-    complexity="O(1) for each ID.",
-    summary="Acknowledges entries for a consumer group and deletes them.",
-    arguments=syntax.XACKDEL,
-)
+@handles(specs.XACKDEL)
 def xackdel(client: Client, args: list[bytes]) -> bytes:
     """For each ID: 1 acknowledged and gone, -1 not pending, 2 (ACKED) acknowledged, but another group needs it."""
     name = args[1]
@@ -193,19 +168,7 @@ def xackdel(client: Client, args: list[bytes]) -> bytes:
     return _integers(results)
 
 
-# XDEL key id [id ...]
-@command(
-    "XDEL",
-    arity=-3,
-    flags="write fast",
-    categories="stream",
-    keys=(key(1, "RW delete"),),
-    since="5.0.0",
-    group="stream",
-    complexity="O(1) for each single item to delete in the stream, regardless of the stream size.",
-    summary="Deletes entries of a stream by their IDs and returns how many there were.",
-    arguments=syntax.XDEL,
-)
+@handles(specs.XDEL)
 def xdel(client: Client, args: list[bytes]) -> bytes:
     """Delete entries by ID; pending entries of groups stay."""
     name = args[1]

@@ -10,9 +10,8 @@ from ...storage.groups.group import Group
 from ...storage.keyspace import notifications as events
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import parse_integer
-from ..spec.command import command, container
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .deferral import let_go_later, settle_group
 from .ids import parse_bound, parse_id
 
@@ -44,9 +43,6 @@ _HELP: Final = (
     b"HELP",
     b"    Print this help.",
 )
-
-
-container("XGROUP", since="5.0.0", group="stream", summary="Commands that manage consumer groups.")
 
 
 def no_consumer_group(key_name: bytes, group: bytes) -> ReplyError:
@@ -112,20 +108,7 @@ def _changed(client: Client, args: list[bytes], event: bytes) -> None:
     client.propagate(args)
 
 
-# XGROUP CREATE key group <id | $> [MKSTREAM] [ENTRIESREAD entries-read]
-@command(
-    "XGROUP|CREATE",
-    arity=-5,
-    flags="write denyoom",
-    categories="stream",
-    keys=(key(2, "RW insert"),),
-    since="5.0.0",
-    group="stream",
-    complexity="O(1)",
-    summary="Creates a consumer group at an ID, and on request the stream as well.",
-    history=syntax.XGROUP_CREATE_HISTORY,
-    arguments=syntax.XGROUP_CREATE,
-)
+@handles(specs.XGROUP_CREATE)
 def xgroup_create(client: Client, args: list[bytes]) -> bytes:
     """Create a group; BUSYGROUP if the name is taken. ``$`` is the last generated ID."""
     make_stream, entries_read = _options(args, 8)
@@ -145,20 +128,7 @@ def xgroup_create(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# XGROUP SETID key group <id | $> [ENTRIESREAD entries-read]
-@command(
-    "XGROUP|SETID",
-    arity=-5,
-    flags="write",
-    categories="stream",
-    keys=(key(2, "RW update"),),
-    since="5.0.0",
-    group="stream",
-    complexity="O(1)",
-    summary="Sets the last delivered ID of a consumer group.",
-    history=syntax.XGROUP_SETID_HISTORY,
-    arguments=syntax.XGROUP_SETID,
-)
+@handles(specs.XGROUP_SETID)
 def xgroup_setid(client: Client, args: list[bytes]) -> bytes:
     """Move a group; pending entries stay. Without ENTRIESREAD the counter becomes unknown."""
     _, entries_read = _options(args, 7)
@@ -170,19 +140,7 @@ def xgroup_setid(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# XGROUP DESTROY key group
-@command(
-    "XGROUP|DESTROY",
-    arity=4,
-    flags="write",
-    categories="stream",
-    keys=(key(2, "RW delete"),),
-    since="5.0.0",
-    group="stream",
-    complexity="O(N) with N being the number of the group's pending entries.",
-    summary="Removes a consumer group with its consumers and pending entries.",
-    arguments=syntax.XGROUP_DESTROY,
-)
+@handles(specs.XGROUP_DESTROY)
 def xgroup_destroy(client: Client, args: list[bytes]) -> bytes:
     """Remove a group: 1 or 0. Clients blocked on it look again and find it gone."""
     stream = _existing(client, args)
@@ -195,19 +153,7 @@ def xgroup_destroy(client: Client, args: list[bytes]) -> bytes:
     return replies.ONE
 
 
-# XGROUP CREATECONSUMER key group consumer
-@command(
-    "XGROUP|CREATECONSUMER",
-    arity=5,
-    flags="write denyoom",
-    categories="stream",
-    keys=(key(2, "RW insert"),),
-    since="6.2.0",
-    group="stream",
-    complexity="O(1)",
-    summary="Creates a consumer in a consumer group.",
-    arguments=syntax.XGROUP_CREATECONSUMER,
-)
+@handles(specs.XGROUP_CREATECONSUMER)
 def xgroup_createconsumer(client: Client, args: list[bytes]) -> bytes:
     """Create a consumer: 1, or 0 if there is one of that name."""
     group = _group(client, _existing(client, args), args)
@@ -218,19 +164,7 @@ def xgroup_createconsumer(client: Client, args: list[bytes]) -> bytes:
     return replies.ONE
 
 
-# XGROUP DELCONSUMER key group consumer
-@command(
-    "XGROUP|DELCONSUMER",
-    arity=5,
-    flags="write",
-    categories="stream",
-    keys=(key(2, "RW delete"),),
-    since="5.0.0",
-    group="stream",
-    complexity="O(N) with N being the number of the consumer's pending entries.",
-    summary="Removes a consumer and its pending entries from a consumer group.",
-    arguments=syntax.XGROUP_DELCONSUMER,
-)
+@handles(specs.XGROUP_DELCONSUMER)
 def xgroup_delconsumer(client: Client, args: list[bytes]) -> bytes:
     """Remove a consumer; answers how many pending entries went with it."""
     group = _group(client, _existing(client, args), args)
@@ -258,18 +192,7 @@ def _replace(client: Client, args: list[bytes], group: Group) -> None:
     client.db.keyspace.graveyard.bury(group)
 
 
-# XGROUP HELP
-@command(
-    "XGROUP|HELP",
-    arity=2,
-    flags="loading stale",
-    categories="stream",
-    since="5.0.0",
-    group="stream",
-    complexity="O(1)",
-    summary="Tells the subcommands of XGROUP.",
-    arguments=syntax.XGROUP_HELP,
-)
+@handles(specs.XGROUP_HELP)
 def xgroup_help(_client: Client, _args: list[bytes]) -> bytes:
     """Answer the help lines."""
     return replies.simple_array(_HELP)

@@ -13,9 +13,8 @@ from ...storage.streams.idempotency import Idempotency
 from ...storage.streams.ids import MAX_ID
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import parse_integer
-from ..spec.command import command, container
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .deferral import settle_all, settle_group, settle_groups
 from .v7_0_counters import estimate_7_0, has_tombstone_7_0
 from .xgroup import no_consumer_group
@@ -44,9 +43,6 @@ _HELP: Final = (
 )
 
 
-container("XINFO", since="5.0.0", group="stream", summary="Commands that look into streams.")
-
-
 def _existing(client: Client, args: list[bytes]) -> Stream:
     stream = client.read_value(args[2], Stream)
     if stream is None:
@@ -63,20 +59,7 @@ def _known(number: int | None, resp: int) -> bytes:
     return replies.null(resp) if number is None else replies.integer(number)
 
 
-# XINFO STREAM key [FULL [COUNT count]]
-@command(
-    "XINFO|STREAM",
-    arity=-3,
-    flags="readonly",
-    categories="stream",
-    keys=(key(2, "RO access"),),
-    since="5.0.0",
-    group="stream",
-    complexity="O(1); FULL is O(N) with N being the number of entries answered.",
-    summary="Tells the state of a stream.",
-    history=syntax.XINFO_STREAM_HISTORY,
-    arguments=syntax.XINFO_STREAM,
-)
+@handles(specs.XINFO_STREAM)
 def xinfo_stream(client: Client, args: list[bytes]) -> bytes:
     """Counters and the outermost entries; with FULL the entries, groups, consumers and what is pending."""
     stream = _existing(client, args)
@@ -198,20 +181,7 @@ def _full_consumer(client: Client, group: Group, consumer: Consumer, count: int 
     )
 
 
-# XINFO GROUPS key
-@command(
-    "XINFO|GROUPS",
-    arity=3,
-    flags="readonly",
-    categories="stream",
-    keys=(key(2, "RO access"),),
-    since="5.0.0",
-    group="stream",
-    complexity="O(1)",
-    summary="Lists the consumer groups of a stream.",
-    history=syntax.XINFO_GROUPS_HISTORY,
-    arguments=syntax.XINFO_GROUPS,
-)
+@handles(specs.XINFO_GROUPS)
 def xinfo_groups(client: Client, args: list[bytes]) -> bytes:
     """One map for each group, by name."""
     stream = _existing(client, args)
@@ -235,21 +205,7 @@ def xinfo_groups(client: Client, args: list[bytes]) -> bytes:
     )
 
 
-# XINFO CONSUMERS key group
-@command(
-    "XINFO|CONSUMERS",
-    arity=4,
-    flags="readonly",
-    categories="stream",
-    keys=(key(2, "RO access"),),
-    tips=("nondeterministic_output",),
-    since="5.0.0",
-    group="stream",
-    complexity="O(1)",
-    summary="Lists the consumers of a consumer group.",
-    history=syntax.XINFO_CONSUMERS_HISTORY,
-    arguments=syntax.XINFO_CONSUMERS,
-)
+@handles(specs.XINFO_CONSUMERS)
 def xinfo_consumers(client: Client, args: list[bytes]) -> bytes:
     """One map for each consumer, by name; idle and inactive are ages in milliseconds."""
     stream = _existing(client, args)
@@ -272,18 +228,7 @@ def xinfo_consumers(client: Client, args: list[bytes]) -> bytes:
     return replies.array(lines)
 
 
-# XINFO HELP
-@command(
-    "XINFO|HELP",
-    arity=2,
-    flags="loading stale",
-    categories="stream",
-    since="5.0.0",
-    group="stream",
-    complexity="O(1)",
-    summary="Tells the subcommands of XINFO.",
-    arguments=syntax.XINFO_HELP,
-)
+@handles(specs.XINFO_HELP)
 def xinfo_help(_client: Client, _args: list[bytes]) -> bytes:
     """Answer the help lines."""
     return replies.simple_array(_HELP)

@@ -10,9 +10,8 @@ from ...storage.groups.group import MAX_COUNT
 from ...storage.streams.ids import are_distinct
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments, parse_integer
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .deferral import settle_group
 from .group_propagation import no_such_group
 from .ids import parse_ids
@@ -81,19 +80,7 @@ class NackOptions:
         return MAX_COUNT if self.mode == b"FATAL" else count
 
 
-# XNACK key group <SILENT | FAIL | FATAL> IDS numids id [id ...] [RETRYCOUNT count] [FORCE]
-@command(
-    "XNACK",
-    arity=-7,
-    flags="write fast",
-    categories="stream",
-    keys=(key(1, "RW update"),),
-    since="8.8.0",
-    group="stream",
-    complexity="O(1) for each ID.",
-    summary="Gives pending entries back to their consumer group, for the next one that claims.",
-    arguments=syntax.XNACK,
-)
+@handles(specs.XNACK)
 def xnack(client: Client, args: list[bytes]) -> bytes:
     """Take entries from their owners, so that any claim finds them at once; answers how many."""
     stream = client.write_value(args[1], Stream)

@@ -11,9 +11,8 @@ from ...storage.groups.deliveries import UNOWNED_MS
 from ...storage.groups.pel_pages import blocks_of, texts_of
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import parse_integer
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .deferral import settle_group
 from .group_propagation import no_such_group
 from .ids import parse_interval
@@ -30,21 +29,7 @@ if TYPE_CHECKING:
 _HEADS: Final = tuple(b"*4\r\n$%d\r\n" % size for size in range(42))
 
 
-# XPENDING key group [[IDLE min-idle-time] start end count [consumer]]
-@command(
-    "XPENDING",
-    arity=-3,
-    flags="readonly",
-    categories="stream",
-    keys=(key(1, "RO access"),),
-    tips=("nondeterministic_output",),
-    since="5.0.0",
-    group="stream",
-    complexity="O(N) with N being the number of entries answered; the summary O(C) with C being the number of consumers.",
-    summary="Tells which entries of a consumer group are pending, with whom and for how long.",
-    history=syntax.XPENDING_HISTORY,
-    arguments=syntax.XPENDING,
-)
+@handles(specs.XPENDING)
 def xpending(client: Client, args: list[bytes]) -> bytes:
     """The summary, or a range of pending entries. Words after the consumer are ignored, as Redis does."""
     words = len(args)

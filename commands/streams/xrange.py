@@ -8,49 +8,22 @@ from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments, parse_integer
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .ids import parse_interval
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
 
 
-# XLEN key
-@command(
-    "XLEN",
-    arity=2,
-    flags="readonly fast",
-    categories="stream",
-    keys=(key(1, "RO"),),
-    since="5.0.0",
-    group="stream",
-    complexity="O(1)",
-    summary="Returns the number of entries in a stream.",
-    arguments=syntax.XLEN,
-)
+@handles(specs.XLEN)
 def xlen(client: Client, args: list[bytes]) -> bytes:
     """The number of entries; 0 for a missing key."""
     stream = client.read_value(args[1], Stream)
     return replies.ZERO if stream is None else replies.integer(stream.length)
 
 
-# XRANGE key start end [COUNT count]
-@command(
-    "XRANGE",
-    arity=-4,
-    flags="readonly",
-    categories="stream",
-    keys=(key(1, "RO access"),),
-    since="5.0.0",
-    group="stream",
-    complexity="O(N) with N being the number of elements being returned. If N is constant (e.g. always asking for "
-    "the first 10 elements with COUNT), you can consider it O(1).",
-    summary="Returns the entries of a stream within a range of IDs.",
-    history=syntax.XRANGE_HISTORY,
-    arguments=syntax.XRANGE,
-)
+@handles(specs.XRANGE)
 def xrange(client: Client, args: list[bytes]) -> bytes:
     """The entries between two IDs, in ID order."""
     start, end = parse_interval(args[2], args[3])
@@ -64,21 +37,7 @@ def xrange(client: Client, args: list[bytes]) -> bytes:
     return b"".join((replies.array_header(number), *parts))
 
 
-# XREVRANGE key end start [COUNT count]
-@command(
-    "XREVRANGE",
-    arity=-4,
-    flags="readonly",
-    categories="stream",
-    keys=(key(1, "RO access"),),
-    since="5.0.0",
-    group="stream",
-    complexity="O(N) with N being the number of elements returned. If N is constant (e.g. always asking for the "
-    "first 10 elements with COUNT), you can consider it O(1).",
-    summary="Returns the entries of a stream within a range of IDs, the greatest ID first.",
-    history=syntax.XREVRANGE_HISTORY,
-    arguments=syntax.XREVRANGE,
-)
+@handles(specs.XREVRANGE)
 def xrevrange(client: Client, args: list[bytes]) -> bytes:
     """The entries between two IDs, in reverse order of IDs."""
     start, end = parse_interval(args[3], args[2])

@@ -9,11 +9,11 @@ from ...protocol.errors import ReplyError
 from ...storage.streams import ids as stream_id
 from ...storage.streams.ids import MAX_ID
 from ...storage.streams.stream import Stream
-from ..spec.command import command
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .ids import parse_id
 from .read_budget import take_after
-from .read_options import find_keys, key_specs, parse_options, reply_part, whole_reply
+from .read_options import parse_options, reply_part, whole_reply
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -23,21 +23,7 @@ _GREATER_IN_XREAD: Final = (
 )
 
 
-# XREAD [COUNT count] [MAXCOUNT maxcount] [MAXSIZE maxsize] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]
-@command(
-    "XREAD",
-    arity=-4,
-    flags="readonly blocking movablekeys",
-    categories="stream",
-    keys=key_specs(1),
-    key_finder=find_keys,
-    since="5.0.0",
-    group="stream",
-    complexity="O(M) for each stream, with M being the number of entries answered.",
-    summary="Answers entries after given IDs from several streams, or waits for them.",
-    history=syntax.XREAD_HISTORY,
-    arguments=syntax.XREAD,
-)
+@handles(specs.XREAD)
 def xread(client: Client, args: list[bytes]) -> bytes | None:
     """Read what is newer than the given IDs; ``$`` is now, ``+`` the last entry itself."""
     keyspace = client.server.keyspace

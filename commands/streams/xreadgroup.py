@@ -12,8 +12,8 @@ from ...storage.streams import ids as stream_id
 from ...storage.streams.chunk import ids_in, length_of, texts_in
 from ...storage.streams.ids import MAX_ID
 from ...storage.streams.stream import Stream
-from ..spec.command import command
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .deferral import settle_group
 from .group_propagation import (
     new_consumer,
@@ -23,7 +23,7 @@ from .group_propagation import (
     propagate_read,
 )
 from .ids import parse_id
-from .read_options import ReadOptions, find_keys, key_specs, parse_options, reply_part, whole_reply
+from .read_options import ReadOptions, parse_options, reply_part, whole_reply
 from .xreadgroup_claim import claim_idle, claimable_after
 
 if TYPE_CHECKING:
@@ -38,22 +38,7 @@ MEANINGLESS: Final = (
 )
 
 
-# XREADGROUP GROUP group consumer [COUNT count] [MAXCOUNT maxcount] [MAXSIZE maxsize] [BLOCK milliseconds]
-#     [CLAIM min-idle-time] [NOACK] STREAMS key [key ...] id [id ...]
-@command(
-    "XREADGROUP",
-    arity=-7,
-    flags="write blocking movablekeys",
-    categories="stream",
-    keys=key_specs(4),
-    key_finder=find_keys,
-    since="5.0.0",
-    group="stream",
-    complexity="O(M) for each stream, with M being the number of entries answered.",
-    summary="Delivers new entries of several streams to a consumer of a group, or answers what it has pending.",
-    history=syntax.XREADGROUP_HISTORY,
-    arguments=syntax.XREADGROUP,
-)
+@handles(specs.XREADGROUP)
 def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
     """Deliver new entries (``>``) or answer the consumer's own pending ones after an ID.
 

@@ -9,9 +9,8 @@ from ...protocol.errors import NO_SUCH_KEY, SYNTAX, ReplyError
 from ...storage.keyspace import notifications as events
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .ids import parse_id
 
 if TYPE_CHECKING:
@@ -34,20 +33,7 @@ BELOW_TOP: Final = b"ERR The ID specified in XSETID is smaller than the target s
 BELOW_LENGTH: Final = b"ERR The entries_added specified in XSETID is smaller than the target stream length"
 
 
-# XSETID key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]
-@command(
-    "XSETID",
-    arity=-3,
-    flags="write denyoom fast",
-    categories="stream",
-    keys=(key(1, "RW update"),),
-    since="5.0.0",
-    group="stream",
-    complexity="O(1)",
-    summary="Sets the last ID and the counters of a stream; meant for replaying.",
-    history=syntax.XSETID_HISTORY,
-    arguments=syntax.XSETID,
-)
+@handles(specs.XSETID)
 def xsetid(client: Client, args: list[bytes]) -> bytes:
     """Set the last generated ID and, if given, the number of entries ever added and the greatest deleted ID."""
     last_id = parse_id(args[2])

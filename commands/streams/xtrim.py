@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from ...protocol import replies
 from ...storage.streams.stream import Stream
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .downgrade import add_or_trim
 from .trim_options import parse_add_or_trim
 from .xdel import entries_removed
@@ -17,23 +16,7 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
 
 
-# XTRIM key MAXLEN | MINID [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]
-@command(
-    "XTRIM",
-    arity=-4,
-    flags="write",
-    categories="stream",
-    keys=(key(1, "RW delete"),),
-    tips=("nondeterministic_output",),
-    since="5.0.0",
-    group="stream",
-    complexity="O(N), with N being the number of evicted entries. Constant times are very small however, since "
-    "entries are organized in macro nodes containing multiple entries that can be released with a single "
-    "deallocation.",
-    summary="Deletes the oldest entries of a stream beyond a length or below an ID.",
-    history=syntax.XTRIM_HISTORY,
-    arguments=syntax.XTRIM,
-)
+@handles(specs.XTRIM)
 def xtrim(client: Client, args: list[bytes]) -> bytes:
     """Remove the oldest entries; answers how many.
 

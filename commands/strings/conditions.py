@@ -10,9 +10,8 @@ from xxhash import xxh3_64_hexdigest
 from ...protocol import replies
 from ...protocol.errors import WRONG_TYPE, ReplyError, wrong_arity
 from ..keys.lifecycle import delete
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .shared import read_string
 
 if TYPE_CHECKING:
@@ -45,38 +44,14 @@ def holds(condition: bytes, operand: bytes, value: Value | None) -> bool:
     return (digest_of(value) == operand.lower()) == (condition == b"IFDEQ")
 
 
-# DIGEST key
-@command(
-    "DIGEST",
-    arity=2,
-    flags="readonly fast",
-    categories="string",
-    keys=(key(1, "RO access"),),
-    since="8.4.0",
-    group="string",
-    complexity="O(N) where N is the length of the string value.",
-    summary="Returns a hash of the string at a key.",
-    arguments=syntax.DIGEST,
-)
+@handles(specs.DIGEST)
 def digest(client: Client, args: list[bytes]) -> bytes:
     """16 hexadecimal digits as a bulk string, null for a missing key."""
     value = read_string(client, args[1])
     return replies.null(client.resp) if value is None else replies.bulk(digest_of(value))
 
 
-# DELEX key [IFEQ ifeq-value | IFNE ifne-value | IFDEQ ifdeq-digest | IFDNE ifdne-digest]
-@command(
-    "DELEX",
-    arity=-2,
-    flags="write fast",
-    categories="string",
-    keys=(key(1, "RW delete variable_flags"),),
-    since="8.4.0",
-    group="string",
-    complexity="O(1) for IFEQ/IFNE, O(N) for IFDEQ/IFDNE where N is the length of the string value.",
-    summary="Deletes a key if its string, or the hash of it, meets a condition.",
-    arguments=syntax.DELEX,
-)
+@handles(specs.DELEX)
 def delex(client: Client, args: list[bytes]) -> bytes:
     """1 if it was deleted, else 0; without a condition a key of any type goes. Propagated as DEL."""
     if len(args) not in {2, 4}:

@@ -11,15 +11,12 @@ from ...storage.keyspace import notifications as events
 from ..keys.expiry import TIME_UNITS, checked_time_in
 from ..runtime import long_double
 from ..runtime.arguments import INT64_MAX, INT64_MIN, Arguments, parse_integer
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .shared import store, write_string
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
-
-_KEYS: Final = (key(1, "RW access update"),)
 
 
 def _increment(client: Client, args: list[bytes], amount: int) -> bytes:
@@ -33,73 +30,25 @@ def _increment(client: Client, args: list[bytes], amount: int) -> bytes:
     return replies.integer(number)
 
 
-# INCR key
-@command(
-    "INCR",
-    arity=2,
-    flags="write denyoom fast",
-    categories="string",
-    keys=_KEYS,
-    since="1.0.0",
-    group="string",
-    complexity="O(1)",
-    summary="Adds one to the integer at a key; makes the key if it is missing.",
-    arguments=syntax.INCR,
-)
+@handles(specs.INCR)
 def incr(client: Client, args: list[bytes]) -> bytes:
     """The new number."""
     return _increment(client, args, 1)
 
 
-# DECR key
-@command(
-    "DECR",
-    arity=2,
-    flags="write denyoom fast",
-    categories="string",
-    keys=_KEYS,
-    since="1.0.0",
-    group="string",
-    complexity="O(1)",
-    summary="Subtracts one from the integer at a key; makes the key if it is missing.",
-    arguments=syntax.DECR,
-)
+@handles(specs.DECR)
 def decr(client: Client, args: list[bytes]) -> bytes:
     """The new number."""
     return _increment(client, args, -1)
 
 
-# INCRBY key increment
-@command(
-    "INCRBY",
-    arity=3,
-    flags="write denyoom fast",
-    categories="string",
-    keys=_KEYS,
-    since="1.0.0",
-    group="string",
-    complexity="O(1)",
-    summary="Adds to the integer at a key; makes the key if it is missing.",
-    arguments=syntax.INCRBY,
-)
+@handles(specs.INCRBY)
 def incrby(client: Client, args: list[bytes]) -> bytes:
     """The new number."""
     return _increment(client, args, parse_integer(args[2]))
 
 
-# DECRBY key decrement
-@command(
-    "DECRBY",
-    arity=3,
-    flags="write denyoom fast",
-    categories="string",
-    keys=_KEYS,
-    since="1.0.0",
-    group="string",
-    complexity="O(1)",
-    summary="Subtracts from the integer at a key; makes the key if it is missing.",
-    arguments=syntax.DECRBY,
-)
+@handles(specs.DECRBY)
 def decrby(client: Client, args: list[bytes]) -> bytes:
     """The new number."""
     amount = parse_integer(args[2])
@@ -108,19 +57,7 @@ def decrby(client: Client, args: list[bytes]) -> bytes:
     return _increment(client, args, -amount)
 
 
-# INCRBYFLOAT key increment
-@command(
-    "INCRBYFLOAT",
-    arity=3,
-    flags="write denyoom fast",
-    categories="string",
-    keys=_KEYS,
-    since="2.6.0",
-    group="string",
-    complexity="O(1)",
-    summary="Adds to the floating point number at a key; makes the key if it is missing.",
-    arguments=syntax.INCRBYFLOAT,
-)
+@handles(specs.INCRBYFLOAT)
 def incrbyfloat(client: Client, args: list[bytes]) -> bytes:
     """The new number as a bulk string, also what is stored; propagated as the SET of that text."""
     value = write_string(client, args[1])
@@ -191,20 +128,7 @@ def _present(value: bytes | None, *, whole: bool) -> Fraction:
         raise ReplyError(NOT_A_FLOAT) from error
 
 
-# INCREX key [BYFLOAT float | BYINT integer] [SATURATE] [LBOUND lowerbound] [UBOUND upperbound]
-#     [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST] [ENX]
-@command(
-    "INCREX",
-    arity=-2,
-    flags="write denyoom fast",
-    categories="string",
-    keys=(key(1, "RW access update"),),
-    since="8.8.0",
-    group="string",
-    complexity="O(1)",
-    summary="Adds to the number at a key within bounds and sets its expiry; makes the key if it is missing.",
-    arguments=syntax.INCREX,
-)
+@handles(specs.INCREX)
 def increx(client: Client, args: list[bytes]) -> bytes:
     """The number and how much was added: nothing (and nothing changes) if a bound stops it, unless SATURATE.
 

@@ -16,9 +16,8 @@ from ..keys.expiry import (
     set_expiry,
 )
 from ..keys.lifecycle import delete
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .conditions import CONDITIONS, holds
 from .shared import overwrite, read_string
 
@@ -97,19 +96,7 @@ def _parse_options(words: list[bytes], *, setting: bool, comparing: bool = False
     return options
 
 
-# GET key
-@command(
-    "GET",
-    arity=2,
-    flags="readonly fast",
-    categories="string",
-    keys=(key(1, "RO access"),),
-    since="1.0.0",
-    group="string",
-    complexity="O(1)",
-    summary="Returns the string value of a key.",
-    arguments=syntax.GET,
-)
+@handles(specs.GET)
 def get(client: Client, args: list[bytes]) -> bytes:
     """The value, or null."""
     value = client.db.read(args[1])
@@ -120,23 +107,7 @@ def get(client: Client, args: list[bytes]) -> bytes:
     raise ReplyError(WRONG_TYPE)
 
 
-# SET key value [NX | XX | IFEQ ifeq-value | IFNE ifne-value | IFDEQ ifdeq-digest | IFDNE ifdne-digest] [GET]
-#     [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]
-@command(
-    "SET",
-    arity=-3,
-    flags="write denyoom",
-    categories="string",
-    keys=(
-        key(1, "RW access update variable_flags", notes="RW and ACCESS due to the optional `GET` argument"),
-    ),
-    since="1.0.0",
-    group="string",
-    complexity="O(1)",
-    summary="Sets a key to a string, whatever it held; makes the key if it is missing.",
-    history=syntax.SET_HISTORY,
-    arguments=syntax.SET,
-)
+@handles(specs.SET)
 def set_(client: Client, args: list[bytes]) -> bytes:
     """OK, or null if a condition stopped it; with GET the old value or null instead."""
     if len(args) > 3:
@@ -203,19 +174,7 @@ def _let_expire(client: Client, name: bytes, value: bytes, expiry: int) -> None:
     client.propagate([b"SET", name, value, b"PXAT", b"%d" % expiry])
 
 
-# GETDEL key
-@command(
-    "GETDEL",
-    arity=2,
-    flags="write fast",
-    categories="string",
-    keys=(key(1, "RW access delete"),),
-    since="6.2.0",
-    group="string",
-    complexity="O(1)",
-    summary="Returns the string value of a key and deletes the key.",
-    arguments=syntax.GETDEL,
-)
+@handles(specs.GETDEL)
 def getdel(client: Client, args: list[bytes]) -> bytes:
     """The value, or null."""
     value = read_string(client, args[1])
@@ -226,19 +185,7 @@ def getdel(client: Client, args: list[bytes]) -> bytes:
     return replies.bulk(value)
 
 
-# GETEX key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]
-@command(
-    "GETEX",
-    arity=-2,
-    flags="write fast",
-    categories="string",
-    keys=(key(1, "RW access update", notes="RW and UPDATE because it changes the TTL"),),
-    since="6.2.0",
-    group="string",
-    complexity="O(1)",
-    summary="Returns the string value of a key and sets or removes its expiry.",
-    arguments=syntax.GETEX,
-)
+@handles(specs.GETEX)
 def getex(client: Client, args: list[bytes]) -> bytes:
     """The value, or null; for a missing key the amount is not looked at."""
     name = args[1]
@@ -256,22 +203,7 @@ def getex(client: Client, args: list[bytes]) -> bytes:
     return replies.bulk(value)
 
 
-# GETSET key value
-@command(
-    "GETSET",
-    arity=3,
-    flags="write denyoom fast",
-    categories="string",
-    keys=(key(1, "RW access update"),),
-    since="1.0.0",
-    group="string",
-    complexity="O(1)",
-    summary="Sets a key to a string and returns the string it held.",
-    arguments=syntax.GETSET,
-    doc_flags="deprecated",
-    deprecated_since="6.2.0",
-    replaced_by="`SET` with the `!GET` argument",
-)
+@handles(specs.GETSET)
 def getset(client: Client, args: list[bytes]) -> bytes:
     """The old value, or null."""
     old = read_string(client, args[1])
@@ -280,19 +212,7 @@ def getset(client: Client, args: list[bytes]) -> bytes:
     return replies.null(client.resp) if old is None else replies.bulk(old)
 
 
-# SETNX key value
-@command(
-    "SETNX",
-    arity=3,
-    flags="write denyoom fast",
-    categories="string",
-    keys=(key(1, "OW insert"),),
-    since="1.0.0",
-    group="string",
-    complexity="O(1)",
-    summary="Sets a key to a string if the key is missing.",
-    arguments=syntax.SETNX,
-)
+@handles(specs.SETNX)
 def setnx(client: Client, args: list[bytes]) -> bytes:
     """1 if it was set, else 0."""
     if client.db.write(args[1]) is not None:
@@ -310,56 +230,19 @@ def _set_for(client: Client, args: list[bytes], command_name: str, *, seconds: b
     return replies.OK
 
 
-# SETEX key seconds value
-@command(
-    "SETEX",
-    arity=4,
-    flags="write denyoom",
-    categories="string",
-    keys=(key(1, "OW update"),),
-    since="2.0.0",
-    group="string",
-    complexity="O(1)",
-    summary="Sets a key to a string that expires after some seconds.",
-    arguments=syntax.SETEX,
-)
+@handles(specs.SETEX)
 def setex(client: Client, args: list[bytes]) -> bytes:
     """As SET with EX."""
     return _set_for(client, args, "setex", seconds=True)
 
 
-# PSETEX key milliseconds value
-@command(
-    "PSETEX",
-    arity=4,
-    flags="write denyoom",
-    categories="string",
-    keys=(key(1, "OW update"),),
-    since="2.6.0",
-    group="string",
-    complexity="O(1)",
-    summary="Sets a key to a string that expires after some milliseconds.",
-    arguments=syntax.PSETEX,
-)
+@handles(specs.PSETEX)
 def psetex(client: Client, args: list[bytes]) -> bytes:
     """As SET with PX."""
     return _set_for(client, args, "psetex", seconds=False)
 
 
-# MGET key [key ...]
-@command(
-    "MGET",
-    arity=-2,
-    flags="readonly fast",
-    categories="string",
-    keys=(key(1, "RO access", last=-1),),
-    tips=("request_policy:multi_shard",),
-    since="1.0.0",
-    group="string",
-    complexity="O(N) where N is the number of keys to retrieve.",
-    summary="Returns the string values of keys.",
-    arguments=syntax.MGET,
-)
+@handles(specs.MGET)
 def mget(client: Client, args: list[bytes]) -> bytes:
     """The values in order; null for a missing key and for one of another type."""
     null = replies.null(client.resp)
@@ -367,20 +250,7 @@ def mget(client: Client, args: list[bytes]) -> bytes:
     return replies.array([replies.bulk(value) if type(value) is bytes else null for value in values])
 
 
-# MSET key value [key value ...]
-@command(
-    "MSET",
-    arity=-3,
-    flags="write denyoom",
-    categories="string",
-    keys=(key(1, "OW update", last=-1, step=2),),
-    tips=("request_policy:multi_shard", "response_policy:all_succeeded"),
-    since="1.0.1",
-    group="string",
-    complexity="O(N) where N is the number of keys to set.",
-    summary="Sets keys to strings, all in one step.",
-    arguments=syntax.MSET,
-)
+@handles(specs.MSET)
 def mset(client: Client, args: list[bytes]) -> bytes:
     """OK; of a key named twice the last value stays."""
     if len(args) % 2 == 0:
@@ -391,20 +261,7 @@ def mset(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# MSETNX key value [key value ...]
-@command(
-    "MSETNX",
-    arity=-3,
-    flags="write denyoom",
-    categories="string",
-    keys=(key(1, "OW insert", last=-1, step=2),),
-    tips=("request_policy:multi_shard", "response_policy:agg_min"),
-    since="1.0.1",
-    group="string",
-    complexity="O(N) where N is the number of keys to set.",
-    summary="Sets keys to strings, all in one step, if all of them are missing.",
-    arguments=syntax.MSETNX,
-)
+@handles(specs.MSETNX)
 def msetnx(client: Client, args: list[bytes]) -> bytes:
     """1 if all were set, 0 if none was."""
     if len(args) % 2 == 0:

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ..runtime.arguments import Arguments
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -77,19 +76,7 @@ def _string_at(client: Client, name: bytes) -> bytes:
     return value or b""
 
 
-# LCS key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]
-@command(
-    "LCS",
-    arity=-3,
-    flags="readonly",
-    categories="string",
-    keys=(key(1, "RO access", last=1),),
-    since="7.0.0",
-    group="string",
-    complexity="O(N*M) where N and M are the lengths of s1 and s2, respectively",
-    summary="Finds the longest common subsequence of two strings.",
-    arguments=syntax.LCS,
-)
+@handles(specs.LCS)
 def lcs(client: Client, args: list[bytes]) -> bytes:
     """The subsequence; with LEN its length; with IDX a map of ``matches`` (from the end) and ``len``."""
     first, second = _string_at(client, args[1]), _string_at(client, args[2])

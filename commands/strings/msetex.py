@@ -10,9 +10,8 @@ from ...storage.keyspace import notifications as events
 from ..keys.expiry import TIME_UNITS, checked_time_in
 from ..runtime.arguments import Arguments, parse_integer
 from ..runtime.client import needs_older
-from ..spec.command import command
-from ..spec.key_specs import KeySpec
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .shared import overwrite
 
 if TYPE_CHECKING:
@@ -49,21 +48,7 @@ class _Options:
         return checked_time_in(self.unit, self.amount, "msetex", now)
 
 
-# MSETEX numkeys key value [key value ...] [NX | XX]
-#     [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]
-@command(
-    "MSETEX",
-    arity=-4,
-    flags="write denyoom movablekeys",
-    categories="string",
-    keys=(KeySpec(("OW", "update"), ("index", 1), ("keynum", 0, 1, 2)),),
-    tips=("request_policy:multi_shard", "response_policy:all_succeeded"),
-    since="8.4.0",
-    group="string",
-    complexity="O(N) where N is the number of keys to set.",
-    summary="Sets keys to strings and lets them expire together, all in one step.",
-    arguments=syntax.MSETEX,
-)
+@handles(specs.MSETEX)
 def msetex(client: Client, args: list[bytes]) -> bytes:
     """1 if all were set, 0 if the condition fails for one: then none was."""
     error = b"ERR invalid numkeys value"

@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError
 from ..runtime.arguments import parse_integer
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 from .shared import check_length, read_string, replaced, store, store_changed, write_string
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
 
-_RANGE_COMPLEXITY: Final = (
-    "O(N) where N is the length of the returned string. The complexity is ultimately determined by the returned "
-    "length, but because creating a substring from an existing string is very cheap, it can be considered O(1) for "
-    "small strings."
-)
 
-
-# APPEND key value
-@command(
-    "APPEND",
-    arity=3,
-    flags="write denyoom fast",
-    categories="string",
-    keys=(key(1, "RW insert"),),
-    since="2.0.0",
-    group="string",
-    complexity="O(N) where N is the length of the resulting string.",
-    summary="Appends to the string at a key; makes the key if it is missing.",
-    arguments=syntax.APPEND,
-)
+@handles(specs.APPEND)
 def append(client: Client, args: list[bytes]) -> bytes:
     """The new length; an empty piece counts as a change too."""
     old = write_string(client, args[1])
@@ -49,19 +30,7 @@ def append(client: Client, args: list[bytes]) -> bytes:
     return replies.integer(len(new))
 
 
-# STRLEN key
-@command(
-    "STRLEN",
-    arity=2,
-    flags="readonly fast",
-    categories="string",
-    keys=(key(1, "RO"),),
-    since="2.2.0",
-    group="string",
-    complexity="O(1)",
-    summary="Returns the length of the string at a key.",
-    arguments=syntax.STRLEN,
-)
+@handles(specs.STRLEN)
 def strlen(client: Client, args: list[bytes]) -> bytes:
     """Bytes; 0 for a missing key."""
     return replies.integer(len(read_string(client, args[1]) or b""))
@@ -78,58 +47,19 @@ def _substring(client: Client, args: list[bytes]) -> bytes:
     return replies.bulk(value[first : last + 1])
 
 
-# GETRANGE key start end
-@command(
-    "GETRANGE",
-    arity=4,
-    flags="readonly",
-    categories="string",
-    keys=(key(1, "RO access"),),
-    since="2.4.0",
-    group="string",
-    complexity=_RANGE_COMPLEXITY,
-    summary="Returns a part of the string at a key.",
-    arguments=syntax.GETRANGE,
-)
+@handles(specs.GETRANGE)
 def getrange(client: Client, args: list[bytes]) -> bytes:
     """The bytes from start to end, both included; negative positions count from the end of the string."""
     return _substring(client, args)
 
 
-# SUBSTR key start end
-@command(
-    "SUBSTR",
-    arity=4,
-    flags="readonly",
-    categories="string",
-    keys=(key(1, "RO access"),),
-    since="1.0.0",
-    group="string",
-    complexity=_RANGE_COMPLEXITY,
-    summary="Returns a part of the string at a key.",
-    arguments=syntax.SUBSTR,
-    doc_flags="deprecated",
-    deprecated_since="2.0.0",
-    replaced_by="`GETRANGE`",
-)
+@handles(specs.SUBSTR)
 def substr(client: Client, args: list[bytes]) -> bytes:
     """The old name of GETRANGE."""
     return _substring(client, args)
 
 
-# SETRANGE key offset value
-@command(
-    "SETRANGE",
-    arity=4,
-    flags="write denyoom",
-    categories="string",
-    keys=(key(1, "RW update"),),
-    since="2.2.0",
-    group="string",
-    complexity="O(N) where N is the length of the resulting string.",
-    summary="Overwrites a part of the string at a key; makes the key if it is missing.",
-    arguments=syntax.SETRANGE,
-)
+@handles(specs.SETRANGE)
 def setrange(client: Client, args: list[bytes]) -> bytes:
     """The new length; a gap is filled with zero bytes, an empty piece changes nothing."""
     offset = parse_integer(args[2])

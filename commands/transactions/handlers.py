@@ -10,17 +10,13 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import ReplyError
 from ..runtime.client import Transaction, WatchedKey, was_modified
-from ..spec.command import command
-from ..spec.key_specs import key
-from . import specs as syntax
+from ..spec.command import handles
+from . import specs
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
 
 EXECABORT: Final = b"EXECABORT Transaction discarded because of previous errors."
-
-
-_FLAGS: Final = "noscript loading stale fast allow_busy"
 
 
 def unwatch_all(client: Client) -> None:
@@ -45,18 +41,7 @@ def _must_fail(watched: WatchedKey) -> bool:
     return was_modified(watched) or (not watched.was_due and watched.database.is_due(watched.key))
 
 
-# MULTI
-@command(
-    "MULTI",
-    arity=1,
-    flags=_FLAGS,
-    categories="transaction",
-    since="1.2.0",
-    group="transactions",
-    complexity="O(1)",
-    summary="Begins a transaction: the commands that follow are queued.",
-    arguments=syntax.MULTI,
-)
+@handles(specs.MULTI)
 def multi(client: Client, args: list[bytes]) -> bytes:
     """Begin to queue."""
     del args
@@ -67,18 +52,7 @@ def multi(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# EXEC
-@command(
-    "EXEC",
-    arity=1,
-    flags="noscript loading stale skip_slowlog",
-    categories="transaction",
-    since="1.2.0",
-    group="transactions",
-    complexity="Depends on commands in the transaction",
-    summary="Runs the queued commands without interruption.",
-    arguments=syntax.EXEC,
-)
+@handles(specs.EXEC)
 def exec_(client: Client, args: list[bytes]) -> bytes:
     """Answer the array of replies, or a null array if a watched key changed; errors inside are elements."""
     del args
@@ -112,18 +86,7 @@ def _behind_pushes(client: Client, reply: bytes) -> bytes:
     return pushes + reply
 
 
-# DISCARD
-@command(
-    "DISCARD",
-    arity=1,
-    flags=_FLAGS,
-    categories="transaction",
-    since="2.0.0",
-    group="transactions",
-    complexity="O(N), when N is the number of queued commands",
-    summary="Ends a transaction without running it.",
-    arguments=syntax.DISCARD,
-)
+@handles(specs.DISCARD)
 def discard(client: Client, args: list[bytes]) -> bytes:
     """Forget the queued commands and the watched keys."""
     del args
@@ -133,19 +96,7 @@ def discard(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# WATCH key [key ...]
-@command(
-    "WATCH",
-    arity=-2,
-    flags=_FLAGS,
-    categories="transaction",
-    keys=(key(1, "RO", last=-1),),
-    since="2.2.0",
-    group="transactions",
-    complexity="O(1) for every key.",
-    summary="Lets the next EXEC fail if one of the keys is modified until then.",
-    arguments=syntax.WATCH,
-)
+@handles(specs.WATCH)
 def watch(client: Client, args: list[bytes]) -> bytes:
     """Remember the version of each key."""
     if client.transaction is not None:
@@ -161,18 +112,7 @@ def watch(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-# UNWATCH
-@command(
-    "UNWATCH",
-    arity=1,
-    flags=_FLAGS,
-    categories="transaction",
-    since="2.2.0",
-    group="transactions",
-    complexity="O(1)",
-    summary="Forgets all watched keys.",
-    arguments=syntax.UNWATCH,
-)
+@handles(specs.UNWATCH)
 def unwatch(client: Client, args: list[bytes]) -> bytes:
     """Forget all watched keys."""
     del args

@@ -1,16 +1,37 @@
-"""The syntax of MULTI and its companions."""
+"""The commands of this room: one record each."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from ..spec.command import Family
+from ..spec.grammar import MANY_KEYS
+from ..spec.key_specs import (
+    at,
+)
 
-from ..spec.grammar import MANY_KEYS, NONE
+family = Family("transactions", categories="transaction")
 
-if TYPE_CHECKING:
-    from ..spec.grammar import Tree
 
-MULTI: Tree = NONE
-EXEC: Tree = NONE
-DISCARD: Tree = NONE
-WATCH: Tree = (MANY_KEYS,)
-UNWATCH: Tree = NONE
+# A table: the formatter would give each word of a record a line of its own.
+# fmt: off
+
+MULTI = family.command("MULTI", arity=1, flags="noscript loading stale fast allow_busy", since="1.2.0",
+    summary="Begins a transaction: the commands that follow are queued.")
+
+EXEC = family.command("EXEC", arity=1, flags="noscript loading stale skip_slowlog", since="1.2.0",
+    summary="Runs the queued commands without interruption.",
+    complexity="Depends on commands in the transaction")
+
+DISCARD = family.command("DISCARD", arity=1, flags="noscript loading stale fast allow_busy", since="2.0.0",
+    summary="Ends a transaction without running it.",
+    complexity="O(N), when N is the number of queued commands")
+
+WATCH = family.command("WATCH", arity=-2, flags="noscript loading stale fast allow_busy",
+    keys=(at(1, "RO", last=-1),), since="2.2.0",
+    summary="Lets the next EXEC fail if one of the keys is modified until then.",
+    complexity="O(1) for every key.",
+    arguments=(MANY_KEYS,))
+
+UNWATCH = family.command("UNWATCH", arity=1, flags="noscript loading stale fast allow_busy", since="2.2.0",
+    summary="Forgets all watched keys.")
+
+# fmt: on
