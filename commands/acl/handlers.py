@@ -11,7 +11,7 @@ from ..runtime.arguments import parse_integer
 from ..runtime.denials import Reason
 from ..runtime.users import RuleError, User, is_username, joined
 from ..spec.command import CATEGORIES, handles
-from ..spec.usage import help_lines
+from ..spec.usage import help_lines, help_reply
 from ..spec.versions import known_commands
 from . import file as acl_file
 from . import specs
@@ -268,5 +268,5 @@ def acl_whoami(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.ACL_HELP)
 def acl_help(client: Client, args: list[bytes]) -> bytes:
     """The subcommands, one or two lines each."""
-    del client, args
-    return replies.simple_array(help_lines("acl"))
+    del args
+    return help_reply(help_lines("acl"), client.server.compat)

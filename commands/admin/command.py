@@ -18,7 +18,7 @@ from ..spec.command import (
     legacy_positions,
     subcommands_of,
 )
-from ..spec.usage import help_lines
+from ..spec.usage import help_lines, help_reply
 from ..spec.versions import as_known, known_commands
 from . import specs
 
@@ -290,5 +290,5 @@ def command_getkeysandflags(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.COMMAND_HELP)
 def command_help(client: Client, args: list[bytes]) -> bytes:
     """The subcommands, one or two lines each."""
-    del client, args
-    return replies.simple_array(help_lines("command"))
+    del args
+    return help_reply(help_lines("command"), client.server.compat)

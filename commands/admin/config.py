@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ..spec.command import handles
-from ..spec.usage import help_lines
+from ..spec.usage import help_lines, help_reply
 from . import specs
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ def config_resetstat(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.CONFIG_HELP)
 def config_help(client: Client, args: list[bytes]) -> bytes:
     """Answer the help text."""
-    del client, args
-    return replies.simple_array(help_lines("config"))
+    del args
+    return help_reply(help_lines("config"), client.server.compat)
 
 
 def _is_local(client: Client) -> bool:

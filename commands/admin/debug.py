@@ -12,6 +12,7 @@ from ...protocol.errors import NO_SUCH_KEY, ReplyError, wrong_subcommand_argumen
 from ..keys.object import encoding
 from ..runtime.arguments import INT64_MAX, parse_integer
 from ..spec.command import handles
+from ..spec.usage import help_reply
 from . import specs
 from .debug_digest import keyspace_digest, value_digest
 
@@ -243,11 +244,11 @@ def _clock(client: Client, args: list[bytes]) -> bytes:
 
 
 def _help(client: Client, args: list[bytes]) -> bytes:
-    del client, args
+    del args
     lines = [b"DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"]
     for name, (_, _, _, arguments, what) in _SUBCOMMANDS.items():
         lines += [name + arguments.encode(), b"    " + what.encode()]
-    return replies.simple_array(lines)
+    return help_reply(lines, client.server.compat)
 
 
 _ANY: Final = 1 << 62

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown
 from ..spec.command import handles
-from ..spec.usage import help_lines
+from ..spec.usage import help_lines, help_reply
 from . import specs
 
 if TYPE_CHECKING:
@@ -145,5 +145,5 @@ def latency_histogram(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.LATENCY_HELP)
 def latency_help(client: Client, args: list[bytes]) -> bytes:
     """The subcommands, one or two lines each."""
-    del client, args
-    return replies.simple_array(help_lines("latency"))
+    del args
+    return help_reply(help_lines("latency"), client.server.compat)

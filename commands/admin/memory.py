@@ -15,7 +15,7 @@ from ...storage.keyspace.weights import EXPIRY_ENTRY, KEY_ENTRY, SAMPLES, estima
 from ..runtime.arguments import parse_integer
 from ..scripting.lua.engine import Scripting
 from ..spec.command import handles
-from ..spec.usage import help_lines
+from ..spec.usage import help_lines, help_reply
 from . import specs
 
 if TYPE_CHECKING:
@@ -251,5 +251,5 @@ def memory_purge(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.MEMORY_HELP)
 def memory_help(client: Client, args: list[bytes]) -> bytes:
     """The subcommands, one or two lines each."""
-    del client, args
-    return replies.simple_array(help_lines("memory"))
+    del args
+    return help_reply(help_lines("memory"), client.server.compat)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import ReplyError
 from ..spec.command import handles
-from ..spec.usage import help_lines
+from ..spec.usage import help_lines, help_reply
 from . import specs
 
 if TYPE_CHECKING:
@@ -47,5 +47,5 @@ def module_unload(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.MODULE_HELP)
 def module_help(client: Client, args: list[bytes]) -> bytes:
     """The subcommands, one or two lines each."""
-    del client, args
-    return replies.simple_array(help_lines("module"))
+    del args
+    return help_reply(help_lines("module"), client.server.compat)

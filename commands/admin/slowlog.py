@@ -11,7 +11,7 @@ from ...protocol.errors import ReplyError
 from ..runtime.arguments import parse_integer
 from ..runtime.redaction import redacted
 from ..spec.command import handles
-from ..spec.usage import help_lines
+from ..spec.usage import help_lines, help_reply
 from . import specs
 
 if TYPE_CHECKING:
@@ -122,5 +122,5 @@ def slowlog_reset(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.SLOWLOG_HELP)
 def slowlog_help(client: Client, args: list[bytes]) -> bytes:
     """The subcommands, one or two lines each."""
-    del client, args
-    return replies.simple_array(help_lines("slowlog"))
+    del args
+    return help_reply(help_lines("slowlog"), client.server.compat)

@@ -9,7 +9,7 @@ from ...protocol.errors import SYNTAX, ReplyError, shown, wrong_subcommand_argum
 from ..runtime.arguments import INT64_MAX, parse_integer
 from ..runtime.names import NAME_ERROR, is_printable_word
 from ..spec.command import handles
-from ..spec.usage import help_lines
+from ..spec.usage import help_lines, help_reply
 from . import specs
 
 if TYPE_CHECKING:
@@ -138,5 +138,5 @@ def client_unblock(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.CLIENT_HELP)
 def client_help(client: Client, args: list[bytes]) -> bytes:
     """Answer the lines of help."""
-    del client, args
-    return replies.simple_array(help_lines("client"))
+    del args
+    return help_reply(help_lines("client"), client.server.compat)

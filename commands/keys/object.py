@@ -11,7 +11,7 @@ from ...storage.collections.base import Collection
 from ...storage.collections.list import QUICKLIST, List
 from ...storage.collections.set import HASHTABLE, LISTPACK, Set
 from ..spec.command import handles
-from ..spec.usage import help_lines
+from ..spec.usage import help_lines, help_reply
 from . import specs
 
 if TYPE_CHECKING:
@@ -96,5 +96,5 @@ def object_refcount(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.OBJECT_HELP)
 def object_help(client: Client, args: list[bytes]) -> bytes:
     """The subcommands, one or two lines each."""
-    del client, args
-    return replies.simple_array(help_lines("object"))
+    del args
+    return help_reply(help_lines("object"), client.server.compat)

@@ -12,7 +12,7 @@ from ...protocol import replies
 from ...protocol.errors import ReplyError, wrong_subcommand_arguments
 from ...protocol.globs import matcher
 from ..spec.command import handles
-from ..spec.usage import help_lines
+from ..spec.usage import help_lines, help_reply
 from . import specs
 from .registry import PubSub, drop
 
@@ -208,5 +208,5 @@ def pubsub_shardnumsub(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.PUBSUB_HELP)
 def pubsub_help(client: Client, args: list[bytes]) -> bytes:
     """Answer the lines of help."""
-    del client, args
-    return replies.simple_array(help_lines("pubsub"))
+    del args
+    return help_reply(help_lines("pubsub"), client.server.compat)

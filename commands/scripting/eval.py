@@ -8,7 +8,7 @@ from ...protocol import replies
 from ...protocol.errors import ReplyError
 from ..spec.command import handles
 from ..spec.key_specs import KeySpec
-from ..spec.usage import help_lines
+from ..spec.usage import help_lines, help_reply
 from . import specs
 from .lua.engine import Scripting, key_count
 
@@ -122,5 +122,5 @@ def script_load(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.SCRIPT_HELP)
 def script_help(client: Client, args: list[bytes]) -> bytes:
     """The subcommands, one or two lines each."""
-    del client, args
-    return replies.simple_array(help_lines("script"))
+    del args
+    return help_reply(help_lines("script"), client.server.compat)

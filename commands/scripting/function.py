@@ -10,7 +10,7 @@ from ...protocol.errors import ReplyError, shown, wrong_subcommand_arguments
 from ...protocol.globs import matches
 from ...storage.rdb import PayloadRefusedError, RdbError, dump_libraries, restore_libraries
 from ..spec.command import handles
-from ..spec.usage import help_lines
+from ..spec.usage import help_lines, help_reply
 from . import specs
 from .lua.engine import Scripting, key_count
 from .lua.interpreter import UNAVAILABLE
@@ -242,5 +242,5 @@ def function_stats(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.FUNCTION_HELP)
 def function_help(client: Client, args: list[bytes]) -> bytes:
     """The subcommands, one or two lines each."""
-    del client, args
-    return replies.simple_array(help_lines("function"))
+    del args
+    return help_reply(help_lines("function"), client.server.compat)

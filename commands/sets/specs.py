@@ -16,7 +16,9 @@ from ..spec.key_specs import (
 
 family = Family("set", categories="set")
 
-_INTERSECTION_COST = "O(N*M) worst case where N is the cardinality of the smallest set and M is the number of sets."
+_INTERSECTION_COST = (
+    "O(N*M) worst case where N is the cardinality of the smallest set and M is the number of sets."
+)
 _UNION_COST = "O(N) where N is the total number of elements in all given sets."
 
 # A table: the formatter would give each word of a record a line of its own.

@@ -108,6 +108,7 @@ class Command:
 REGISTRY: dict[str, Command] = {}
 # Filled while the modules of all families are imported, never afterwards.
 _HANDLERS: dict[str, Handler] = {}
+_OLDER: dict[str, dict[str, Handler]] = {}  # by the version up to which they serve; a command has one at most
 
 
 class Family:
@@ -183,21 +184,35 @@ class Family:
         )
 
 
-def handles(*commands: Command) -> Callable[[Handler], Handler]:
+def handles(*commands: Command, until: str | None = None) -> Callable[[Handler], Handler]:
     """Make the decorated function the handler of the commands.
 
     A handler gets the whole argv, name included (``args[0]``), and returns encoded bytes, or None when it replies
     later (blocked) or not at all.
+
+    Args:
+        commands: the records that it serves.
+        until: the version of Redis (``"7.2"``) up to which, itself excluded, the server answers in this older way; the
+            function then stands in a ``v….py`` beside the handler that it replaces. None: this is the present way.
     """
 
     def bind(handler: Handler) -> Handler:
         for command in commands:
-            if command.name in _HANDLERS:
+            handlers = _HANDLERS if until is None else _OLDER.setdefault(until, {})
+            if command.name in handlers:
                 raise ValueError(f"command {command.name} has two handlers")
-            _HANDLERS[command.name] = handler
+            handlers[command.name] = handler
         return handler
 
     return bind
+
+
+def handler_for(command: Command, knows: Callable[[str], bool]) -> Handler:
+    """Return the handler of a command in the version that ``knows`` stands for (``Compat.knows``)."""
+    for until, handlers in _OLDER.items():
+        if command.name in handlers and not knows(until):
+            return handlers[command.name]
+    return _HANDLERS[command.name]
 
 
 def subcommands_of(name: str) -> list[Command]:

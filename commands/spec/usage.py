@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ...protocol import replies
 from .command import REGISTRY, subcommands_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .command import Argument, Command
+    from .versions import Compat
 
 
 def usage_line(command: Command) -> str:
@@ -34,6 +38,12 @@ def help_lines(container: str) -> list[bytes]:
             lines += [" ".join(words), f"    {entry.summary}"]
     lines += ["HELP", "    Print this help."]
     return [line.encode() for line in lines]
+
+
+def help_reply(lines: Sequence[bytes], compat: Compat) -> bytes:
+    """Return lines as the reply of a HELP subcommand; Redis 7.0 words the last of them differently."""
+    last = lines[-1] if compat.print_this_help else b"    Prints this help."
+    return replies.simple_array([*lines[:-1], last])
 
 
 def _title(name: str) -> str:

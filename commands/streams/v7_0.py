@@ -10,6 +10,8 @@ from ...storage.keyspace import notifications as events
 from ...storage.streams.chunk import length_of, texts_in
 from ...storage.streams.ids import MAX_ID
 from ...storage.streams.stream import Stream
+from ..spec.command import handles
+from . import specs
 from .group_propagation import (
     new_consumer,
     no_such_group,
@@ -20,13 +22,14 @@ from .group_propagation import (
 from .ids import parse_id
 from .read_options import parse_options, reply_part, whole_reply
 from .v7_0_counters import advance_7_0
+from .xautoclaim import xautoclaim
+from .xclaim import xclaim
 from .xreadgroup import MEANINGLESS, history
 
 if TYPE_CHECKING:
     from ...storage.groups.deliveries import Consumer
     from ...storage.groups.group import Group
     from ..runtime.client import Client
-    from ..spec.command import Handler
     from .read_options import ReadOptions
 
 KEY_GONE: Final = b"UNBLOCKED the stream key no longer exists"
@@ -35,6 +38,7 @@ KEY_GONE: Final = b"UNBLOCKED the stream key no longer exists"
 GROUP_GONE: Final = b"NOGROUP the consumer group this client was blocked on no longer exists"
 
 
+@handles(specs.XREADGROUP, until="7.2")
 def xreadgroup_7_0(client: Client, args: list[bytes]) -> bytes | None:
     """Deliver new entries or answer pending ones; a consumer that gets neither is neither made nor seen."""
     keyspace = client.server.keyspace
@@ -151,39 +155,37 @@ def serve_7_0(client: Client, args: list[bytes], key: bytes) -> bytes | None:
     return whole_reply(client.resp, [reply_part(client.resp, key, number), entries])
 
 
-_UNTOLD: Final = -2  # a time at which no consumer was ever active
+_NEVER_ACTIVE: Final = -2  # a time at which no consumer was ever active
 
 
-def making_consumers_late(handler: Handler) -> Handler:
-    """XCLAIM and XAUTOCLAIM where a consumer exists, and was seen, only once it got something."""
-
-    def claim(client: Client, args: list[bytes]) -> bytes | None:
-        stream = client.db.peek(args[1])
-        group = stream.groups.get(args[2]) if type(stream) is Stream else None
-        if group is None:
-            return handler(client, args)
-        name = args[3]
+@handles(specs.XCLAIM, specs.XAUTOCLAIM, until="7.2")
+def claim_7_0(client: Client, args: list[bytes]) -> bytes | None:
+    """Claim entries for a consumer that exists, and was seen, only once it got something."""
+    handler = xclaim if args[0].upper() == b"XCLAIM" else xautoclaim
+    stream = client.db.peek(args[1])
+    group = stream.groups.get(args[2]) if type(stream) is Stream else None
+    if group is None:
+        return handler(client, args)
+    name = args[3]
+    consumer = group.consumers.get(name)
+    keyspace = client.server.keyspace
+    before = None if consumer is None else (consumer.seen_ms, consumer.active_ms)
+    if consumer is not None:
+        consumer.active_ms = _NEVER_ACTIVE
+    dirty, mask, keyspace.notify_mask = keyspace.dirty, keyspace.notify_mask, 0
+    try:
+        reply = handler(client, args)
+    finally:
+        keyspace.notify_mask = mask
         consumer = group.consumers.get(name)
-        keyspace = client.server.keyspace
-        before = None if consumer is None else (consumer.seen_ms, consumer.active_ms)
         if consumer is not None:
-            consumer.active_ms = _UNTOLD
-        dirty, mask, keyspace.notify_mask = keyspace.dirty, keyspace.notify_mask, 0
-        try:
-            reply = handler(client, args)
-        finally:
-            keyspace.notify_mask = mask
-            consumer = group.consumers.get(name)
-            if consumer is not None:
-                got_something = consumer.active_ms == keyspace.now
-                if before is not None:
-                    if not got_something:
-                        consumer.seen_ms, consumer.active_ms = before
-                elif got_something:
-                    keyspace.notify(events.STREAM, b"xgroup-createconsumer", args[1], client.db)
-                else:
-                    group.delete_consumer(consumer)
-                    keyspace.dirty = max(keyspace.dirty - 1, dirty)
-        return reply
-
-    return claim
+            got_something = consumer.active_ms == keyspace.now
+            if before is not None:
+                if not got_something:
+                    consumer.seen_ms, consumer.active_ms = before
+            elif got_something:
+                keyspace.notify(events.STREAM, b"xgroup-createconsumer", args[1], client.db)
+            else:
+                group.delete_consumer(consumer)
+                keyspace.dirty = max(keyspace.dirty - 1, dirty)
+    return reply

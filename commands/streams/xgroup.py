@@ -11,6 +11,7 @@ from ...storage.keyspace import notifications as events
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import parse_integer
 from ..spec.command import handles
+from ..spec.usage import help_reply
 from . import specs
 from .deferral import let_go_later, settle_group
 from .ids import parse_bound, parse_id
@@ -193,6 +194,6 @@ def _replace(client: Client, args: list[bytes], group: Group) -> None:
 
 
 @handles(specs.XGROUP_HELP)
-def xgroup_help(_client: Client, _args: list[bytes]) -> bytes:
-    """Answer the help lines."""
-    return replies.simple_array(_HELP)
+def xgroup_help(client: Client, _args: list[bytes]) -> bytes:
+    """Return the help lines."""
+    return help_reply(_HELP, client.server.compat)

@@ -14,6 +14,7 @@ from ...storage.streams.ids import MAX_ID
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import parse_integer
 from ..spec.command import handles
+from ..spec.usage import help_reply
 from . import specs
 from .deferral import settle_all, settle_group, settle_groups
 from .v7_0_counters import estimate_7_0, has_tombstone_7_0
@@ -229,9 +230,9 @@ def xinfo_consumers(client: Client, args: list[bytes]) -> bytes:
 
 
 @handles(specs.XINFO_HELP)
-def xinfo_help(_client: Client, _args: list[bytes]) -> bytes:
-    """Answer the help lines."""
-    return replies.simple_array(_HELP)
+def xinfo_help(client: Client, _args: list[bytes]) -> bytes:
+    """Return the help lines."""
+    return help_reply(_HELP, client.server.compat)
 
 
 def lag_of(compat: Compat, stream: Stream, group: Group) -> int | None:

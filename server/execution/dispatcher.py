@@ -13,10 +13,9 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
 from ...commands.admin.monitor import monitor_line
-from ...commands.admin.versions import handler_of
 from ...commands.runtime.deferral import PutOff
 from ...commands.runtime.denials import refusal_in_exec
-from ...commands.spec.command import REGISTRY, keys_of
+from ...commands.spec.command import REGISTRY, handler_for, keys_of
 from ...commands.spec.versions import known_commands
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown, wrong_arity
@@ -62,8 +61,7 @@ class Dispatcher:
         self.commands = known_commands(compat)
         self.entries = {name: entry for name, entry in self.all.items() if name in self.commands}
         for name, entry in self.entries.items():
-            assert entry.command.handler is not None
-            entry.handler = handler_of(compat, name, entry.command.handler)
+            entry.handler = handler_for(entry.command, compat.knows)
             entry.minimum = abs(self.commands[name].arity)
         self.table = {}
         containers = {name.partition("|")[0] for name in REGISTRY if "|" in name}
