@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
 
 _IDMP_PARAMETERS: Final = (b"stream-idmp-duration", b"stream-idmp-maxsize")
+_POLICIES: Final = (b"volatile-lrm", b"allkeys-lrm")  # of maxmemory-policy, since 8.6
 _NEWER_EVENTS: Final = {"8.2": b"oc", "8.8": b"STIV"}  # letters of notify-keyspace-events
 
 
@@ -31,12 +32,19 @@ def config_set(client: Client, args: list[bytes]) -> bytes | None:
         if name == b"notify-keyspace-events":
             args = args.copy()
             args[at + 1] = args[at + 1].translate(hiding)
+        if name == b"maxmemory-policy" and args[at + 1].lower() in _POLICIES and not compat.knows("8.6"):
+            args = args.copy()
+            args[at + 1] = b"unknown"
     try:
         return config.config_set(client, args)
     except ReplyError as error:
-        if compat.knows("8.2"):
-            raise
-        raise ReplyError(error.text.replace(b"Use 'Ag$lshzxeKEtmdnoc'", b"Use 'Ag$lshzxeKEtmdn'")) from None
+        text = error.text
+        if not compat.knows("8.6"):
+            for policy in _POLICIES:
+                text = text.replace(policy + b", ", b"")
+        if not compat.knows("8.2"):
+            text = text.replace(b"Use 'Ag$lshzxeKEtmdnoc'", b"Use 'Ag$lshzxeKEtmdn'")
+        raise ReplyError(text) from None
 
 
 @handles(specs.CONFIG_GET, until="8.6")
