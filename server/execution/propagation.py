@@ -146,30 +146,41 @@ class Propagation:
         elif len(effects) == 1:
             # As below, of which this is the usual case.
             db, record = effects[0]
-            taken = False
             try:
                 for sink, selected in sinks.items():
-                    data = record if selected == db else _select(db) + record
-                    try:
-                        sink(data)
-                    except Exception:  # noqa: BLE001 - once more
-                        sink(data)
-                    taken = True
-                    if selected != db:
+                    if selected == db:
+                        sink(record)
+                    else:
+                        sink(_select(db) + record)
                         sinks[sink] = db
-            except Exception:
-                self._failed(taken)
-                raise
-            del effects[0]  # no call, which might fail
-            return
+            except Exception:  # noqa: BLE001 - once more
+                self._hand_on_from(sink)
         else:
             units = {selected: _unit(effects, selected) for selected in sinks.values()}
-            self._hand_on([(sink, *units[selected]) for sink, selected in sinks.items()])
+            try:
+                for sink, selected in sinks.items():
+                    data, left = units[selected]
+                    sink(data)
+                    sinks[sink] = left
+            except Exception:  # noqa: BLE001 - once more
+                self._hand_on_from(sink)
         del effects[:]  # no call, which might fail
 
-    def _hand_on(self, units: list[tuple[Callable[[bytes], None], bytes, int]]) -> None:
-        """Give each sink its bytes, after which it stands at a database."""
-        taken = False
+    def _hand_on_from(self, failed: Callable[[bytes], None]) -> None:
+        """Give the unit to the sink that failed once, and to those after it; the ones before it have taken it."""
+        sinks = list(self.sinks)
+        at = sinks.index(failed)
+        try:
+            units = [(sink, *_unit(self.effects, self.sinks[sink])) for sink in sinks[at:]]
+        except Exception:
+            self._failed(at > 0)
+            raise
+        self._hand_on(units, taken=at > 0)
+
+    def _hand_on(
+        self, units: list[tuple[Callable[[bytes], None], bytes, int]], *, taken: bool = False
+    ) -> None:
+        """Give each sink its bytes, after which it stands at a database; some may have taken the unit before."""
         try:
             for sink, data, selected in units:
                 try:
