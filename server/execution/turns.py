@@ -51,8 +51,8 @@ class Turns(Generic[Waiting]):
 
     def _schedule(self) -> None:
         if not self._is_scheduled:
-            self._is_scheduled = True
             self._server.loop.call_soon(self._run)
+            self._is_scheduled = True  # where the call fails the next one schedules
 
     def _run(self) -> None:
         """Serve each connection at most once, for about one slice altogether."""

@@ -18,6 +18,7 @@ from rillet.commands.runtime.client import Client
 from rillet.protocol.replies import command
 from rillet.server.clock import Clock
 from rillet.server.config.config import Config
+from rillet.server.execution.turns import NEVER
 from rillet.server.net.connection import Connection
 from rillet.server.server import Server
 from rillet.storage.collections.base import Collection
@@ -51,6 +52,11 @@ class Wire:
 
     def get_write_buffer_size(self) -> int:
         return 0
+
+    def pause_reading(self) -> None:
+        pass
+
+    resume_reading = pause_reading
 
     def close(self) -> None:
         self.closed = True
@@ -103,8 +109,13 @@ class Trial:
         self.replayed_until = 0
         self.errors: list[BaseException] = []  # that no handler caught
         self.log: list[str] = []
-        self.server.log.warning = self.log.append  # type: ignore[method-assign, assignment]
+        self.server.log.warning = self._keep_line  # type: ignore[method-assign]
+        self.server.turns.slice = NEVER  # a slow machine makes no further calls
         self.server.log.notice = self.server.log.verbose = lambda _text: None  # type: ignore[method-assign]
+
+    def _keep_line(self, text: str, *, details: str = "") -> None:
+        del details
+        self.log.append(text)
 
     @property
     def died(self) -> bool:
