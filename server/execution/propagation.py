@@ -155,6 +155,8 @@ class Propagation:
                         sinks[sink] = db
             except Exception:  # noqa: BLE001 - once more
                 self._hand_on_from(sink)
+            del effects[0]  # no call, which might fail; quicker than a slice
+            return
         else:
             units = {selected: _unit(effects, selected) for selected in sinks.values()}
             try:
@@ -164,7 +166,7 @@ class Propagation:
                     sinks[sink] = left
             except Exception:  # noqa: BLE001 - once more
                 self._hand_on_from(sink)
-        del effects[:]  # no call, which might fail
+        del effects[:]
 
     def _hand_on_from(self, failed: Callable[[bytes], None]) -> None:
         """Give the unit to the sink that failed once, and to those after it; the ones before it have taken it."""
