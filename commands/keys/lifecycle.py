@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 def delete(client: Client, name: bytes) -> None:
     """Delete a key that exists: tell watchers and subscribers, count one change. The caller propagates."""
     db = client.db
+    keyspace = db.keyspace
     db.remove(name)
     db.modified(name)
-    db.keyspace.notify(events.GENERIC, b"del", name, db)
-    db.keyspace.dirty += 1
+    if keyspace.notify_mask:
+        keyspace.notify(events.GENERIC, b"del", name, db)
+    keyspace.dirty += 1
 
 
 def _delete_all(client: Client, args: list[bytes]) -> bytes:

@@ -117,7 +117,7 @@ def set_(client: Client, args: list[bytes]) -> bytes:
     db = client.db
     keyspace = db.keyspace
     propagation = client.server.propagation
-    record = b""
+    effect = None
     if propagation.active:
         try:
             record = b"*3\r\n$3\r\n%b\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (
@@ -127,6 +127,7 @@ def set_(client: Client, args: list[bytes]) -> bytes:
                 len(value),
                 value,
             )
+            effect = db.index, record
         except MemoryError as error:
             raise ReplyError(NO_MEMORY) from error  # nothing was changed yet
     if keyspace.notify_mask:
@@ -135,8 +136,8 @@ def set_(client: Client, args: list[bytes]) -> bytes:
         db.put(name, value)
         db.modified(name)
         keyspace.dirty += 1
-    if record:
-        propagation.add_encoded(db.index, record)
+    if effect is not None:
+        propagation.effects.append(effect)
     return replies.OK
 
 

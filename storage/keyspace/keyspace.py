@@ -469,7 +469,8 @@ class Database:
 
         Who goes on using the value keeps it; else it is freed.
         """
-        value = self.entries.get(key)
+        entries, accessed = self.entries, self.accessed
+        value = entries.get(key)
         if value is None:
             return None
         if type(value) is not bytes:
@@ -479,11 +480,11 @@ class Database:
         if self.awaited:
             self.signal_ready(key)
         # No call comes between these, and so no exception.
-        del self.entries[key]
-        if key in self.expires:
+        del entries[key]
+        if self.expires and key in self.expires:
             del self.expires[key]
-        if key in self.accessed:
-            del self.accessed[key]
+        if key in accessed:
+            del accessed[key]
         if self.scan_order is not None:
             order, self.scan_order = self.scan_order, None  # where this fails SCAN makes another one
             order.remove(key)
