@@ -263,9 +263,8 @@ class Connection(Client, asyncio.Protocol):
                 replies, done = server.dispatcher.run(self, wanted, left)
                 at += done
                 taken += done
-                if replies:
-                    out.append(b"".join(replies))
-                    size += len(out[-1])
+                out += replies
+                size += sum(map(len, replies))
                 left = until - perf_counter_ns()
                 if (
                     done < len(wanted)
