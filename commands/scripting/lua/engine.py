@@ -181,17 +181,20 @@ class Scripting:
         if script.flags is not None:
             self._check_flags(client, script.flags, read_only=read_only)
             read_only = read_only or NO_WRITES in script.flags
+        interpreter = self.interpreter
         function = script.function
         if function is None:
-            function = self.scripts.compile_again(script, self.interpreter)
+            function = self.scripts.compile_again(script, interpreter)
         return self._within(
             client,
             script.sha,
             args,
-            lambda: self.interpreter.run(function, client.resp, keys, args[3:]),
+            interpreter.run,
+            function,
+            keys,
             is_function=False,
             read_only=read_only,
-            flags=script.flags or frozenset(),
+            flags=script.flags,
         )
 
     def call_function(
@@ -203,7 +206,9 @@ class Scripting:
             client,
             function.name,
             args,
-            lambda: self.functions.interpreter.call(function.callback, client.resp, keys, args[3:]),
+            self.functions.interpreter.call,
+            function.callback,
+            keys,
             is_function=True,
             read_only=read_only or NO_WRITES in function.flags,
             flags=function.flags,
@@ -214,11 +219,13 @@ class Scripting:
         client: Client,
         name: bytes,
         args: list[bytes],
-        work: Callable[[], bytes],
+        work: Callable[[Any, int, int, list[bytes]], bytes],
+        function: Any,
+        keys: int,
         *,
         is_function: bool,
         read_only: bool,
-        flags: frozenset[str],
+        flags: frozenset[str] | None,
     ) -> bytes:
         assistant = self._client
         if assistant is None:
@@ -227,9 +234,10 @@ class Scripting:
         self.run = run = Run(
             self.server, client, assistant, name, args, is_function, read_only, perf_counter_ns()
         )
-        run.allow_oom = ALLOW_OOM in flags
+        if flags:
+            run.allow_oom = ALLOW_OOM in flags
         try:
-            return work()
+            return work(function, client.resp, keys, args[3:])
         except FailedScriptError as error:
             text = error.reply(name)
             if error.counted:

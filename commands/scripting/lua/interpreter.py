@@ -209,7 +209,7 @@ class Interpreter:
                 raise ScriptError(NOT_ENOUGH_MEMORY)
 
     def _expect_room_for_words(self, words: Sequence[bytes]) -> None:
-        size = len(words[0]) if len(words) == 1 else sum(map(len, words))
+        size = sum(map(len, words))
         # After each script there is room for little ones.
         if (size > _FEW_BYTES or len(words) > _MOST_WORDS) and not self._has_room(
             size + _BYTES_PER_VALUE * len(words)
@@ -241,7 +241,7 @@ class Interpreter:
         Raises:
             FailedScriptError: it ended with an error.
         """
-        if words:
+        if words and (len(words) > 1 or len(words[0]) > _FEW_BYTES):
             self._expect_room_for_words(words)
         try:
             if len(words) <= _MOST_WORDS:

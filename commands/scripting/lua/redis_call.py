@@ -118,7 +118,11 @@ def _allowed(run: Run, argv: list[bytes]) -> CommandEntry:
         refusal = dispatcher.check(run.client, entry, argv)
         if refusal is not None:
             raise _refused(run, entry, refusal)
-    if not (run.wrote or run.allow_oom or run.client.trusted) and server.eviction.refuses_in_script(entry):
+    if (
+        server.eviction.out_of_memory
+        and not (run.wrote or run.allow_oom or run.client.trusted)
+        and server.eviction.refuses_in_script(entry)
+    ):
         raise _refused(run, entry, OOM)
     if entry.write:
         run.wrote = True

@@ -582,16 +582,18 @@ local function told(e)
   return false, text, source, line, counted, tidy()
 end
 
+local script_resp, half_of_memory = api.resp, most_memory / 2
+
 local function finished(ok, value, resp)
   if not ok then return told(value) end
   local reply
   if type(value) == 'table' then
-    ok, reply = guarded(encode_reply, value, resp, api.resp, api)
+    ok, reply = guarded(encode_reply, value, resp, script_resp, api)
     if not ok then return told(reply) end
   else
-    reply = encode_reply(value, resp, api.resp, api)
+    reply = encode_reply(value, resp, script_resp, api)
   end
-  if (collector_changed or gcinfo() > most_memory / 2) and tidy() then return true, reply end
+  if (gcinfo() > half_of_memory or collector_changed) and tidy() then return true, reply end
   return reply
 end
 
@@ -605,7 +607,9 @@ function lib.run(f, resp, keys, ...)
   else
     globals.KEYS, globals.ARGV = {unpack(words, 1, keys)}, {unpack(words, keys + 1)}
   end
-  local ok, value = run(f)
+  running = f
+  -- As `run`, of which this is the usual case.
+  local ok, value = xpcall(f, on_error) sethook(hook, '', INSTRUCTIONS_PER_LOOK) ending = false
   return finished(ok, value, resp)
 end
 
