@@ -241,7 +241,7 @@ class Interpreter:
         Raises:
             FailedScriptError: it ended with an error.
         """
-        if words and (len(words) > 1 or len(words[0]) > _FEW_BYTES):
+        if words and (len(words) > 2 or len(words[0]) + len(words[-1]) > _FEW_BYTES):
             self._expect_room_for_words(words)
         try:
             if len(words) <= _MOST_WORDS:
