@@ -33,12 +33,25 @@ if TYPE_CHECKING:
 load_all()
 
 
+class _Effects(list[list[bytes]]):
+    """Takes effects as `Propagation.effects` does, too: (database, record)."""
+
+    def __init__(self, propagation: FakePropagation) -> None:
+        self._propagation = propagation
+
+    def append(self, effect: list[bytes] | tuple[int, bytes]) -> None:
+        if isinstance(effect, tuple):
+            self._propagation.add_encoded(*effect)
+        else:
+            super().append(effect)
+
+
 class FakePropagation:
     """Collects effects: `effects` holds argv lists, `databases` the database of each."""
 
     def __init__(self) -> None:
         self.active = True
-        self.effects: list[list[bytes]] = []
+        self.effects: list[list[bytes]] = _Effects(self)
         self.databases: list[int] = []
 
     def add(self, db: int, argv: Sequence[bytes]) -> None:
@@ -62,7 +75,7 @@ class FakePropagation:
 
     def take(self) -> list[list[bytes]]:
         """The effects so far; they are forgotten."""
-        taken, self.effects = self.effects, []
+        taken, self.effects = self.effects, _Effects(self)
         self.databases = []
         return taken
 
