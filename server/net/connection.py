@@ -314,13 +314,13 @@ class Connection(Client, asyncio.Protocol):
     def take_turn(self) -> None:
         """Run a slice of what waits; ``Server.turns`` gives the turns."""
         self.resuming = False
-        self.update_plain()
-        if not self._must_wait():
-            try:
+        try:
+            self.update_plain()
+            if not self._must_wait():
                 self._run_for_a_while()
-            except BaseException:
-                self.close(after_reply=False)  # as the loop does where new input fails: replies are missing
-                raise
+        except BaseException:
+            self.close(after_reply=False)  # as the loop does where new input fails: replies are missing
+            raise
         if self.parser.error is not None:
             self._give_up_when_done()
         if self.resuming or self.congested:
