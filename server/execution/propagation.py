@@ -158,7 +158,10 @@ class Propagation:
             del effects[0]  # no call, which might fail; quicker than a slice
             return
         else:
-            units = {selected: _unit(effects, selected) for selected in sinks.values()}
+            units: dict[int, tuple[bytes, int]] = {}
+            for selected in sinks.values():
+                if selected not in units:
+                    units[selected] = _unit(effects, selected)
             try:
                 for sink, selected in sinks.items():
                     data, left = units[selected]

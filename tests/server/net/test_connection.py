@@ -235,7 +235,9 @@ def test_a_client_that_does_not_read_stops_only_itself(server, wire):
         lazy.send_raw(b"INCR behind\r\n")
         eventually(lambda: side.congested)
         shown = wire.call("CLIENT", "LIST", "ID", side.id).value.decode()
-        assert int(re.search(r" omem=(\d+) ", shown)[1]) > 1_000_000
+        assert (
+            int(re.search(r" omem=(\d+) ", shown)[1]) > 500_000
+        )  # a megabyte, but for what lies in the sockets
         most = 0
         for _ in range(50):
             assert wire.call("PING").value == b"PONG"
