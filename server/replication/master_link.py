@@ -349,6 +349,8 @@ class MasterLink:
             for unit, size in self._units.take():
                 self._run_unit(client, unit)
                 self._processed += size
+                if client.close_asap:  # the next link asks for the rest
+                    break
         finally:
             server.keyspace.expiring = True
             server.current_client = None

@@ -98,11 +98,11 @@ def test_a_stream_of_something_else_ends_the_link(started, master, case):
     "command",
     [
         "SHUTDOWN", "SHUTDOWN NOSAVE", "SHUTDOWN NOW", "PSYNC ? -1", "SYNC", "REPLCONF listening-port 1",
-        "REPLCONF ACK 1", "MONITOR", "SUBSCRIBE a", "PSUBSCRIBE a", "SSUBSCRIBE a", "QUIT", "RESET", "HELLO 3", "AUTH x",
+        "REPLCONF ACK 1", "MONITOR", "SUBSCRIBE a", "PSUBSCRIBE a", "SSUBSCRIBE a", "RESET", "HELLO 3", "AUTH x",
         "BLPOP nothing 0", "XREAD BLOCK 0 STREAMS s $", "WAIT 1 0", "WAITAOF 0 1 0", "CLIENT REPLY OFF",
         "CLIENT TRACKING ON", "CLIENT NO-TOUCH ON", "CLIENT INFO", "CLIENT LIST", "CLIENT SETNAME a", "WATCH a", "DISCARD",
         "UNWATCH", "NOSUCH", "SET", "SELECT 99", "SELECT x", "EVAL x 0", "FCALL f 0", "DEBUG JMAP", "CLIENT PAUSE 1",
-        "CLIENT UNPAUSE", "SCRIPT KILL", "FAILOVER", "CLUSTER RESET",
+        "CLIENT UNPAUSE", "CLIENT KILL TYPE master", "SCRIPT KILL", "FAILOVER", "CLUSTER RESET",
     ],
 )  # fmt: skip
 def test_a_command_that_no_master_sends_harms_nothing(started, master, command):
@@ -118,6 +118,33 @@ def test_a_command_that_no_master_sends_harms_nothing(started, master, command):
     assert "Traceback" not in log, log
     assert "Internal error" not in log, log
     assert call(replica, "PING") == b"PONG"
+    peer.close()
+
+
+@pytest.mark.parametrize("command", ["QUIT", "CLIENT KILL TYPE master SKIPME no"])
+def test_a_master_that_ends_its_link_is_asked_for_what_it_sent_behind(started, master, command):
+    replica = started("rillet")
+    assert call(replica, "REPLICAOF", "127.0.0.1", master.port) == b"OK"
+    peer, _ = master.accept()
+    stream = encode_command("SELECT", "0") + encode_command(*command.split())
+    peer.send_raw(IN_SYNC + stream + encode_command("SET", "k", "v"))
+    again, psync = master.accept()
+    assert psync == [b"psync", HISTORY.encode(), b"%d" % (101 + len(stream))]
+    assert call(replica, "GET", "k") is None
+    again.close()
+    peer.close()
+
+
+def test_a_link_that_a_user_kills_is_made_again(started, master):
+    replica = started("rillet")
+    assert call(replica, "REPLICAOF", "127.0.0.1", master.port) == b"OK"
+    peer, _ = master.accept()
+    peer.send_raw(IN_SYNC)
+    until(lambda: "Finished with success" in replica.log)
+    assert call(replica, "CLIENT", "KILL", "TYPE", "master") == 1
+    again, psync = master.accept()
+    assert psync == [b"psync", HISTORY.encode(), b"101"]
+    again.close()
     peer.close()
 
 
