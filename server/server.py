@@ -46,7 +46,7 @@ from .execution.turns import LONG_COMMAND, Turns
 from .log import Log
 from .net.busy_script import Busy
 from .net.listeners import Listeners
-from .net.open_files import fit_clients
+from .net.open_files import Exhaustion, fit_clients
 from .persistence.aof import Persistence
 from .persistence.folder import Folder
 from .persistence.rdb import Snapshots
@@ -154,6 +154,7 @@ class Server:
         self.client_eviction = ClientEviction(self)
         self.loop: asyncio.AbstractEventLoop  # set by serve()
         self.listeners = Listeners(self)
+        self.exhaustion = Exhaustion(self.log)
         self._stopping = asyncio.Event()
         self.exit_status = 0
         if config.requirepass:
@@ -242,12 +243,15 @@ class Server:
 
     def _on_bug(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         """A callback raised: the log has the traceback, and the loop goes on."""
-        del loop
         error = context.get("exception")
+        assert error is None or isinstance(error, BaseException)
         if isinstance(error, (ssl.SSLError, ConnectionError)):
             self.log.verbose(f"Error accepting a client connection: {error}")
             return
-        trace = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else ""
+        # Without uvloop, accept comes here; any other place of ours handles the errors of its files.
+        if "accept" in str(context.get("message")) and self.exhaustion.note(error, loop.time()):
+            return
+        trace = "".join(traceback.format_exception(error)) if error is not None else ""
         self.log.warning(f"Internal error: {context.get('message')}", details=trace)
 
     async def shutdown(self) -> None:
@@ -419,6 +423,7 @@ class Server:
         self._close_idle_clients(now)
         self.eviction.cron()
         self.client_eviction.look()
+        self.exhaustion.look(self.loop.time())
         if self.handles_signals:  # the process is ours
             # A PEL is one object, and may have a million entries before ten thousand objects have come: it is looked at
             # while it is small, and never again.

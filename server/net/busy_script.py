@@ -232,7 +232,8 @@ class Busy:
         assert self._selector is not None
         try:
             sock, _ = door.accept()
-        except OSError:
+        except OSError as error:
+            self._server.exhaustion.note(error, self._server.loop.time())
             return
         sock.setblocking(False)
         wire, transport = meet(), DirectTransport(sock.fileno(), None, sock)

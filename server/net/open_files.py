@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from ..config.config import Config
     from ..log import Log
 
+_PAUSE: Final = 60.0  # seconds between two lines in the log
+_EXHAUSTED: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 RESERVED: Final = 32  # files that a server needs beside its clients, as Redis counts them
 
 
@@ -56,3 +58,35 @@ def fit_clients(config: Config, log: Log) -> bool:
         f"for low ulimit. If you need higher maxclients increase 'ulimit -n'."
     )
     return True
+
+
+class Exhaustion:
+    """Report that no client can be accepted because no file descriptor is free.
+
+    uvloop closes such clients itself and reports nothing, so the server looks for it. redis-server logs a line for each
+    attempt, many thousand in a second; here it is one in a minute.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._silent_until = 0.0
+
+    def look(self, now: float) -> None:
+        """Find out whether another file can be opened, at a time in seconds of the event loop."""
+        try:
+            os.close(os.open(os.devnull, os.O_RDONLY))
+        except OSError as error:
+            self.note(error, now)
+
+    def note(self, error: BaseException | None, now: float) -> bool:
+        """Log an error of accept, unless that was done a short time ago.
+
+        Returns:
+            False if the error says something else.
+        """
+        if not isinstance(error, OSError) or error.errno not in _EXHAUSTED:
+            return False
+        if now >= self._silent_until:
+            self._silent_until = now + _PAUSE
+            self._log.warning(f"Accepting client connection: accept: {error.strerror}")
+        return True

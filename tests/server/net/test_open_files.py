@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from support.servers import start_server
+from support.until import until
+from support.wire import ConnectionClosedError
 
 from rillet.server.config.config import Config
 from rillet.server.net.open_files import RESERVED, fit_clients
@@ -78,3 +84,32 @@ def test_without_room_for_one_client_the_server_does_not_start():
     assert done.returncode == 1
     assert "Your current 'ulimit -n' of 32 is not enough for the server to start." in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
+
+
+def answers(server) -> bool:
+    with contextlib.suppress(OSError, ConnectionClosedError), server.wire() as wire:
+        return wire.call("PING").value == b"PONG"
+    return False
+
+
+@pytest.mark.parametrize("free", [0, 2])
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+def test_a_server_without_free_files_says_so_once_and_serves_on(loop, free, monkeypatch, tmp_path):
+    if loop == "asyncio":
+        tmp_path.joinpath("uvloop.py").write_text("raise ImportError")
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with start_server("rillet") as server, server.wire() as early:
+        assert early.call("PING").value == b"PONG"
+        limits = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
+        highest = max(int(file.name) for file in Path(f"/proc/{server.pid}/fd").iterdir())
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (highest + 1 + free, limits[1]))
+        others = [socket.create_connection(("127.0.0.1", server.port), 20) for _ in range(10)]
+        until(lambda: "# Accepting client connection: accept: Too many open files\n" in server.log)
+        assert early.call("PING").value == b"PONG"
+        for other in others:
+            other.close()
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, limits)
+        until(lambda: answers(server))
+        assert server.log.count("Accepting client connection") == 1
+        assert "Traceback" not in server.log
+        assert "Internal error" not in server.log
