@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from functools import reduce
+from io import BytesIO
 from operator import and_, or_, xor
 from typing import TYPE_CHECKING, Final
+
+from bitarray import bitarray
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
@@ -22,8 +25,7 @@ _BAD_OFFSET: Final = b"ERR bit offset is not an integer or out of range"
 _AT_LEAST_TWO: Final = frozenset((b"DIFF", b"DIFF1", b"ANDOR"))
 _OPERATIONS: Final = frozenset((b"AND", b"OR", b"XOR", b"NOT", b"ONE", *_AT_LEAST_TWO))
 _SINCE_8_2: Final = frozenset((b"ONE", *_AT_LEAST_TWO))
-_PIECE: Final = 1 << 16  # bytes that are one number at a time: what the processor's cache holds
-_INVERTED: Final = bytes(range(255, -1, -1))
+_PIECE: Final = 1 << 16  # bytes that are combined at a time: what the processor's cache holds
 _ALIKE: Final = {flip: bytes((flip,)) * _PIECE for flip in (0, 0xFF)}
 
 
@@ -98,9 +100,7 @@ def _touched(value: bytes, first: int, last: int, *, bits: bool) -> memoryview:
 
 def _count(data: memoryview) -> int:
     """Count the bits that are set."""
-    return sum(
-        [int.from_bytes(data[at : at + _PIECE], "little").bit_count() for at in range(0, len(data), _PIECE)]
-    )
+    return bitarray(buffer=data).count()
 
 
 def _next_other(data: memoryview, flip: int, start: int) -> int:
@@ -178,36 +178,41 @@ def bitpos(client: Client, args: list[bytes]) -> bytes:
     return _NOT_FOUND if bit or len(args) > 4 else replies.integer(len(value) * 8)
 
 
-def _combine(operation: bytes, numbers: list[int]) -> int:
-    """Compute the result of a BITOP with two or more sources on numbers."""
+def _combine(operation: bytes, rows: list[bitarray]) -> bitarray:
+    """Compute the result of a BITOP on rows of bits of the same length."""
+    if operation == b"NOT":
+        return ~rows[0]
     if operation == b"AND":
-        return reduce(and_, numbers)
+        return reduce(and_, rows)
     if operation == b"OR":
-        return reduce(or_, numbers)
+        return reduce(or_, rows)
     if operation == b"XOR":
-        return reduce(xor, numbers)
+        return reduce(xor, rows)
     if operation == b"ONE":
-        once = more = 0
-        for number in numbers:
-            more |= once & number
-            once |= number
+        once, more = rows[0], rows[0] ^ rows[0]
+        for row in rows[1:]:
+            more = more | once & row
+            once = once | row
         return once & ~more
-    others = reduce(or_, numbers[1:])
+    others = reduce(or_, rows[1:])
     if operation == b"DIFF":
-        return numbers[0] & ~others
-    return others & ~numbers[0] if operation == b"DIFF1" else numbers[0] & others
+        return rows[0] & ~others
+    return others & ~rows[0] if operation == b"DIFF1" else rows[0] & others
 
 
 def _result(operation: bytes, values: list[bytes], length: int) -> bytes:
     """Compute the result of a BITOP; zeros fill up the shorter strings."""
-    if operation == b"NOT":
-        return values[0].translate(_INVERTED)
-    pieces = []
+    views = [memoryview(value) for value in values]
+    result = BytesIO()  # it grows in place, and gives its bytes away without a copy
     for at in range(0, length, _PIECE):
-        # The lowest byte comes first, so that what a shorter string lacks is zero.
-        numbers = [int.from_bytes(value[at : at + _PIECE], "little") for value in values]
-        pieces.append(_combine(operation, numbers).to_bytes(min(_PIECE, length - at), "little"))
-    return b"".join(pieces)
+        size = min(_PIECE, length - at)
+        result.write(_combine(operation, [_row(view[at : at + size], size) for view in views]))
+    return result.getvalue()
+
+
+def _row(data: memoryview, size: int) -> bitarray:
+    """Show bytes as a row of bits, filled up with zeros to a size in bytes."""
+    return bitarray(buffer=data if len(data) == size else bytes(data).ljust(size, b"\0"))
 
 
 @handles(specs.BITOP)

@@ -19,7 +19,7 @@ SOURCES = (
 )  # fmt: skip
 
 DEPENDENCIES = (
-    "anycrc", "hiredis", "uvloop", "sortedcontainers", "xxhash", "redis",
+    "anycrc", "bitarray", "hiredis", "uvloop", "sortedcontainers", "xxhash", "redis",
     "pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments",
 )  # fmt: skip
 

@@ -114,6 +114,18 @@ def test_counting_and_finding_copy_no_long_string(words):
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize("operation", [b"AND", b"NOT", b"ONE", b"DIFF"])
+def test_bitop_holds_its_result_only_once(operation):
+    values = [bytes(16 << 20)] * (1 if operation == b"NOT" else 3)
+    tracemalloc.start()
+    try:
+        result = bitmaps._result(operation, values, 16 << 20)
+        assert tracemalloc.get_traced_memory()[1] < 20 << 20
+    finally:
+        tracemalloc.stop()
+    assert len(result) == 16 << 20
+
+
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 1)), max_size=20))
 def test_setting_bits_says_what_was_there(changes):
     client, model = make_client(server=FakeServer()), {}
