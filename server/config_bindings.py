@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ..commands.spec.versions import compat_with
 from ..storage.collections.encoding_limits import Limits
@@ -13,8 +13,6 @@ from .net import tls_context as tls
 
 if TYPE_CHECKING:
     from .server import Server
-
-_LEAST_LUA_MEMORY: Final = 4 << 20  # bytes; what Lua and the libraries take is a part of it
 
 
 def bind(server: Server) -> None:
@@ -66,8 +64,6 @@ class _Bindings:
         )
 
     def renew_scripting(self) -> None:
-        if 0 < self.config.lua_memory_limit < _LEAST_LUA_MEMORY:
-            raise ValueError(f"argument must be 0 or at least {_LEAST_LUA_MEMORY}")
         self.server.scripting.renew()
 
     def update_notifications(self) -> None:

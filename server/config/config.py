@@ -76,6 +76,20 @@ def _directive(
     return field(default=default, metadata=metadata)
 
 
+class _NoneOrEnough(kinds.Memory):
+    """Bytes, 0 for no limit, and otherwise at least so many that what is limited can work."""
+
+    def __init__(self, least: int) -> None:
+        super().__init__()
+        self.least = least
+
+    def parse(self, words: list[bytes], present: int) -> int:
+        value = super().parse(words, present)
+        if 0 < value < self.least:
+            raise ValueError(f"argument must be 0 or at least {self.least}")
+        return value
+
+
 def _fixed(default: Any, kind: kinds.Kind[Any], **keywords: Any) -> Any:
     """A directive that only flags and the file can set."""
     return _directive(default, kind, mutable=False, **keywords)
@@ -161,7 +175,7 @@ class Config:
     shutdown_on_sigterm: str = _directive("default", SIGNALS)
     busy_reply_threshold: int = _directive(5000, LONG, alias="lua-time-limit")  # milliseconds
     # Bytes that the scripts of EVAL may take in Lua, and as many the functions; 0: no limit; Rillet only
-    lua_memory_limit: int = _directive(512 * _MB, kinds.Memory())
+    lua_memory_limit: int = _directive(512 * _MB, _NoneOrEnough(4 * _MB))  # Lua and the libraries take a part
     propagation_error_behavior: str = _directive("ignore", kinds.Enum("ignore", "panic", "panic-on-replicas"))
 
     # Rillet's own

@@ -235,6 +235,12 @@ def test_the_limit_is_a_directive(wire):
     assert str(wire.call("CONFIG", "SET", "lua-memory-limit", "16mb")) == "+OK"
 
 
+def test_a_limit_too_low_for_lua_itself_refuses_the_start():
+    with pytest.raises(RuntimeError, match="lua-memory-limit") as caught:
+        start_server("rillet", "--lua-memory-limit", "1mb")
+    assert "argument must be 0 or at least 4194304" in str(caught.value)
+
+
 # The parser: CVE-2025-49844, CVE-2025-46819, CVE-2015-4335
 
 
