@@ -3,16 +3,62 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..commands.spec.versions import compat_with
 from ..storage.collections.encoding_limits import Limits
+from .config.config import DIRECTIVES
 from .execution.turns import LONG_COMMAND, NEVER
 from .net import tls_context as tls
 
 if TYPE_CHECKING:
     from .server import Server
+
+# Directives that redis.conf knows and no code here reads, by the reason. tests/server/test_config_bindings.py finds them.
+_WITHOUT_EFFECT: Final = {
+    "there is no jemalloc and no defragmentation": (
+        "activedefrag", "active-defrag-cycle-min", "active-defrag-cycle-max", "active-defrag-ignore-bytes",
+        "active-defrag-threshold-lower", "active-defrag-threshold-upper", "active-defrag-max-scan-fields",
+        "jemalloc-bg-thread",
+    ),
+    "tables of keys are Python's, which grow in one step": ("activerehashing",),
+    "the search for expired keys has a fixed budget of time": ("active-expire-effort", "dynamic-hz"),
+    "the lines at the start are always the same": ("always-show-logo",),
+    "the process leaves this to the system (taskset, choom, cgroups)": (
+        "server-cpulist", "bio-cpulist", "aof-rewrite-cpulist", "bgsave-cpulist", "oom-score-adj", "oom-score-adj-values",
+        "disable-thp", "ignore-warnings", "set-proc-title", "proc-title-template", "socket-mark-id",
+    ),
+    "there is no cluster": (
+        "cluster-allow-pubsubshard-when-down", "cluster-allow-reads-when-down", "cluster-allow-replica-migration",
+        "cluster-announce-bus-port", "cluster-announce-hostname", "cluster-announce-human-nodename", "cluster-announce-ip",
+        "cluster-announce-port", "cluster-announce-tls-port", "cluster-config-file", "cluster-link-sendbuf-limit",
+        "cluster-migration-barrier", "cluster-node-timeout", "cluster-port", "cluster-preferred-endpoint-type",
+        "cluster-replica-no-failover", "cluster-replica-validity-factor", "cluster-require-full-coverage",
+    ),
+    "a crash leaves what Python writes": ("crash-log-enabled", "crash-memcheck-enabled"),
+    "there are no modules": ("enable-module-command",),
+    "the log hides nothing more": ("hide-user-data-from-log",),
+    "one thread runs all commands": ("io-threads",),
+    "loading gives way to clients by itself": ("key-load-delay", "loading-process-events-interval-bytes"),
+    "large values are always freed in the background": ("lazyfree-lazy-user-flush", "replica-lazy-flush"),
+    "lists are not compressed": ("list-compress-depth",),
+    "text is compared byte by byte": ("locale-collate",),
+    "the event loop accepts all clients that wait": (
+        "max-new-connections-per-cycle", "max-new-tls-connections-per-cycle",
+    ),
+    "such errors are logged": ("propagation-error-behavior", "replica-ignore-disk-write-errors"),
+    "no file of a full sync stays behind": ("rdb-del-sync-files",),
+    "strings in RDB files are not compressed": ("rdbcompression",),
+    "a replica does not read the stream while it loads": ("replica-full-sync-buffer-limit",),
+    "payloads are always checked": ("sanitize-dump-payload",),
+    "a shutdown does not wait for replicas": ("shutdown-timeout",),
+    "no supervisor is notified": ("supervised",),
+    "the log goes to logfile or to standard output": ("syslog-enabled", "syslog-ident", "syslog-facility"),
+    "OpenSSL's own values hold": ("tls-session-cache-size", "tls-session-cache-timeout"),
+}  # fmt: skip
+WITHOUT_EFFECT: Final = {name: why for why, names in _WITHOUT_EFFECT.items() for name in names}
 
 
 def bind(server: Server) -> None:
@@ -40,12 +86,22 @@ def bind(server: Server) -> None:
     config.on_change("dir", bindings.check_directory)
     for name in ("port", "bind", "tls-port"):
         config.on_change(name, bindings.refuse_to_move)
+    for name in WITHOUT_EFFECT:
+        config.on_change(name, partial(warn_without_effect, server, name))
     bindings.update_thresholds()
     bindings.update_notifications()
     bindings.update_idempotency()
     bindings.update_compress_depth()
     bindings.update_limits()
     server.eviction.update()
+
+
+def warn_without_effect(server: Server, *names: str) -> None:
+    """Log each of some directives that is set to anything but its default although nothing reads it."""
+    for name in names:
+        directive = DIRECTIVES[name.encode()]
+        if getattr(server.config, directive.attribute) != server.config.default_of(directive):
+            server.log.warning(f"Warning: {name} has no effect in Rillet: {WITHOUT_EFFECT[name]}.")
 
 
 class _Bindings:

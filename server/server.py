@@ -31,7 +31,7 @@ from ..storage.folder_lock import FolderInUseError
 from ..storage.keyspace.keyspace import Keyspace
 from ..storage.rdb import RdbError
 from .clock import Clock
-from .config_bindings import bind
+from .config_bindings import WITHOUT_EFFECT, bind, warn_without_effect
 from .execution.active_expiry import ActiveExpiry
 from .execution.background_jobs import Slices
 from .execution.blocking import Blocking
@@ -200,6 +200,7 @@ class Server:
         )
         if self.handles_signals and not fit_clients(config, self.log):  # the process is ours
             return False
+        warn_without_effect(self, *WITHOUT_EFFECT)
         try:
             self._start_users()
         except acl_file.AclFileError as error:

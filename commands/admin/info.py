@@ -349,9 +349,11 @@ def _errorstats(server: ServerContext) -> Iterator[tuple[str, object]]:
 
 
 def _latencystats(server: ServerContext) -> Iterator[tuple[str, object]]:
+    config = server.config
     for name, entry in server.dispatcher.entries.items():
-        if entry.calls:
-            figures = ",".join(f"p{each:g}={entry.percentile(each):.3f}" for each in (50, 99, 99.9))
+        if entry.calls and config.latency_tracking:
+            wanted = config.latency_tracking_info_percentiles
+            figures = ",".join(f"p{each:g}={entry.percentile(each):.3f}" for each in wanted)
             yield f"latency_percentiles_usec_{name}", figures
 
 

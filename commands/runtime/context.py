@@ -210,6 +210,8 @@ class Settings(Protocol):
     hll_sparse_max_bytes: int
     hz: int
     latency_monitor_threshold: int  # milliseconds
+    latency_tracking: bool
+    latency_tracking_info_percentiles: tuple[float, ...]
     lazyfree_lazy_expire: bool
     lazyfree_lazy_server_del: bool
     lazyfree_lazy_user_del: bool
@@ -281,7 +283,13 @@ class Stats(Protocol):
 
 
 class Eviction(Protocol):
-    """What holds ``maxmemory``."""
+    """What holds ``maxmemory``.
+
+    Attributes:
+        out_of_memory: the limit was exceeded, and no key could go.
+    """
+
+    out_of_memory: bool
 
     def refuses_in_script(self, entry: Any) -> bool:
         """Whether a script may not run a command because memory is short; ``entry`` comes from ``find``."""

@@ -1,0 +1,66 @@
+"""Directives that no code reads: all of them are known, and setting one leaves a line in the log."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from support.servers import start_server
+
+from rillet.server import tls
+from rillet.server.config import DIRECTIVES
+from rillet.server.config_bindings import WITHOUT_EFFECT
+from rillet.server.directives import Only
+from rillet.storage.limits import Limits
+
+ROOT = Path(__file__).parents[2]
+# Read by a loop over their names.
+READ_BY_NAME = {
+    *(limit.name for limit in fields(Limits)),
+    *(name.replace("-", "_") for name in tls.DIRECTIVES),
+}
+
+
+def test_each_directive_is_read_by_code_or_known_to_have_no_effect():
+    sources = [path for layer in ("commands", "server", "storage") for path in (ROOT / layer).rglob("*.py")]
+    read = set(re.findall(r"\.(\w+)\b", "\n".join(path.read_text() for path in sources)))
+    unread = {
+        each.name
+        for each in DIRECTIVES.values()
+        if each.primary
+        and each.attribute not in read | READ_BY_NAME
+        and not isinstance(each.kind, Only)  # refuses what would have no effect
+    }
+    assert unread == set(WITHOUT_EFFECT)
+
+
+def test_a_directive_without_effect_is_logged_when_it_is_set():
+    with (
+        start_server("rillet", "--io-threads", "4", "--rdbcompression", "yes") as server,
+        server.wire() as wire,
+    ):
+        said = "# Warning: io-threads has no effect in Rillet: one thread runs all commands.\n"
+        assert server.log.count(said) == 1
+        assert server.log.count("has no effect") == 1  # rdbcompression has its default
+        for value in ("yes", "yes", "no"):
+            assert wire.call("CONFIG", "SET", "activedefrag", value).plain() == b"OK"
+        assert server.log.count("activedefrag has no effect in Rillet: there is no jemalloc") == 1
+
+
+@pytest.mark.parametrize("name", sorted(WITHOUT_EFFECT))
+def test_what_has_no_effect_is_a_directive(name):
+    assert DIRECTIVES[name.encode()].primary
+
+
+def test_info_shows_the_percentiles_that_are_wanted():
+    with (
+        start_server("rillet", "--latency-tracking-info-percentiles", "25 99.5") as server,
+        server.wire() as wire,
+    ):
+        wire.call("PING")
+        text = wire.call("INFO", "latencystats").plain().decode()
+        assert re.search(r"^latency_percentiles_usec_ping:p25=[\d.]+,p99\.5=[\d.]+\r$", text, re.MULTILINE)
+        assert wire.call("CONFIG", "SET", "latency-tracking", "no").plain() == b"OK"
+        assert wire.call("INFO", "latencystats").plain().decode().split() == ["#", "Latencystats"]
