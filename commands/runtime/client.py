@@ -193,6 +193,11 @@ class Client:
         return 0
 
     @property
+    def query_buffer(self) -> int:
+        """Bytes of its requests that are not parsed yet."""
+        return 0
+
+    @property
     def memory(self) -> int:
         """About the bytes that it takes: itself, its transaction, what it has not sent whole or not read yet."""
         queued = self.transaction.size if self.transaction is not None else 0

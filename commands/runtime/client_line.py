@@ -36,7 +36,7 @@ def flag_letters(client: Client) -> str:
 
 _LINE: Final = (
     b"id=%d addr=%b laddr=%b fd=%d name=%b age=%d idle=%d flags=%b db=%d sub=%d psub=%d ssub=%d multi=%d watch=%d "
-    b"qbuf=0 qbuf-free=0 argv-mem=%d multi-mem=%d rbs=0 rbp=0 obl=0 oll=%d omem=%d tot-mem=%d events=r cmd=%b "
+    b"qbuf=%d qbuf-free=0 argv-mem=%d multi-mem=%d rbs=0 rbp=0 obl=0 oll=%d omem=%d tot-mem=%d events=r cmd=%b "
     b"user=%b redir=%d resp=%d lib-name=%b lib-ver=%b io-thread=0 tot-net-in=%d tot-net-out=%d tot-cmds=%d"
 )
 
@@ -76,6 +76,7 @@ def client_line(client: Client) -> bytes:
         len(client.shard_channels),
         len(transaction.commands) if transaction is not None else -1,
         len(client.watched),
+        client.query_buffer,
         client.argv_bytes,
         queued,
         unread > 0,

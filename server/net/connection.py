@@ -202,7 +202,7 @@ class Connection(Client, asyncio.Protocol):
         self.unparsed.append(data)
         self.unparsed_bytes += len(data)
         if self.resuming or self._must_wait():
-            if self.unparsed_bytes + self.parser.buffered > self.server.config.client_query_buffer_limit:
+            if self.query_buffer > self.server.config.client_query_buffer_limit:
                 self.close(after_reply=False)
             elif self.resuming:
                 self._pause_reading()
@@ -395,7 +395,12 @@ class Connection(Client, asyncio.Protocol):
     @property
     def memory(self) -> int:
         """As of any client, with the requests that wait or are not complete."""
-        return super().memory + self.unparsed_bytes + self.parser.buffered
+        return super().memory + self.query_buffer
+
+    @property
+    def query_buffer(self) -> int:
+        """Bytes of requests that wait or are not complete."""
+        return self.unparsed_bytes + self.parser.buffered
 
     def check_output_limit(self, now: int) -> None:
         """Close the client if it does not read: at once over the hard limit, after a time over the soft one."""

@@ -1,4 +1,6 @@
 import pytest
+from support.servers import start_server
+from support.until import until
 from support.wired_server import WiredServer, talk
 
 from rillet.commands.runtime.client_line import flag_letters
@@ -30,6 +32,22 @@ def ids(reply):
 
 def test_the_fields_stand_in_the_order_of_redis_8(server):
     assert list(info(server.connect())) == FIELDS.split()
+
+
+def test_qbuf_shows_what_is_not_parsed():
+    with start_server("rillet") as server, server.wire() as client, server.wire() as other:
+        number = other.call("CLIENT", "ID").plain()
+        other.send_raw(b"*2\r\n$4\r\nECHO\r\n$1000\r\n" + b"x" * 500)
+
+        def line():
+            text = client.call("CLIENT", "LIST", "ID", number).plain().decode()
+            return dict(pair.split("=", 1) for pair in text.split())
+
+        until(lambda: 500 <= int(line()["qbuf"]) <= 530)
+        assert int(line()["tot-mem"]) >= int(line()["qbuf"])
+        other.send_raw(b"x" * 500 + b"\r\n")
+        assert other.read().plain() == b"x" * 1000
+        assert line()["qbuf"] == "0"
 
 
 def test_a_line_tells_the_state_of_the_client(server):
