@@ -173,7 +173,7 @@ end
 
 @pytest.fixture(scope="module")
 def victim() -> Iterator[Victim]:
-    with Victim("--busy-reply-threshold", 200) as victim:
+    with Victim("--busy-reply-threshold", 200, "--lua-memory-limit", "64mb") as victim:
         yield victim
 
 

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuzz.engine import Fuzzer, mutate
+from fuzz.engine import Fuzzer, cuts, mutate
 from fuzz.starts import start
 
 from rillet.commands.admin.debug_digest import keyspace_digest, value_digest
@@ -81,7 +81,7 @@ def test_a_known_file_is_refused_or_loaded(seed):
 
 @fuzzer.seeds
 def test_a_file_cut_anywhere_is_refused(seed):
-    for at in range(0, len(seed), 1 if len(seed) < 3000 else 7):
+    for at in cuts(seed):
         try:
             load(seed[:at])
         except RdbError as error:
