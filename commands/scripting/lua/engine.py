@@ -348,7 +348,8 @@ class Scripting:
 
     def _redis_log(self, level: float, text: bytes) -> None:
         if not 0 <= level < len(_LOG_LEVELS):
-            raise ScriptError(b"ERR Invalid debug level.")
+            kind = b"log" if self.server.compat.knows("7.2") else b"debug"
+            raise ScriptError(b"ERR Invalid %b level." % kind)
         write = getattr(self.server.log, _LOG_LEVELS[int(level)])
         write(text.decode(errors="backslashreplace"))
 

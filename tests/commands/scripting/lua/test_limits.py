@@ -95,8 +95,8 @@ def test_what_ends_other_lua_servers_is_an_error_or_an_answer(wire, code, text):
         ("return redis.set_repl(0/0)", "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE."),
         ("return redis.log(3, setmetatable({}, {__tostring = function() return 5 end}))", "null$"),
         ("return redis.log(3, 'a', {}, true, 7)", "null$"),
-        ("return redis.log(0/0, 'x')", "Invalid debug level."),
-        ("return redis.log(1/0, 'x')", "Invalid debug level."),
+        ("return redis.log(0/0, 'x')", "Invalid log level."),
+        ("return redis.log(1/0, 'x')", "Invalid log level."),
         ("error(setmetatable({err='x'},{__newindex=function() end,__index=function() return {} end}))", "-x"),
         ("error(setmetatable({}, {__index = function() error('x') end}))", "-ERR unknown error"),
         ("error(setmetatable({}, {__tostring = function() return {} end}))", "-ERR unknown error"),
@@ -233,6 +233,13 @@ def test_the_limit_is_a_directive(wire):
     assert str(wire.call("CONFIG", "SET", "lua-memory-limit", "0")) == "+OK"
     assert wire.call("EVALSHA", sha, 0).plain() == 3_000_000
     assert str(wire.call("CONFIG", "SET", "lua-memory-limit", "16mb")) == "+OK"
+
+
+def test_a_level_that_is_none_is_named_as_the_version_names_it(wire):
+    for version, text in (("7.0", "Invalid debug level."), ("7.2", "Invalid log level.")):
+        wire.call("CONFIG", "SET", "compat-version", version)
+        assert text in str(wire.call("EVAL", "return redis.log(9, 'x')", 0))
+    wire.call("CONFIG", "SET", "compat-version", "8.10")
 
 
 def test_a_limit_too_low_for_lua_itself_refuses_the_start():
