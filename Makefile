@@ -71,7 +71,7 @@ SEED ?= $(shell date +%s)
 # Two workers share the fuzzers, so all together get twice the minutes.
 fuzz: $(VENV)/.installed-dev
 	RILLET_FUZZ_SECONDS=$$(($(MINUTES) * 120)) RILLET_FUZZ_SEED=$(SEED) \
-		$(BIN)/python -m pytest -n 2 -rP tests/fuzz $(ARGS)
+		$(BIN)/python -m pytest -n 2 --dist worksteal -rP tests/fuzz $(ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

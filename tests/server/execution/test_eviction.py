@@ -309,6 +309,19 @@ def test_statistics_count_and_are_reset(wire):
 # When nothing may go
 
 
+def test_long_evictions_are_latency_events(wire):
+    wire.call("CONFIG", "SET", "maxmemory-eviction-tenacity", "100", "latency-monitor-threshold", "1")
+    for number in range(20):
+        wire.call("RPUSH", "list", *[b"element %d" % each for each in range(20_000)])
+        wire.call("MSET", *[word for each in range(500) for word in (f"{number}:{each}", b"x" * 100)])
+    wire.call("LATENCY", "RESET")
+    limit(wire, "allkeys-random", 1)
+    assert wire.call("SET", "a", "1").value in {b"OK", OOM}
+    eventually(lambda: wire.call("DBSIZE").plain() <= 1)
+    seen = {name for name, *_ in wire.call("LATENCY", "LATEST").plain()}
+    assert {b"eviction-cycle", b"eviction-del"} <= seen
+
+
 def test_a_script_is_not_stopped_midway_and_keys_go_after_it(wire):
     limit(wire, "allkeys-random", 2 << 20)
     body = "for i=1,100 do redis.call('set','k'..i,string.rep('x',100000)) end return redis.call('dbsize')"
