@@ -55,7 +55,8 @@ _NEWER_FIELDS: Final = {
 def client_line(client: Client) -> bytes:
     """One client as CLIENT LIST shows it: ``name=value`` pairs, without the line end.
 
-    Of the buffers only the one of unread replies has a size to tell: qbuf, rbs and the like are zero.
+    The buffers of requests and of unread replies hold no free room, and there is no buffer of a fixed size for replies:
+    qbuf-free, rbs and rbp are zero.
     """
     unread = client.unread
     now = client.server.clock.now
