@@ -1,4 +1,4 @@
-"""Replication: replicas that follow us, and our link to a master; ``state`` holds what both share."""
+"""Replication in both directions; ``state`` holds what the two share."""
 
 from .state import Replication
 

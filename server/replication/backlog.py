@@ -1,17 +1,17 @@
-"""The newest part of the replication stream, kept for replicas that come back."""
+"""Keep the newest part of the replication stream for replicas that reconnect."""
 
 from __future__ import annotations
 
 from typing import Final
 
-_SLACK: Final = 16384  # bytes more than wanted before the oldest are dropped
+_SLACK: Final = 16384  # bytes above the size before the oldest are dropped
 
 
 class Backlog:
-    """A window on the stream that ends where the stream ends.
+    """A window on the replication stream that ends where the stream ends.
 
     Attributes:
-        first: offset of the oldest byte that is kept. The first byte of a stream has offset 1.
+        first: offset of the oldest byte kept. The first byte of a stream has offset 1.
     """
 
     __slots__ = ("_data", "_size", "first")
@@ -26,7 +26,7 @@ class Backlog:
 
     @property
     def size(self) -> int:
-        """How many bytes are kept at most (repl-backlog-size)."""
+        """Maximum number of bytes kept (repl-backlog-size)."""
         return self._size
 
     @size.setter
@@ -36,11 +36,11 @@ class Backlog:
 
     @property
     def first_promised(self) -> int:
-        """Offset of the oldest byte within the promised size (INFO repl_backlog_first_byte_offset)."""
+        """Offset of the oldest byte within the size (repl_backlog_first_byte_offset)."""
         return self.first + len(self._data) - len(self)
 
     def append(self, data: bytes) -> None:
-        """Take what the stream was continued with."""
+        """Append the next bytes of the stream."""
         self._data += data
         if len(self._data) > self._size + _SLACK:
             self._trim()
@@ -52,7 +52,7 @@ class Backlog:
             self.first += excess
 
     def since(self, offset: int) -> bytes | None:
-        """The stream from the byte at an offset on; None where that is no longer, or not yet, here."""
+        """Return the stream from an offset on; None if that byte is no longer, or not yet, kept."""
         start = offset - self.first
         if not 0 <= start <= len(self._data):
             return None

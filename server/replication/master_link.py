@@ -1,8 +1,8 @@
-"""Our link to a master: connect, introduce ourselves, take its data, follow its stream; again and again.
+"""The link to our master: connect, load its snapshot, follow its stream, reconnect.
 
-What arrives is applied in units (a command, or a transaction as a whole) as if a client sent it that may do
-everything, and passed on byte for byte to whoever follows us. The offset moves by whole units, so that a transaction
-the link was cut in is asked for again.
+The stream is applied in units: a command, or a transaction as a whole. They run as a client with every permission
+would send them, and are forwarded byte for byte to our own replicas. The offset moves by whole units, so a
+transaction that was cut off with the connection is requested again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from .state import Replication
 
-# As ROLE names them.
+# The states as ROLE names them.
 CONNECT: Final = "connect"
 CONNECTING: Final = "connecting"
 HANDSHAKE: Final = "handshake"
@@ -42,15 +42,15 @@ _LONGEST_PAUSE: Final = 1.0  # seconds between two attempts
 _FIRST_PAUSE: Final = 0.05
 _ID: Final = 40  # characters of a replication ID
 _OFFSET: Final = re.compile(rb"0|[1-9][0-9]{0,17}")
-_SHOWN: Final = 80  # bytes of an answer that the log shows
+_SHOWN: Final = 80  # bytes of a reply that the log shows
 
 
 class LinkError(Exception):
-    """The link cannot go on; the text says why."""
+    """The link cannot continue; the text says why."""
 
 
 class MasterClient(Client):
-    """The master as a client: what it sends is done, whatever it is, and not answered."""
+    """The master as a client: its commands run without permission checks and get no reply."""
 
     __slots__ = ("link",)
 
@@ -64,7 +64,7 @@ class MasterClient(Client):
         self.update_plain()
 
     def close(self, *, after_reply: bool = True) -> None:
-        """CLIENT KILL: the link is made anew."""
+        """CLIENT KILL: drop the link, which then reconnects."""
         del after_reply
         self.close_asap = True
         self.server.clients.pop(self.id, None)
@@ -72,13 +72,13 @@ class MasterClient(Client):
 
 
 class MasterLink:
-    """Following one master.
+    """The link to one master.
 
     Attributes:
-        state: where the link stands, in the words of ROLE.
-        client: the master as a client, once we follow its stream; its selected database is the stream's.
+        state: state of the link, in the words of ROLE.
+        client: the master as a client, while we follow its stream; its selected database is the stream's.
         intake: the snapshot that is being received, for INFO.
-        last_io: when the master was last heard, in seconds of the event loop.
+        last_io: when data last arrived from the master, in seconds of the event loop.
         down_since: when the link was lost; 0.0 for never.
         on_disk: offset up to which our append-only file has the stream on the disk.
     """
@@ -101,22 +101,22 @@ class MasterLink:
         self._task: asyncio.Task[None] | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._units = Units()
-        self._processed = 0  # bytes of units that were applied and are not passed on yet
+        self._processed = 0  # bytes of units that are applied but not forwarded yet
 
     @property
     def database(self) -> int:
-        """Which database the stream has selected."""
+        """Index of the database that the stream has selected."""
         return self._database if self.client is None else self.client.db.index
 
     # Life
 
     def start(self) -> None:
-        """Begin to connect."""
+        """Start connecting."""
         self.down_since = self.server.loop.time()
         self._task = self.server.loop.create_task(self._run())
 
     def stop(self) -> None:
-        """Leave the master for good."""
+        """Leave the master permanently."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
@@ -124,7 +124,7 @@ class MasterLink:
         self.drop()
 
     def drop(self) -> None:
-        """Cut the connection; unless stopped, the link makes a new one."""
+        """Abort the connection; the link reconnects unless it is stopped."""
         if self._writer is not None:
             self._writer.transport.abort()
 
@@ -143,7 +143,7 @@ class MasterLink:
                     pause = 0.0
                 else:
                     log.warning(f"MASTER <-> REPLICA sync: {error or type(error).__name__}")
-            except Exception:  # noqa: BLE001 - a bug of ours must not end the link for good
+            except Exception:  # noqa: BLE001 - a bug of ours must not end the link permanently
                 log.warning("Internal error in the link to the master:", details=traceback.format_exc())
                 self._can_continue = False
             finally:
@@ -211,7 +211,7 @@ class MasterLink:
         await self._tell(reader, b"version", self.server.version.encode())
 
     async def _tell(self, reader: asyncio.StreamReader, *words: bytes) -> None:
-        """REPLCONF; a master that does not know it is none the worse for it."""
+        """Send REPLCONF; a master that does not know it may refuse it."""
         answer = await self._ask(reader, b"REPLCONF", *words)
         if answer.startswith(b"-"):
             self.server.log.verbose(
@@ -223,7 +223,7 @@ class MasterLink:
         return await self._line(reader)
 
     async def _line(self, reader: asyncio.StreamReader) -> bytes:
-        """The next line that is not empty: while it prepares a snapshot a master sends empty ones."""
+        """Return the next line, without the empty ones a master sends to keep the link alive."""
         while True:
             try:
                 line = await reader.readline()
@@ -236,7 +236,7 @@ class MasterLink:
                 return line.strip()
 
     async def _read(self, reader: asyncio.StreamReader, count: int) -> bytes:
-        """Up to so many bytes."""
+        """Read at most ``count`` bytes."""
         data = await reader.read(count)
         if not data:
             raise LinkError("the master closed the connection")
@@ -291,7 +291,7 @@ class MasterLink:
             file.seek(0)
             appends = persistence.aof is not None
             if appends:
-                persistence.switch_off()  # it would tell of data that is gone
+                persistence.switch_off()  # it would record changes to data that is being replaced
             try:
                 self._database = await load_snapshot(self.server, file)
                 self.replication.adopt(history, offset)
@@ -303,7 +303,7 @@ class MasterLink:
 
     @contextlib.contextmanager
     def _temporary_file(self) -> Iterator[BinaryIO]:
-        """A file in the server's folder that does not stay behind, even where the server is killed."""
+        """Open a file in the server's folder that no end of the server leaves behind."""
         handle, path = tempfile.mkstemp(
             prefix=f"temp-sync-{os.getpid()}-", suffix=".rdb", dir=self.server.config.dir
         )
@@ -334,7 +334,7 @@ class MasterLink:
             self.client.net_in += len(data)
             self._units.feed(data)
             self._apply()
-            await asyncio.sleep(0)  # the reader may have more; others want to be served, too
+            await asyncio.sleep(0)  # the reader may have more, and other clients need their turn
 
     def _apply(self) -> None:
         server = self.server
@@ -342,7 +342,7 @@ class MasterLink:
         assert client is not None
         server.keyspace.now = client.last_interaction = server.clock.tick()
         server.current_client = client
-        # The master alone decides what has expired, and its commands find what has not.
+        # The master alone decides what has expired: its commands still find keys that are past their time.
         server.keyspace.expiring = False
         self._processed = 0
         try:
@@ -397,7 +397,7 @@ class MasterLink:
     # Acknowledgements, every second
 
     def acknowledge(self) -> None:
-        """Tell the master how far we are, and how far our append-only file is if there is one."""
+        """Send the master our offset, and that of our append-only file if there is one."""
         if self._writer is None or self.state != CONNECTED:
             return
         offset = self.replication.offset + self._processed
@@ -410,7 +410,7 @@ class MasterLink:
         self._send(replies.command(words))
 
     def cron(self) -> None:
-        """Acknowledge, and give up a master that is silent for too long."""
+        """Acknowledge, and drop a master that has been silent for repl-timeout."""
         now = self.server.loop.time()
         loads = self.state == SYNC and self.intake is not None and self.intake.is_complete
         if self._writer is not None and not loads and now - self.last_io > self.server.config.repl_timeout:
@@ -420,7 +420,7 @@ class MasterLink:
         if self.state == CONNECTED:
             self.acknowledge()
         elif loads:
-            self._send(b"\n")  # we load, and are alive
+            self._send(b"\n")  # keeps the link alive while we load
 
 
 def _text(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""One replica that follows us, as its connection's state."""
+"""One replica of this server, as the state of its connection."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from ..net.connection import Connection
 
-# As INFO names them.
+# The states as INFO names them.
 WAITING: Final = "wait_bgsave"  # for a snapshot to begin
 LOADING: Final = "send_bulk"  # the snapshot is being made or sent
 ONLINE: Final = "online"
-NEW: Final = ""  # has told about itself, and not asked for the stream yet
-DONE: Final = "rdb_transmitted"  # wanted nothing but the snapshot
+NEW: Final = ""  # it sent REPLCONF, but not PSYNC yet
+DONE: Final = "rdb_transmitted"  # it wanted only the snapshot
 
 _OLDEST: Final = (7, 0)
 _FIRST_OF_VALKEY_ALONE: Final = 9  # no Redis has that number
@@ -25,12 +25,12 @@ class Follower:
 
     Attributes:
         state: NEW, WAITING, LOADING, ONLINE or DONE.
-        held: what the stream got since the snapshot was taken; sent when the replica has loaded that.
-        acknowledged: offset that it said to have processed; -1 before it said any.
-        on_disk: offset that it said to have in its append-only file.
+        held: the stream since the snapshot was taken; sent once the replica has loaded the snapshot.
+        acknowledged: offset up to which it reported to have processed; -1 before its first report.
+        on_disk: offset up to which it reported to have its append-only file.
         last_seen: when it last acknowledged, in seconds of the event loop.
         online_on_ack: it gets the stream once it acknowledges the snapshot (after a transfer without a length).
-        newest_rdb: RDB version that it is known to read; 0 for an unknown one.
+        newest_rdb: RDB version that it is known to read; 0 if unknown.
     """
 
     __slots__ = (
@@ -77,15 +77,15 @@ class Follower:
 
     @property
     def is_replica(self) -> bool:
-        """Whether it asked for the stream."""
+        """Whether it requested the stream."""
         return self.state != NEW
 
     @property
     def understands(self) -> tuple[int, int]:
-        """The version of Redis whose stream commands it knows for certain, as two numbers.
+        """The Redis version whose stream commands it certainly understands, as two numbers.
 
-        Redis does not tell its version, so it counts as an old one. Valkey does, and knows what 7.2 knew; its 8.0 and
-        8.1 know no more than the Redis of that number.
+        Redis does not report its version, so it counts as the oldest. Valkey does, and knows what 7.2 knew; Valkey
+        8.0 and 8.1 know no more than the Redis of that number.
         """
         parts = self.version.split(b".")
         if len(parts) < 2 or int(parts[0]) >= _FIRST_OF_VALKEY_ALONE:
@@ -94,16 +94,16 @@ class Follower:
 
     @property
     def address(self) -> bytes:
-        """Where it says it is, else where it comes from."""
+        """The address that it announced, else the one it connects from."""
         return self.host or self.connection.address.rpartition(b":")[0].strip(b"[]")
 
     @property
     def name(self) -> str:
-        """How the log calls it."""
+        """Its name in the log."""
         return f"{self.address.decode('latin-1')}:{self.port or self.connection.address.rpartition(b':')[2].decode()}"
 
     def feed(self, data: bytes) -> None:
-        """Give it a part of the stream, or keep that until it has the snapshot."""
+        """Send it a part of the stream, or hold that until it has the snapshot."""
         if self.state == ONLINE and not self.online_on_ack:
             self.connection.write(data)
         elif self.state in {LOADING, ONLINE}:
@@ -111,28 +111,28 @@ class Follower:
             self.held_bytes += len(data)
 
     def release(self) -> None:
-        """It has the snapshot: the stream begins with what was held."""
+        """Start its stream with what was held, because it has the snapshot."""
         self.online_on_ack = False
         held, self.held, self.held_bytes = self.held, [], 0
         if held:
             self.connection.write(b"".join(held))
 
-    # Sending no faster than it reads
+    # Flow control
 
     def pause(self) -> None:
-        """Its transport has enough to send."""
+        """Note that its transport has enough to send."""
         self._may_write.clear()
 
     def resume(self) -> None:
-        """Its transport wants more, or is gone."""
+        """Note that its transport wants more, or is gone."""
         self._may_write.set()
 
     async def drain(self) -> None:
-        """Return once more of a snapshot may be written, or the connection is gone.
+        """Wait until more of a snapshot may be written, or the connection is gone.
 
-        One that takes nothing for longer than repl-timeout is closed.
+        A replica that accepts nothing for longer than repl-timeout is disconnected.
         """
-        while self.connection.outbox and not self.connection.close_asap:  # noqa: ASYNC110 - seldom, and short
+        while self.connection.outbox and not self.connection.close_asap:  # noqa: ASYNC110 - rare and short
             await asyncio.sleep(0.001)  # held for the append-only file
         transport = self.connection.transport
         if transport is not None and transport.get_write_buffer_size() > _ENOUGH:

@@ -1,8 +1,8 @@
-"""The replicas that follow us: handshake, snapshots, the stream, acknowledgements.
+"""The replicas of this server: handshake, snapshots, the stream, acknowledgements.
 
-A replica that can not continue from the backlog waits for a snapshot; all that wait share one. At the moment of the
-snapshot each is told ``+FULLRESYNC <id> <offset>``, and what the stream gets from then on is held for it until it
-has the snapshot. The stream is gathered during a turn of the event loop and written once.
+A replica that cannot continue from the backlog waits for a snapshot; all that wait share one. When the snapshot is
+taken each gets ``+FULLRESYNC <id> <offset>``, and the stream from then on is held for it until it has the snapshot.
+The stream is gathered during a turn of the event loop and written once.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _KEEP_ALIVE: Final = b"\n"
 
 
 class Master:
-    """What we are to those who follow us (also while we follow somebody ourselves).
+    """The master's side of replication (also of a replica that has replicas of its own).
 
     Attributes:
-        followers: connections that asked for the stream, in the order they did.
-        good: how many of them are close enough behind for min-replicas-to-write.
+        followers: connections that requested the stream, in the order of their requests.
+        good: how many of them lag little enough to count for min-replicas-to-write.
         full_syncs, partial_syncs, refused_partial_syncs: INFO sync_full, sync_partial_ok, sync_partial_err.
     """
 
@@ -42,7 +42,7 @@ class Master:
         self.full_syncs = 0
         self.partial_syncs = 0
         self.refused_partial_syncs = 0
-        self.nobody_since = 0.0  # seconds of the event loop; since when nobody follows
+        self.nobody_since = 0.0  # when the last replica left, in seconds of the event loop
         self.transfer: Transfer | None = None
         self._pending: list[bytes] = []
         self._scheduled = False
@@ -52,13 +52,13 @@ class Master:
 
     @property
     def online(self) -> list[Follower]:
-        """Those that get the stream."""
+        """The replicas that receive the stream."""
         return [each for each in self.followers.values() if each.state == ONLINE]
 
     # The stream
 
     def feed(self, data: bytes) -> None:
-        """Send a part of the stream to everybody, at the end of this turn of the loop."""
+        """Send a part of the stream to all replicas, at the end of this turn of the loop."""
         if self.followers:
             self._pending.append(data)
             if not self._scheduled:
@@ -70,7 +70,7 @@ class Master:
         self.flush()
 
     def flush(self) -> None:
-        """Send what the stream got."""
+        """Send the gathered part of the stream now."""
         if not self._pending:
             return
         data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
@@ -79,21 +79,23 @@ class Master:
             follower.feed(data)
 
     def ask_for_acks(self) -> None:
-        """Let the replicas say how far they are (WAIT): once in a turn, after what the turn propagates."""
+        """Request acknowledgements for WAIT: once in a turn, after what the turn propagates."""
         if not self._asked_for_acks:
             self._asked_for_acks = True
             self.server.loop.call_soon(self._send_getack)
 
     def _send_getack(self) -> None:
         self._asked_for_acks = False
-        # While we follow somebody the stream is his, and nothing may be put into it.
+        # A replica's stream belongs to its master, so nothing may be inserted into it.
         if self.followers and self.replication.link is None:
             self.replication.feed(GETACK)
 
     # PSYNC
 
     def synchronize(self, client: Client, replication_id: bytes, offset: int, *, old: bool = False) -> bytes:
-        """PSYNC (or the old SYNC): the beginning of the answer; more follows when a snapshot is there.
+        """Serve PSYNC (or the old SYNC); return the start of the reply.
+
+        The rest follows with the snapshot.
 
         Args:
             client: the connection that becomes a replica.
@@ -107,7 +109,7 @@ class Master:
             propagation.understood = min(propagation.understood, follower.understands)
         log = self.server.log
         log.notice(f"Replica {follower.name} asks for synchronization")
-        # What the stream got in this turn belongs to those who were here before.
+        # What the stream got in this turn belongs only to the replicas that were here before.
         self.flush()
         if not old and not follower.only_snapshot:
             missing = self._missing_since(replication_id, offset, follower)
@@ -158,7 +160,7 @@ class Master:
         return follower
 
     def introduce(self, client: Client) -> Follower:
-        """The state that REPLCONF fills in before PSYNC."""
+        """Return the state that REPLCONF fills in before PSYNC."""
         return self._follower_of(client)
 
     def _enrol(self, follower: Follower) -> None:
@@ -167,7 +169,7 @@ class Master:
     # Snapshots
 
     def _schedule_transfer(self, follower: Follower) -> None:
-        """Begin a snapshot for those who wait, after a while in which others may join; not beside another."""
+        """Schedule a snapshot, one at a time, after a delay in which more replicas may join."""
         if self.transfer is not None:
             self.server.log.notice("Waiting for end of the snapshot under way for SYNC")
             return
@@ -202,18 +204,18 @@ class Master:
         self.transfer.start()
 
     def transfer_is_over(self) -> None:
-        """The snapshot was sent, or could not be: go on with those who came meanwhile."""
+        """Continue with the replicas that arrived while the snapshot was sent, or failed."""
         self.transfer = None
         waiting = [each for each in self.followers.values() if each.state == WAITING]
         if waiting:
             self._schedule_transfer(waiting[0])
 
     def give_up(self, follower: Follower) -> None:
-        """Close a replica that could not be served; it will come again."""
+        """Close a replica that could not be served; it reconnects."""
         follower.connection.close(after_reply=False)
 
     def put_online(self, follower: Follower, *, wait_for_ack: bool) -> None:
-        """The snapshot has left; its stream begins, at once or when it says to have loaded."""
+        """Begin its stream after the snapshot, or when it acknowledges to have loaded."""
         if follower.only_snapshot:
             follower.state = DONE
             return
@@ -228,7 +230,7 @@ class Master:
     # Acknowledgements
 
     def acknowledge(self, client: Client, offset: int, on_disk: int | None) -> None:
-        """REPLCONF ACK: a replica says how far it is. From anybody else it means nothing."""
+        """REPLCONF ACK: note the offset of a replica. From any other client it is ignored."""
         follower = client.replica
         if not isinstance(follower, Follower) or not follower.is_replica:
             return
@@ -243,15 +245,15 @@ class Master:
         self.replication.waits.look_again()
 
     def count_acknowledged(self, offset: int) -> int:
-        """How many replicas have the stream up to an offset."""
+        """Count the replicas that have the stream up to an offset."""
         return sum(each.acknowledged >= offset for each in self.online)
 
     def count_on_disk(self, offset: int) -> int:
-        """How many replicas have it in their append-only file."""
+        """Count the replicas that have it in their append-only file."""
         return sum(each.on_disk >= offset for each in self.online)
 
     def lag(self, follower: Follower) -> int:
-        """Seconds since a replica acknowledged something."""
+        """Seconds since a replica last acknowledged."""
         return int(self.server.loop.time() - follower.last_seen)
 
     def count_good(self) -> None:
@@ -262,7 +264,7 @@ class Master:
     # Every second, and the end
 
     def cron(self) -> None:
-        """Ping, keep alive, drop who is gone."""
+        """Ping and keep alive the replicas; disconnect those that timed out."""
         now = self.server.loop.time()
         config = self.server.config
         replication = self.replication
@@ -292,7 +294,7 @@ class Master:
         self.count_good()
 
     def _forget_backlog_in_time(self, now: float) -> None:
-        """Nobody will ask for it any more; from then on the history counts as another one."""
+        """Free the backlog after repl-backlog-ttl without replicas; the ID then changes."""
         replication = self.replication
         ttl = self.server.config.repl_backlog_ttl
         if replication.backlog is None or replication.link is not None or not ttl:
@@ -304,7 +306,7 @@ class Master:
             )
 
     def forget(self, client: Client) -> None:
-        """A connection is gone."""
+        """Remove a connection that is gone."""
         follower = self.followers.pop(client, None)  # type: ignore[call-overload]
         if follower is None:
             return
@@ -316,13 +318,13 @@ class Master:
         self.count_good()
 
     def disconnect_all(self) -> None:
-        """Send the replicas away: they shall come again and hear of our new history."""
+        """Disconnect all replicas, so that they reconnect and learn our new history."""
         self.flush()
         for connection in list(self.followers):
             connection.close()
 
     def stop(self) -> None:
-        """The server ends: what the stream got leaves."""
+        """Send the gathered part of the stream and abort a transfer, because the server stops."""
         if self._start is not None:
             self._start.cancel()
             self._start = None

@@ -1,4 +1,4 @@
-"""Loading a master's snapshot beside the data, then putting it in the data's place."""
+"""Load a master's snapshot beside the data, then replace the data by it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
     from ..server import Server
 
-_SLICE: Final = 0.02  # seconds of loading between two looks at the clients
+_SLICE: Final = 0.02  # seconds of loading before clients get a turn
 
 
 async def load_snapshot(server: Server, file: BinaryIO) -> int:
-    """Replace the data by a snapshot, all at once when all of it is loaded.
+    """Replace the data by a snapshot in one step, once all of it is loaded.
 
-    Meanwhile clients are told LOADING, or go on with the old data where repl-diskless-load is swapdb.
+    Until then clients get LOADING, or use the old data if repl-diskless-load is swapdb.
 
     Returns:
         The database that the master's stream has selected.
 
     Raises:
-        OSError: the snapshot cannot be read; the data is what it was.
+        OSError: the snapshot cannot be read; the data is unchanged.
     """
     config = server.config
     log = server.log

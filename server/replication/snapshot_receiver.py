@@ -1,4 +1,4 @@
-"""Taking the snapshot that a master sends: with its length in front, or ended by a mark."""
+"""Receive the snapshot that a master sends: with its length in front, or ended by a mark."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _LENGTH: Final = re.compile(rb"\$[0-9]{1,18}")
 
 
 class Intake:
-    """A snapshot that arrives.
+    """A snapshot on its way to us.
 
     Args:
         header: the line in front of it: ``$<length>`` or ``$EOF:<mark>``.
 
     Attributes:
-        total: its bytes; -1 where only its end will tell.
+        total: its length in bytes; -1 if only the mark at its end shows that.
         received: bytes so far.
-        is_complete: it is here, and being loaded.
+        is_complete: all of it has arrived, and it is being loaded.
 
     Raises:
         EOFError: the header is something else.
@@ -33,7 +33,7 @@ class Intake:
         self.received = 0
         self.is_complete = False
         self._mark = header[5:] if header.startswith(b"$EOF:") else b""
-        self._last = b""  # what may be the beginning of the mark
+        self._last = b""  # possibly the beginning of the mark
         if self._mark:
             self.total = -1
             if len(self._mark) != _MARK:
@@ -45,25 +45,25 @@ class Intake:
 
     @property
     def wanted(self) -> int:
-        """How many bytes may be read next; 0 when it is complete."""
+        """Maximum number of bytes to read next; 0 when it is complete."""
         if self.is_complete:
             return 0
         return _CHUNK if self._mark else min(_CHUNK, self.total - self.received)
 
     def take(self, data: bytes) -> bytes:
-        """Account for what arrived; gives what of it belongs to the file for sure."""
+        """Count the bytes that arrived; return those that certainly belong to the file."""
         self.received += len(data)
         if not self._mark:
             self.is_complete = self.received == self.total
             return data
-        # Nothing follows the mark until we acknowledge, so it stands at the end of what arrived.
+        # Nothing follows the mark until we acknowledge, so the mark is the end of what arrived.
         data = self._last + data
         self._last = data[-_MARK:]
         self.is_complete = self._last == self._mark
         return data[:-_MARK]
 
     async def copy(self, read: Callable[[int], Awaitable[bytes]], file: BinaryIO) -> None:
-        """Write the snapshot to a file as it comes."""
+        """Write the snapshot to a file while it arrives."""
         self.is_complete = self.total == 0
         while wanted := self.wanted:
             file.write(self.take(await read(wanted)))

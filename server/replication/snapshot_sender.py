@@ -1,9 +1,9 @@
 """One snapshot on its way to the replicas that waited for it.
 
-The snapshot is made by ``server/persistence/background_writer`` (a forked child, or a thread with a copy) while the server goes on.
-*Diskless*: it is written into a pipe, and what comes out goes to all of them at once, no faster than the slowest reads;
-a mark that cannot occur in it by chance ends it. *With a file*: it is written to a file, which is then sent to each
-with its length in front, and removed.
+``server/persistence/background_writer`` makes the snapshot (in a forked child, or a thread with a copy) while the
+server keeps running. *Diskless*: the writer writes into a pipe, and what comes out is sent to all replicas at once,
+no faster than the slowest reads; a random mark that cannot occur in it by chance ends it. *With a file*: the snapshot
+is written to a file, which is sent to each replica with its length in front, and then removed.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _CHUNK: Final = 1 << 18
 
 
 def _nothing(_fd: int) -> None:
-    """Nothing stays in a pipe that could be brought to a disk."""
+    """Replace fsync for a pipe, where there is no disk to sync."""
 
 
 class Transfer:
     """A snapshot being made and sent.
 
     Attributes:
-        is_preparing: nothing of it was sent yet; the replicas are kept alive by empty lines.
+        is_preparing: nothing of it has been sent; empty lines keep the replicas alive.
     """
 
     def __init__(self, master: Master, followers: list[Follower]) -> None:
@@ -58,7 +58,7 @@ class Transfer:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Take the snapshot now; sending goes on by itself."""
+        """Take the snapshot now, and send it in a task."""
         target = "replicas sockets" if self.diskless else "disk"
         self.server.log.notice(f"Starting snapshot for SYNC with target: {target}")
         try:
@@ -73,11 +73,11 @@ class Transfer:
         self._task = self.server.loop.create_task(self._run())
 
     def _open_pipe(self) -> None:
-        """Make a pipe that the writer can open by its name, for it closes what it inherits."""
+        """Create a pipe that the writer can open by name, because it closes inherited descriptors."""
         try:
             os.mkfifo(self._path, 0o600)
         except OSError:
-            # A folder that is read-only, full or has a long name: replicas can be served nevertheless.
+            # The folder is read-only or full, or its name is too long; replicas can be served nevertheless.
             self._path = Path(tempfile.gettempdir()) / self._path.name
             os.mkfifo(self._path, 0o600)
         self._pipe = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
@@ -131,7 +131,7 @@ class Transfer:
 
     async def _send_from_pipe(self) -> None:
         mark = secrets.token_hex(20).encode()
-        await self._readable()  # before somebody writes, a pipe seems to be at its end
+        await self._readable()  # until the writer opens it, a pipe reads as if at its end
         while chunk := await self._read_pipe():
             if self.is_preparing:
                 self.is_preparing = False
@@ -189,7 +189,7 @@ class Transfer:
         self.master.transfer_is_over()
 
     def _end(self) -> None:
-        """Stop the writer if it still writes, and take the pipe or the file away."""
+        """Stop the writer if it still writes, and remove the pipe or the file."""
         writer, self._writer = self._writer, None
         pipe, self._pipe = self._pipe, -1
         if writer is not None:
@@ -201,7 +201,7 @@ class Transfer:
             self._path.unlink(missing_ok=True)
 
     def abort(self) -> None:
-        """The server ends."""
+        """Stop, because the server stops."""
         if self._task is not None:
             self._task.cancel()
         self._end()
@@ -209,7 +209,7 @@ class Transfer:
 
 @contextlib.contextmanager
 def _drained(pipe: int) -> Iterator[None]:
-    """Read what still comes through a pipe: a thread that waits to write into it cannot be stopped."""
+    """Discard what still comes through a pipe: a thread that writes into it cannot be stopped."""
     if pipe < 0:
         yield
         return

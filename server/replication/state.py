@@ -1,10 +1,10 @@
-"""What replication knows of itself: its histories and the offset in them, the backlog, and its place.
+"""The replication of one server: histories, the offset in them, the backlog, the role.
 
-The stream of a history is numbered by bytes. A master makes it out of what it propagates; a replica takes it from its
-master and passes it on byte for byte, so that its own replicas stand in the same history at the same offsets. Whoever
-stops being a replica begins a new history where the old one ended, and remembers that one as its second: replicas of
-the old master can go on with it. The history of a master that begins to follow another is what it asks the other to
-go on from.
+The bytes of a history's stream are numbered. A master produces the stream from what it propagates. A replica takes it
+from its master and forwards it byte for byte, so its own replicas have the same history with the same offsets. A
+replica that becomes a master begins a new history where the old one ended, and remembers the old one as its second:
+replicas of the old master can continue with it. A master that becomes a replica requests to continue from its own
+history.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Replication:
 
     Attributes:
         id: of the present history, 40 hexadecimal digits.
-        id2: of the history before, up to ``second_offset``; forty zeroes and -1 for none.
+        id2: of the previous history, valid up to ``second_offset``; forty zeroes and -1 for none.
         offset: of the last byte of the stream.
-        backlog: the newest part of the stream; None until somebody follows, or we do.
-        master: what we are to our replicas.
+        backlog: the newest part of the stream; None until there is a replica or a master.
+        master: the replicas of this server.
         link: our link to a master; None for a master.
         waits: clients in WAIT and WAITAOF.
     """
@@ -64,11 +64,11 @@ class Replication:
             server.config.on_change(name, self._update_demands)
         server.config.on_change("repl-backlog-size", self._resize_backlog)
 
-    # What others ask
+    # Properties for other modules
 
     @property
     def role(self) -> str:
-        """``master`` or ``slave``, as INFO and ROLE tell it."""
+        """The role as INFO and ROLE report it: ``master`` or ``slave``."""
         return "master" if self.link is None else "slave"
 
     @property
@@ -92,12 +92,12 @@ class Replication:
 
     @property
     def is_readonly(self) -> bool:
-        """Whether clients may not write here because the data is another's."""
+        """Whether clients may not write because this is a read-only replica."""
         return self.link is not None and self.server.config.replica_read_only
 
     @property
     def is_stale(self) -> bool:
-        """Whether clients may not read here because the data may be old."""
+        """Whether clients may not read because the data of this replica may be old."""
         return (
             self.link is not None
             and self.link.state != CONNECTED
@@ -107,17 +107,17 @@ class Replication:
     # The stream
 
     def feed(self, data: bytes) -> None:
-        """Continue the stream: the backlog and everybody who follows get it."""
+        """Append to the stream: to the backlog and to all replicas."""
         assert self.backlog is not None
         self.offset += len(data)
         try:
             self.backlog.append(data)
             self.master.feed(data)
-        except Exception:  # noqa: BLE001 - no memory: what is missing cannot be sent later
+        except Exception:  # noqa: BLE001 - out of memory: what is missing cannot be sent later
             self._begin_again()
 
     def _begin_again(self) -> None:
-        """The stream has a gap: whoever follows needs a snapshot, and the history is another one."""
+        """Begin a new history after a gap in the stream, so that every replica needs a snapshot."""
         self.server.log.warning("Can't continue the replication stream: replicas have to synchronize again.")
         self.master.disconnect_all()
         self.id = secrets.token_hex(20)
@@ -125,18 +125,18 @@ class Replication:
         self.backlog = Backlog(self.server.config.repl_backlog_size, self.offset)
 
     def open_backlog(self) -> None:
-        """Begin to keep the stream, because somebody follows."""
+        """Begin to keep the stream, because a replica or a master needs it."""
         if self.backlog is not None:
             return
         if self.link is None:
-            # What was not kept cannot be continued: whoever knows the history up to here knows another one.
+            # The stream so far was not kept, so no replica may continue from the history up to here.
             self.id = secrets.token_hex(20)
             self.forget_second()
         self.backlog = Backlog(self.server.config.repl_backlog_size, self.offset)
         self._connect_stream()
 
     def close_backlog(self) -> None:
-        """Stop keeping the stream, and with it the histories."""
+        """Stop keeping the stream, and end its histories."""
         self.backlog = None
         self.server.propagation.understood = ALL_VERSIONS
         self._disconnect_stream()
@@ -152,16 +152,19 @@ class Replication:
             self.server.propagation.disconnect(self.feed)
 
     def forget_second(self) -> None:
-        """No history before the present one is remembered."""
+        """Forget the previous history."""
         self.id2 = NO_ID
         self.second_offset = -1
 
     def begin_anew_for_readers(self) -> None:
-        """Somebody gets a snapshot of this moment: what follows in the stream names its database."""
+        """Make the stream name its database again, because a snapshot is being taken."""
         self.server.propagation.select_again(self.feed)
 
     def snapshot_pieces(self, followers: list[Follower]) -> Pieces:
-        """What writes the data as an RDB file that all these replicas can read, our place in the stream in it."""
+        """Return the writer of an RDB file that all these replicas can read.
+
+        The file holds our replication ID and offset.
+        """
         version = self.server.config.repl_rdb_version
         if not version:
             version = max(min(each.newest_rdb for each in followers), _OLDEST_RDB)
@@ -183,10 +186,10 @@ class Replication:
 
         return pieces
 
-    # Changes of place
+    # Changes of role
 
     def follow(self, host: str, port: int) -> None:
-        """Become the replica of a master; where we were one already, of another."""
+        """Become the replica of a master; a replica changes its master."""
         server = self.server
         was_master = self.link is None
         database = 0
@@ -203,12 +206,12 @@ class Replication:
         server.update_careful()
         if was_master:
             server.blocking.send_away_all(UNBLOCKED)
-            # They will come again, and find us in another's history.
+            # They reconnect, and then find us in the history of the new master.
             self.master.disconnect_all()
         self.link.start()
 
     def lead(self) -> None:
-        """Become a master, in a new history that goes on from the present one."""
+        """Become a master, in a new history that continues the present one."""
         if self.link is None:
             return
         server = self.server
@@ -227,13 +230,13 @@ class Replication:
             self.begin_anew_for_readers()
 
     def begin_second_history(self, new_id: str | None = None) -> None:
-        """The present history ends here and becomes the second; replicas can go on with either."""
+        """End the present history and make it the second; replicas can continue with either."""
         self.id2 = self.id
         self.second_offset = self.offset + 1
         self.id = new_id or secrets.token_hex(20)
 
     def adopt(self, history: str, offset: int) -> None:
-        """The master's snapshot was loaded: its history is ours, from this offset on."""
+        """Take over the master's history from an offset on, after its snapshot is loaded."""
         self.id = history
         self.offset = offset
         self.forget_second()
@@ -243,7 +246,7 @@ class Replication:
     # Life
 
     def start(self) -> None:
-        """The server is up: follow whom the configuration names."""
+        """Connect to the configured master, once the server is up."""
         master = self.server.config.replicaof
         self.master.nobody_since = self.server.loop.time()
         self._update_demands()
@@ -251,7 +254,7 @@ class Replication:
             self.follow(*master)
 
     def cron(self) -> None:
-        """Called about ten times a second; looks around once in a second."""
+        """Run the periodic work once a second; called about ten times a second."""
         now = self.server.loop.time()
         if now - self._last_cron < 1:
             return
@@ -261,13 +264,13 @@ class Replication:
             self.link.cron()
 
     def stop(self) -> None:
-        """The server ends."""
+        """Stop both directions, because the server stops."""
         self.master.stop()
         if self.link is not None:
             self.link.stop()
 
     def forget(self, client: Client) -> None:
-        """A connection is gone."""
+        """Remove a connection that is gone."""
         self.master.forget(client)
 
     def _update_demands(self) -> None:

@@ -1,4 +1,4 @@
-"""The master's stream cut into units: a command, or a transaction from MULTI to EXEC."""
+"""Cut the master's stream into units: a command, or a transaction from MULTI to EXEC."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _MORE: Final = object()
 
 
 class StreamError(Exception):
-    """The stream is not what a master sends."""
+    """The bytes are not a replication stream."""
 
 
 class LostPlaceError(StreamError):
-    """Commands are spelled in a way that hides how long they were: nobody knows where in the stream we are."""
+    """An unusual spelling hides the length of commands: the offset is unknown."""
 
 
 class Units:
@@ -27,28 +27,26 @@ class Units:
 
     def __init__(self) -> None:
         self._reader = Reader(notEnoughData=_MORE)
-        self._raw = bytearray()  # from the first byte that was not passed on
+        self._raw = bytearray()  # from the first byte that is not forwarded yet
         self._unit: list[list[bytes]] = []  # the transaction that is not complete yet
         self._size = 0  # its bytes
-        self._encoded: list[
-            bytes
-        ] = []  # the commands that were taken and not passed on, in the one usual spelling
+        self._encoded: list[bytes] = []  # commands taken and not forwarded yet, in their canonical spelling
 
     def feed(self, data: bytes) -> None:
-        """Take what arrived."""
+        """Append bytes that arrived."""
         self._raw += data
         self._reader.feed(data)
 
     def take(self) -> Iterator[tuple[list[list[bytes]], int]]:
-        """Units that are complete, each with its length in bytes.
+        """Yield complete units, each with its length in bytes.
 
         Raises:
-            StreamError: this is no stream of commands.
+            StreamError: the bytes are not a stream of commands.
         """
         while True:
             try:
                 argv: Any = self._reader.gets()
-            except (HiredisError, MemoryError) as error:  # a length that no memory has
+            except (HiredisError, MemoryError) as error:  # a length that exceeds every memory
                 raise StreamError(f"protocol error in the master's stream: {error}") from None
             if argv is _MORE:
                 return
@@ -66,14 +64,14 @@ class Units:
             yield unit, size
 
     def pass_on(self, size: int) -> bytes:
-        """The bytes of all the units that were taken and add up to a size, as they came; they are forgotten.
+        """Remove and return the bytes, as they arrived, of taken units of ``size`` bytes.
 
         Raises:
-            LostPlaceError: they are not what came.
+            LostPlaceError: the units were not spelled as expected.
         """
         data = bytes(memoryview(self._raw)[:size])
         del self._raw[:size]
-        # A transaction that is not complete stands behind.
+        # The commands of an incomplete transaction come last.
         open_commands = self._encoded[len(self._encoded) - len(self._unit) :]
         expected = b"".join(self._encoded[: len(self._encoded) - len(self._unit)])
         self._encoded = open_commands

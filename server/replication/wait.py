@@ -1,4 +1,4 @@
-"""Clients in WAIT and WAITAOF: whom an acknowledgement may release."""
+"""Clients in WAIT and WAITAOF, which acknowledgements of replicas release."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Wait:
-    offset: int  # what the client wrote last
+    offset: int  # of the last write of the client
     replicas: int  # how many must have it
     local: int | None  # WAITAOF: 1 if it is on our disk, and they must have it on theirs; None: WAIT
 
 
 class Waits:
-    """The clients that wait for replicas; each is blocked in ``server/execution/blocking``, which ends it at its time."""
+    """Clients that wait for replicas; ``server/execution/blocking`` times them out."""
 
     def __init__(self, replication: Replication) -> None:
         self._replication = replication
         self._waits: dict[Client, _Wait] = {}
 
     def add(self, client: Client, argv: list[bytes], timeout: int, replicas: int, local: int | None) -> None:
-        """Block a client until so many replicas have what it wrote (``timeout`` milliseconds, 0 for ever)."""
+        """Block a client until replicas have its writes (``timeout``: ms, 0 for no limit)."""
         server = self._replication.server
         wait = _Wait(client.write_offset, replicas, local)
         reply = self._reply(wait)
@@ -36,12 +36,12 @@ class Waits:
         self._replication.master.ask_for_acks()
 
     def count(self, offset: int, *, on_disk: bool) -> int:
-        """How many replicas have the stream up to an offset."""
+        """Count the replicas that have the stream up to an offset."""
         master = self._replication.master
         return master.count_on_disk(offset) if on_disk else master.count_acknowledged(offset)
 
     def look_again(self) -> None:
-        """A replica acknowledged something."""
+        """Release the clients whose condition holds after an acknowledgement."""
         if not self._waits:
             return
         blocking = self._replication.server.blocking
