@@ -1,9 +1,9 @@
-"""The append-only file at work: load at start, write before the replies leave, fsync by policy.
+"""The append-only file at work: load, write before replies leave, fsync by policy.
 
-With an AOF the replies of one turn of the event loop are *held*: first everything the turn changed is written with
-one system call, then the replies go out. Under ``appendfsync always`` they also wait for the fsync, which runs in a
-thread and serves all replies that came together (group commit). Under ``everysec`` the fsync runs in a thread once a
-second; a crash of the machine can lose that second, a crash of the process nothing.
+With an AOF the replies of one turn of the event loop are *held*: one system call writes everything the turn changed,
+then the replies are sent. Under ``appendfsync always`` they also wait for the fsync, which runs in a thread and serves
+all replies that arrived together (group commit). Under ``everysec`` a thread runs an fsync once a second: a crash of
+the machine can lose that second, a crash of the process loses nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..net.connection import Connection
     from ..server import Server
 
-_LOAD_SLICE = 0.02  # seconds of loading between two looks at the clients
+_LOAD_SLICE = 0.02  # seconds of loading before clients get a turn
 
 
 class Persistence:
@@ -39,9 +39,9 @@ class Persistence:
 
     Attributes:
         aof: the open file, None while appendonly is off.
-        loading: True while a file is being replayed; clients are told LOADING.
+        loading: True while a file is being replayed; clients get LOADING.
         loaded_bytes, total_bytes: progress of the load.
-        files: the calls that reach the disk; tests replace some of them, while the server runs.
+        files: the calls that reach the disk; tests replace some of them while the server runs.
         rewrite: BGREWRITEAOF.
     """
 
@@ -57,23 +57,23 @@ class Persistence:
         self.last_sync = 0.0
         self.delayed_syncs = 0
         self._held: dict[Connection, None] = {}
-        self._committing: dict[Connection, int] = {}  # how many of its replies wait for the fsync under way
+        self._committing: dict[Connection, int] = {}  # how many of its replies wait for the running fsync
         self._closing: set[Connection] = set()
         self._flush_scheduled = False
-        self._alone: Connection | None = None  # the one whose replies were all that the last flush let go
+        self._alone: Connection | None = None  # the only one whose replies the last flush released
         self._syncing: asyncio.Future[None] | None = None
         server.config.on_change("aof-timestamp-enabled", self._update_timestamps)
         server.config.on_change("aof-history-retention", self.rewrite.look_at_history)
 
     @property
     def is_syncing(self) -> bool:
-        """Whether an fsync is under way."""
+        """Whether an fsync is running."""
         return self._syncing is not None
 
     # Start
 
     async def start(self) -> None:
-        """Load what is there: the AOF if appendonly is on, which is opened then, else the dump file."""
+        """Load the AOF and open it if appendonly is on, else load the dump file."""
         self.server.folder.take_if_kept()
         self.server.snapshots.remove_orphans()
         if not self.server.config.appendonly:
@@ -84,11 +84,11 @@ class Persistence:
             self.open()
 
     def open(self) -> None:
-        """Open the AOF for appending and begin to feed it."""
+        """Open the AOF for appending and connect it to the propagation."""
         self._feed(AppendOnlyFile.open(*self._place(), **self._options()))
 
     def switch_on(self) -> bool:
-        """CONFIG SET appendonly yes: feed a new AOF, which counts once a rewrite has brought the data into it.
+        """CONFIG SET appendonly yes: feed a new AOF, valid once a rewrite has added the data.
 
         Returns:
             False if that is impossible; the log says why.
@@ -133,7 +133,7 @@ class Persistence:
         }
 
     def outdated_history(self, directory: Path, history: Sequence[FileInfo]) -> Sequence[FileInfo]:
-        """Which history files are to be removed, as the configuration says."""
+        """Return the history files that the configuration no longer keeps."""
         config = self.server.config
         if config.aof_disable_auto_gc:
             return []
@@ -150,15 +150,15 @@ class Persistence:
         self.server.holds_replies = True
 
     def select_again(self) -> None:
-        """The next record is the first of a file: it is preceded by a SELECT."""
+        """Write a SELECT before the next record, because it is the first of a file."""
         self.server.propagation.select_again(self._append)
 
     def other_writer_runs(self) -> bool:
-        """Whether another snapshot than an AOF rewrite is being written; there is one at a time."""
+        """Whether a snapshot other than an AOF rewrite is being written; only one runs at a time."""
         return self.server.snapshots.in_progress
 
     async def load(self) -> None:
-        """Replay the AOF; other clients are answered LOADING meanwhile.
+        """Replay the AOF; clients get LOADING until it ends.
 
         Raises:
             AofError: the file cannot be loaded; the text says why and where.
@@ -185,7 +185,7 @@ class Persistence:
         self.server.log.notice(f"DB loaded from append only file: {loader.total_bytes} bytes")
 
     def reload(self) -> None:
-        """DEBUG LOADAOF: write what is pending, forget the data, replay the files; all in one go."""
+        """DEBUG LOADAOF: write what is pending, drop the data, replay the files, all in one turn."""
         if self.aof is not None:
             self.aof.write()
             self.server.propagation.active = False
@@ -217,7 +217,7 @@ class Persistence:
         )
 
     def _load_base(self, source: ByteSource) -> Iterator[None]:
-        """Take an RDB base into the keyspace."""
+        """Load an RDB base into the keyspace."""
         server = self.server
         return load_rdb(
             source,
@@ -227,7 +227,7 @@ class Persistence:
         )
 
     def begin_loading(self, total_bytes: int) -> None:
-        """From here on clients are told LOADING, and nothing expires."""
+        """Answer clients with LOADING and let nothing expire from here on."""
         server = self.server
         self.loading = server.loading = True
         self.loading_started = server.clock.tick()
@@ -237,7 +237,7 @@ class Persistence:
         server.update_careful()
 
     def end_loading(self) -> None:
-        """The data is there."""
+        """Serve clients again, once the data is loaded."""
         server = self.server
         self.loading = server.loading = False
         server.keyspace.expiring = True
@@ -246,7 +246,7 @@ class Persistence:
         server.update_careful()
 
     def _replay(self, loader: AofLoader, client: Client, batch: list[list[bytes]]) -> None:
-        """Run commands from the file. Only whole transactions arrive here, so MULTI and EXEC need no state."""
+        """Run commands from the file; transactions arrive whole, so MULTI and EXEC need no state."""
         find = self.server.dispatcher.find
         table = self.server.dispatcher.table
         together = 0
@@ -289,17 +289,17 @@ class Persistence:
             self.schedule_flush()
 
     def hold_last(self, connection: Connection, data: bytes) -> None:
-        """As ``hold``, for a client whose whole batch is run and propagated: it need not wait for the end of the turn.
+        """Hold a reply like ``hold``, but only as long as needed: its batch is complete.
 
-        Unless others change something, too: then one write serves them all.
+        If other clients have changes to write as well, the reply waits for the write that all of them share.
         """
         if self._flush_scheduled or not self._goes_at_once(connection, data):
             self.hold(connection, data)
 
     def _goes_at_once(self, connection: Connection, data: bytes) -> bool:
-        """What a flush would do, but now, sparing the loop another round; False if it may not be done.
+        """Write and send now what a flush would; return False if that is not allowed.
 
-        There is nothing to be written, or the client seems to be alone.
+        It saves a round of the loop. It is allowed if there is nothing to write, or if the client seems to be alone.
         """
         aof, transport = self.aof, connection.transport
         if (
@@ -317,21 +317,21 @@ class Persistence:
         return True
 
     def is_held(self, connection: Connection) -> bool:
-        """Whether replies of this connection wait."""
+        """Whether replies of this connection are held."""
         return connection in self._held or bool(connection.outbox)
 
     def close_after_flush(self, connection: Connection) -> None:
-        """Close a connection once its held replies have left."""
+        """Close a connection once its held replies are sent."""
         self._closing.add(connection)
 
     def schedule_flush(self) -> None:
-        """Flush at the end of this turn of the loop."""
+        """Schedule a flush at the end of this turn of the loop."""
         if not self._flush_scheduled:
             self._flush_scheduled = True
             self.server.loop.call_soon(self.flush)
 
     def flush(self) -> None:
-        """Write what the turn changed, then let the replies go (under ``always`` after an fsync)."""
+        """Write what the turn changed, then send the replies (under ``always`` after an fsync)."""
         self._flush_scheduled = False
         aof = self.aof
         self._alone = next(iter(self._held)) if len(self._held) == 1 else None
@@ -343,9 +343,9 @@ class Persistence:
             return  # the fsync under way ends in another flush
         self._write(aof)
         if self.aof is None:
-            return  # the server dies
+            return  # the server ends because of a write error
         if always and aof.unsynced and not self._leaves_the_disk_alone():
-            # Counted now: what is answered from here on is not written yet.
+            # Counted now: later replies belong to effects that are not written yet.
             self._committing = {connection: len(connection.outbox) for connection in self._held}
             self._held.clear()
             self._syncing = asyncio.ensure_future(self._commit(aof), loop=self.server.loop)
@@ -353,7 +353,7 @@ class Persistence:
             self._release(list(self._held))
 
     async def _commit(self, aof: AppendOnlyFile) -> None:
-        """Group commit: one fsync for all the replies that wait."""
+        """Run one fsync for all waiting replies (group commit)."""
         try:
             await self.server.loop.run_in_executor(None, aof.sync)
         except OSError as error:
@@ -371,7 +371,7 @@ class Persistence:
         self._flush_what_waited(aof)
 
     def _flush_what_waited(self, aof: AppendOnlyFile) -> None:
-        """After an fsync: go on with what came meanwhile."""
+        """Continue after an fsync with the replies and records that arrived while it ran."""
         if self._held or aof.pending or (aof.unsynced and self.server.config.appendfsync == "always"):
             self.schedule_flush()
 
@@ -391,7 +391,7 @@ class Persistence:
                 transport.close()
 
     def drop(self) -> None:
-        """Forget replies whose effects the disk refused, and the file."""
+        """Discard the held replies, whose effects could not be written, and the file."""
         self.rewrite.cancel()
         for connection in [*self._committing, *self._held]:
             connection.outbox.clear()
@@ -428,7 +428,7 @@ class Persistence:
         return self.aof is not None and self.aof.has_pending
 
     def switch_off(self) -> None:
-        """CONFIG SET appendonly no: finish the file and stop feeding it."""
+        """CONFIG SET appendonly no: complete the file and disconnect it."""
         aof = self.aof
         assert aof is not None
         self.rewrite.cancel()
@@ -436,10 +436,10 @@ class Persistence:
         self.server.disk_error = None
         self.server.update_careful()
 
-    # Every second, and at the end
+    # Periodic work, and the end
 
     def cron(self) -> None:
-        """Called about ten times a second: the everysec fsync, and another try after a write error."""
+        """Run the everysec fsync, and retry after a write error; called about ten times a second."""
         self.rewrite.cron()
         aof = self.aof
         if aof is None:
@@ -457,14 +457,14 @@ class Persistence:
         self._syncing = asyncio.ensure_future(self._sync_in_background(aof), loop=self.server.loop)
 
     def _leaves_the_disk_alone(self) -> bool:
-        """Whether nothing is synced now, whatever appendfsync says."""
+        """Whether no-appendfsync-on-rewrite suspends fsync now, for every appendfsync policy."""
         return self.server.config.no_appendfsync_on_rewrite and (
             self.rewrite.in_progress or self.other_writer_runs()
         )
 
     async def settle(self, aof: AppendOnlyFile) -> None:
-        """Bring what is written to the disk without holding anybody up; OSError where that fails."""
-        for _ in range(10):  # under `always` each fsync that ends begins another one
+        """Sync what is written without blocking the server; raises OSError if that fails."""
+        for _ in range(10):  # under `always` the end of an fsync starts the next one
             if self._syncing is None:
                 break
             await asyncio.wait({self._syncing})
@@ -483,7 +483,7 @@ class Persistence:
         self._flush_what_waited(aof)
 
     async def stop(self) -> None:
-        """Write and fsync everything, let the last replies go, close the file."""
+        """Write and fsync everything, send the last replies, close the file."""
         self.rewrite.cancel()
         while self._syncing is not None:
             await self._syncing
@@ -491,14 +491,14 @@ class Persistence:
             return
         self.server.log.notice("Calling fsync() on the AOF file.")
         self.aof.write()
-        with contextlib.suppress(OSError):  # closing tries once more and tells
+        with contextlib.suppress(OSError):  # closing retries, and logs the error
             # In a thread: a second signal must be able to force the end.
             await self.server.loop.run_in_executor(None, self.aof.sync)
         if not self._finish(self.aof):
             self.server.exit_status = 1
 
     def _finish(self, aof: AppendOnlyFile) -> bool:
-        """Write and fsync the rest, close the file, let every reply go; False if the disk refuses."""
+        """Write and fsync the rest, close the file, send every reply; False if the disk refuses."""
         try:
             aof.close()
         except OSError as error:
@@ -506,6 +506,6 @@ class Persistence:
         self.server.propagation.disconnect(self._append)
         self.server.holds_replies = False
         self.aof = None
-        # Those that wait for an fsync under way too: later replies are not held and must not overtake them.
+        # Also those that wait for a running fsync: later replies are not held and must not overtake them.
         self._release(list(dict.fromkeys([*self._committing, *self._held])))
         return aof.last_error is None

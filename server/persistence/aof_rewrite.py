@@ -1,9 +1,8 @@
-"""BGREWRITEAOF: the data of now becomes the base file, and the records that led to it go.
+"""BGREWRITEAOF: write the data as a new base file and remove the records before it.
 
-A rewrite begins a new incr file, takes a snapshot at that very moment and lets ``background_writer`` write it; what
-happens meanwhile stands in the new incr file. When the snapshot is complete it takes the place of all older files,
-by one atomic change of the manifest. Until then, and if anything fails, the older files and the new incr file hold
-everything.
+A rewrite begins a new incr file, takes a snapshot at that same moment and lets ``background_writer`` write it. The new
+incr file holds the changes made while it is written. One atomic change of the manifest replaces all older files by
+the complete snapshot. Until then, and if anything fails, the older files and the new incr file hold everything.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ if TYPE_CHECKING:
     from ...storage.keyspace.keyspace import Keyspace
     from .aof import Persistence
 
-_RDB_VERSION: Final = 10  # of a base: Redis 7.0, the first with this kind of AOF, shall load it too
-_RDB_SHARE: Final = 0.3  # of the length of the same data as commands, about
+_RDB_VERSION: Final = 10  # of a base: Redis 7.0, the first with this kind of AOF, must be able to load it
+_RDB_SHARE: Final = 0.3  # approximate length of an RDB file, relative to the same data as commands
 _SYNC_AT_ONCE: Final = 64 << 10  # bytes; more than that is synced in a thread before a rewrite begins
-_FAILURES_AT_ONCE: Final = 3  # then the automatic ones wait 1, 2, 4 … minutes
+_FAILURES_AT_ONCE: Final = 3  # after these, automatic rewrites wait 1, 2, 4 … minutes
 _LONGEST_WAIT: Final = 60  # minutes
 _TELL_EVERY: Final = 5  # seconds
-_HISTORY_EVERY: Final = 60  # seconds; that often files are looked for that were kept long enough
+_HISTORY_EVERY: Final = 60  # seconds between two removals of history files
 _DELAY_STEP: Final = 10_000  # microseconds
 
 
@@ -44,13 +43,13 @@ class AofRewrite:
     """The rewrites of one server, one at a time.
 
     Attributes:
-        scheduled: one shall begin as soon as possible.
-        count: how many were begun (INFO aof_rewrites).
-        last_ok: how the last one ended, or failed to begin.
-        last_seconds: how long the last one took, -1 before the first.
-        consecutive_failures: how many failed since the last success.
-        fork_microseconds: how long the last fork held the server up.
-        forks: how many forks there were.
+        scheduled: a rewrite begins as soon as possible.
+        count: number of rewrites begun (INFO aof_rewrites).
+        last_ok: False if the last one failed, or failed to begin.
+        last_seconds: duration of the last one, -1 before the first.
+        consecutive_failures: number of failures since the last success.
+        fork_microseconds: how long the last fork blocked the server.
+        forks: number of forks.
     """
 
     def __init__(self, persistence: Persistence) -> None:
@@ -64,7 +63,7 @@ class AofRewrite:
         self.fork_microseconds = 0
         self.forks = 0
         self.writer: BackgroundWriter | None = None
-        self._aof: AppendOnlyFile | None = None  # the one that the rewrite under way is for
+        self._aof: AppendOnlyFile | None = None  # the file of the running rewrite
         self._rdb = False
         self._preparing: asyncio.Task[None] | None = None
         self._installing: Future[None] | None = None
@@ -72,22 +71,22 @@ class AofRewrite:
         self._told = 0.0
         self._wait_minutes = 0
         self._not_before = 0.0
-        self._history_at = 0.0  # when it was looked at last
+        self._history_at = 0.0  # when history files were last removed
         self._cleaning: Future[None] | None = None
 
     @property
     def in_progress(self) -> bool:
-        """Whether one is under way."""
+        """Whether a rewrite is running."""
         return self.writer is not None or self._preparing is not None or self._installing is not None
 
     @property
     def current_seconds(self) -> int:
-        """How long the one under way has taken, -1 without one."""
+        """Duration of the running rewrite so far, -1 without one."""
         return int(self.server.loop.time() - self._started) if self.in_progress else -1
 
     @property
     def percent(self) -> float:
-        """How far the one under way is, as far as that can be told."""
+        """Estimated progress of the running rewrite."""
         writer = self.writer
         if writer is None or not writer.expected:
             return 0.0
@@ -97,7 +96,7 @@ class AofRewrite:
     # Begin
 
     def start(self) -> bool:
-        """Begin one; False if that is impossible (the log says why)."""
+        """Begin a rewrite; return False if that is impossible (the log says why)."""
         if self.in_progress:
             return False
         self._finish_cleaning()
@@ -105,7 +104,7 @@ class AofRewrite:
         self._aof = aof = persistence.aof
         self._started = self._told = self.server.loop.time()
         if aof is not None and (persistence.is_syncing or aof.unsynced > _SYNC_AT_ONCE):
-            # Nobody shall wait while the old file goes to the disk.
+            # No client should wait while the old file is synced.
             self._preparing = asyncio.ensure_future(self._prepare(aof), loop=self.server.loop)
             return True
         return self._begin()
@@ -158,7 +157,7 @@ class AofRewrite:
         return kind(path, self.persistence.files, incremental_sync=incremental)
 
     def _pieces(self, keyspace: Keyspace) -> Iterator[bytes]:
-        """What the new base holds; runs where nothing else of the server does."""
+        """Yield the content of the new base; runs in the child process or thread."""
         config = self.server.config
         if self._rdb:
             pieces = rdb_chunks(keyspace, version=_RDB_VERSION, aof_base=True, checksum=config.rdbchecksum)
@@ -170,7 +169,7 @@ class AofRewrite:
             pieces = rewrite_commands(keyspace)
         for piece in pieces:
             yield piece
-            # For tests; in small steps, so that it can be stopped.
+            # rdb-key-save-delay, for tests; in small steps, so that the rewrite can be stopped.
             for _ in range(config.rdb_key_save_delay // _DELAY_STEP):
                 time.sleep(_DELAY_STEP / 1_000_000)
                 yield b""
@@ -178,7 +177,7 @@ class AofRewrite:
     # End
 
     def _written(self, error: str) -> None:
-        """The snapshot is on the disk, or there is none."""
+        """Continue after the snapshot is on the disk, or has failed."""
         writer, self.writer = self.writer, None
         assert writer is not None
         log = self.server.log
@@ -189,24 +188,24 @@ class AofRewrite:
             return
         log.notice("Background AOF rewrite terminated with success")
         if self._aof is not None and self._aof.is_detached:
-            # Its records move with the base; a write between the two would not know where to go.
+            # Its records move with the base: a write between the two would have no file.
             self._installing = Future()
             try:
                 self._install(writer.path)
-            except BaseException as failure:  # noqa: BLE001 - told by _installed
+            except BaseException as failure:  # noqa: BLE001 - _installed logs it
                 self._installing.set_exception(failure)
             else:
                 self._installing.set_result(None)
             self._installed(self._installing)
             return
-        # Two fsyncs and the removal of big files: not in the loop.
+        # Two fsyncs and the removal of big files do not belong into the loop.
         pool = ThreadPoolExecutor(1, "rillet-aof")
         self._installing = pool.submit(self._install, writer.path)
         pool.shutdown(wait=False)
         self._installing.add_done_callback(self._tell_loop)
 
     def _tell_loop(self, done: Future[None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is gone, and somebody waited for the result
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and ``cancel`` took the result
             self.server.loop.call_soon_threadsafe(self._installed, done)
 
     def _install(self, path: Path) -> None:
@@ -228,9 +227,9 @@ class AofRewrite:
         )
 
     def _installed(self, done: Future[None]) -> None:
-        """The manifest was changed, or could not be."""
+        """Finish the rewrite after the manifest was changed, or could not be."""
         if self._installing is not done:
-            return  # whoever could not wait has seen to it
+            return  # ``cancel`` did not wait for the loop and has finished it
         self._installing = None
         error = done.exception()
         if error is not None:
@@ -261,7 +260,7 @@ class AofRewrite:
         self.last_seconds = int(self.server.loop.time() - self._started)
 
     def cancel(self) -> None:
-        """Give the one under way up: for SHUTDOWN, and when the AOF is switched off."""
+        """Stop the running rewrite: for SHUTDOWN, and when the AOF is switched off."""
         self.scheduled = False
         self._finish_cleaning()
         if self._preparing is not None:
@@ -269,7 +268,7 @@ class AofRewrite:
             self._preparing = None
         if self._installing is not None:
             installing = self._installing
-            installing.exception()  # waits, but only for two fsyncs
+            installing.exception()  # waits, for two fsyncs at most
             self._installed(installing)
         if self.writer is not None:
             self.server.log.warning(f"There is a child rewriting the AOF. Killing it: {self.writer.pid}")
@@ -277,14 +276,14 @@ class AofRewrite:
             writer.stop()
             self._note_time()
 
-    # By itself
+    # Automatic rewrites
 
     def is_limited(self) -> bool:
-        """Whether too many have failed for another one to be tried now."""
+        """Whether repeated failures forbid another attempt now."""
         return self.consecutive_failures >= _FAILURES_AT_ONCE and self.server.loop.time() < self._not_before
 
     def ask(self, *, at_once: bool) -> bool | None:
-        """BGREWRITEAOF: True if one began, False if it could not, None if it will begin as soon as possible."""
+        """BGREWRITEAOF: True if a rewrite began, False if it could not, None if it is scheduled."""
         if at_once and not self.persistence.other_writer_runs():
             return self.start()
         self.scheduled = True
@@ -292,7 +291,7 @@ class AofRewrite:
         return None
 
     def cron(self) -> None:
-        """Called ten times a second: begin what is scheduled or due, and tell how far it is."""
+        """Begin a rewrite that is scheduled or due, or log progress; called ten times a second."""
         if self.in_progress:
             self._tell()
             return
@@ -315,7 +314,7 @@ class AofRewrite:
     # History
 
     def look_at_history(self) -> None:
-        """Remove the files that were kept long enough; a rewrite under way does that itself when it ends."""
+        """Remove history files that were kept long enough; a running rewrite does that at its end."""
         aof = self.persistence.aof
         if self.in_progress or aof is None or not aof.manifest.history:
             return
@@ -326,7 +325,7 @@ class AofRewrite:
         pool.shutdown(wait=False)
 
     def _finish_cleaning(self) -> None:
-        """Wait, for the removal of files and two fsyncs: the manifest has one writer at a time."""
+        """Wait for the removal of files and two fsyncs: the manifest has one writer at a time."""
         cleaning, self._cleaning = self._cleaning, None
         if cleaning is not None:
             cleaning.result()

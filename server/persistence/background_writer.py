@@ -1,9 +1,9 @@
-"""Writing a snapshot of the data to a file while the server goes on.
+"""Write a snapshot of the data to a file while the server keeps running.
 
-A server that owns its process forks: the child has the data as it was at that moment, writes it and ends. Forking
-is not safe in somebody else's process, whose other threads may hold locks that the child would wait for, and is not
-there on Windows: such a server copies its data at once (entries are shared, pending entries are not) and writes the
-copy in a thread.
+A server that owns its process forks: the child has the data of that moment, writes it and ends. A fork is not safe in
+a process that is not the server's own, because its other threads may hold locks that the child would wait for, and
+Windows has no fork. Such a server copies its data in one step (entries are shared, pending entries are not) and
+writes the copy in a thread.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
 Pieces: TypeAlias = Callable[[Keyspace], Iterator[bytes]]
 Done: TypeAlias = Callable[[str], None]
 
-_SYNC_EVERY: Final = 4 << 20  # bytes; a disk that gets all at the end makes everybody wait
+_SYNC_EVERY: Final = 4 << 20  # bytes; a single sync at the end would block every other user of the disk
 _REPORT_EVERY: Final = 1 << 20
 _FINISHED: Final = "finished"
 
 
 class StoppedError(Exception):
-    """Nobody wants the file any more."""
+    """The file is no longer wanted."""
 
 
 class BackgroundWriter:
-    """One file being written.
+    """One file that is being written.
 
     Attributes:
-        path: the file; removed where writing it fails or is stopped.
-        written, expected: bytes so far, and in all as far as that can be told (0: not yet).
+        path: the file; removed if writing it fails or is stopped.
+        written, expected: bytes so far, and the estimated total (0: not known yet).
         pid: the process that writes.
-        fork_microseconds: how long the fork, or the copy, held the server up.
+        fork_microseconds: how long the fork, or the copy, blocked the server.
     """
 
     def __init__(self, path: Path, files: FileOperations, *, incremental_sync: bool) -> None:
@@ -60,18 +60,18 @@ class BackgroundWriter:
         self._sync_every = _SYNC_EVERY if incremental_sync else 1 << 62
 
     def start(self, loop: asyncio.AbstractEventLoop, keyspace: Keyspace, pieces: Pieces, done: Done) -> None:
-        """Take the snapshot and begin to write; OSError where that is impossible.
+        """Take the snapshot and begin to write; raises OSError if that is impossible.
 
         Args:
-            loop: where ``done`` is called, some time later.
+            loop: the event loop that later calls ``done``.
             keyspace: the data, which may change as soon as this returns.
-            pieces: gives the bytes of the file.
-            done: told why it failed, or "" where the file is complete and on the disk; not called after ``stop``.
+            pieces: yields the bytes of the file.
+            done: receives the error, or "" when the file is complete and on the disk; not called after ``stop``.
         """
         raise NotImplementedError
 
     def stop(self) -> None:
-        """Give up, and return once nothing is written any more."""
+        """Stop, and return once nothing is written any more."""
         raise NotImplementedError
 
     def _write(self, pieces: Iterator[bytes], report: Callable[[int], None]) -> None:
@@ -105,12 +105,12 @@ class ForkedWriter(BackgroundWriter):
         """See ``BackgroundWriter.start``."""
         receiver, sender = os.pipe()
         parent = os.getpid()
-        # A signal must not reach the child before it has let go of our handlers.
+        # A signal must not reach the child while it still has the server's handlers.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
         started = time.perf_counter_ns()
         try:
             with warnings.catch_warnings():
-                # Of threads, from Python 3.12 on: ours only sync files, and the child uses nothing of theirs.
+                # The warning is about threads (Python 3.12+): ours only sync files, and the child uses none.
                 warnings.simplefilter("ignore", DeprecationWarning)
                 self.pid = os.fork()
         except OSError:
@@ -138,17 +138,17 @@ class ForkedWriter(BackgroundWriter):
         self._remove()
 
     def _child(self, sender: int, parent: int, keyspace: Keyspace, pieces: Pieces) -> NoReturn:
-        """The life of the child: nothing of the server's but the data, and never back into its loop."""
+        """Run the child: it uses only the server's data and never returns into the loop."""
         try:
-            gc.disable()  # the collector would copy every page it looks at
+            gc.disable()  # a collection would write to, and so copy, every page it visits
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})
             import fcntl
 
-            sender = fcntl.fcntl(sender, fcntl.F_DUPFD, 3)  # where standard streams are closed it may be one
-            # Clients and ports are the parent's: a socket kept open here would outlive it.
+            sender = fcntl.fcntl(sender, fcntl.F_DUPFD, 3)  # it may be below 3 if standard streams are closed
+            # Clients and ports belong to the parent: a socket kept open here would outlive it.
             os.closerange(3, sender)
             os.closerange(sender + 1, max(os.sysconf("SC_OPEN_MAX"), 1 << 16))
             nothing = os.open(os.devnull, os.O_RDWR)
@@ -161,7 +161,7 @@ class ForkedWriter(BackgroundWriter):
             os.write(sender, b"expect %d\n" % expected_bytes(keyspace))
             self._write(_while_alive(pieces(keyspace), parent), report)
             os.write(sender, b"%s\n" % _FINISHED.encode())
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the parent is to know
+        except BaseException as error:  # noqa: BLE001 - the parent needs every error
             with contextlib.suppress(BaseException):
                 self._remove()
                 os.write(sender, b"error %s\n" % (str(error) or repr(error)).encode(errors="replace"))
@@ -169,7 +169,7 @@ class ForkedWriter(BackgroundWriter):
         os._exit(0)
 
     def _hear(self) -> None:
-        """The child said something, or is gone."""
+        """Read progress and errors from the child, or its end."""
         try:
             data = os.read(self._receiver, 1 << 16)
         except BlockingIOError:
@@ -192,12 +192,12 @@ class ForkedWriter(BackgroundWriter):
         self._done(reason or self._last_words or "error")
 
     def _bury(self) -> str:
-        """Take the child's exit status; gives the words for a death by signal."""
+        """Reap the child; return "signal N" if a signal ended it."""
         self._loop.remove_reader(self._receiver)
         os.close(self._receiver)
         try:
             _, status = os.waitpid(self.pid, 0)
-        except ChildProcessError:  # somebody waits for every child
+        except ChildProcessError:  # the host process reaps every child itself
             return ""
         return f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else ""
 
@@ -222,7 +222,7 @@ class ThreadedWriter(BackgroundWriter):
             try:
                 self.expected = expected_bytes(snapshot)
                 self._write(self._until_stopped(pieces(snapshot)), report)
-            except BaseException as failure:  # noqa: BLE001 - whatever it is, the server is to know
+            except BaseException as failure:  # noqa: BLE001 - the server needs every error
                 self._remove()
                 error = f"error {failure or failure!r}"
             if not self._stopped.is_set():
@@ -250,7 +250,7 @@ class ThreadedWriter(BackgroundWriter):
 
 
 def copy_of(keyspace: Keyspace) -> Keyspace:
-    """A keyspace that stays as it is, for a writer: keys, values and expiries, no clients' business."""
+    """Return a copy for a writer: keys, values and expiries, without the state of clients."""
     twin = Keyspace(len(keyspace.databases))
     twin.now = keyspace.now
     twin.track_usage_as(keyspace)
@@ -267,7 +267,7 @@ def copy_of(keyspace: Keyspace) -> Keyspace:
 
 
 def expected_bytes(keyspace: Keyspace) -> int:
-    """About how long a file will be, for telling how far it is."""
+    """Estimate the length of a file, for the progress of writing it."""
     total = 1
     for database in keyspace.databases:
         for key, value in database.entries.items():
@@ -285,7 +285,7 @@ def expected_bytes(keyspace: Keyspace) -> int:
 
 
 def _while_alive(pieces: Iterator[bytes], parent: int) -> Iterator[bytes]:
-    """Stop where the server is gone: the next one must not find us at work."""
+    """Stop if the server is gone: the next server must not find this child at work."""
     for piece in pieces:
         if os.getppid() != parent:
             raise StoppedError

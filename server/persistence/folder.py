@@ -1,4 +1,4 @@
-"""The folder of the data files (``dir``): one server at a time writes there."""
+"""Lock the folder of the data files (``dir``), so that one server at a time writes there."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class Folder:
-    """Holds the lock on ``dir`` for one server.
+    """The lock on ``dir`` of one server.
 
-    A server that keeps its data (AOF, or save points) has the lock from the start; one that does not takes it when it
-    is first asked to write a file. It keeps the lock until it ends or moves to another folder.
+    A server that keeps its data (AOF, or save points) takes the lock at its start; any other takes it before it first
+    writes a file. It holds the lock until it ends or moves to another folder.
     """
 
     def __init__(self, server: Server) -> None:
@@ -24,22 +24,22 @@ class Folder:
             server.config.on_change(name, self._look)
 
     def take_if_kept(self) -> None:
-        """Take the lock if the configuration keeps data there.
+        """Take the lock if the configuration keeps data in the folder.
 
         Raises:
-            FolderInUseError: another server has it.
+            FolderInUseError: another server holds it.
         """
         config = self._server.config
         if config.appendonly or (config.save and config.dbfilename):
             self.take()
 
     def take(self) -> None:
-        """Take the lock on ``dir``, unless this server has it; locks on other folders are given up.
+        """Take the lock on ``dir``, unless this server holds it; release locks on other folders.
 
-        An AOF that is open stays where it is until it is switched off, and so does the lock on its folder.
+        An open AOF stays where it is until it is switched off, and so does the lock on its folder.
 
         Raises:
-            FolderInUseError: another server has it; the present locks stay.
+            FolderInUseError: another server holds it; the present locks stay.
         """
         folder = self._server.config.dir
         if folder in self._locks:
@@ -47,9 +47,9 @@ class Folder:
         try:
             lock = FolderLock(folder)
         except FileNotFoundError:
-            return  # there is nothing to write to, as whoever tries says
+            return  # there is no folder to write to; every write reports that
         except OSError as error:
-            # Writing the files fails as well, and says so; or the file system has no locks.
+            # Either writing the files fails as well and is reported, or the file system has no locks.
             self._server.log.warning(
                 f"Can't lock the folder {folder}: {error.strerror or error}. Nothing keeps other servers from it."
             )
@@ -59,12 +59,12 @@ class Folder:
         self._locks[folder] = lock
 
     def release(self) -> None:
-        """Give all locks up: the server writes nothing any more."""
+        """Release all locks, because the server writes nothing any more."""
         while self._locks:
             self._locks.popitem()[1].release()
 
     def _look(self) -> None:
-        """CONFIG SET of what may need the lock."""
+        """Take the lock that a CONFIG SET made necessary."""
         try:
             if self._locks:
                 self.take()

@@ -1,7 +1,7 @@
-"""The dump file: loaded at the start, written by SAVE, BGSAVE, the save points and an orderly end.
+"""The dump file: loaded at start, written by SAVE, BGSAVE, save points and at the end.
 
-A snapshot is written beside the file and takes its place by a rename, so the file is always a whole one.
-BGSAVE's is written by ``background_writer``, from the data of the moment at which it began.
+A snapshot is written to a temporary file that a rename puts in place, so the dump file is always complete.
+``background_writer`` writes the snapshot of BGSAVE, from the data of the moment at which it began.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ MISCONF: Final = (
     b"error."
 )
 _RETRY_AFTER: Final = 5  # seconds after a failure
-_LOAD_SLICE: Final = 0.02  # seconds of loading between two looks at the clients
+_LOAD_SLICE: Final = 0.02  # seconds of loading before clients get a turn
 
 
 class ForegroundWriter(BackgroundWriter):
-    """Writes while everybody waits."""
+    """Writes while every client waits."""
 
     def write(self, pieces: Iterator[bytes]) -> None:
-        """Write the whole file and bring it to the disk; OSError, and no file, where that fails."""
+        """Write and sync the whole file; raises OSError, and leaves no file, if that fails."""
         try:
             self._write(pieces, lambda _written: None)
         except BaseException:
@@ -50,12 +50,12 @@ class Snapshots:
     """Drives the dump file of one server.
 
     Attributes:
-        last_ok: how the last background save, or the last try to begin one, ended.
-        last_seconds: how long the last background save took, -1 before the first.
-        saves: how many snapshots were written (INFO rdb_saves).
-        scheduled: a background save shall begin as soon as possible.
-        forks, fork_microseconds: forks so far, and how long the last one (or the copy in its place) took.
-        info: what the last load learned.
+        last_ok: False if the last background save failed, or failed to begin.
+        last_seconds: duration of the last background save, -1 before the first.
+        saves: number of snapshots written (INFO rdb_saves).
+        scheduled: a background save begins as soon as possible.
+        forks, fork_microseconds: number of forks, and how long the last one (or the copy in its place) took.
+        info: statistics of the last load.
     """
 
     def __init__(self, server: Server) -> None:
@@ -70,7 +70,7 @@ class Snapshots:
         self._writer: BackgroundWriter | None = None
         self._installing: asyncio.Future[None] | None = None
         self._target = Path()
-        self._changes = 0  # those that the one under way contains
+        self._changes = 0  # number of changes that the running save contains
         self._started = 0  # ms
         self._last_try = 0
         self._count = 0
@@ -79,22 +79,22 @@ class Snapshots:
 
     @property
     def in_progress(self) -> bool:
-        """Whether a background save is under way."""
+        """Whether a background save is running."""
         return self._writer is not None or self._installing is not None
 
     @property
     def current_seconds(self) -> int:
-        """How long the one under way has taken, -1 without one."""
+        """Duration of the running save so far, -1 without one."""
         return (self.server.clock.now - self._started) // 1000 if self.in_progress else -1
 
     @property
     def percent(self) -> float:
-        """How far the one under way is, as far as that can be told."""
+        """Estimated progress of the running save."""
         writer = self._writer
         return min(writer.written * 100 / writer.expected, 99.99) if writer and writer.expected else 0.0
 
     def remove_orphans(self) -> None:
-        """Take away the unfinished files of servers that were killed."""
+        """Remove unfinished files of servers that were killed."""
         server = self.server
         for name in remove_orphans(Path(server.config.dir), owns_process=server.handles_signals):
             server.log.notice(f"Removed {name}, which a server that is gone had not finished")
@@ -102,11 +102,11 @@ class Snapshots:
     # Load
 
     async def load(self) -> None:
-        """Load the dump file, if there is one; clients are answered LOADING meanwhile.
+        """Load the dump file, if there is one; clients get LOADING until it ends.
 
         Raises:
-            RdbError: it can not be loaded; the text says why.
-            OSError: it can not be read.
+            RdbError: it cannot be loaded; the text says why.
+            OSError: it cannot be read.
         """
         path = self._path
         files = self.server.persistence.files
@@ -139,18 +139,18 @@ class Snapshots:
         server.log.notice(f"DB loaded from disk: {loop.time() - started:.3f} seconds")
 
     def reload(self, *, save: bool = True, flush: bool = True, merge: bool = False) -> None:
-        """DEBUG RELOAD: write the dump file, forget the data, load the file; all in one go.
+        """DEBUG RELOAD: write the dump file, drop the data, load the file, all in one turn.
 
         Args:
-            save: False loads what is on the disk already.
-            flush: False keeps the data; a key that is in both is then an error,
-            merge: unless this is set, and the file wins.
+            save: False loads the file that is already on the disk.
+            flush: False keeps the data.
+            merge: for keys in both the data and the file the file wins; otherwise such a key is an error.
         """
         if save:
             self.save()
         server = self.server
         path = self._path
-        # Read before the data goes: a file that is not there must not cost it.
+        # Read before the data is dropped: a missing file must not cost the data.
         try:
             source = ByteSource.of(path.read_bytes())
         except OSError as error:
@@ -186,7 +186,7 @@ class Snapshots:
     # Save
 
     def save(self) -> None:
-        """SAVE: write the file while everybody waits.
+        """SAVE: write the file while every client waits.
 
         Raises:
             ReplyError: it could not be written; the log says why.
@@ -209,7 +209,7 @@ class Snapshots:
         server.keyspace.dirty = 0
 
     def start(self) -> bool:
-        """BGSAVE: begin to write the file; False where that is impossible (the log says why)."""
+        """BGSAVE: begin to write the file; return False if that is impossible (the log says why)."""
         server = self.server
         try:
             self.check_folder()
@@ -241,10 +241,10 @@ class Snapshots:
         return True
 
     def check_folder(self) -> None:
-        """Make sure that the dump file is this server's to write.
+        """Make sure that this server may write the dump file.
 
         Raises:
-            ReplyError: another server has the folder; the log says so, too.
+            ReplyError: another server holds the folder; the log says so too.
         """
         try:
             self.server.folder.take()
@@ -253,7 +253,7 @@ class Snapshots:
             raise ReplyError(b"ERR " + os.fsencode(str(error))) from None
 
     def cancel(self) -> None:
-        """Give the background save under way up."""
+        """Stop the running background save."""
         self.scheduled = False
         if self._writer is not None:
             writer, self._writer = self._writer, None
@@ -261,20 +261,20 @@ class Snapshots:
             writer.stop()
 
     async def stop(self) -> None:
-        """The server ends: nothing is written any more after this."""
+        """Stop writing for good, because the server ends."""
         self.cancel()
         if self._installing is not None:
             await asyncio.wait({self._installing})
 
     def save_at_end(self, *, wanted: bool | None, force: bool = False) -> bool:
-        """The last snapshot before an orderly end, if one is wanted.
+        """Save the last snapshot before an orderly end, if one is wanted.
 
         Args:
             wanted: None wants one if there are save points.
-            force: end even if it can not be written.
+            force: end even if it cannot be written.
 
         Returns:
-            False if the server must go on because it could not be written.
+            False if the server must keep running because the snapshot could not be written.
         """
         if not (bool(self.server.config.save) if wanted is None else wanted):
             return True
@@ -291,7 +291,7 @@ class Snapshots:
         return True
 
     def after_flushall(self) -> None:
-        """The dump file shall not bring back what FLUSHALL deleted, if the server keeps one."""
+        """Save, if save points are set, so that no restart restores what FLUSHALL deleted."""
         if self.server.loading:
             return
         self.cancel()
@@ -304,7 +304,7 @@ class Snapshots:
             self.server.keyspace.dirty = changes
 
     def cron(self) -> None:
-        """Called ten times a second: begin what is scheduled, or due by a save point."""
+        """Begin a save that is scheduled, or due by a save point; called ten times a second."""
         if self.in_progress or self.server.persistence.rewrite.in_progress or self.server.loading:
             return
         server = self.server
@@ -330,7 +330,7 @@ class Snapshots:
 
     @property
     def _temporary(self) -> Path:
-        """A file of this save alone: several servers may share a folder and a process."""
+        """A new path for each save: several servers may share a folder and a process."""
         self._count += 1
         server = self.server
         return Path(server.config.dir) / f"temp-{os.getpid()}-{server.run_id[:8]}-{self._count}.rdb"
@@ -354,7 +354,7 @@ class Snapshots:
         files.sync_folder(target.parent)
 
     def _written(self, error: str) -> None:
-        """The background writer is done."""
+        """Continue after the background writer has ended."""
         writer, self._writer = self._writer, None
         assert writer is not None
         server = self.server
@@ -363,7 +363,7 @@ class Snapshots:
             server.log.warning(f"Background saving terminated {how}")
             self._end_background(ok=False)
             return
-        # A rename and an fsync: not in the loop.
+        # A rename and an fsync do not belong into the loop.
         self._installing = server.loop.run_in_executor(None, self._install, writer.path, self._target)
         self._installing.add_done_callback(self._installed)
 
@@ -390,7 +390,7 @@ class Snapshots:
         self._update_refusal()
 
     def _update_refusal(self) -> None:
-        """Writes are refused while the data they change can not be saved, if so configured."""
+        """Refuse writes while the data cannot be saved, if so configured."""
         server = self.server
         refuses = not self.last_ok and server.config.save and server.config.stop_writes_on_bgsave_error
         server.snapshot_error = MISCONF if refuses else None

@@ -1,4 +1,4 @@
-"""Temporary dump files whose server was killed: nobody else would ever take them away."""
+"""Remove temporary dump files of servers that were killed."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Those of snapshots, of replication/transfer and (where a name cannot go before its file) of replication/link.
+# Names of snapshots, of replication/snapshot_sender and (if an open file keeps its name) of replication/master_link.
 _NAME: Final = re.compile(r"temp-(?:repl-|sync-)?([1-9][0-9]{0,8})-\w{8}(?:-[0-9]+)?\.rdb", re.ASCII)
 
 
 def remove_orphans(folder: Path, *, owns_process: bool) -> list[str]:
-    """Remove the temporary dump files that a server which is gone has left in a folder; gives their names.
+    """Remove the temporary dump files in a folder whose server is gone; return their names.
 
     Args:
         folder: where the servers write their dump files.
-        owns_process: no other server lives in this process. Files with its number are then of an earlier process
-            with the same one, as in a container, where each server is process 1.
+        owns_process: no other server lives in this process. Files with its number are then from an earlier process
+            with the same number, as in a container, where each server is process 1.
     """
     removed = []
     with contextlib.suppress(OSError):
@@ -38,11 +38,11 @@ def _is_gone(pid: int, *, owns_process: bool) -> bool:
     if pid == os.getpid():
         return owns_process
     if sys.platform == "win32":
-        return False  # os.kill asks nothing there: it kills
+        return False  # os.kill does not check there: it kills
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
     except OSError:
-        pass  # somebody else's
+        pass  # a process of another user
     return False
