@@ -1,1 +1,1 @@
-"""What ties it together: configuration, connections, dispatch, blocking and propagation."""
+"""The server: configuration, connections, dispatch, blocking and propagation."""

@@ -1,4 +1,4 @@
-"""What each changed directive changes in a running server."""
+"""Apply changed directives to a running server."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ WITHOUT_EFFECT: Final = {name: why for why, names in _WITHOUT_EFFECT.items() for
 
 
 def bind(server: Server) -> None:
-    """Apply the directives that the server holds in another form, now and at each CONFIG SET."""
+    """Apply the directives that the server stores in another form, now and at each CONFIG SET."""
     bindings = _Bindings(server)
     config = server.config
     for name in ("slowlog-log-slower-than", "latency-monitor-threshold"):

@@ -24,11 +24,11 @@ _DETAILS: Final = {code: text for code, text in _CONTROL.items() if code != 10}
 class Log:
     """Writes lines unbuffered to standard output, or to a file.
 
-    The file is opened for each line, as Redis does, so that it can be rotated. Control characters are escaped: names
-    and errors that others send can neither begin a line of their own nor steer a terminal.
+    The file is opened for each line, as Redis does, so that it can be rotated. Control characters are escaped, so
+    names and errors from outside can neither forge a line nor control a terminal.
 
     Args:
-        clock: where the time of a line comes from.
+        clock: source of the time of a line.
         level: ``debug verbose notice warning nothing``.
         path: the log file; empty for standard output.
         quiet: drop everything (servers inside a test process).
@@ -40,22 +40,22 @@ class Log:
         self.path = path
         self.quiet = quiet
         self.role = "M"
-        self.listener: Callable[[str], object] | None = None  # gets every line, quiet or not
+        self.listener: Callable[[str], object] | None = None  # receives every line, quiet or not
 
     def debug(self, text: str) -> None:
-        """Things only a developer of the server wants to see."""
+        """Log what only a developer of the server needs."""
         self._write(0, text)
 
     def verbose(self, text: str) -> None:
-        """Many rarely useful things."""
+        """Log one of many rarely useful details."""
         self._write(1, text)
 
     def notice(self, text: str) -> None:
-        """What an operator wants to see."""
+        """Log what an operator should see."""
         self._write(2, text)
 
     def warning(self, text: str, details: str = "") -> None:
-        """Write what an operator must see; ``details`` (a traceback) may have several lines, which follow it."""
+        """Log what an operator must see; the lines of ``details`` (a traceback) follow it."""
         self._write(3, text, details)
 
     def _write(self, level: int, text: str, details: str = "") -> None:
@@ -70,7 +70,7 @@ class Log:
             self.listener(line)
         if self.quiet:
             return
-        # Whoever should read it may be gone, the disk may be full: the server goes on.
+        # The reader may be gone or the disk full: the server keeps running.
         with contextlib.suppress(OSError):
             self._emit(line)
 

@@ -62,13 +62,13 @@ if TYPE_CHECKING:
     from .net.connection import Connection
 
 _CRON_SECONDS: Final = 0.1
-_EXPIRING_SECONDS: Final = _CRON_SECONDS / 4  # as much as Redis gives it by default
+_EXPIRING_SECONDS: Final = _CRON_SECONDS / 4  # Redis' default share
 
 load_all()
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """A uvloop event loop, or asyncio's own where uvloop is not installed (Windows)."""
+    """Return a uvloop event loop, or asyncio's where uvloop is not installed (Windows)."""
     try:
         import uvloop
     except ImportError:
@@ -77,19 +77,19 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 class Server:
-    """One Rillet server: its data, its clients and everything that serves them.
+    """One Rillet server: its data, its clients and the parts that serve them.
 
     Several may live in one process, each with its own event loop or sharing one.
 
     Attributes:
-        compat: what the version of Redis does that the server answers as.
-        careful: some state of the server needs the full order of checks for every command.
-        observed: somebody monitors or tracks.
+        compat: behaviour of the Redis version that the server emulates.
+        careful: some state of the server requires the full order of checks for every command.
+        observed: some client uses MONITOR or tracking.
         holds_replies: replies wait for the AOF.
-        disk_error: the text writes are refused with while the AOF cannot be written.
-        snapshot_error: the same while the last background save failed.
-        busy_error: the text that others are refused with while they are served in the middle of a slow script.
-        current_client: whose batch is being run.
+        disk_error: the text that refuses writes while the AOF cannot be written.
+        snapshot_error: the same while the last background save has failed.
+        busy_error: the text that refuses other clients' commands in the middle of a slow script.
+        current_client: the client whose batch is running.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Server:
         self.keyspace.now = self.clock.now
         self.users = Users()
         self.clients: dict[int, Client] = {}
-        self.congested: set[Connection] = set()  # have more to read than the system takes
+        self.congested: set[Connection] = set()  # with more unsent output than the socket accepts
         self.run_id = secrets.token_hex(20)
         self.role = "master"
         self.started = self.clock.now
@@ -162,16 +162,16 @@ class Server:
         self.keyspace.on_event = self.pubsub.publish_event
         bind(self)
 
-    # The story
+    # Lifecycle
 
     def run(self, on_ready: Callable[[], None] | None = None) -> int:
-        """Serve until told to stop; returns the exit status. Blocks the calling thread."""
+        """Serve until stopped; return the exit status. Blocks the calling thread."""
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(self.serve(on_ready))
         return self.exit_status
 
     async def serve(self, on_ready: Callable[[], None] | None = None) -> None:
-        """The whole life, on the running loop; ``on_ready`` is called once clients can be served."""
+        """Run the whole lifecycle on the running loop; calls ``on_ready`` once clients can be served."""
         self.loop = asyncio.get_running_loop()
         graveyard = self.keyspace.graveyard
         graveyard.on_buried = lambda: self.slices.start(graveyard.step)
@@ -192,13 +192,13 @@ class Server:
             await self.shutdown()
 
     async def startup(self) -> bool:
-        """Listen, load, and say so; False if that is impossible (the log says why)."""
+        """Listen, load, and log that; return False if that is impossible (the log says why)."""
         config = self.config
         self.log.notice("oO0OoO0OoO0Oo Rillet is starting oO0OoO0OoO0Oo")
         self.log.notice(
             f"Rillet version={__version__}, Redis version={self.version}, bits=64, pid={os.getpid()}"
         )
-        if self.handles_signals and not fit_clients(config, self.log):  # the process is ours
+        if self.handles_signals and not fit_clients(config, self.log):  # the process is the server's own
             return False
         warn_without_effect(self, *WITHOUT_EFFECT)
         try:
@@ -222,7 +222,7 @@ class Server:
             self.log.warning(f"Can't open the data files: {error}")
             return False
         if self.stopping:
-            return True  # told so while it was loading
+            return True  # stopped while it was loading
         self.replication.start()
         if config.port:
             self.log.notice("Ready to accept connections tcp")
@@ -233,7 +233,7 @@ class Server:
         return True
 
     async def main_loop(self) -> None:
-        """Look after the server ten times a second until it is told to stop."""
+        """Run the cron ten times a second until the server is stopped."""
         while not self._stopping.is_set():
             try:
                 self._cron()
@@ -243,7 +243,7 @@ class Server:
                 await asyncio.wait_for(self._stopping.wait(), _CRON_SECONDS)
 
     def _on_bug(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-        """A callback raised: the log has the traceback, and the loop goes on."""
+        """Log the traceback of a callback that raised; the loop continues."""
         error = context.get("exception")
         assert error is None or isinstance(error, BaseException)
         if isinstance(error, (ssl.SSLError, ConnectionError)):
@@ -261,12 +261,12 @@ class Server:
         if self.handles_signals:
             self._handle_second_signal()
         self.listeners.close()
-        # As from Redis they get the end of the connection, upon which their libraries connect again; no error reply.
+        # As in Redis the connections end without an error reply, so that client libraries reconnect.
         self.blocking.stop()
         self.pause.stop()
         self.slices.stop()
         self.replication.stop()
-        # From here on nobody runs a command; replies that wait for the AOF still leave.
+        # From here on no command runs; replies that wait for the AOF are still sent.
         for client in list(self.clients.values()):
             client.close()
         await self.persistence.stop()
@@ -275,7 +275,7 @@ class Server:
         self.log.warning("Rillet is now ready to exit, bye bye...")
 
     async def _leave(self) -> None:
-        """Close every connection, once its replies have left, and take the files away that only a living server has."""
+        """Close every connection after its replies, and remove the files of a living server."""
         self.listeners.close()
         for client in list(self.clients.values()):
             client.close()
@@ -290,10 +290,10 @@ class Server:
         self.folder.release()
 
     def die(self) -> None:
-        """End at once, without the replies that wait: what they would confirm is not on the disk."""
+        """End immediately, without the waiting replies: what they confirm is not on the disk."""
         if self.handles_signals:
             os._exit(1)
-        # In somebody's process: only this server ends.
+        # In a process that is not the server's own only this server ends.
         self.exit_status = 1
         self.persistence.drop()
         for client in list(self.clients.values()):
@@ -301,19 +301,19 @@ class Server:
         self.stop()
 
     def _on_divergence(self) -> None:
-        """The append-only file has what the replicas lack, or they have what it lacks."""
+        """End, because the append-only file and the replicas hold different data."""
         self.log.warning("Can't propagate a change to all who must know of it. Exiting...")
         self.die()
 
     def stop(self) -> None:
-        """Ask for the end; safe to call from a command or (through call_soon_threadsafe) from another thread."""
+        """Request the end; callable by commands and, with call_soon_threadsafe, other threads."""
         self._stopping.set()
 
     def end(self, *, save: bool | None, force: bool) -> bool:
-        """Write the last snapshot if one is wanted (None: if there are save points), then ask for the end.
+        """Write the last snapshot if one is wanted (None: if there are save points), then request the end.
 
         Returns:
-            False if the snapshot could not be written, so that the server goes on; ``force`` ends it even so.
+            False if the snapshot could not be written, so the server keeps running; ``force`` ends it even then.
         """
         before = self.snapshots.saves
         if self.handles_signals:
@@ -323,7 +323,7 @@ class Server:
                 self._handle_signals()
             return False
         if self.snapshots.saves > before:
-            # What anybody still asked for would be missing in the file.
+            # Later writes would be missing in the file.
             for client in list(self.clients.values()):
                 client.close()
         self.stop()
@@ -331,11 +331,11 @@ class Server:
 
     @property
     def stopping(self) -> bool:
-        """Whether the end was asked for."""
+        """Whether the end was requested."""
         return self._stopping.is_set()
 
     def _handle_signals(self) -> None:
-        """SIGTERM and SIGINT stop the server in order; a second one forces it."""
+        """Let SIGTERM and SIGINT stop the server in order; a second signal forces the end."""
         for number in (signal.SIGTERM, signal.SIGINT):
             self.loop.add_signal_handler(number, self._on_signal, number)
 
@@ -350,13 +350,16 @@ class Server:
             self.log.warning("Errors trying to shut down the server. Check the logs for more information.")
 
     def _handle_second_signal(self) -> None:
-        """From here on the loop may wait for the disk, where it runs no handler: let the interpreter call one."""
+        """Make a second signal force the end even while the loop waits for the disk.
+
+        The loop then runs no handlers, so the interpreter calls this one.
+        """
         for number in (signal.SIGTERM, signal.SIGINT):
             self.loop.remove_signal_handler(number)
             signal.signal(number, lambda *_: self.insist())
 
     def insist(self) -> NoReturn:
-        """Somebody asked a second time: end at once."""
+        """End immediately, on a second request."""
         self.log.warning("You insist... exiting now.")
         os._exit(1)
 
@@ -374,10 +377,10 @@ class Server:
             self.log.notice(f"PID: {os.getpid()}")
 
     def _start_users(self) -> None:
-        """Take the users of the configuration or of the ACL file.
+        """Load the users of the configuration or of the ACL file.
 
         Raises:
-            AclFileError: the text says why the server can not start with them.
+            AclFileError: the text says why the server cannot start with them.
         """
         config = self.config
         if config.aclfile and config.users:
@@ -397,7 +400,7 @@ class Server:
 
     @property
     def version(self) -> str:
-        """The version of Redis that the server answers as: ``8.10.0``."""
+        """The Redis version that the server emulates: ``8.10.0``."""
         return self.compat.release
 
     # Every tenth of a second
@@ -425,13 +428,13 @@ class Server:
         self.eviction.cron()
         self.client_eviction.look()
         self.exhaustion.look(self.loop.time())
-        if self.handles_signals:  # the process is ours
-            # A PEL is one object, and may have a million entries before ten thousand objects have come: it is looked at
-            # while it is small, and never again.
+        if self.handles_signals:  # the process is the server's own
+            # A PEL is one object, but may have a million entries before ten thousand new objects start a collection.
+            # A collection now visits it while it is small, and not again later.
             gc.collect(1)
 
     def finish_unit(self) -> None:
-        """End an execution unit that no client's batch ends: propagate, serve whoever waited, flush."""
+        """End an execution unit outside a client's batch: propagate, serve blocked clients, flush."""
         if self.propagation.effects:
             self.propagation.flush()
         if self.keyspace.ready:
@@ -442,7 +445,7 @@ class Server:
             self.tracking.send_broadcasts()
 
     def time_moved(self) -> None:
-        """A virtual clock was moved: everything that waits for a time looks at it anew."""
+        """Recheck everything that waits for a time, after a virtual clock was moved."""
         self.keyspace.now = self.clock.tick()
         self.active_expiry.run(_EXPIRING_SECONDS)
         self.blocking.expire()
@@ -459,27 +462,27 @@ class Server:
                 self.log.verbose("Closing idle client")
                 client.close(after_reply=False)
 
-    # What connections and commands ask of the server
+    # For connections and commands
 
     def part(self, kind: type[Part], /) -> Part:
-        """Return the server's one object of a class that a family of commands defines (PubSub, Slowlog …)."""
+        """Return the server's one instance of a class that commands define (PubSub, Slowlog …)."""
         return cast("Part", self._parts[kind])
 
     def next_client_id(self) -> int:
-        """Client IDs count from 1 and are never used again."""
+        """Return a new client ID; IDs count from 1 and are never reused."""
         self._client_ids += 1
         return self._client_ids
 
     def is_full(self) -> bool:
-        """There are maxclients already, those with an unfinished TLS handshake included."""
+        """Whether maxclients is reached; clients within a TLS handshake count."""
         return len(self.clients) + len(self.listeners.shaking_hands) >= self.config.maxclients
 
     def is_protected(self) -> bool:
-        """Protected mode is in force: no password, and no bind given by the user."""
+        """Whether protected mode is in force: no password, and no bind set by the user."""
         return self.config.protected_mode and self.users.default.is_open
 
     def forget(self, client: Client) -> None:
-        """Drop a client that is gone from every registry."""
+        """Remove a client that is gone from every registry."""
         self.replication.forget(client)
         self.pubsub.remove(client)
         self.tracking.remove(client)
@@ -509,10 +512,10 @@ class Server:
         )
 
     def output_limit(self, client: Client) -> OutputLimit:
-        """What may wait for a client before it is closed."""
+        """Return the limit of unsent output above which the client is closed."""
         limits = self.config.client_output_buffer_limit
         if client.is_replica:
-            # What the backlog may hold anyway is no reason to send a replica away.
+            # The backlog keeps that much anyway, so it is no reason to disconnect a replica.
             limit, backlog = limits.replica, self.config.repl_backlog_size
             return limit._replace(hard=max(limit.hard, backlog) if limit.hard else 0)
         return limits.pubsub if client.is_subscriber else limits.normal

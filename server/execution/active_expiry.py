@@ -1,4 +1,4 @@
-"""The active expire cycle: keys and hash fields past their time go, whether or not anybody looks at them."""
+"""The active expire cycle: delete keys and hash fields past their time without a lookup."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _AT_ONCE: Final = 32
 
 
 class ActiveExpiry:
-    """The cycle of one server, and how it tells the AOF and the replicas of what expired, then or at a lookup.
+    """The cycle of one server; it also propagates what expires at a lookup.
 
     Attributes:
         enabled: DEBUG SET-ACTIVE-EXPIRE.
@@ -29,13 +29,13 @@ class ActiveExpiry:
         server.keyspace.on_field_expired = self._propagate_field
 
     def run(self, seconds: float) -> None:
-        """Drop what is past its time, for so many seconds at most."""
+        """Delete what is past its time, for at most ``seconds``."""
         until = time.perf_counter() + seconds
         while self.step() and time.perf_counter() < until:
             pass
 
     def step(self) -> bool:
-        """Drop a few keys and fields that are past their time; False when there are no more."""
+        """Delete a few keys and fields past their time; return False when none are left."""
         server = self.server
         if not self.enabled or server.loading:
             return False
@@ -65,5 +65,5 @@ class ActiveExpiry:
 
 
 def _expire_some(db: Database) -> bool:
-    """A slice of the cycle; False when there was less to do."""
+    """Expire one slice of a database; return False if less than a slice was due."""
     return _AT_ONCE in {expire_fields(db, _AT_ONCE), db.expire_all_due(_AT_ONCE)}

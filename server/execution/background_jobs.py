@@ -1,8 +1,8 @@
-"""Work that would hold everybody up is done in slices, between the requests of clients.
+"""Run long work in slices between the requests of clients.
 
-A job is a function that does a little (a tenth of a millisecond or so) each time it is called, and says whether
-something is left to do. Jobs take turns. A client may be held until a job is done: its command then runs again, as
-if it had just come. What nobody waits for (``when_idle``) is done only while there are few requests.
+A job is a function that does a little work (about a tenth of a millisecond) each time it is called, and returns
+whether anything is left to do. Jobs take turns. A client may be held until a job is done: its command then runs again
+as if it had just arrived. Jobs that no client waits for (``when_idle``) run only while there are few requests.
 """
 
 from __future__ import annotations
@@ -20,48 +20,48 @@ if TYPE_CHECKING:
     Job = Callable[[], bool]
 
 _SLICE: Final = 0.002
-_PAUSE: Final = 0.001  # in which the clients have their turn
+_PAUSE: Final = 0.001  # seconds in which clients get their turn
 _BUSY: Final = 2000  # requests a second
-_WAIT: Final = 0.1  # until it is asked again whether the server is busy
+_WAIT: Final = 0.1  # seconds until the server's load is measured again
 
 
 class Slices:
-    """The jobs of one server."""
+    """The background jobs of one server."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        # In the order of their turns, with the clients that are held.
+        # Jobs in the order of their turns, each with the clients that it holds.
         self._jobs: dict[Job, list[Client]] = {}
         self._idle_jobs: dict[Job, None] = {}
         self._timer: asyncio.TimerHandle | None = None
-        # When it was last asked whether the server is busy, and the requests until then.
+        # When the load was last measured, and the number of requests up to then.
         self._looked_at = (0.0, 0)
 
     def start(self, job: Job) -> None:
-        """Do a job from now on; once, if it is asked for several times."""
+        """Schedule a job; scheduling it several times runs it once."""
         self._add(job)
 
     def when_idle(self, job: Job) -> None:
-        """The same, while clients leave time for it."""
+        """Schedule a job for times in which clients leave the server idle."""
         if job not in self._idle_jobs:
             self._idle_jobs[job] = None
             self._wake()
 
     def hold(self, client: Client, job: Job) -> None:
-        """Do a job, and let the client wait for that with the command that it runs, and all that follow."""
+        """Schedule a job, and hold the client and its later commands until it is done."""
         client.postponed = True
         client.update_plain()
         self._add(job).append(client)
 
     def forget(self, client: Client) -> None:
-        """The client's connection is gone; the work goes on."""
+        """Release a client whose connection is gone; its job continues."""
         if client.postponed:
             for held in self._jobs.values():
                 if client in held:
                     held.remove(client)
 
     def stop(self) -> None:
-        """Do nothing more: the server is shutting down."""
+        """Drop all jobs, because the server stops."""
         if self._timer is not None:
             self._timer.cancel()
         self._jobs.clear()
@@ -80,7 +80,7 @@ class Slices:
             self._timer = self._server.loop.call_later(after, self._run)
 
     def _run(self) -> None:
-        """One slice of the next job."""
+        """Run one slice of the next job."""
         self._timer = None
         after = _PAUSE
         try:
@@ -116,7 +116,7 @@ class Slices:
             self._idle_jobs[job] = None
 
     def _is_busy(self) -> bool:
-        """Whether many requests came since the last look."""
+        """Whether many requests arrived since the last call."""
         then, before = self._looked_at
         now, requests = time.perf_counter(), self._server.stats.commands_processed
         self._looked_at = now, requests
@@ -124,7 +124,7 @@ class Slices:
 
 
 def _goes_on(job: Job) -> bool:
-    """Call a job until the slice is over; False if it is done."""
+    """Call a job for one slice; return False if it is done."""
     until = time.perf_counter() + _SLICE
     while job():
         if time.perf_counter() > until:

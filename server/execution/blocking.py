@@ -1,17 +1,17 @@
 """Blocked clients: block, signal, serve, time out.
 
-The contract. A handler that finds nothing calls ``client.block(keys, timeout, argv)`` and returns None. While it
-waits the client keeps its parsed command; later input of its connection waits too. When a command changes a key in
+The contract: a handler that finds nothing calls ``client.block(keys, timeout, argv)`` and returns None. While the
+client waits it keeps its parsed command, and later input of its connection waits too. When a command changes a key in
 a way that may matter, storage puts the key into ``keyspace.ready``. After that command (or the whole EXEC) is
-finished and propagated the dispatcher calls ``serve``: for each ready key, in order, each client that waits on it,
-first come first served, runs its whole command again. Either it has a reply now, or it blocks again at the tail
-with its first deadline. Each served client is an execution unit of its own.
+finished and propagated, the dispatcher calls ``serve``: for each ready key, in order, each client that waits on it
+runs its whole command again, first come first served. The command either has a reply now, or blocks again at the
+tail of the queue with its first deadline. Each served client is an execution unit of its own.
 
-A client may wait for time to pass as well (XREADGROUP CLAIM): it names for each key the time after which the key is
-to be signalled as if it had changed (``look_at``).
+A client may also wait for time to pass (XREADGROUP CLAIM): it names for each key the time after which the key is
+signalled as if it had changed (``look_at``).
 
-A client that goes away is forgotten at once (``forget``) and so consumes nothing afterwards. Deadlines follow the
-server's clock, so a virtual clock moves them.
+A client that disconnects is forgotten immediately (``forget``), so it consumes nothing afterwards. Deadlines follow
+the server's clock, so a virtual clock moves them.
 """
 
 from __future__ import annotations
@@ -43,20 +43,18 @@ _TIDY_AT: Final = 64
 
 @dataclass(slots=True, eq=False)
 class Waiter:
-    """One blocked client: what it waits for, until when, and what it will run."""
+    """One blocked client: its keys, its deadline, and the command that it runs again."""
 
     client: Client
     db: Database
     keys: tuple[bytes, ...]
-    deadline: int | None  # milliseconds of the server's clock; None: for ever
+    deadline: int | None  # milliseconds of the server's clock; None: no limit
     entry: Entry
     argv: list[bytes]
-    on_missing: bool  # cares for the key going away or changing its type
+    on_missing: bool  # also served when a key is deleted or changes its type
     wants: type[Value] = Stream  # the type of value that it waits for
     on_timeout: bytes | None = None  # the reply when the time is up; None: a null array
-    goes_on: Callable[[], bool] | None = (
-        None  # a cheap look: True if running the command would only block again
-    )
+    goes_on: Callable[[], bool] | None = None  # a cheap check: True if the command would only block again
 
 
 class Blocking:
@@ -64,19 +62,19 @@ class Blocking:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        # (database, key) to its waiters in the order they blocked; a dict keeps that order and forgets in O(1).
+        # (database, key) to its waiters in the order in which they blocked; a dict also removes in O(1).
         self.waiting: dict[tuple[Database, bytes], dict[Client, Waiter]] = {}
         self.waiters: dict[Client, Waiter] = {}
-        # (when, order, waiter, key): its time is up, or if a key is named, that key is to be looked at.
+        # (when, order, waiter, key): the waiter's deadline, or the time to signal its key.
         self._deadlines: list[tuple[int, int, Waiter, bytes | None]] = []
         self._tidy_at = _TIDY_AT
         self._order = count()
         self._timer: asyncio.TimerHandle | None = None
-        self._resumed: Waiter | None = None  # the waiter whose command runs again just now
+        self._resumed: Waiter | None = None  # the waiter whose command is running again
 
     @property
     def resuming(self) -> bool:
-        """Whether the command that runs just now was blocked before."""
+        """Whether the running command was blocked before."""
         return self._resumed is not None
 
     # Block
@@ -94,7 +92,7 @@ class Blocking:
         look_at: Mapping[bytes, int] | None = None,
         goes_on: Callable[[], bool] | None = None,
     ) -> None:
-        """Let a client wait; see ``Client.block``. Without keys it waits for its time alone (WAIT)."""
+        """Block a client; see ``Client.block``. Without keys only time ends the wait (WAIT)."""
         again = self._resumed
         if again is not None and again.client is client:
             deadline = again.deadline
@@ -139,7 +137,7 @@ class Blocking:
 
     def _remind(self, when: int, waiter: Waiter, key: bytes | None) -> None:
         if len(self._deadlines) >= self._tidy_at:
-            # Clients that were served in time leave theirs behind.
+            # Clients that were served in time leave their deadlines behind.
             self._deadlines = [entry for entry in self._deadlines if not self._is_stale(entry[2])]
             heapq.heapify(self._deadlines)
             self._tidy_at = 2 * len(self._deadlines) + _TIDY_AT
@@ -148,7 +146,7 @@ class Blocking:
             self._arm()
 
     def _release(self, waiter: Waiter) -> None:
-        """Take a waiter out of all queues it stands in; it may be only half in, or half out."""
+        """Remove a waiter from all its queues; it may be in only some of them."""
         client = waiter.client
         awaited = waiter.db.awaited
         for key in waiter.keys:
@@ -172,7 +170,7 @@ class Blocking:
     # Serve
 
     def serve(self) -> None:
-        """Run the commands of clients whose keys were signalled; until no key is ready any more."""
+        """Run the commands of clients whose keys were signalled, until no key is ready."""
         keyspace = self.server.keyspace
         while keyspace.ready:
             ready = keyspace.ready
@@ -186,7 +184,7 @@ class Blocking:
                 raise
 
     def _serve_one(self, waiter: Waiter, db: Database, key: bytes) -> None:
-        """Let a waiter whose key was signalled have what it waits for."""
+        """Serve a waiter whose key was signalled."""
         try:
             if self.waiters.get(waiter.client) is waiter and self._concerns(waiter, db, key):
                 if not self.server.compat.runs_again:
@@ -196,18 +194,18 @@ class Blocking:
                 elif not self._is_denied(waiter):
                     self._run_again(waiter)
         except BaseException:
-            # Its command may have run: it is not answered twice, and not left without an answer.
+            # Its command may have run: the client gets neither a second reply nor none, it is closed.
             self._release(waiter)
             waiter.client.close(after_reply=False)
             raise
 
     @staticmethod
     def _concerns(waiter: Waiter, db: Database, key: bytes) -> bool:
-        """XREAD waits for a stream, BLPOP for a list; XREADGROUP also wants to know of any other fate of the key."""
+        """Whether the key matters to it: of its type, or any change of it for XREADGROUP."""
         return waiter.on_missing or type(db.peek(key)) is waiter.wants
 
     def _to_the_tail(self, waiter: Waiter) -> None:
-        """As blocking again would: behind everybody who waits for the same keys."""
+        """Move a waiter behind all others that wait for the same keys, as blocking again would."""
         client = waiter.client
         for key in waiter.keys:
             there = self.waiting[waiter.db, key]
@@ -215,7 +213,7 @@ class Blocking:
             there[client] = waiter
 
     def _serve_from(self, waiter: Waiter, key: bytes) -> None:
-        """Answer a reader from the one key that was signalled, as 7.0 does; it may go on waiting where it stands."""
+        """Serve a reader from the one signalled key, as 7.0 does, or leave it in its place."""
         if waiter.wants is not Stream:
             waiter.argv = of_one_key(waiter.argv, key)
             self._run_again(waiter)
@@ -233,7 +231,7 @@ class Blocking:
         self._answer(waiter.client, reply)
 
     def _is_denied(self, waiter: Waiter) -> bool:
-        """Whether the user has lost the right to the command meanwhile; then the client is told and waits no more."""
+        """Whether the user has lost the right to the command; if so, end the wait with that error."""
         client, entry, server = waiter.client, waiter.entry, self.server
         if client.user.is_unlimited or client.trusted:
             return False
@@ -269,7 +267,11 @@ class Blocking:
     # Time out, unblock, forget
 
     def unblock(self, client: Client, error: bytes | None = None) -> bool:
-        """CLIENT UNBLOCK: answer as if timed out, or with an error (encoded). False if it was not blocked."""
+        """CLIENT UNBLOCK: reply as after a timeout, or with an error (encoded).
+
+        Returns:
+            False if the client was not blocked.
+        """
         waiter = self.waiters.get(client)
         if waiter is None:
             return False
@@ -288,19 +290,19 @@ class Blocking:
         return True
 
     def send_away_all(self, error: bytes) -> None:
-        """Release everybody with an error and close their connections: the instance becomes a replica."""
+        """Release all clients with an error and close them, because the server becomes a replica."""
         for client in list(self.waiters):
             self.unblock(client, error)
             client.close()
 
     def forget(self, client: Client) -> None:
-        """The client's connection is gone."""
+        """Remove a client whose connection is gone."""
         waiter = self.waiters.get(client)
         if waiter is not None:
             self._release(waiter)
 
     def expire(self) -> None:
-        """Answer everybody whose time is up by the server's clock, and arm the timer for the next."""
+        """Reply to all clients whose time is up by the server's clock, and arm the next timer."""
         now = self.server.clock.tick()
         while self._deadlines and (self._is_stale(self._deadlines[0][2]) or self._deadlines[0][0] <= now):
             _, _, waiter, key = heapq.heappop(self._deadlines)
@@ -326,7 +328,7 @@ class Blocking:
             self._timer = self.server.loop.call_later(wait / 1000, self.expire)
 
     def stop(self) -> None:
-        """Send everybody away: the server is shutting down."""
+        """Disconnect all blocked clients, because the server stops."""
         for client in list(self.waiters):
             self.forget(client)
             client.close()
@@ -334,7 +336,7 @@ class Blocking:
             self._timer.cancel()
             self._timer = None
 
-    # Figures
+    # Statistics
 
     def keys(self) -> int:
         """INFO total_blocking_keys."""

@@ -1,4 +1,4 @@
-"""What may keep a command from running, in Redis' order."""
+"""The checks that may refuse a command, in Redis' order."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ LOADING: Final = b"LOADING Redis is loading the dataset in memory"
 NOREPLICAS: Final = b"NOREPLICAS Not enough good replicas to write."
 READONLY: Final = b"READONLY You can't write against a read only replica."
 MASTERDOWN: Final = b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
-GONE: Final = b"ERR the client was evicted"  # it is closed already
+GONE: Final = b"ERR the client was evicted"  # never sent: the client is closed already
 NO_MULTI: Final = b"ERR Command not allowed inside a transaction"
 DEBUG_REFUSED: Final = (
     b'ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a '
     b"local connection, otherwise you need to set this option in the configuration file, and then restart the server."
 )
-# What a RESP2 client may send while it is subscribed.
+# Commands that a RESP2 client may send while it is subscribed.
 _SUBSCRIBER: Final = frozenset(
     (
         "subscribe",
@@ -40,7 +40,7 @@ _SUBSCRIBER: Final = frozenset(
 
 
 def check(server: Server, client: Client, entry: Entry, argv: list[bytes]) -> bytes | None:
-    """Redis' order of checks before a command runs; the text of the refusal, or None."""
+    """Run Redis' checks, in its order; return the text of a refusal, or None."""
     command = entry.command
     flags = command.flags
     if not entry.minimum <= len(argv) <= entry.maximum:
@@ -92,7 +92,7 @@ def check(server: Server, client: Client, entry: Entry, argv: list[bytes]) -> by
 
 
 def _holds_writes(client: Client) -> bool:
-    """Whether the transaction that EXEC is to run would write."""
+    """Whether the transaction that EXEC runs would write."""
     return client.transaction is not None and any(
         command.is_write for command, _ in client.transaction.commands
     )

@@ -1,4 +1,4 @@
-"""``maxmemory-clients``: connections are closed, the largest first, while all together take more than the limit."""
+"""``maxmemory-clients``: close the largest connections while all exceed the limit."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ if TYPE_CHECKING:
 
 
 class ClientEviction:
-    """The limit of one server for its clients; replicas and the master are not among those that count."""
+    """The memory limit for the clients of one server; replicas and the master do not count."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
 
     @property
     def limit(self) -> int:
-        """Bytes for all clients together; 0: no limit. A percentage is one of ``maxmemory``."""
+        """Bytes for all clients together; 0: no limit. A percentage refers to ``maxmemory``."""
         config = self._server.config
         if config.maxmemory_clients >= 0:
             return config.maxmemory_clients
         return config.maxmemory * -config.maxmemory_clients // 100
 
     def look(self) -> None:
-        """Close clients until the others are within the limit; ten times a second."""
+        """Close clients until the others are within the limit; called ten times a second."""
         limit = self.limit
         if not limit:
             return
@@ -40,7 +40,7 @@ class ClientEviction:
                 return
 
     def refuses(self, client: Client) -> bool:
-        """Whether a client, about to run a command, is over the limit all alone; it is closed then."""
+        """Close a client that exceeds the limit alone; return whether it was closed."""
         limit = self.limit
         if not limit or client.memory <= limit or not _may_go(client):
             return False

@@ -1,4 +1,4 @@
-"""A command as one server runs it: what the dispatcher looks at for each call, and what it counts."""
+"""A command as one server runs it: what the dispatcher reads, and its counters."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 # Never queued inside MULTI.
 IMMEDIATE: Final = frozenset(("exec", "discard", "multi", "watch", "quit", "reset"))
-# Commands of which several in one batch can be run together.
+# Commands that run several of one batch together.
 _SCRIPTS: Final = frozenset(("eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro"))
 _TOGETHER: Final = {"xadd": add_together}
 
 
 class Entry:
-    """A command as one server runs it: the declaration, unpacked for speed, and its statistics."""
+    """A command as one server runs it: its unpacked declaration and its statistics."""
 
     __slots__ = (
         "calls",
@@ -47,7 +47,7 @@ class Entry:
         self.maximum = command.arity if command.arity > 0 else 1 << 62
         self.write = "write" in command.flags
         self.readonly = "readonly" in command.flags
-        # EXEC is skipped by the flag only because Redis feeds it by hand, after the commands it ran; so do we.
+        # The flag skips EXEC only because Redis feeds it to monitors by hand, after its commands; so do we.
         self.feeds_monitor = command.name == "exec" or not command.flags & {"skip_monitor", "admin"}
         self.slowlogged = "skip_slowlog" not in command.flags
         self.runs_script = command.name in _SCRIPTS
@@ -56,7 +56,7 @@ class Entry:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the statistics."""
+        """Reset the statistics."""
         self.calls = 0
         self.nanoseconds = 0
         self.rejected = 0
@@ -64,7 +64,7 @@ class Entry:
         self.histogram = [0] * 65  # calls by the bit length of their nanoseconds
 
     def percentile(self, percent: float) -> float:
-        """Microseconds within which so many percent of the calls were done, to the precision of the histogram."""
+        """Microseconds within which ``percent`` of the calls ended, as precise as the histogram."""
         wanted = self.calls * percent / 100
         seen = 0
         for bits, calls in enumerate(self.histogram):

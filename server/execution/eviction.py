@@ -1,8 +1,8 @@
-"""``maxmemory``: keys go, or commands that may need memory are refused, while the server takes more than the limit.
+"""``maxmemory``: evict keys, or refuse commands that may need memory, above the limit.
 
-What counts is ``commands.admin.memory.counted_bytes``: what INFO shows as ``used_memory`` without
-``mem_not_counted_for_evict``. Before each command ``refusal`` compares it with the limit. While there is no limit
-nothing of this runs: the databases have no meter, and no command passes here.
+The limit applies to ``commands.admin.memory.counted_bytes``: what INFO shows as ``used_memory`` without
+``mem_not_counted_for_evict``. ``refusal`` compares it with the limit before each command. Without a limit none of
+this runs: the databases have no meter, and no command calls ``refusal``.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from ..server import Server
     from .entry import Entry
 
-_POOL: Final = 16  # candidates that are remembered from one victim to the next
-_AT_ONCE: Final = 16  # victims between two looks at the clock
-_LINEAR: Final = 10  # up to this tenacity each step is worth 50 microseconds, from there on 15 per cent
+_POOL: Final = 16  # candidates kept from one victim to the next
+_AT_ONCE: Final = 16  # victims between two readings of the clock
+_LINEAR: Final = 10  # up to this tenacity each step is worth 50 microseconds, above it 15 per cent
 _STEP: Final = 50e-6  # seconds
 _NO_LIMIT: Final = 100
-# What a transaction of 7.0 could still be ended with.
+# Commands that can end a transaction of 7.0 when memory is out.
 _ENDINGS: Final = frozenset(("exec", "discard", "quit", "reset"))
 _SCRIPTS: Final = frozenset(("eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro"))
-# They change a stream, but not in the sense of WATCH; a stream that is worked on counts as modified under LRM.
+# Commands that change a group, not the entries: WATCH ignores them, LRM counts the stream as modified.
 _OF_GROUPS: Final = frozenset(("xreadgroup", "xack", "xackdel", "xclaim", "xautoclaim", "xnack"))
 
 
@@ -46,22 +46,22 @@ class Eviction:
     """The memory limit of one server.
 
     Attributes:
-        out_of_memory: no room could be made before the present command: scripts ask, for they are not stopped midway.
+        out_of_memory: no room could be made before the present command; scripts read it, as none is stopped midway.
     """
 
     def __init__(self, server: Server) -> None:
         self.server = server
         self.out_of_memory = False
-        self._buffers = 0  # bytes, as the cron saw them
+        self._buffers = 0  # bytes, as of the last cron
         self._exceeded_since: float | None = None
-        # Candidates, the best one last: a rank that is higher the longer or the less a key was used.
+        # Candidates, the best one last. A rank is higher the longer ago or the less often a key was used.
         self._pool: list[tuple[int, int, bytes]] = []
-        self._turn = 0  # the database that lost a key by chance last
+        self._turn = 0  # the database that last lost a key at random
 
     # Settings
 
     def update(self) -> None:
-        """Follow the directives: meter the databases or not, and begin to evict where the limit is too low."""
+        """Apply the directives: switch metering on or off, and begin to evict above the limit."""
         server = self.server
         config, keyspace = server.config, server.keyspace
         policy = config.maxmemory_policy
@@ -85,7 +85,7 @@ class Eviction:
             self._start(self._go_on)
 
     def warn(self) -> None:
-        """CONFIG SET maxmemory: say so where the limit is below what is used."""
+        """CONFIG SET maxmemory: log a warning if the limit is below what is used."""
         limit = self.server.config.maxmemory
         if limit and (used := self._used()) > limit:
             self.server.log.warning(
@@ -95,14 +95,14 @@ class Eviction:
             )
 
     def cron(self) -> None:
-        """Look at what no command changes; ten times a second."""
+        """Measure what no command changes; called ten times a second."""
         if self.server.config.maxmemory:
             self._buffers = buffer_bytes(self.server)
             metering.measure_streams(self.server.keyspace)
             self._start(self._measure)
 
     def _start(self, job: Callable[[], bool]) -> None:
-        if hasattr(self.server, "loop"):  # else the cron comes to it
+        if hasattr(self.server, "loop"):  # else the cron starts it
             self.server.slices.start(job)
 
     def _measure(self) -> bool:
@@ -111,7 +111,7 @@ class Eviction:
     # Before each command
 
     def refusal(self, client: Client, entry: Entry, argv: list[bytes]) -> bytes | None:
-        """Make room for a command; why it may not run if there is none, else None."""
+        """Make room for a command; return the refusal if it may need memory that is not there."""
         self.out_of_memory = not self.make_room()
         if entry.name in _OF_GROUPS and self.server.keyspace.by_modification:
             for reference in keys_of(entry.command, argv):
@@ -121,7 +121,7 @@ class Eviction:
         return None
 
     def refuses_in_script(self, entry: Entry) -> bool:
-        """Whether a script that has written nothing may not begin with this command."""
+        """Whether a script that has not written yet may not begin with this command."""
         return self.out_of_memory and self._needs_memory(entry.command, [])
 
     def _may_grow(self, client: Client, entry: Entry, argv: list[bytes]) -> bool:
@@ -135,13 +135,13 @@ class Eviction:
         return self._needs_memory(entry.command, argv)
 
     def _needs_memory(self, command: Command, argv: list[bytes]) -> bool:
-        # The flags are those of the version that the server answers as.
+        # The flags are those of the emulated version.
         if "denyoom" in self.server.dispatcher.commands[command.name].flags:
             return True
         if command.name not in _SCRIPTS or len(argv) <= 1:
             return False
         flags = self._flags_of(command.name, argv[1])
-        # A script that says nothing of itself is asked at each of its commands.
+        # A script without flags is checked at each of its commands.
         return flags is not None and not flags & {ALLOW_OOM, NO_WRITES}
 
     def _flags_of(self, name: str, body: bytes) -> frozenset[str] | None:
@@ -155,12 +155,16 @@ class Eviction:
         try:
             return read_script_shebang(body)[0]
         except ReplyError:
-            return None  # running it gives the error
+            return None  # running it raises the error
 
     # Making room
 
     def make_room(self) -> bool:
-        """Evict until the limit holds or the time is up; False if the limit is exceeded and no key may go."""
+        """Evict until the limit holds or the time is up.
+
+        Returns:
+            False if the limit is exceeded and no key may be evicted.
+        """
         limit = self.server.config.maxmemory
         if not limit or self._used() <= limit:
             self._within_limit()
@@ -174,7 +178,7 @@ class Eviction:
         return self._evict(limit)
 
     def exceeded_milliseconds(self) -> tuple[int, int]:
-        """For how long the limit was exceeded in all, and for how long it is now."""
+        """Milliseconds over the limit, in total and for the present excess."""
         since = self._exceeded_since
         current = 0 if since is None else int((perf_counter() - since) * 1000)
         return self.server.stats.exceeded_milliseconds + current, current
@@ -194,7 +198,7 @@ class Eviction:
             self._exceeded_since = None
 
     def _is_safe(self) -> bool:
-        """Whether a key may go now: not amid a script, nor while data come from elsewhere or a pause is asked for."""
+        """Whether keys may be evicted now: not within a script, while loading, or during a pause."""
         server = self.server
         return not (
             server.loading
@@ -225,7 +229,7 @@ class Eviction:
         return found
 
     def _go_on(self) -> bool:
-        """Evict a few keys more between the requests of clients; False when there is nothing to do."""
+        """Evict a few keys between requests; return False when there is nothing to evict."""
         limit = self.server.config.maxmemory
         if not limit or not self._is_safe():
             return False
@@ -244,14 +248,14 @@ class Eviction:
         return False
 
     def _drop(self, db: Database, key: bytes, until: float) -> None:
-        """Take a key away, and tell everybody; free it at once, as far as there is time, unless that is to be lazy."""
+        """Evict a key and propagate that; free it now, while there is time, unless lazy."""
         server = self.server
         lazy = server.config.lazyfree_lazy_eviction
         started = perf_counter()
-        client, server.current_client = server.current_client, None  # its NOLOOP is no reason to hide this
+        client, server.current_client = server.current_client, None  # its NOLOOP must not hide this
         try:
             db.remove(key)
-            # Whatever happens to those who listen, the record follows the removal.
+            # Even if a listener fails, the record follows the removal.
             server.propagation.add(db.index, [b"UNLINK" if lazy else b"DEL", key])
             db.modified(key)
             server.keyspace.notify(events.EVICTED, b"evicted", key, db)
@@ -271,10 +275,10 @@ class Eviction:
         if threshold and milliseconds >= threshold:
             self.server.latency.add(event, milliseconds)
 
-    # Whose turn it is
+    # Choice of the victim
 
     def _victim(self) -> tuple[Database, bytes] | None:
-        """The key to go next, None if no key may."""
+        """The next key to evict, None if no key may be evicted."""
         policy = self.server.config.maxmemory_policy
         if policy == "volatile-ttl":
             return self._first_to_expire()
@@ -310,7 +314,7 @@ class Eviction:
         return None
 
     def _fill_pool(self, *, volatile: bool) -> bool:
-        """Draw some keys of each database; False if there is none to draw."""
+        """Sample keys of each database; return False if there is no key to sample."""
         pool, samples = self._pool, self.server.config.maxmemory_samples
         found = False
         for db in self.server.keyspace.databases:
@@ -338,7 +342,7 @@ class Eviction:
 
 
 def _patience(tenacity: int) -> float:
-    """Seconds that a command may be held up by eviction, for ``maxmemory-eviction-tenacity``; 0.5 ms by default."""
+    """Seconds that eviction may delay a command at a tenacity (0.5 ms by default)."""
     if tenacity >= _NO_LIMIT:
         return float("inf")
     if tenacity <= _LINEAR:

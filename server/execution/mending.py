@@ -1,12 +1,11 @@
-"""After a command failed in a way that nobody expects: memory, the append-only file and the replicas agree again.
+"""Make memory, the append-only file and the replicas agree after an unexpected failure.
 
-An exception that is no ``ReplyError`` (no memory, a bug of ours) may leave a handler anywhere: after it changed a key
-and before it said so, or in the middle of a change. Nothing is kept beforehand that would undo it, for that would cost
-each command something. Instead every key that the command may write is made whole as it is now (``storage/rdb/healing``),
-and its present value is propagated in place of the command.
+An exception other than ``ReplyError`` (out of memory, a bug of ours) may leave a handler anywhere: after it changed a
+key and before it propagated that, or in the middle of a change. No state is saved in advance to undo the change,
+because that would slow every command. Instead every key that the command may write is repaired in its present state
 
-Where even that fails twice the server ends, as Redis does without memory: the append-only file holds what was
-confirmed, and the next start begins there.
+If that fails twice the server ends, as Redis does without memory: the append-only file holds what was confirmed, and
+the next start begins there.
 """
 
 from __future__ import annotations
@@ -31,19 +30,19 @@ _ATTEMPTS: Final = 2
 
 
 class Mending:
-    """Mends what commands of one server left behind."""
+    """Repairs what failed commands of one server left behind."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
 
     def mend(self, client: Client, entry: Entry, argv: list[bytes], error: Exception) -> None:
-        """See to it that all agree on what a failed command may have changed, and log its error.
+        """Repair and propagate what a failed command may have changed, and log its error.
 
         Args:
-            client: who ran it.
+            client: the client that ran it.
             entry: the command.
-            argv: its words.
-            error: what its handler raised. Its frames, and what they refer to, are let go.
+            argv: its arguments.
+            error: what its handler raised. Its frames, and what they refer to, are released.
         """
         server = self._server
         try:
@@ -59,7 +58,7 @@ class Mending:
                     server.log.warning(f"Internal error in '{entry.name}':", details=trace)
                 server.propagation.drop_from(before)
                 self._mend(client, entry, argv)
-            except Exception as another:  # noqa: BLE001 - the next attempt, or the end
+            except Exception as another:  # noqa: BLE001 - the next attempt follows, or the end
                 trace = repr(another)
                 traceback.clear_frames(another.__traceback__)
             else:
@@ -91,7 +90,7 @@ class Mending:
                     self._mend_key(db, key)
 
     def _mend_key(self, db: Database, key: bytes) -> None:
-        """Make the value of a key whole, and propagate it."""
+        """Repair the value of a key, and propagate it."""
         server = self._server
         keyspace = db.keyspace
         db.tidy(key)
@@ -130,19 +129,19 @@ class Mending:
             server.propagation.effects += encoded
 
     def _rdb_version(self) -> int:
-        """The version of RDB that this server and all its replicas can read."""
+        """The RDB version that this server and all its replicas can read."""
         followers = self._server.replication.master.followers.values()
         return min([self._server.config.rdb_version, *(each.newest_rdb or 10 for each in followers)])
 
     def _mend_flush(self, client: Client, argv: list[bytes], *, everything: bool) -> None:
-        """Each database was cleared or was not."""
+        """Propagate FLUSHDB for each database that was cleared."""
         del argv
         for db in client.db.keyspace.databases if everything else [client.db]:
             if not db.entries:
                 self._server.propagation.add(db.index, [b"FLUSHDB"])
 
     def _mend_libraries(self) -> None:
-        """Propagate all libraries; they are compiled again when somebody asks for one."""
+        """Propagate all libraries; the next use of one compiles them again."""
         server = self._server
         libraries = server.keyspace.libraries
         libraries.version += 1
@@ -152,7 +151,7 @@ class Mending:
 
 
 def _databases(client: Client, name: str, argv: list[bytes]) -> list[Database]:
-    """The databases in which a command may have changed keys: its own, and the one that it names."""
+    """The databases in which a command may have changed keys: its own, and one it names."""
     words: list[bytes] = []
     if name == "move":
         words = argv[2:3]

@@ -1,4 +1,4 @@
-"""CLIENT PAUSE: commands that wait until the pause is over, in the order they came."""
+"""CLIENT PAUSE: commands wait until the pause is over, in the order of their arrival."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Pause:
     """The pause of one server.
 
     Attributes:
-        until: when it ends, in milliseconds of the server's clock; 0 while there is none.
-        writes_only: commands that change nothing go on.
-        postponed: clients that wait, each with its command at the head of its backlog.
+        until: when it ends, in milliseconds of the server's clock; 0 without a pause.
+        writes_only: commands that change nothing are not paused.
+        postponed: waiting clients, each with its command at the head of its backlog.
     """
 
     def __init__(self, server: Server) -> None:
@@ -29,14 +29,14 @@ class Pause:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, until: int, *, writes_only: bool) -> None:
-        """Postpone commands until a time in milliseconds; a longer pause in force keeps its end."""
+        """Postpone commands until a time in milliseconds; a pause that ends later keeps its end."""
         self.until = max(self.until, until)
         self.writes_only = writes_only
         self._server.update_careful()
         self.look()
 
     def look(self) -> None:
-        """End the pause if its time has come, else come back then; also called when a virtual clock was moved."""
+        """End the pause if it is due, else set the timer; also called after a virtual clock moved."""
         self.stop()
         left = self.until - self._server.clock.tick()
         if self.until and left <= 0:
@@ -45,7 +45,7 @@ class Pause:
             self._timer = self._server.loop.call_later(left / 1000, self.look)
 
     def end(self) -> None:
-        """Let the postponed clients go on."""
+        """Resume the postponed clients."""
         self.stop()
         self.until = 0
         self._server.update_careful()
@@ -56,7 +56,7 @@ class Pause:
             client.resume()
 
     def stop(self) -> None:
-        """Cancel the timer: the server is shutting down."""
+        """Cancel the timer, because the pause or the server ends."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -72,13 +72,13 @@ class Pause:
         return entry.write or "may_replicate" in entry.command.flags
 
     def postpone(self, client: Client) -> None:
-        """Let the client wait; the dispatcher leaves its command in its backlog."""
+        """Postpone the client; the dispatcher leaves its command in its backlog."""
         client.postponed = True
         client.update_plain()
         self.postponed.append(client)
 
     def forget(self, client: Client) -> None:
-        """The client's connection is gone."""
+        """Remove a client whose connection is gone."""
         if client in self.postponed:
             self.postponed.remove(client)
             client.postponed = False

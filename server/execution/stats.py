@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Stats:
-    """What INFO counts since the start or the last CONFIG RESETSTAT; the per-command figures stand in ``entries``."""
+    """What INFO counts since the start or CONFIG RESETSTAT; ``entries`` count per command."""
 
     def __init__(self, entries: list[Entry]) -> None:
         self.entries = entries
@@ -19,7 +19,7 @@ class Stats:
         self.reset()
 
     def reset(self) -> None:
-        """CONFIG RESETSTAT: everything back to zero."""
+        """CONFIG RESETSTAT: reset everything to zero."""
         self.connections_received = 0
         self.connections_rejected = 0
         self.net_input = 0
@@ -34,19 +34,19 @@ class Stats:
         self.peak_memory = 0
         self.evicted_keys = 0
         self.evicted_clients = 0
-        self.exceeded_milliseconds = 0  # over maxmemory, until it was under it again
+        self.exceeded_milliseconds = 0  # over maxmemory, without the present excess
         self.errors.clear()
         self._samples.clear()
         for entry in self.entries:
             entry.reset()
 
     def note_memory(self, used: int) -> int:
-        """Remember the highest figure of used memory that was seen, and return it."""
+        """Update the peak of used memory, and return it."""
         self.peak_memory = max(self.peak_memory, used)
         return self.peak_memory
 
     def count_error(self, text: bytes) -> None:
-        """Count an error reply by its code; Redis caps the number of distinct codes, so do we."""
+        """Count an error reply by its code; like Redis it limits the number of distinct codes."""
         self.total_errors += 1
         code = text.split(b" ", 1)[0]
         if code in self.errors or len(self.errors) < 128:
@@ -55,7 +55,7 @@ class Stats:
             self.errors[b"ERRORSTATS_OVERFLOW"] = self.errors.get(b"ERRORSTATS_OVERFLOW", 0) + 1
 
     def sample(self, monotonic_ms: int) -> None:
-        """Take a sample for the instantaneous figures; called by the cron about ten times a second."""
+        """Take a sample for the instantaneous figures; called about ten times a second."""
         self._samples.append((monotonic_ms, self.commands_processed, self.net_input, self.net_output))
 
     def per_second(self) -> tuple[int, float, float]:

@@ -1,7 +1,7 @@
-"""Fair turns: a client that sends without pause runs a slice of its commands, then others have their turn.
+"""Fair turns: a busy client runs a slice of its commands, then others run.
 
 A connection that has more to run than fits into its slice waits in a queue. One turn of the event loop serves the queue
-for about the length of one slice, in the order in which the connections came, and then looks at the sockets again.
+for about one slice, in the order of arrival, and then reads the sockets again.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 NEVER: Final = 1 << 62
 SLICE: Final = 2_000_000
 LONG_COMMAND: Final = 40_000
-"""Nanoseconds. Only after a command that took as long does the dispatcher ask whether the slice is over: between two such
-questions there are at most 128 shorter ones."""
+"""Nanoseconds. Only after a command that took this long does the dispatcher check whether the slice is over: between
+two such checks there are at most 128 shorter commands."""
 
 
 class TakesTurns(Protocol):
-    """A connection that has something to run."""
+    """A connection that has commands to run."""
 
     def take_turn(self) -> None:
-        """Run a slice of it."""
+        """Run a slice of them."""
 
 
 Waiting = TypeVar("Waiting", bound=TakesTurns)
 
 
 class Turns(Generic[Waiting]):
-    """The connections of one server that have something to run.
+    """The connections of one server that have commands to run.
 
     Attributes:
-        slice: how long one of them may run at a time, in nanoseconds. A command is never interrupted.
+        slice: nanoseconds that one of them may run at a time. A command is never interrupted.
         waiting: the connections, in the order of their turns.
     """
 
@@ -45,7 +45,7 @@ class Turns(Generic[Waiting]):
         self._is_scheduled = False
 
     def add(self, connection: Waiting) -> None:
-        """Give a connection a turn after those that wait already; it must not be among them."""
+        """Queue a connection behind the waiting ones; it must not be queued already."""
         self.waiting.append(connection)
         self._schedule()
 
@@ -55,7 +55,7 @@ class Turns(Generic[Waiting]):
             self._is_scheduled = True  # where the call fails the next one schedules
 
     def _run(self) -> None:
-        """Serve each connection at most once, for about one slice altogether."""
+        """Serve each connection at most once, for about one slice in total."""
         self._is_scheduled = False
         until = perf_counter_ns() + self.slice
         try:

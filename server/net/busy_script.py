@@ -1,14 +1,14 @@
-"""Serving others in the middle of a slow script.
+"""Serve other clients in the middle of a slow script.
 
-A script runs to its end on the thread of the event loop: that is what makes it atomic, and while it runs the loop
-stands still. Once it has taken longer than ``busy-reply-threshold`` the interpreter's hook comes here about every
-millisecond of Lua. Here the sockets are looked at by hand: what has arrived is given to the connections as usual,
-whose commands the dispatcher refuses with BUSY, but for those that may end the script. New clients are accepted the
-same way, and handed to the loop when the script is over.
+A script runs to its end on the thread of the event loop: that makes it atomic, and blocks the loop. Once it has taken
+longer than ``busy-reply-threshold``, the interpreter's hook calls this module about every millisecond of Lua. It polls
+the sockets itself and passes arrived bytes to the connections as usual. The dispatcher refuses their commands with
+BUSY, except those that may end the script. New clients are accepted the same way, and handed to the loop when the
+script is over.
 
-Nothing of the script's half-done unit shows: its effects, the keys it made ready and its time are set aside
-meanwhile. Left alone are the client that runs the script, and replicas. The first SIGTERM or SIGINT ends a script that
-has not written yet, a second one the process.
+Nothing of the script's unfinished unit is visible: its effects, the keys it made ready and its time are set aside
+while others are served. The client that runs the script, and replicas, are not served. The first SIGTERM or SIGINT
+ends a script that has not written yet, a second one ends the process.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     from ...commands.scripting.lua.script_run import Run
     from ..server import Server
 
-    Wire = Connection | SecureChannel  # takes the bytes of a socket: a connection, or what decrypts for it
+    Wire = Connection | SecureChannel  # receives the bytes of a socket: a connection, or its TLS channel
 
 _READ_AT_ONCE: Final = 1 << 16
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class DirectTransport:
-    """Stands in for the transport of a connection while the loop stands still: writes go out at once.
+    """Replaces the transport of a connection while the loop is blocked, and writes immediately.
 
     Args:
         fd: of the socket.
-        real: the transport in whose place it stands; None for a client that the loop does not know yet.
+        real: the transport that it replaces; None for a client that the loop does not have yet.
         sock: the socket of such a client.
     """
 
@@ -57,7 +57,7 @@ class DirectTransport:
         self.closed = False
 
     def write(self, data: bytes) -> None:
-        """Send now what the socket takes; the rest goes with the loop."""
+        """Send what the socket accepts now; the loop sends the rest."""
         if self.real is not None and self.real.get_write_buffer_size():
             self.real.write(data)
             return
@@ -67,18 +67,18 @@ class DirectTransport:
             except BlockingIOError:
                 pass
             except OSError:
-                return  # gone: the loop will find out
+                return  # closed: the loop notices that later
         if self.real is not None and data:
             self.real.write(data)
         else:
             self.unsent += data
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that are not sent."""
+        """Number of unsent bytes."""
         return self.real.get_write_buffer_size() if self.real is not None else len(self.unsent)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """As an asyncio transport tells it."""
+        """Return what an asyncio transport returns."""
         if self.real is not None:
             return self.real.get_extra_info(name, default)
         assert self.sock is not None
@@ -89,29 +89,29 @@ class DirectTransport:
         return self.sock if name == "socket" else default
 
     def is_closing(self) -> bool:
-        """Whether nothing more is to be written."""
+        """Whether nothing more may be written."""
         return self.closed or (self.real is not None and self.real.is_closing())
 
     def close(self) -> None:
-        """Close when the loop goes on."""
+        """Close once the loop runs again."""
         self.closed = True
         if self.real is not None:
             self.real.close()
 
     def abort(self) -> None:
-        """The same without what is unsent."""
+        """Close without sending the unsent bytes."""
         self.unsent = b""
         self.closed = True
         if self.real is not None:
             self.real.abort()
 
     def pause_reading(self) -> None:
-        """Let the loop not read either, when it goes on; what is not read by hand stays in the socket."""
+        """Stop the loop's reading too, once it runs again; unread bytes stay in the socket."""
         if self.real is not None:
             self.real.pause_reading()
 
     def resume_reading(self) -> None:
-        """Let the loop read, when it goes on."""
+        """Let the loop read, once it runs again."""
         if self.real is not None:
             self.real.resume_reading()
 
@@ -136,7 +136,7 @@ def _directly(wire: Wire, fd: int) -> Iterator[None]:
 
 
 class _Successor(asyncio.Protocol):
-    """Gives a client that came meanwhile its transport of the loop."""
+    """Gives a client that was accepted during a script its transport of the loop."""
 
     def __init__(self, wire: Wire, before: DirectTransport) -> None:
         self._wire = wire
@@ -151,7 +151,7 @@ class _Successor(asyncio.Protocol):
 
 
 class Busy:
-    """Looks after everybody else while a script of one server is slow."""
+    """Serves all other clients while a script of one server is slow."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -163,10 +163,10 @@ class Busy:
         self._signals = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
-    # One look
+    # One poll
 
     def serve(self, run: Run) -> None:
-        """Let in, read and answer what there is; called in the middle of a script, by its hook."""
+        """Accept, read and reply once; the script's hook calls it in the middle of the script."""
         if self._run is not run:
             self._begin(run)
         assert self._selector is not None
@@ -179,7 +179,7 @@ class Busy:
         caller, current, holds = server.current_client, server.dispatcher.current, server.holds_replies
         effects = propagation.set_aside()
         keyspace.ready = {}
-        server.holds_replies = False  # what is answered now changes nothing that would have to be on the disk
+        server.holds_replies = False  # no reply sent now confirms a change that must be on the disk
         server.busy_error = BUSY_FUNCTION if run.is_function else BUSY_SCRIPT
         server.update_careful()
         try:
@@ -198,7 +198,7 @@ class Busy:
         assert self._selector is not None
         transport = wire.transport
         if (wire.connection if isinstance(wire, SecureChannel) else wire).resuming:
-            return  # it has its turn; until then its bytes wait in the socket
+            return  # it is queued for a turn; until then its bytes wait in the socket
         try:
             data = os.read(fd, _READ_AT_ONCE)
         except BlockingIOError:
@@ -206,7 +206,7 @@ class Busy:
         except OSError:
             data = b""
         if not data or transport is None:
-            self._selector.unregister(fd)  # the loop will see the end, too
+            self._selector.unregister(fd)  # the loop notices the end as well
             return
         with _directly(wire, fd):
             wire.data_received(data)
@@ -214,7 +214,7 @@ class Busy:
             self._selector.unregister(fd)
 
     def _give_turns(self, run: Run) -> None:
-        """Let those go on who had more to run than fits into a slice, as the loop would (``server/execution/turns``)."""
+        """Give queued connections their turns, as ``server/execution/turns`` would in the loop."""
         server = self._server
         waiting = server.turns.waiting
         for _ in range(len(waiting)):
@@ -249,9 +249,9 @@ class Busy:
         self._selector.register(fd, selectors.EVENT_READ, act)
 
     def _begin(self, run: Run) -> None:
-        """A script turned out to be slow: gather the sockets."""
+        """Collect the sockets, because a script is slow."""
         server = self._server
-        self._leave()  # of a slow script before, in the same turn of the loop
+        self._leave()  # an earlier slow script in the same turn of the loop
         self._run = run
         self._selector = selectors.DefaultSelector()
         self._listen_to_signals()
@@ -276,7 +276,7 @@ class Busy:
                 self._watch(channel.get_extra_info("socket").fileno(), partial(self._read, channel))
 
     def _leave(self) -> None:
-        """The loop goes on: it takes over."""
+        """Hand everything back to the loop, which runs again."""
         if self._selector is None:
             return
         self._selector.close()
@@ -300,7 +300,7 @@ class Busy:
                 task.add_done_callback(self._tasks.discard)
 
     async def _hand_over(self, wire: Wire, transport: DirectTransport) -> None:
-        """A client that came meanwhile gets a transport of the loop."""
+        """Give a client that was accepted during the script a transport of the loop."""
         assert transport.sock is not None
         await self._server.loop.connect_accepted_socket(lambda: _Successor(wire, transport), transport.sock)
 
@@ -315,15 +315,15 @@ class Busy:
             signal.signal(number, self._on_signal)
 
     def _on_signal(self, number: int, _frame: object) -> None:
-        """The loop hears of the signal as well, when the script is over."""
+        """Stop the script, or insist on the end; the loop handles the signal too, later."""
         self._signals += 1
         run = self._run
         if run is None or self._signals > 1:
             self._server.insist()
         elif run.wrote:
             self._server.log.warning(
-                f"Received {signal.Signals(number).name}, but a slow script that has written already is running. "
-                "It is waited for; a second signal ends the server without."
+                f"Received {signal.Signals(number).name}, but a slow script that has already written is running. "
+                "The server waits for it; a second signal ends the server immediately."
             )
         else:
             self._server.scripting.stop()

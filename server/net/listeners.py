@@ -1,4 +1,4 @@
-"""Where clients come in: TCP ports, the unix socket, and the files that only a living server has."""
+"""The listening sockets: TCP ports, the unix socket; and the files of a living server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...commands.runtime.client import Client
     from ..server import Server
 
-    Wire = Connection | SecureChannel  # takes the bytes of a socket: a connection, or what decrypts for it
+    Wire = Connection | SecureChannel  # receives the bytes of a socket: a connection, or its TLS channel
 
 _LONGEST_ARRIVAL: Final = 0.1
 
@@ -28,10 +28,10 @@ class Listeners:
     """The listening sockets of one server, and its unix socket and pidfile.
 
     Attributes:
-        doors: each socket, and what makes the protocol of a client that comes in there.
-        shaking_hands: clients with TLS that are not let in yet.
-        arriving: clients that the loop has accepted and will give a transport later in the same turn. Nothing can hear
-            them before, not even ``server/net/busy_script``, so a script that could be slow waits for them.
+        doors: each listening socket, with the factory of the protocol of its clients.
+        shaking_hands: TLS clients that have not completed their handshake.
+        arriving: clients that the loop has accepted and gives a transport later in the same turn. Until then nothing
+            can read from them, not even ``server/net/busy_script``, so a script that may be slow waits for them.
     """
 
     def __init__(self, server: Server) -> None:
@@ -41,15 +41,15 @@ class Listeners:
         self.arriving: set[Wire] = set()
         self._postponed: list[Connection] = []
         self._tls: ssl.SSLContext | None = None
-        self._files: list[Path] = []  # the unix socket and the pidfile, once they are there
+        self._files: list[Path] = []  # the unix socket and the pidfile, once they exist
 
     def __bool__(self) -> bool:
         return bool(self.doors)
 
     async def open(self) -> bool:
-        """Listen as configured and leave the pidfile; False if that is impossible (the log says why).
+        """Listen as configured and write the pidfile; return False if that fails (the log says why).
 
-        Port 0 becomes a free port, and ``config.port`` is then that port; with a tls-port it means no other port.
+        Port 0 becomes a free port, and ``config.port`` is set to that port; beside a tls-port it means no other port.
         """
         config = self._server.config
         if config.tls_port:
@@ -104,14 +104,14 @@ class Listeners:
         return True
 
     def update_tls(self) -> None:
-        """Let new connections meet what the ``tls-*`` directives say now.
+        """Apply the present ``tls-*`` directives to new connections.
 
         Raises:
             ValueError: that is impossible; the log says why.
         """
         if self._tls is not None:
             try:
-                server_context(self._server.config)  # all of it, before the one in use is touched
+                server_context(self._server.config)  # checks everything before the context in use changes
                 configure_server(self._tls, self._server.config)
             except TlsError as error:
                 self._server.log.warning(str(error))
@@ -123,7 +123,7 @@ class Listeners:
             return True
         try:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)  # noqa: PTH108 - pathlib would be taken for slow in here
+                os.unlink(path)  # noqa: PTH108 - ruff takes pathlib for blocking I/O here
 
             def meet() -> Wire:
                 return self._expect(Connection(server, unix_socket=True))
@@ -148,7 +148,7 @@ class Listeners:
             else:
                 self._files.append(Path(config.pidfile))
 
-    # Clients on their way
+    # Arriving clients
 
     def _expect(self, wire: Wire) -> Wire:
         self.arriving.add(wire)
@@ -163,7 +163,7 @@ class Listeners:
                 self._all_are_here()
 
     def postpone(self, client: Client) -> bool:
-        """Let a client run its command once those who are arriving are here; False if it is no connection."""
+        """Postpone a command until arriving clients have a transport; False without a connection."""
         if not isinstance(client, Connection):
             return False
         client.postponed = True
@@ -180,16 +180,16 @@ class Listeners:
         postponed, self._postponed = self._postponed, []
         for client in postponed:
             client.postponed = False
-            # At once: in the next turn of the loop others may be arriving.
+            # Immediately: in the next turn of the loop other clients may be arriving.
             client.take_turn()
 
     def close(self) -> None:
-        """Accept nobody any more."""
+        """Stop accepting clients."""
         for listener, _ in self.doors:
             listener.close()
 
     def remove_files(self) -> None:
-        """Take the unix socket and the pidfile away."""
+        """Remove the unix socket and the pidfile."""
         for file in self._files:
             with contextlib.suppress(OSError):
                 file.unlink()

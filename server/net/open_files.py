@@ -1,4 +1,4 @@
-"""How many files the process may have open, and how many clients fit into that."""
+"""Fit maxclients and the limit of open files of the process to each other."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 _PAUSE: Final = 60.0  # seconds between two lines in the log
 _EXHAUSTED: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
-RESERVED: Final = 32  # files that a server needs beside its clients, as Redis counts them
+RESERVED: Final = 32  # open files of a server beside its clients, as Redis counts them
 
 
 def fit_clients(config: Config, log: Log) -> bool:
-    """Raise the limit of open files for ``maxclients``, or lower ``maxclients`` to what the limit allows.
+    """Raise the limit of open files for ``maxclients``, or lower ``maxclients`` to the limit.
 
     Returns:
-        False if not even one client would fit; the log says so.
+        False if not even one client fits; the log says so.
     """
     if sys.platform == "win32":
         return True  # there is no such limit

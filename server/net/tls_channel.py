@@ -1,7 +1,7 @@
 """TLS between a socket and a client's connection.
 
-Not the event loop's own, for that can be driven by the loop only: while a slow script holds the loop up,
-``server/net/busy_script`` reads the sockets by hand and has to decrypt what they bring.
+The event loop's own TLS works only in the loop. While a slow script blocks the loop, ``server/net/busy_script`` reads
+the sockets itself and must decrypt what arrives.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from .connection import Connection
 
 _READ_AT_ONCE: Final = 1 << 18
-# A record may hold a single byte, and costs a microsecond even so.
+# A record may hold a single byte, and still costs a microsecond.
 _RECORDS_AT_ONCE: Final = 512
 _ENCRYPTED_AT_ONCE: Final = 1 << 16
 _ENCRYPTED_IN_A_TURN: Final = 1 << 19
-# With so many bytes that are not encrypted yet the connection runs nothing more.
+# With this many bytes that are not encrypted yet the connection runs nothing more.
 _ENOUGH: Final = 1 << 16
 _SECONDS_TO_SHAKE_HANDS: Final = 10
 """Redis has no such limit; a handshake takes two round trips."""
 
 
 class SecureChannel(asyncio.Protocol):
-    """To the transport of a socket the protocol, and to a connection its transport.
+    """The protocol of a socket's transport, and the transport of a connection.
 
-    The connection hears of the client when the handshake is done, and sees plain bytes only. What it writes is encrypted
-    no faster than the socket takes it, and not much in one turn of the loop; the rest waits as it is.
+    The connection learns of the client when the handshake is done, and sees only plain bytes. What it writes is
+    encrypted no faster than the socket accepts it, with a limit per turn of the loop; the rest waits unencrypted.
 
     Args:
-        context: what clients meet; one that is changed later counts for later channels.
-        connection: whose transport this becomes.
+        context: the TLS settings; changes apply to later channels.
+        connection: the connection whose transport this becomes.
     """
 
     __slots__ = (
@@ -65,28 +65,28 @@ class SecureChannel(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self._has_more = False  # bytes that have arrived are not decrypted yet
-        self._is_paused = False  # the connection wants no bytes just now
+        self._has_more = False  # some arrived bytes are not decrypted yet
+        self._is_paused = False  # the connection has paused reading
         self._waiting: deque[bytes | memoryview] = deque()  # what is not encrypted yet
         self._waiting_bytes = 0
-        self._is_full = False  # the socket takes no more just now
-        self._has_paused = False  # the connection was asked to write no more
-        self._is_scheduled = False  # the next turn of the loop encrypts some more
-        self._closes = False  # once all that waits is sent
+        self._is_full = False  # the socket accepts no more at present
+        self._has_paused = False  # the connection was told to pause writing
+        self._is_scheduled = False  # the next turn of the loop continues to encrypt
+        self._closes = False  # close once everything that waits is sent
 
     @property
     def close_asap(self) -> bool:
-        """Whether the connection has ended, but for what is not sent yet."""
+        """Whether the connection has ended, apart from unsent bytes."""
         return self.connection.close_asap
 
-    # asyncio.Protocol: what the socket brings
+    # asyncio.Protocol: from the socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wait for the client's first words, but not for ever."""
+        """Wait for the handshake, for a limited time."""
         self.transport = cast("asyncio.Transport", transport)
         server = self._server
         if server.is_full():
-            # Redis, too, closes without a word: it would have to be encrypted.
+            # Redis also closes without an error: the text would have to be encrypted.
             server.stats.connections_rejected += 1
             self.transport.close()
         else:
@@ -99,7 +99,7 @@ class SecureChannel(asyncio.Protocol):
         self._timer = server.loop.call_later(_SECONDS_TO_SHAKE_HANDS, self.abort)
 
     def data_received(self, data: bytes) -> None:
-        """Decrypt what has arrived, and hand it on."""
+        """Decrypt what has arrived, and pass it on."""
         self._incoming.write(data)
         self._take()
 
@@ -109,11 +109,11 @@ class SecureChannel(asyncio.Protocol):
                 self._shake_hands()
             self._read()
         except ssl.SSLWantReadError:
-            self._send()  # our part of the handshake
+            self._send()  # the server's part of the handshake
         except ssl.SSLError as error:
             doing = "reading from" if self.is_open else "accepting"
             self._server.log.verbose(f"Error {doing} a client connection: {error}")
-            self._send()  # the alert that tells the client why
+            self._send()  # the alert with the reason
             if self.transport is not None:
                 self.transport.close()
 
@@ -141,12 +141,12 @@ class SecureChannel(asyncio.Protocol):
             pass  # the rest of a record is still to come
         if pieces:
             self.connection.data_received(pieces[0] if len(pieces) == 1 else b"".join(pieces))
-        self._send()  # where the client asked for other keys
+        self._send()  # a reply to a key update, if the client requested one
         if goodbye:
             self.connection.eof_received()
 
     def _read_later(self) -> None:
-        """Go on with what has arrived in the next turn of the loop, and take nothing more until then."""
+        """Continue to decrypt in the next turn of the loop; read nothing until then."""
         self._has_more = True
         if self.transport is not None:
             self.transport.pause_reading()
@@ -161,30 +161,30 @@ class SecureChannel(asyncio.Protocol):
             self.transport.resume_reading()
 
     def eof_received(self) -> bool:
-        """The client is gone; with or without a goodbye is the same to us."""
+        """Pass on that the client is gone; a missing TLS goodbye makes no difference."""
         return self.is_open and self.connection.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the connection if it has heard of the client at all."""
+        """Pass on the end if the connection knows of the client."""
         self._has_ended_handshake()
         self._forget_waiting()
         if self.is_open:
             self.connection.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """The client does not read."""
+        """Pause the connection, because the client does not read."""
         self._is_full = True
         self._pause_connection()
 
     def resume_writing(self) -> None:
-        """The client reads again."""
+        """Continue to encrypt, because the client reads again."""
         self._is_full = False
         self._encrypt_later()
 
-    # asyncio.Transport: what the connection wants
+    # asyncio.Transport: from the connection
 
     def write(self, data: bytes) -> None:
-        """Encrypt and send, at once if it is little and nothing waits."""
+        """Encrypt and send; immediately if the data is small and nothing waits."""
         if self.is_closing():
             return
         if len(data) <= _ENCRYPTED_AT_ONCE and not (self._waiting or self._is_full):
@@ -207,7 +207,7 @@ class SecureChannel(asyncio.Protocol):
             self._send()
 
     def _encrypt_some(self) -> None:
-        """Encrypt what waits, as far as the socket takes it and others need not wait for long."""
+        """Encrypt waiting bytes, within the limits of the socket and of one turn."""
         left = _ENCRYPTED_IN_A_TURN
         while self._waiting and not self._is_full and left > 0:
             data = self._next_piece()
@@ -225,7 +225,7 @@ class SecureChannel(asyncio.Protocol):
                 self.connection.resume_writing()
 
     def _next_piece(self) -> bytes | memoryview:
-        """Take what is encrypted together: many small pieces make few records."""
+        """Take the bytes to encrypt together: joining small pieces makes few records."""
         pieces: list[bytes | memoryview] = []
         size = 0
         while self._waiting and size < _ENCRYPTED_AT_ONCE:
@@ -260,7 +260,7 @@ class SecureChannel(asyncio.Protocol):
         self._waiting_bytes = 0
 
     def close(self) -> None:
-        """Say goodbye, and close when everything is sent; the client's goodbye is not waited for, as in Redis."""
+        """Send a TLS goodbye after all data, then close without awaiting the client's, as Redis does."""
         if self.transport is None or self.is_closing():
             return
         if self._waiting:
@@ -271,38 +271,38 @@ class SecureChannel(asyncio.Protocol):
     def _close(self) -> None:
         assert self.transport is not None
         if self.is_open:
-            with contextlib.suppress(ssl.SSLError):  # it wants to hear the client's goodbye as well
+            with contextlib.suppress(ssl.SSLError):  # unwrap also expects the client's goodbye
                 self._tls.unwrap()
             self._send()
         self.transport.close()
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close immediately."""
         self._forget_waiting()
         if self.transport is not None:
             self.transport.abort()
 
     def is_closing(self) -> bool:
-        """Whether nothing more is to be written."""
+        """Whether nothing more may be written."""
         return self._closes or self.transport is None or self.transport.is_closing()
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that are not sent."""
+        """Number of unsent bytes."""
         sent = self.transport.get_write_buffer_size() if self.transport is not None else 0
         return self._waiting_bytes + sent
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """As an asyncio transport tells it."""
+        """Return what an asyncio transport returns."""
         return self.transport.get_extra_info(name, default) if self.transport is not None else default
 
     def pause_reading(self) -> None:
-        """Let the client's bytes wait in the socket."""
+        """Leave the client's bytes in the socket."""
         self._is_paused = True
         if self.transport is not None:
             self.transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Take them again."""
+        """Read from the socket again."""
         self._is_paused = False
         if self._has_more:
             self._server.loop.call_soon(self._read_on)

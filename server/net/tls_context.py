@@ -1,4 +1,4 @@
-"""TLS: the contexts that the ``tls-*`` directives describe, for those who connect to us and for our own links."""
+"""TLS contexts built from the ``tls-*`` directives: for clients, and for our own links."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _PROTOCOLS: Final = {
 
 
 class TlsError(Exception):
-    """TLS can not be set up so; the text is for the log."""
+    """The TLS settings are not usable; the text is for the log."""
 
 
 def server_context(config: Config) -> ssl.SSLContext:
-    """What those who connect to tls-port meet.
+    """Return the context for clients of tls-port.
 
     Raises:
         TlsError: files are missing or bad.
@@ -49,7 +49,7 @@ def server_context(config: Config) -> ssl.SSLContext:
 
 
 def configure_server(context: ssl.SSLContext, config: Config) -> None:
-    """Let a context follow the directives; connections that are there keep what they have.
+    """Apply the directives to a context; existing connections keep their settings.
 
     Raises:
         TlsError: files are missing or bad; the context may be half changed.
@@ -82,7 +82,9 @@ def configure_server(context: ssl.SSLContext, config: Config) -> None:
 
 
 def client_context(config: Config) -> ssl.SSLContext:
-    """What we use towards a master (tls-replication): its certificate is checked, its name is not, as in Redis.
+    """Return the context for a link to a master (tls-replication).
+
+    As in Redis the certificate of the master is checked, but not its name.
 
     Raises:
         TlsError: files are missing or bad.
@@ -117,7 +119,7 @@ def _common(context: ssl.SSLContext, config: Config) -> None:
 
 
 def _versions(protocols: str) -> list[ssl.TLSVersion]:
-    """By default TLSv1.2 and TLSv1.3."""
+    """Return the named versions; by default TLSv1.2 and TLSv1.3."""
     words = (protocols or "TLSv1.2 TLSv1.3").split()
     try:
         return [_PROTOCOLS[word.lower()] for word in words]
@@ -129,7 +131,7 @@ def _versions(protocols: str) -> list[ssl.TLSVersion]:
 
 def _load_certificate(context: ssl.SSLContext, certificate: str, key: str, password: str) -> None:
     try:
-        # Without a password OpenSSL would ask for one on the terminal.
+        # Without a password callback OpenSSL would prompt on the terminal.
         context.load_cert_chain(certificate, key or None, lambda: password)
     except (OSError, ssl.SSLError) as error:
         raise TlsError(f"Failed to load certificate: {certificate}: {error}") from None
