@@ -84,9 +84,9 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# A whole run is what docs/ and the README show; one that is quick or chooses leaves its files in build/.
+# docs/ shows a whole run; a quick run, or one of chosen workloads, leaves its files in build/.
 BENCH_FILES = $(if $(QUICK)$(ARGS),--json build/benchmarks.json --plot build/benchmarks.png,\
-	--json docs/benchmarks.json --plot docs/benchmarks.png --readme README.md)
+	--json docs/benchmarks.json --plot docs/benchmarks.png --markdown docs/benchmarks.md)
 
 bench: $(VENV)/.installed-dev
 	@sh tests/peers.sh

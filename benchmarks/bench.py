@@ -6,7 +6,7 @@
     .venv/bin/python benchmarks/bench.py memory wake     the same for single figures: see FIGURES below
 
 The servers take turns on one core while the load comes from another; each figure is the median of the rounds. A
-ratio above 1 means that Rillet is the better one. `--json`, `--plot` and `--readme` keep what was found.
+ratio above 1 means that Rillet is the better one. `--json`, `--plot` and `--markdown` keep what was found.
 """
 
 from __future__ import annotations
@@ -51,8 +51,10 @@ def main() -> int:
     pin(LOAD_CORE)
     settings = f"server on one core, load on another; medians of {asked.rounds} rounds of {asked.seconds:g} s"
     results = Results(time.strftime("%Y-%m-%d"), machine(), versions(), settings)
-    if asked.readme:
-        put_into(asked.readme.read_text(encoding="utf-8"), results)  # the same for markers that are not there
+    if asked.markdown:
+        put_into(
+            asked.markdown.read_text(encoding="utf-8"), results
+        )  # the same for markers that are not there
     print(results.head)
     measure([each for each in WORKLOADS if _matches(each.name, asked.names)], asked, results)
     for name, figures in FIGURES.items():
@@ -65,10 +67,12 @@ def main() -> int:
         results.write(asked.json)
     if asked.plot:
         draw(results, asked.plot)
-    if asked.readme:
-        asked.readme.write_text(put_into(asked.readme.read_text(encoding="utf-8"), results), encoding="utf-8")
+    if asked.markdown:
+        asked.markdown.write_text(
+            put_into(asked.markdown.read_text(encoding="utf-8"), results), encoding="utf-8"
+        )
     if below:
-        print(f"\n{below} below the floor of DESIGN.md 6.")
+        print(f"\n{below} below their floors (`floors` in benchmarks/workloads.py).")
     return 1 if below and asked.strict else 0
 
 
@@ -120,7 +124,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--plot", type=Path, metavar="FILE", help="draw them there, as PNG (needs matplotlib)"
     )
-    parser.add_argument("--readme", type=Path, metavar="FILE", help="put the tables between its markers")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="put the tables between its markers")
     asked = parser.parse_args()
     asked.seconds = asked.seconds or (0.06 if asked.quick else 0.5)
     asked.entries = asked.entries or (100_000 if asked.quick else 1_000_000)

@@ -165,7 +165,7 @@ _END: Final = "<!-- /benchmarks -->"
 
 
 def put_into(text: str, results: Results) -> str:
-    """A README with these results between its two markers instead of what was there."""
+    """Put these results between the two markers of a page, in place of the earlier ones."""
     before, begin, rest = text.partition(_BEGIN)
     _, end, after = rest.partition(_END)
     if not begin or not end:
@@ -174,7 +174,7 @@ def put_into(text: str, results: Results) -> str:
 
 
 def summary(results: Results) -> str:
-    """The README's tables: 50 clients at once, pipelines for XADD only, and the single figures."""
+    """The tables of docs/benchmarks.md: 50 clients at once, pipelines for XADD only, and the single figures."""
     names = " | ".join(LABELS.values())
     load = "50 clients"
     lines = [

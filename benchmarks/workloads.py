@@ -27,7 +27,7 @@ class Workload:
     Attributes:
         prepare: fills an empty server with what the workload needs; it finds what others before it left.
         run: sends load for about so many seconds.
-        floors: the least ratio of processor time to Redis' (DESIGN.md 6), by mode.
+        floors: the least ratio of Redis' processor time to ours, by mode.
         flags: of the servers.
     """
 

@@ -1,10 +1,11 @@
-"""The README claims only what runs: its redis-cli session, its Python, its commands."""
+"""README and docs/running.md claim only what runs: the redis-cli session, the Python, the commands."""
 
 from __future__ import annotations
 
 import re
 import shlex
 import subprocess
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import pytest
 from support.servers import start_server
 from support.until import until
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+RUNNING = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
 
 
 def story() -> list[tuple[str, str]]:
@@ -41,7 +44,7 @@ def redis_cli(port: int, line: str) -> str:
     return done.stdout
 
 
-def test_the_story_of_bob_and_alice_goes_as_told(server):
+def test_the_story_of_bob_and_alice_happens_as_written(server):
     for line, expected in story():
         assert redis_cli(server.port, line) == expected, line
     pending = "XPENDING mystream mygroup - + 10"
@@ -62,7 +65,7 @@ def test_the_python_example_runs():
 
 
 def test_the_chain_of_replicas_stands():
-    text = re.search(r"<!-- replication -->\n```sh\n(.*?)```\n<!-- /replication -->", README, re.DOTALL)
+    text = re.search(r"<!-- replication -->\n```sh\n(.*?)```\n<!-- /replication -->", RUNNING, re.DOTALL)
     ports: dict[str, str] = {}
     with ExitStack() as stack:
         for line in text[1].splitlines():
@@ -75,6 +78,18 @@ def test_the_chain_of_replicas_stands():
         assert redis_cli(first, "XADD s 1-0 a b") == '"1-0"\n'
         until(lambda: redis_cli(last.port, "XLEN s") == "(integer) 1\n")
         assert redis_cli(first, "WAIT 1 10000") == "(integer) 1\n"
+
+
+def test_the_test_with_the_fixtures_runs(tmp_path):
+    example = next(
+        block for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "def test_" in block
+    )
+    application = "class my_application:\n    def run(url):\n        assert url.startswith('redis://')\n\n\n"
+    path = tmp_path / "test_example.py"
+    path.write_text(application + example, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert "1 passed" in done.stdout, done.stdout
 
 
 def test_what_the_readme_says_is_not_there_is_not_there(server):

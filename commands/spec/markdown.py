@@ -1,7 +1,6 @@
-"""The README's table of commands, written from the command table.
+"""The page of all commands, docs/commands.md, generated from the command table.
 
-``python -m rillet.commands.spec.markdown README.md`` brings the part between ``<!-- commands -->`` and ``<!-- /commands -->`` up
-to date.
+``python -m rillet.commands.spec.markdown docs/commands.md`` writes the page.
 """
 
 from __future__ import annotations
@@ -17,8 +16,12 @@ from .usage import usage_line
 if TYPE_CHECKING:
     from .command import Command
 
-BEGIN: Final = "<!-- commands -->"
-END: Final = "<!-- /commands -->"
+_HEAD: Final = """\
+# Commands
+
+All commands of the server, by family. *Since* is the version of Redis that introduced the command. This page is
+generated: `python -m rillet.commands.spec.markdown docs/commands.md`.
+"""
 _TITLES: Final = {
     "stream": "Streams",
     "generic": "Keys",
@@ -43,18 +46,18 @@ _NOTES: Final = {
 }
 
 
-def readme_matrix() -> str:
-    """Markdown: a table for each group, a line for each command and subcommand; containers themselves are left out."""
+def page() -> str:
+    """Return the page: a table for each group, a line for each command and subcommand, none for containers."""
     load_all()
     groups: dict[str, list[Command]] = {group: [] for group in _TITLES}
     for entry in REGISTRY.values():
         if entry.handler is not None:
             groups[entry.group].append(entry)
-    return "\n".join(_table(group, entries) for group, entries in groups.items() if entries)
+    return "\n".join([_HEAD, *(_table(group, entries) for group, entries in groups.items() if entries)])
 
 
 def _table(group: str, entries: list[Command]) -> str:
-    lines = [f"### {_TITLES[group]}", ""]
+    lines = [f"## {_TITLES[group]}", ""]
     if group in _NOTES:
         lines += [_NOTES[group], ""]
     lines += ["| Command | Since | What it does |", "| --- | --- | --- |"]
@@ -69,26 +72,12 @@ def _escaped(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def with_matrix(text: str) -> str:
-    """A README with the part between its markers replaced.
-
-    Raises:
-        ValueError: a marker is missing.
-    """
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the table goes between {BEGIN} and {END}, which this text lacks")
-    return f"{before}{begin}\n\n{readme_matrix()}\n{end}{after}"
-
-
 def main() -> int:
-    """Rewrite the files named on the command line; without any, print the table."""
+    """Write the page to the files named on the command line; without any, print it."""
     if len(sys.argv) == 1:
-        print(readme_matrix())  # noqa: T201 - what was asked for
+        print(page())  # noqa: T201 - what was asked for
     for name in sys.argv[1:]:
-        path = Path(name)
-        path.write_text(with_matrix(path.read_text(encoding="utf-8")), encoding="utf-8")
+        Path(name).write_text(page(), encoding="utf-8")
     return 0
 
 

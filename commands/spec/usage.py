@@ -1,4 +1,4 @@
-"""The syntax of commands as text, told from their argument trees: HELP replies and the README's lines."""
+"""The syntax of commands as text, made from their argument trees: HELP replies and the lines of docs/commands.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two minutes of the README: its commands and its Python, on a port and in a folder of the test."""
+"""The two minutes of docs/spark.md: its commands and its Python, on a port and in a folder of the test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.servers import start_server
 
 from rillet.pipeline.cli.main import main
 
-README = Path(__file__).parents[3] / "README.md"
+PAGE = Path(__file__).parents[3] / "docs" / "spark.md"
 TOUR = re.compile(
     r"<!-- tour -->\n```sh\n(?P<start>.*?)```\n.*?```python\n(?P<code>.*?)```\n.*?```sh\n(?P<report>.*?)```\n<!-- /tour -->",
     re.DOTALL,
@@ -20,12 +20,12 @@ TOUR = re.compile(
 
 @pytest.fixture
 def tour():
-    found = TOUR.search(README.read_text(encoding="utf-8"))
+    found = TOUR.search(PAGE.read_text(encoding="utf-8"))
     assert found is not None
     return found
 
 
-def test_the_two_minutes_of_the_readme_work_as_written(tour, spark, tmp_path):
+def test_the_two_minutes_work_as_written(tour, spark, tmp_path):
     start, code, report = (tour[part] for part in ("start", "code", "report"))
     _, served = start.strip().splitlines()
     program, *flags, background = shlex.split(served)
@@ -35,7 +35,7 @@ def test_the_two_minutes_of_the_readme_work_as_written(tour, spark, tmp_path):
     assert start.splitlines()[0] == f"mkdir -p {folder}"
     flags = [word for pair in given.items() for word in pair]
     with start_server("rillet", *flags, folder=tmp_path) as server:
-        exec(compile(code.replace(port, str(server.port)), "README.md", "exec"), {})
+        exec(compile(code.replace(port, str(server.port)), "spark.md", "exec"), {})
     program, pipeline, *words = shlex.split(report.replace(folder, str(tmp_path)))
     assert (program, pipeline) == ("rillet", "pipeline")
     assert main(words) == 0
@@ -48,4 +48,4 @@ def test_the_two_minutes_of_the_readme_work_as_written(tour, spark, tmp_path):
     assert gone.taken_away >= 10
     [poison] = spark.read.parquet(str(tables / "poison")).collect()
     assert poison.deliveries >= 5
-    assert (README.parent / "docs" / "report.png").read_bytes().startswith(b"\x89PNG")
+    assert (PAGE.parent / "report.png").read_bytes().startswith(b"\x89PNG")
