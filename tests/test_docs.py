@@ -1,0 +1,70 @@
+"""The pages name only what exists: every path in back-quotes, every link, every heading that is linked to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+FOLDERS = ("benchmarks", "commands", "docs", "pipeline", "protocol", "server", "storage", "tests")
+
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+QUOTED = re.compile(r"`([^`\s]+)`")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+# What a page leaves open, or what a run writes: `commands/<family>/specs.py`, `tests/*.script`, `day=…`.
+OPEN = re.compile(r"[<>*{}=…]")
+
+
+def paths_in(text: str) -> list[str]:
+    """Return the paths of the repository that a page names in back-quotes."""
+    words = [word.partition("::")[0].rstrip("/") for word in QUOTED.findall(FENCED.sub("", text))]
+    return [word for word in words if word.split("/")[0] in FOLDERS and "/" in word and not OPEN.search(word)]
+
+
+def anchors_of(path: Path) -> set[str]:
+    headings = HEADING.findall(FENCED.sub("", path.read_text(encoding="utf-8")))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_path_that_a_page_names_exists(page):
+    missing = [path for path in paths_in(page.read_text(encoding="utf-8")) if not (ROOT / path).exists()]
+    assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_somewhere(page):
+    for link in LINK.findall(FENCED.sub("", page.read_text(encoding="utf-8"))):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors_of(target), link
+
+
+def test_a_path_that_does_not_exist_is_found():
+    text = (
+        "`server/net/connection.py`, `commands/`, `storage/gone.py`, `commands/<family>/specs.py`, `x.py`\n"
+    )
+    text += "```sh\nls `docs/fenced.md`\n```\n`tests/support/`"
+    assert paths_in(text) == ["server/net/connection.py", "storage/gone.py", "tests/support"]
+
+
+def test_every_room_stands_in_the_table_of_contributing():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    packages = {
+        path.parent.relative_to(ROOT).as_posix()
+        for folder in ("commands", "storage", "server", "pipeline")
+        for path in (ROOT / folder).glob("*/__init__.py")
+    }
+    assert packages <= {word.rstrip("/") for word in QUOTED.findall(text)}
