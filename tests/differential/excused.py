@@ -38,23 +38,24 @@ EXCUSES: dict[str, Excuse] = {
     "script-errors": Excuse("Valkey's errors of scripts name no SHA1, and its table is `server`", "redis7"),
     # Consumers.
     "consumers-since-7.2": Excuse(
-        "1 (7.2): the consumer exists after a read or claim of nothing; XINFO CONSUMERS tells `inactive`",
+        "since 7.2: the consumer exists after a read or claim of nothing; XINFO CONSUMERS shows `inactive`",
         "valkey",
     ),
-    "full-since-7.2": Excuse("1 (7.2): XINFO STREAM FULL tells `active-time`", "valkey"),
+    "full-since-7.2": Excuse("since 7.2: XINFO STREAM FULL shows `active-time`", "valkey"),
     "consumers-of-empty-reads": Excuse(
-        "1 (7.2): XREADGROUP makes its consumer though it reads nothing", "valkey"
+        "since 7.2: XREADGROUP makes its consumer though it reads nothing", "valkey"
     ),
     "consumers-of-empty-claims": Excuse(
-        "1 (7.2): XCLAIM makes its consumer though it claims nothing", "valkey"
+        "since 7.2: XCLAIM makes its consumer though it claims nothing", "valkey"
     ),
     # Counters.
     "lag-fixes": Excuse(
-        "15: lag rules 2 and 3 and the first_id clause, 7.4.x and 8.0 (#13338, #13473, #13958)", "valkey"
+        "since 7.4 and 8.0: a group behind all deletions lags by the length, one of an empty stream by nothing (#13338, #13473, #13958)",
+        "valkey",
     ),
     # Ids.
     "partial-id-exhausted": Excuse(
-        "6.1: `ms-*` with its sequence exhausted is an id that is too small",
+        "`ms-*` with its sequence exhausted is an id that is too small",
         "valkey",
         {
             "redis7": "-ERR Elements are too large to be stored",
@@ -62,7 +63,7 @@ EXCUSES: dict[str, Excuse] = {
         },
     ),
     "xsetid-below-max-deleted": Excuse(
-        "12.3: an empty stream's last id may not fall below its max-deleted-entry-id",
+        "an empty stream's last id may not fall below its max-deleted-entry-id",
         "valkey",
         {
             "redis7": "+OK",
@@ -71,23 +72,23 @@ EXCUSES: dict[str, Excuse] = {
     ),
     # Bitmaps.
     "bit-range-of-missing-count": Excuse(
-        "7.2: the range is looked at before the key",
+        "since 7.2: the range is looked at before the key",
         "valkey",
         {"redis7": ":0", "valkey": "-ERR value is not an integer or out of range"},
     ),
     "bit-range-of-missing-count-syntax": Excuse(
-        "7.2: the range is looked at before the key",
+        "since 7.2: the range is looked at before the key",
         "valkey",
         {"redis7": ":0", "valkey": "-ERR syntax error"},
     ),
     "bit-range-of-missing-position": Excuse(
-        "7.2: the range is looked at before the key",
+        "since 7.2: the range is looked at before the key",
         "valkey",
         {"redis7": ":0", "valkey": "-ERR value is not an integer or out of range"},
     ),
     # XREAD.
     "unbalanced-xread": Excuse(
-        "10.1: the text names the command and, since 7.4, `+`",
+        "the text names the command and, since 7.4, `+`",
         "8.0",
         {
             "redis7": "-ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.",
@@ -96,7 +97,7 @@ EXCUSES: dict[str, Excuse] = {
         },
     ),
     "unbalanced-xreadgroup": Excuse(
-        "10.1: the text names the command",
+        "the text names the command",
         "valkey",
         {
             "redis7": "-ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.",
@@ -104,11 +105,11 @@ EXCUSES: dict[str, Excuse] = {
         },
     ),
     "plus-in-xreadgroup": Excuse(
-        "10.1: `+` is refused as `$` is, with its own text", "valkey", {"redis7": INVALID_ID}
+        "`+` is refused as `$` is, with its own text", "valkey", {"redis7": INVALID_ID}
     ),
-    "xread-plus": Excuse("10.2: `+` is the last entry (7.4)", "valkey", {"redis7": INVALID_ID}),
+    "xread-plus": Excuse("`+` is the last entry (7.4)", "valkey", {"redis7": INVALID_ID}),
     "xread-plus-after-delete": Excuse(
-        "10.2: `+` is the last existing entry, where valkey takes the last generated id",
+        "`+` is the last existing entry, where valkey takes the last generated id",
         "8.0",
         {
             "redis7": INVALID_ID,
@@ -117,18 +118,18 @@ EXCUSES: dict[str, Excuse] = {
         },
     ),
     "block-overflow": Excuse(
-        "10.1: a timeout that overflows the clock is an error; 7.0 waited",
+        "a timeout that overflows the clock is an error; 7.0 waited",
         "valkey",
         {"redis7": "silent b''", "valkey": r"silent b'-ERR timeout is out of range\r\n'"},
     ),
     # Blocking.
     "unblocked-by-del": Excuse(
-        "1 (7.2), 14: a blocked command is executed again, so it fails as it would now",
+        "since 7.2: a blocked command is executed again, so it fails as it would now",
         "valkey",
         {"redis7": "-UNBLOCKED the stream key no longer exists", "valkey": NO_KEY},
     ),
     "unblocked-by-set": Excuse(
-        "1 (7.2), 14: a blocked command is executed again, so it fails as it would now",
+        "since 7.2: a blocked command is executed again, so it fails as it would now",
         "valkey",
         {
             "redis7": "-UNBLOCKED the stream key no longer exists",
@@ -136,20 +137,20 @@ EXCUSES: dict[str, Excuse] = {
         },
     ),
     "unblocked-by-destroy": Excuse(
-        "1 (7.2), 14: a blocked command is executed again, so it fails as it would now",
+        "since 7.2: a blocked command is executed again, so it fails as it would now",
         "valkey",
         {
             "redis7": "-NOGROUP the consumer group this client was blocked on no longer exists",
             "valkey": NO_KEY,
         },
     ),
-    "reexecuted-read": Excuse("1 (7.2), 14: a blocked read is executed again, all its keys", "valkey"),
+    "reexecuted-read": Excuse("since 7.2: a blocked read is executed again, all its keys", "valkey"),
     "nothing-left-to-read": Excuse("6.4, 14: a reader woken for nothing blocks again", "valkey"),
     "push-to-oneself": Excuse(
         "since 7.2 a push caused by one's own command comes behind its reply", "valkey"
     ),
     # Help and texts.
-    "help-since-7.2": Excuse("18: the help's last line is `Print this help.`", "valkey"),
+    "help-since-7.2": Excuse("the help's last line is `Print this help.`", "valkey"),
     "acl-texts": Excuse("server 3.6: since 7.2 the refusal names the user", "valkey"),
     "hello": Excuse("server 4.1: Redis' name; no module is told", "redis7"),
     "hello-noauth": Excuse("server 4.1: the text says <proto>", "valkey"),
@@ -229,7 +230,7 @@ EXCUSES: dict[str, Excuse] = {
         {"redis7": "-ERR timeout is negative", "valkey": "-ERR timeout is out of range"},
     ),
     "reexecuted-pop": Excuse(
-        "1 (7.2), 14: a blocked command is executed again, all its keys in their order", "valkey"
+        "since 7.2: a blocked command is executed again, all its keys in their order", "valkey"
     ),
     "valkey-sort-numbers": Excuse(
         "SORT reads numbers as C does (white space before, hexadecimal, nothing at all is 0); Valkey has its own reader",
@@ -310,7 +311,7 @@ def id_of(node: Node) -> tuple[int, int]:
 
 
 def lag_in_redis_8(stream: dict[bytes, Node], group: dict[bytes, Node]) -> int | None:
-    """The lag as section 15 defines it; valkey 9.1 and redis 7.0 lack rules 2 and 3."""
+    """Compute the lag as Redis 8.0 does; Valkey 9.1 and Redis 7.0 treat deleted entries differently."""
     length, added = int(stream[b"length"].value), int(stream[b"entries-added"].value)
     last, first = id_of(stream[b"last-generated-id"]), id_of(stream[b"recorded-first-entry-id"])
     max_deleted, delivered = id_of(stream[b"max-deleted-entry-id"]), id_of(group[b"last-delivered-id"])
@@ -380,7 +381,7 @@ READ_CLAIM = re.compile(rb"XCLAIM (\S+) (\S+) \S+ 0 (\S+) TIME \S+ RETRYCOUNT 1 
 
 
 def without_setid_of_reads(effects: list[bytes]) -> list[bytes]:
-    """7.0 form of effects: streams.md 1 (7.4): only since then XREADGROUP's XCLAIMs are followed by XGROUP SETID.
+    """The effects as 7.0 writes them: only since 7.4 XREADGROUP's XCLAIMs are followed by XGROUP SETID.
 
     The counter of the other XGROUP SETIDs is 7.0's own as well (lag fixes), so it is not compared.
     """

@@ -287,7 +287,7 @@ def test_rillet_reads_what_a_real_server_wrote(redis7, valkey, kind, generated):
 
 
 def test_a_rewritten_file_holds_what_a_real_server_writes(logged):
-    # The rewrite form of streams (streams.md 16), group by group, byte by byte.
+    # The commands that a rewrite makes of streams, group by group, byte by byte.
     run = [
         *"XADD s 1-0 f v|XADD s 2-0 f v|XADD s 3-0 f v|XDEL s 2-0|XGROUP CREATE s g 0".split("|"),
         *"XGROUP CREATE s h $ ENTRIESREAD 3|XGROUP CREATECONSUMER s g idle".split("|"),
