@@ -5,7 +5,7 @@
 
 Rillet and redis-server in one run; XADD on one core, the load on another. The pause is the longest that a PING had to
 wait while a rewrite was under way (the median of three rewrites); the load of a file is timed from the start of the
-process to its first PONG, less that of a start without data (that of dump.rdb: as the log tells it).
+process to its first PONG, less that of a start without data (that of dump.rdb: as the log reports it).
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _fill(server: Server, entries: int) -> None:
 
 
 def _rewrite(server: Server) -> tuple[float, float]:
-    """How long one takes, and the longest that a PING waits meanwhile; both in seconds."""
+    """How long one takes, and the longest wait of a PING during it; both in seconds."""
     probe = Connection(server.port)
     longest = 0.0
     begun = looked = time.perf_counter()

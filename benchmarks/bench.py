@@ -47,7 +47,7 @@ def main() -> int:
     asked = _options()
     require(*PROGRAMS, "redis-benchmark")
     if asked.plot:
-        from plot import draw  # here, so that a missing matplotlib is told before an hour of measuring
+        from plot import draw  # here, so that a missing matplotlib is reported before an hour of measuring
     pin(LOAD_CORE)
     settings = f"server on one core, load on another; medians of {asked.rounds} rounds of {asked.seconds:g} s"
     results = Results(time.strftime("%Y-%m-%d"), machine(), versions(), settings)

@@ -30,7 +30,7 @@ def measure_few_claimable(entries: int) -> int:
         call = server.control.call
         call("XGROUP", "CREATE", "s", "h", "0")
         new = _microseconds(server, lambda _: None, _READ)
-        # Scattered over the stream, and idle for two hours each time anew.
+        # Scattered over the stream, and idle for two hours again each time.
         step = entries // _CLAIMABLE
 
         def let_idle(turn: int) -> None:

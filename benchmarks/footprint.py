@@ -56,7 +56,7 @@ def memory(count: int, *, packed: bool) -> Iterator[Figure]:
 
 
 def _pending_entry(program: str, count: int) -> float:
-    """What delivering all entries adds; they are not packed, lest unpacking them be counted."""
+    """What delivering all entries adds; they are not packed, so unpacking is not counted."""
     with Server(program, *(("--stream-compress-depth", "0") if program == "rillet" else ())) as server:
         server.control.feed(entries(count))
         full = server.settled_bytes()

@@ -6,9 +6,9 @@
     .venv/bin/python benchmarks/latency.py --programs rillet redis-server valkey-server
 
 A process of its own sends a PING every millisecond while the operation lasts. A wait that is longer than that stands
-for the PINGs that could not be sent meanwhile as well, else one long pause would count as one slow request of many.
+for the PINGs that could not be sent during it as well, else one long pause would count as one slow request of many.
 *Work* is the most processor time that the server used while one PING waited: a long wait with little work is the
-machine's doing, not the server's. Of Rillet it is also told what that was (`loop_time.py`): *turn* is the processor
+machine's doing, not the server's. For Rillet the report also says what that was (`loop_time.py`): *turn* is the processor
 time of the longest turn of its loop, and behind it stand how many commands ran in that turn, and the longest piece of
 work in it.
 """
@@ -71,7 +71,7 @@ class Waits:
 
 
 class Probe:
-    """Sends PINGs from another process; `stop` tells how long they took."""
+    """Sends PINGs from another process; `stop` returns how long they took."""
 
     def __init__(self, server: Server) -> None:
         self._here, there = multiprocessing.Pipe()
@@ -82,7 +82,7 @@ class Probe:
         self._here.recv()
 
     def stop(self) -> Waits:
-        """End, and tell."""
+        """End the process and return how long its PINGs took."""
         self._here.send(None)
         found = self._here.recv()
         self._process.join()

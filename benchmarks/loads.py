@@ -93,7 +93,7 @@ def benchmark(
             rate = rates[server.pid, mode] = first.requests / first.seconds
         requests = max(int(rate * seconds), 2 * mode.clients * mode.pipeline)
         total = _NONE
-        # A short supply of data is used up and made anew until there was enough.
+        # A short supply of data is used up and made again until there was enough.
         while total.requests < requests * 0.9:
             total = total.plus(part(min(at_most, requests - total.requests)))
         return total

@@ -1,4 +1,4 @@
-"""A Rillet that tells how long the turns of its event loop take: `loop_time.py --port … --dir …` is `rillet` with LOOPTIME.
+"""A Rillet that reports how long the turns of its event loop take: `loop_time.py --port … --dir …` is `rillet` with LOOPTIME.
 
 ``LOOPTIME`` answers, in processor time of the thread that serves clients, the longest turn since it was last asked: its
 microseconds, how many commands ran in it, the microseconds of the longest single piece of work in it and what that was.
@@ -93,7 +93,7 @@ class Watch:
 def _server_of(owner: Any) -> Server:
     if isinstance(owner, Server):
         return owner
-    return owner.server if isinstance(owner, Connection) else owner._server  # noqa: SLF001 - it tells nobody
+    return owner.server if isinstance(owner, Connection) else owner._server  # noqa: SLF001 - there is no public name for it
 
 
 WATCH = Watch()

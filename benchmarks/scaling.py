@@ -42,7 +42,7 @@ _ENOUGH: Final = 20_000  # elements that a round of requests answers
 _QUICK: Final = 100_000
 _SETTLED: Final = 120.0  # seconds at most
 _REST: Final = 0.05
-_ACCOUNTED: Final = 0.0004  # the system tells the time of a process once it has gone to sleep
+_ACCOUNTED: Final = 0.0004  # the system reports the time of a process once it has gone to sleep
 _LONG: Final = 0.1  # seconds; what takes longer is not done again and again
 
 
@@ -246,7 +246,7 @@ def _compare(lines: list[list[Line]], rivals: list[list[Line]]) -> None:
 
 
 def _documented(server: Server, case: Case) -> str:
-    """The complexity as COMMAND DOCS tells it."""
+    """The complexity that COMMAND DOCS states."""
     found = server.control.call("COMMAND", "DOCS", case.command)
     if not found:
         return ""
@@ -256,13 +256,14 @@ def _documented(server: Server, case: Case) -> str:
 
 def _head(program: str) -> str:
     return (
-        "# What commands cost when there is more of everything\n\n"
-        "Processor time of the server for one request, in microseconds. *Growth* is what the dearest costs more "
-        "than the documented complexity says (1: as much whatever N is; log: with its logarithm; n: with N); up to "
-        f"{_AT_MOST} is as documented. Where it is more, the growth of {LABELS[_RIVAL]} {version(_RIVAL)} with the "
-        "same requests stands beside it: both fetch from memory what no longer fits into the processor's caches. What "
-        "is old in a stream of more than a thousand entries is packed, too (`stream-compress-depth 0` turns that off): "
-        "whoever reads it here and there has it unpacked first, and whoever deletes from it has it packed anew.\n\n"
+        "# What commands cost as the data grows\n\n"
+        "Processor time of the server for one request, in microseconds. *Growth* is the factor by which the most "
+        "expensive size costs more than the documented complexity says (1: the same for any N; log: with its "
+        f"logarithm; n: with N); up to {_AT_MOST} is as documented. Where it is more, the growth of {LABELS[_RIVAL]} "
+        f"{version(_RIVAL)} with the same requests is shown beside it: both fetch from memory what no longer fits into "
+        "the processor's caches. Old entries of a stream of more than a thousand are also packed "
+        "(`stream-compress-depth 0` turns that off): scattered reads unpack them first, and after deletions they are "
+        "packed again.\n\n"
         f"Made by `benchmarks/scaling.py`, {time.strftime('%Y-%m-%d')}, {LABELS[program]} {version(program)}, {machine()}.\n"
     )
 

@@ -70,7 +70,7 @@ def delivered(server: Server) -> None:
 
 
 def deliver_all(server: Server, count: int = ENTRIES, group: str = "g") -> None:
-    """Make the group anew with everything pending."""
+    """Make the group again with everything pending."""
     server.control.call("XGROUP", "DESTROY", "s", group)
     server.control.call("XGROUP", "CREATE", "s", group, "0")
     read = encode("XREADGROUP", "GROUP", group, "c", "COUNT", "100", "STREAMS", "s", ">")
