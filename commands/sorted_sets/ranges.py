@@ -201,7 +201,13 @@ def zrangestore(client: Client, args: list[bytes]) -> bytes:
     query = _Query(Arguments(args, 3), stores=True)
     value = client.read_value(args[2], SortedSet)
     items = [] if value is None else query.items(value)
-    return store(client, args, {member: score for score, member in items}, b"zrangestore")
+    limits = client.db.keyspace.limits
+    if len(items) > limits.zset_max_listpack_entries:
+        return store(client, args, {member: score for score, member in items}, b"zrangestore")
+    found = SortedSet()  # a listpack until a member is too long for it
+    for score, member in items:
+        found.put(member, score, limits)
+    return store_result(client, args, args[1], found, events.ZSET, b"zrangestore")
 
 
 def store(client: Client, args: list[bytes], scores: dict[bytes, float], event: bytes) -> bytes:

@@ -6,7 +6,7 @@ places in that order (``start``, ``stop``; the second one is outside), so counti
 
 from __future__ import annotations
 
-from math import inf, nextafter
+from math import copysign, inf, nextafter
 from random import sample
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -58,17 +58,18 @@ class SortedSet(Collection):
         """Set the score of a member, new or not; it is no NaN. An equal score (0 and -0) stays what it was."""
         before = self.scores.get(member)
         if self.encoding is LISTPACK:
-            score += 0.0  # which makes 0 of -0, as a listpack does
+            if before is None and (
+                len(self.scores) >= limits.zset_max_listpack_entries
+                or len(member) > limits.zset_max_listpack_value
+            ):
+                self.encoding = SKIPLIST
+            else:
+                score += 0.0  # which makes 0 of -0; see _lose_signs_of_zeros
         if before is None:
             self.scores[member] = score
             self.order.add((score, member))
             if self._scan is not None:
                 self._scan.add(member)
-            if self.encoding is LISTPACK and (
-                len(self.scores) > limits.zset_max_listpack_entries
-                or len(member) > limits.zset_max_listpack_value
-            ):
-                self.encoding = SKIPLIST
         elif before != score:
             self.order.remove((before, member))
             self.scores[member] = score
@@ -210,6 +211,17 @@ class SortedSet(Collection):
             self.encoding = SKIPLIST
         elif self.encoding != LISTPACK and _longest(self.scores) <= limits.zset_max_listpack_value:
             self.encoding = LISTPACK
+            self._lose_signs_of_zeros()
+
+    def _lose_signs_of_zeros(self) -> None:
+        """Make 0 of each -0: a listpack stores both as the integer 0."""
+        order = self.order
+        start, stop = self.score_range(0.0, 0.0, after=False, before=False)
+        for score, member in list(order.islice(start, stop)):
+            if copysign(1.0, score) < 0:
+                order.remove((score, member))
+                order.add((0.0, member))
+                self.scores[member] = 0.0
 
     def commands(self, key: bytes) -> Iterator[tuple[bytes, ...]]:
         """``ZADD key score member ...``, lowest first."""
