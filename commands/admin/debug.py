@@ -19,7 +19,7 @@ from .debug_digest import keyspace_digest, value_digest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...storage.keyspace.keyspace import Value
+    from ...storage.keyspace.database import Value
     from ..runtime.client import Client
 
     Subcommand = Callable[[Client, list[bytes]], bytes]

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...storage.groups.group import Group
-    from ...storage.keyspace.keyspace import Database, Keyspace, Value
+    from ...storage.keyspace.database import Database, Value
+    from ...storage.keyspace.keyspace import Keyspace
 
 _SIZE: Final = 20
 _EMPTY: Final = bytes(_SIZE).hex().encode()

@@ -19,7 +19,7 @@ from . import specs
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...storage.keyspace.keyspace import Database
+    from ...storage.keyspace.database import Database
     from ..runtime.client import Client
     from ..runtime.context import ServerContext
 

@@ -14,7 +14,7 @@ from . import specs
 from . import specs as keys_specs
 
 if TYPE_CHECKING:
-    from ...storage.keyspace.keyspace import Database
+    from ...storage.keyspace.database import Database
     from ..runtime.client import Client
 
 _INT_MIN: Final = -(1 << 31)

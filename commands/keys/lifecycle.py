@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ...protocol import replies
 from ...protocol.errors import NO_SUCH_KEY, ReplyError
 from ...storage.keyspace import notifications as events
-from ...storage.keyspace.keyspace import type_name
+from ...storage.keyspace.database import type_name
 from ..spec.command import handles
 from . import specs
 

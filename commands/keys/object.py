@@ -15,7 +15,7 @@ from ..spec.usage import help_lines, help_reply
 from . import specs
 
 if TYPE_CHECKING:
-    from ...storage.keyspace.keyspace import Value
+    from ...storage.keyspace.database import Value
     from ..runtime.client import Client
 
 _SWITCHING: Final = b" Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError, shown
 from ...protocol.globs import matcher
-from ...storage.keyspace.keyspace import type_name
+from ...storage.keyspace.database import type_name
 from ..runtime.arguments import Arguments, parse_integer
 from ..spec.command import handles
 from . import specs

@@ -27,7 +27,7 @@ from .lifecycle import delete
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...storage.keyspace.keyspace import Value
+    from ...storage.keyspace.database import Value
     from ..runtime.client import Client
 
 _NO_NUMBER: Final = b"ERR One or more scores can't be converted into double"

@@ -11,7 +11,7 @@ from ...storage.streams.stream import Stream
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ...storage.keyspace.keyspace import Database, Value
+    from ...storage.keyspace.database import Database, Value
     from ..spec.command import Command
     from .context import ServerContext
     from .peers import Replica

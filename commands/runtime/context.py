@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ...storage.keyspace.keyspace import Keyspace, Value
+    from ...storage.keyspace.database import Value
+    from ...storage.keyspace.keyspace import Keyspace
     from ..spec.command import Command
     from ..spec.versions import Compat
     from .client import Client

@@ -15,7 +15,7 @@ from . import specs
 from .shared import read_string
 
 if TYPE_CHECKING:
-    from ...storage.keyspace.keyspace import Value
+    from ...storage.keyspace.database import Value
     from ..runtime.client import Client
 
 CONDITIONS: Final = frozenset((b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"))

@@ -8,7 +8,7 @@ from ...protocol.errors import WRONG_TYPE, ReplyError
 from ...storage.keyspace import notifications as events
 
 if TYPE_CHECKING:
-    from ...storage.keyspace.keyspace import Value
+    from ...storage.keyspace.database import Value
     from ..runtime.client import Client
 
 TOO_LONG: Final = b"ERR string exceeds maximum allowed size (proto-max-bulk-len)"

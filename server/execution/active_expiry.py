@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ...storage.keyspace.field_expiry import expire_fields
 
 if TYPE_CHECKING:
-    from ...storage.keyspace.keyspace import Database
+    from ...storage.keyspace.database import Database
     from ..server import Server
 
 _AT_ONCE: Final = 32

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ...commands.runtime.client import Client
-    from ...storage.keyspace.keyspace import Database, Value
+    from ...storage.keyspace.database import Database, Value
     from ..server import Server
     from .entry import Entry
 

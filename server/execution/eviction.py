@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ...commands.runtime.client import Client
     from ...commands.spec.command import Command
-    from ...storage.keyspace.keyspace import Database
+    from ...storage.keyspace.database import Database
     from ..server import Server
     from .entry import Entry
 

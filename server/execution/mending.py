@@ -22,7 +22,7 @@ from ...storage.streams.stream import Stream
 
 if TYPE_CHECKING:
     from ...commands.runtime.client import Client
-    from ...storage.keyspace.keyspace import Database
+    from ...storage.keyspace.database import Database
     from ..server import Server
     from .entry import Entry
 

@@ -12,7 +12,8 @@ from ..collections.hash import Hash
 from . import notifications as events
 
 if TYPE_CHECKING:
-    from .keyspace import Database, Keyspace
+    from .database import Database
+    from .keyspace import Keyspace
 
 
 def is_due(value: Hash, field: bytes, keyspace: Keyspace) -> bool:

@@ -1,4 +1,4 @@
-"""The keyspace: numbered databases of keys, with expiry, WATCH versions and the hooks others listen on.
+"""The keyspace: all databases, what they have in common, and the hooks others listen on.
 
 Pure data: it knows no clients. Whoever drives it sets ``Keyspace.now`` once per batch of commands and fills the
 hooks; then every lookup expires lazily, every change is signalled, and the driver learns from ``ready`` which keys
@@ -7,38 +7,21 @@ may release somebody who waits.
 
 from __future__ import annotations
 
-import heapq
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from ..collections.base import Collection
-from ..collections.deadlines import Deadlines
 from ..collections.encoding_limits import Limits
-from ..collections.hash import Hash
-from ..collections.scan_order import ScanOrder
 from ..streams.cold_chunks import Cold
 from ..streams.idempotency import Idempotency
 from ..streams.stream import Stream
-from . import frequency
-from . import notifications as events
+from .database import Database
 from .function_libraries import Libraries
 from .lazyfree import Graveyard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from .metering import Meter
-
-Value: TypeAlias = bytes | Stream | Collection
-
-
-def type_name(value: Value | None) -> bytes:
-    """What TYPE answers."""
-    if value is None:
-        return b"none"
-    if type(value) is bytes:
-        return b"string"
-    return value.TYPE if isinstance(value, Collection) else b"stream"
+    from . import frequency
 
 
 class Keyspace:
@@ -48,7 +31,7 @@ class Keyspace:
         now: milliseconds since the epoch; the one time that everything in the current batch sees.
         dirty: number of changes since the last save (INFO rdb_changes_since_last_save).
         ready: keys that were signalled to waiting clients, in the order of the first signal.
-        notify_mask: bits of ``events``; 0 when notifications are off.
+        notify_mask: bits of ``notifications``; 0 when notifications are off.
         expiring: False while a file is loaded or a master's command runs: nothing expires then.
         hides_expired: True for a replica: keys past their time are not seen, and stay until the master says DEL.
         touching: False while a client under CLIENT NO-TOUCH runs a command: lookups leave ``accessed`` alone.
@@ -238,331 +221,3 @@ class Keyspace:
         other.clear()
         if self.on_flushed is not None:
             self.on_flushed()
-
-
-class Database:
-    """One numbered database.
-
-    Attributes:
-        entries: key to value. A string is ``bytes``, a stream ``Stream``, all else a ``Collection``. May hold keys that are past their time
-            but not yet noticed; go through ``read``/``write`` to see what a client sees.
-        expires: key to absolute expiry in milliseconds; only keys that are in ``entries``.
-        watched: WATCHed keys only: [number of watchers, version]; the version grows at each modification.
-        awaited: keys that blocked clients wait on, to the number of waiters.
-        accessed: key to the time of its last access in milliseconds (OBJECT IDLETIME).
-        due: a heap of (when, key) that may hold outdated pairs: ``expires`` decides.
-        field_due: when a field of the hash at a key expires, or earlier; may name keys that hold no such hash.
-        raw: keys of strings that were made piece by piece: whatever their length, Redis keeps them in one form.
-        scan_order: the order of keys for SCAN; None until somebody asks for it.
-        frequencies: key to how often it is used (``frequency.stored``), while the policy is LFU.
-        meter: the sizes of the keys, kept by ``MeteredDatabase``; None while no limit asks for them.
-    """
-
-    __slots__ = (
-        "accessed",
-        "awaited",
-        "due",
-        "entries",
-        "expires",
-        "field_due",
-        "frequencies",
-        "index",
-        "keyspace",
-        "meter",
-        "raw",
-        "scan_order",
-        "watched",
-    )
-
-    def __init__(self, keyspace: Keyspace, index: int) -> None:
-        self.keyspace = keyspace
-        self.index = index
-        self.entries: dict[bytes, Value] = {}
-        self.expires: dict[bytes, int] = {}
-        self.watched: dict[bytes, list[int]] = {}
-        self.awaited: dict[bytes, int] = {}
-        self.accessed: dict[bytes, int] = {}
-        self.due: list[tuple[int, bytes]] = []
-        self.field_due = Deadlines()
-        self.raw: set[bytes] = set()
-        self.scan_order: ScanOrder | None = None
-        self.frequencies: dict[bytes, int] = {}
-        self.meter: Meter | None = None
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    # Lookups
-
-    def read(self, key: bytes) -> Value | None:
-        """The value for a command that only reads; counts a hit or a miss."""
-        keyspace = self.keyspace
-        if self.expires and key in self.expires and self.expire_if_due(key):
-            value = None
-        else:
-            value = self.entries.get(key)
-        if value is None:
-            keyspace.misses += 1
-            if keyspace.notify_mask & events.MISS:
-                keyspace.notify(events.MISS, b"keymiss", key, self)
-            return None
-        keyspace.hits += 1
-        if keyspace.touching:
-            self.accessed[key] = keyspace.now
-        return value
-
-    def look(self, key: bytes, *, notify: bool = True) -> Value | None:
-        """The value for a command that only looks at the key (TYPE, TTL, EXISTS …): as ``read``, but no access."""
-        keyspace = self.keyspace
-        value = self.peek(key)
-        if value is None:
-            keyspace.misses += 1
-            if notify:
-                keyspace.notify(events.MISS, b"keymiss", key, self)
-            return None
-        keyspace.hits += 1
-        return value
-
-    def write(self, key: bytes) -> Value | None:
-        """The value for a command that may change it; drops a key past its time even where that is hidden."""
-        keyspace = self.keyspace
-        if self.expires and key in self.expires and self.is_due(key):
-            self._expire(key)
-        value = self.entries.get(key)
-        if value is not None and keyspace.touching:
-            self.accessed[key] = keyspace.now
-        return value
-
-    def peek(self, key: bytes) -> Value | None:
-        """The value, without counting or touching anything but expiry (SCAN, blocked clients …)."""
-        if self.expires and key in self.expires and self.expire_if_due(key):
-            return None
-        return self.entries.get(key)
-
-    def touch(self, key: bytes) -> None:
-        """TOUCH: an access to a key that exists, even of a client under CLIENT NO-TOUCH."""
-        self.accessed[key] = self.keyspace.now
-
-    def frequency(self, key: bytes) -> int:
-        """How often a key is used, from 0 to 255; a key that was never counted is taken for a new one."""
-        keyspace = self.keyspace
-        assert keyspace.usage is not None
-        known = self.frequencies.get(key)
-        if known is None:
-            known = frequency.stored(frequency.NEW, self.accessed.get(key, keyspace.now))
-        return frequency.decayed(known, keyspace.now, keyspace.usage.decay_minutes)
-
-    def is_due(self, key: bytes) -> bool:
-        """Whether the key is past its time and would be dropped at the next look."""
-        due = self.expires.get(key)
-        return due is not None and due < self.keyspace.now and self.keyspace.expiring
-
-    def expire_if_due(self, key: bytes) -> bool:
-        """Drop the key if it is past its time (on a replica only hide it); True if it was."""
-        if not self.is_due(key):
-            return False
-        if not self.keyspace.hides_expired:
-            self._expire(key)
-        return True
-
-    def _expire(self, key: bytes) -> None:
-        keyspace = self.keyspace
-        if keyspace.on_expired is not None:
-            # First, and so not without it: a key past its time that stays is not seen, and goes at the next look.
-            keyspace.on_expired(self, key)
-        self.remove(key)
-        keyspace.expired += 1
-        keyspace.notify(events.EXPIRED, b"expired", key, self)
-        self.modified(key)
-
-    def tidy(self, key: bytes) -> None:
-        """Let all that is kept of a key fit whether it exists, after a change of it was broken off."""
-        if key not in self.entries:
-            self.expires.pop(key, None)
-            self.accessed.pop(key, None)
-        else:
-            self.accessed.setdefault(key, self.keyspace.now)
-            if key in self.expires:
-                self.set_expiry(key, self.expires[key])
-        if type(self.entries.get(key)) is not bytes:
-            self.raw.discard(key)
-        if self.scan_order is not None and len(self.scan_order) != len(self.entries):
-            self.scan_order = None  # SCAN makes another one
-
-    def visible_keys(self) -> Iterator[bytes]:
-        """The keys a client can see, those past their time left out (and left in place)."""
-        if not self.expires:
-            return iter(list(self.entries))
-        return iter([key for key in self.entries if not self.is_due(key)])
-
-    def order(self) -> ScanOrder:
-        """The order for SCAN; made at the first call and kept from then on."""
-        if self.scan_order is None:
-            self.scan_order = ScanOrder(self.entries)
-        return self.scan_order
-
-    # Changes. None of these tells watchers or subscribers of a modification (only `new` is sent): a command calls
-    # modified() and notify() in the order Redis does.
-
-    def add(self, key: bytes, value: Value) -> None:
-        """Put a key that does not exist yet; wakes clients that wait for it and sends the event `new`."""
-        self.entries[key] = value
-        keyspace = self.keyspace
-        self.accessed[key] = keyspace.now
-        if self.scan_order is not None:
-            self.scan_order.add(key)
-        if type(value) is Stream:
-            value.join(keyspace.behind, keyspace.graveyard.bury, keyspace.cold)
-        elif type(value) is Hash and value.times is not None and (first := value.times.first()) is not None:
-            self.field_due.bring_forward(key, first[0])
-        if self.awaited:
-            self.signal_ready(key)
-        if keyspace.notify_mask & events.NEW:
-            keyspace.notify(events.NEW, b"new", key, self)
-
-    def put(self, key: bytes, value: Value, *, keep_ttl: bool = False) -> None:
-        """Set a key to a value, whether or not it exists; the expiry goes unless it is kept.
-
-        A key past its time is expired first, as by a lookup.
-        """
-        expires = self.expires
-        if expires and key in expires:
-            if self.is_due(key):
-                self._expire(key)
-            elif not keep_ttl:
-                del expires[key]
-        if key not in self.entries:
-            self.add(key, value)
-            return
-        if self.awaited and type(value) is not type(self.entries[key]):
-            self.signal_ready(key)
-        if self.raw:
-            self.raw.discard(key)
-        before = self.entries[key]
-        if type(before) is not bytes and before is not value:
-            self.keyspace.graveyard.bury(before)
-        self.entries[key] = value
-        self.accessed[key] = self.keyspace.now
-
-    def replace(self, key: bytes, value: Value) -> None:
-        """Take away whatever is at a key, its expiry too, and add it anew, as RENAME and COPY do."""
-        if key not in self.entries:
-            self.add(key, value)
-            return
-        # SCAN shall not lose sight of a key that was never away for anybody.
-        order, self.scan_order = self.scan_order, None
-        self.remove(key)
-        self.add(key, value)
-        self.scan_order = order
-
-    def notify_overwritten(self, key: bytes, before: Value | None) -> None:
-        """Tell that another value took the place of one, and whether it is of another type; None: there was none."""
-        if before is None:
-            return
-        keyspace = self.keyspace
-        keyspace.notify(events.OVERWRITTEN, b"overwritten", key, self)
-        if type(before) is not type(self.entries[key]):
-            keyspace.notify(events.TYPE_CHANGED, b"type_changed", key, self)
-
-    def remove(self, key: bytes) -> Value | None:
-        """Take a key away and return its value, or None if there was none. Clients waiting for it are signalled.
-
-        Who goes on using the value keeps it; else it is freed.
-        """
-        entries, accessed = self.entries, self.accessed
-        value = entries.get(key)
-        if value is None:
-            return None
-        if type(value) is not bytes:
-            self.keyspace.graveyard.bury(value)
-        if self.raw:
-            self.raw.discard(key)
-        if self.awaited:
-            self.signal_ready(key)
-        # No call comes between these, and so no exception.
-        del entries[key]
-        if self.expires and key in self.expires:
-            del self.expires[key]
-        if key in accessed:
-            del accessed[key]
-        if self.scan_order is not None:
-            order, self.scan_order = self.scan_order, None  # where this fails SCAN makes another one
-            order.remove(key)
-            self.scan_order = order
-        return value
-
-    def clear(self) -> int:
-        """Take all keys away; returns how many there were. Watched and awaited keys that existed are signalled."""
-        gone = self.entries
-        for key, watchers in self.watched.items():
-            if key in gone:
-                watchers[1] += 1
-        for key in self.awaited:
-            if key in gone:
-                self.signal_ready(key)
-        bury = self.keyspace.graveyard.bury
-        number = len(gone)
-        bury(gone, number)
-        for other in (self.expires, self.due, self.field_due, self.accessed, self.raw, self.scan_order):
-            if other:
-                bury(other, 0)
-        field_due = Deadlines()
-        raw: set[bytes] = set()
-        # No call comes between these, and so no exception.
-        self.entries, self.expires, self.accessed, self.due = {}, {}, {}, []
-        self.field_due, self.raw, self.scan_order = field_due, raw, None
-        return number
-
-    def note_exchange(self, other: Database) -> None:
-        """Signal those who watch or wait for a key here, before the keys of another database take its place."""
-        for key, watchers in self.watched.items():
-            if key in other.entries and not other.is_due(key):
-                watchers[1] += (
-                    2  # even for those who watch a key that was past its time, whose removal is no change
-                )
-            elif key in self.entries:
-                watchers[1] += 1
-        for key in self.awaited:
-            if key in self.entries or key in other.entries:
-                self.signal_ready(key)
-
-    # Expiry
-
-    def set_expiry(self, key: bytes, when: int) -> None:
-        """Let an existing key expire at ``when`` (milliseconds since the epoch)."""
-        self.expires[key] = when
-        heapq.heappush(self.due, (when, key))
-        if len(self.due) > 64 + 4 * len(self.expires):
-            self.due = [(when, key) for key, when in self.expires.items()]
-            heapq.heapify(self.due)
-
-    def clear_expiry(self, key: bytes) -> bool:
-        """Let a key live for ever; False if it did already."""
-        return self.expires.pop(key, None) is not None
-
-    def expire_all_due(self, limit: int) -> int:
-        """Drop keys that are past their time (the active cycle); looks at up to ``limit`` and returns how many."""
-        keyspace = self.keyspace
-        if not keyspace.expiring or keyspace.hides_expired:
-            return 0
-        looked_at = 0
-        while self.due and self.due[0][0] < keyspace.now and looked_at < limit:
-            when, key = heapq.heappop(self.due)
-            looked_at += 1
-            if self.expires.get(key) == when:
-                self.expire_if_due(key)
-        return looked_at
-
-    # Signals
-
-    def modified(self, key: bytes) -> None:
-        """The key changed in the sense of WATCH and client tracking."""
-        if self.watched and key in self.watched:
-            self.watched[key][1] += 1
-        if self.keyspace.on_modified is not None:
-            self.keyspace.on_modified(self, key)
-
-    def signal_ready(self, key: bytes) -> None:
-        """Whoever waits for this key shall look again once the current command is finished."""
-        if self.awaited and key in self.awaited:
-            self.keyspace.ready[(self, key)] = None

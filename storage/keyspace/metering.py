@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 from ..streams.stream import Stream
 from . import frequency
-from .keyspace import Database
+from .database import Database
 from .weights import EXPIRY_ENTRY, SLOT, key_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .keyspace import Keyspace, Value
+    from .database import Value
+    from .keyspace import Keyspace
 
 _PIECE: Final = 64  # keys that are measured at once
 _FIRST: Final = 512  # keys that are measured as soon as the meter is on, so that there is a mean

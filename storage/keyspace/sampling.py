@@ -7,7 +7,7 @@ from random import choice
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from .keyspace import Database
+    from .database import Database
 
 _TRIES: Final = 64  # of pairs in the heap of expiries, before those that are outdated go
 

@@ -17,7 +17,7 @@ from ..streams.stream import Stream
 
 if TYPE_CHECKING:
     from ..groups.group import Group
-    from .keyspace import Database, Value
+    from .database import Database, Value
 
 OBJECT: Final = 33  # of a string, without its bytes
 SLOT: Final = 56  # in a table

@@ -25,7 +25,8 @@ from .types import COLLECTION_TYPES, read_collection
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..keyspace.keyspace import Keyspace, Value
+    from ..keyspace.database import Value
+    from ..keyspace.keyspace import Keyspace
 
 # What Redis has published up to 8.10, and Valkey since 9.0, which counts from 80.
 _REDIS_VERSIONS: Final = range(1, 17)

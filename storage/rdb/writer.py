@@ -18,7 +18,8 @@ from .types import encode_collection, type_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ..keyspace.keyspace import Keyspace, Value
+    from ..keyspace.database import Value
+    from ..keyspace.keyspace import Keyspace
 
 VERSION: Final = 11
 STREAM_TYPE: Final = 21

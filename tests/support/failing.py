@@ -29,7 +29,7 @@ from rillet.storage.streams.stream import Stream
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from rillet.storage.keyspace.keyspace import Database, Value
+    from rillet.storage.keyspace.database import Database, Value
 
 NOW = 1_700_000_000_000
 

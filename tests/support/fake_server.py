@@ -25,10 +25,12 @@ from rillet.commands.spec.versions import NEWEST, compat_with
 from rillet.protocol.errors import ReplyError, wrong_arity
 from rillet.protocol.replies import null_array
 from rillet.server.clock import Clock
-from rillet.storage.keyspace.keyspace import Database, Keyspace
+from rillet.storage.keyspace.keyspace import Keyspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from rillet.storage.keyspace.database import Database
 
 load_all()
 

@@ -10,7 +10,7 @@ from support.wire import ConnectionClosedError
 from rillet.server.config.config import Config
 from rillet.server.execution.eviction import _patience
 from rillet.server.server import Server
-from rillet.storage.keyspace.keyspace import Database
+from rillet.storage.keyspace.database import Database
 
 OOM = b"OOM command not allowed when used memory > 'maxmemory'."
 LIMIT = 20 << 20

@@ -4,7 +4,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from rillet.storage.keyspace import notifications as events
-from rillet.storage.keyspace.keyspace import Keyspace, type_name
+from rillet.storage.keyspace.database import type_name
+from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.streams.stream import Stream
 
 ALL = (1 << 14) - 1

@@ -13,8 +13,9 @@ from support.fake_server import FakeServer, make_client, run
 
 from rillet.storage.collections.list import List
 from rillet.storage.keyspace import frequency, metering
+from rillet.storage.keyspace.database import Database
 from rillet.storage.keyspace.frequency import Settings
-from rillet.storage.keyspace.keyspace import Database, Keyspace
+from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.keyspace.weights import key_bytes
 from rillet.storage.streams.stream import Stream
 
