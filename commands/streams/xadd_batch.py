@@ -1,4 +1,4 @@
-"""Many XADDs of one batch treated as one, for which ``streams.xadd`` is the specification.
+"""Many XADDs of one batch treated as one, for which ``xadd`` is the specification.
 
 It is the fast way of pipelines, and of files that are loaded.
 """

@@ -58,7 +58,7 @@ class Group(Searching):
     def __iter__(self) -> Iterator[tuple[int, Consumer, int, int]]:
         """Every pending entry in ID order: (ID, consumer, delivery ms, count).
 
-        Those without owner have the consumer ``unowned`` and the time ``blocks.UNOWNED_MS``.
+        Those without owner have the consumer ``unowned`` and the time ``deliveries.UNOWNED_MS``.
         """
         for page, start, stop in self.pel.spans():
             for at, block in enumerate(page.blocks[start:stop], start):

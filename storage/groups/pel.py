@@ -1,4 +1,4 @@
-"""The PEL itself: which IDs are pending, in order, and the block of each (see ``blocks``); eight bytes an entry.
+"""The PEL itself: which IDs are pending, in order, and the block of each (see ``deliveries``); eight bytes an entry.
 
 IDs stand in pages, and beside each ID its block. A page mostly shares its columns of IDs with the chunk of the stream
 out of which the entries were delivered; so only the reference to the block takes memory, and what is read together

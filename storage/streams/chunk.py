@@ -43,7 +43,7 @@ class Chunk:
         offsets: where each entry begins in ``data``, and at the end the length of ``data`` (one item more). Before
             the first entry there may be bytes of entries that were trimmed away.
         heads: how long the part before the fields is (``*2\r\n$3\r\n1-0\r\n``: 14).
-        packed: the same as ``packing`` makes it of a closed chunk: None if that was not done or is outdated, empty if
+        packed: the same as ``chunk_codec`` packs a closed chunk: None if that was not done or is outdated, empty if
             it is not worth while.
         cold: who is told when a ``ColdChunk`` is read.
     """

@@ -105,7 +105,7 @@ class Nodes:
 
     Attributes:
         known: those that are known, to be changed by the methods.
-        shared: with how many bytes the first ID of each, but for the first, begins as the one before (``radix_tree``).
+        shared: with how many bytes the first ID of each, but for the first, begins as the one before (``rax_size``).
         accounted: the last ID that they hold.
         max_bytes, max_entries: the limits for entries that are added.
 
