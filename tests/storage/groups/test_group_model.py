@@ -36,6 +36,7 @@ class PelMachine(RuleBasedStateMachine):
         self.patches = [
             mock.patch("rillet.storage.groups.consumer_index.CHUNK", 4),
             mock.patch("rillet.storage.groups.deliveries.SLACK", 2),
+            mock.patch("rillet.storage.groups.idle_order.SLACK", 2),
             mock.patch("rillet.storage.groups.group.SLACK", 2),
             mock.patch("rillet.storage.groups.pel_search.SLACK", 2),
             mock.patch("rillet.storage.groups.group._PIECE", 2),
