@@ -46,7 +46,7 @@ class Units:
         while True:
             try:
                 argv: Any = self._reader.gets()
-            except (HiredisError, MemoryError) as error:  # a length that exceeds every memory
+            except (HiredisError, MemoryError, TypeError) as error:  # a length beyond memory, a list as a key
                 raise StreamError(f"protocol error in the master's stream: {error}") from None
             if argv is _MORE:
                 return

@@ -72,7 +72,7 @@ def scan_quickly(data: bytes) -> Scan | None:
         reader.feed(_MARK_RECORD)
         while (command := reader.gets()) is not False:
             commands.append(command)
-    except (hiredis.HiredisError, MemoryError):
+    except (hiredis.HiredisError, MemoryError, TypeError):
         return None
     if not commands or commands.pop() != [_MARK] or not commands:
         return None

@@ -14,6 +14,7 @@ def fuzzer(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "ROOT", tmp_path)
     monkeypatch.setattr(engine, "CORPUS", tmp_path / "corpus")
     monkeypatch.delenv("RILLET_FUZZ_INPUT", raising=False)
+    monkeypatch.delenv("RILLET_FUZZ_SEED", raising=False)
     monkeypatch.setenv("RILLET_FUZZ_SECONDS", "2")
     (tmp_path / "corpus" / "requests").mkdir(parents=True)
     (tmp_path / "corpus" / "requests" / "a-seed").write_bytes(b"seed")

@@ -87,7 +87,7 @@ class Walk:
         self._reader.feed(MARK_RECORD)
         try:
             return bool(self._reader.gets() == [MARK]) and not self._reader.has_data()
-        except hiredis.HiredisError:
+        except (hiredis.HiredisError, TypeError):  # a map may have a list as a key
             return False
 
     def segments(self, read: Callable[[int], bytes], end: int | None = None) -> Iterator[Segment]:
@@ -119,7 +119,7 @@ class Walk:
                 commands = parse(self._reader, data, 0, len(data))
             else:
                 self._feed_with_annotations(data, commands, clocks)
-        except (hiredis.HiredisError, MemoryError) as error:
+        except (hiredis.HiredisError, MemoryError, TypeError) as error:
             raise SplitError(f"no records before byte {self.position}: {error}") from error
         if not are_commands(commands):
             raise SplitError(f"no records before byte {self.position}")

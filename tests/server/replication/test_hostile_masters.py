@@ -82,6 +82,7 @@ STREAMS = {
     "an empty array": (b"*0\r\n", "which is no command"),
     "a null": (b"*-1\r\n", "which is no command"),
     "a string": (b"+OK\r\n", "which is no command"),
+    "a map with a list as a key": (b"%1\r\n*1\r\n$1\r\na\r\n$1\r\nb\r\n", "protocol error in the master's stream"),
     "integers": (b"*1\r\n:1\r\n", "which is no command"),
     "bytes of chance": (bytes(range(1, 256)), "protocol error in the master's stream"),
     "a long word": (b"+" + b"x" * (1 << 20) + b"\r\n", "which is no command"),
