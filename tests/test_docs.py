@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from rillet.commands import load_all
+from rillet.commands.spec.command import REGISTRY
+
 ROOT = Path(__file__).parents[1]
 PAGES = [
     ROOT / "README.md",
@@ -68,3 +71,14 @@ def test_every_room_stands_in_the_table_of_contributing():
         for path in (ROOT / folder).glob("*/__init__.py")
     }
     assert packages <= {word.rstrip("/") for word in QUOTED.findall(text)}
+
+
+def test_the_worked_example_is_the_real_command():
+    page = (ROOT / "docs" / "adding-a-command.md").read_text(encoding="utf-8")
+    load_all()
+    xack = REGISTRY["xack"]
+    for fact in (f'summary="{xack.summary}"', f'complexity="{xack.complexity}"', f'since="{xack.since}"'):
+        assert fact in page
+    assert f"arity={xack.arity}" in page
+    [lines] = re.findall(r"^```\n(--- xack\n.*?)```", page, re.MULTILINE | re.DOTALL)
+    assert lines in (ROOT / "tests/differential/scripts/xack_xpending.script").read_text(encoding="utf-8")
