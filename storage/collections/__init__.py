@@ -1,1 +1,1 @@
-"""The values of keys but for streams: lists, hashes, sets, sorted sets."""
+"""The values of keys other than streams and strings: lists, hashes, sets, sorted sets."""

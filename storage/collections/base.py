@@ -1,6 +1,6 @@
-"""What a hash, a list, a set and a sorted set have in common, so that the rest of the server treats them alike.
+"""The common interface of hashes, lists, sets and sorted sets.
 
-Streams and strings are not collections: they came first, and their forms are made for speed.
+Streams and strings are not collections: they came first, and their representations are optimised for speed.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
 
 class Collection(ABC):
-    """A value made of elements. It is never empty while it is in the keyspace: its key goes with its last element.
+    """A value made of elements.
+
+    In the keyspace it is never empty: a key is deleted with its last element.
 
     Attributes:
-        TYPE: what TYPE answers: hash, list, set, zset.
-        encoding: the name of the form in which Redis would keep it (OBJECT ENCODING).
+        TYPE: the reply of TYPE: hash, list, set, zset.
+        encoding: the name of the encoding that Redis would use (OBJECT ENCODING).
     """
 
     TYPE: ClassVar[bytes]
@@ -30,28 +32,28 @@ class Collection(ABC):
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many elements it has."""
+        """Return the number of elements."""
 
     @abstractmethod
     def copy(self) -> Self:
-        """A twin that shares nothing which can change."""
+        """Return a copy that shares nothing mutable."""
 
     @abstractmethod
     def fit(self, limits: Limits) -> None:
-        """Set ``encoding`` to the form in which Redis would load such a value; called for what files and RESTORE bring.
+        """Set ``encoding`` to what Redis chooses when it loads such a value.
 
-        Commands keep ``encoding`` themselves, for Redis changes forms at writes and mostly never back.
+        Commands maintain ``encoding`` themselves, because Redis changes encodings at writes and rarely back.
         """
 
     @abstractmethod
     def commands(self, key: bytes) -> Iterator[tuple[bytes, ...]]:
-        """The shortest commands that make it, word for word those of Redis' AOF rewrite; without the key's expiry."""
+        """Yield the shortest commands that create it, exactly as Redis' AOF rewrite; no expiry."""
 
     @abstractmethod
     def parts(self) -> Iterator[bytes]:
-        """What it holds, for a digest: the same for equal values, whatever their order in memory."""
+        """Yield its content for a digest: equal for equal values, in any order in memory."""
 
     @property
     @abstractmethod
     def payload_bytes(self) -> int:
-        """About the bytes of its elements; may be estimated from a few of them."""
+        """Approximate bytes of its elements; may be estimated from a few of them."""

@@ -1,4 +1,4 @@
-"""Names with a time each, and which of them comes first: the fields of a hash that expire, the hashes that have such."""
+"""Names with a time each, ordered by time: expiring fields, and hashes with such fields."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 class Deadlines:
-    """A time for each of some names.
+    """A time for each name.
 
     Attributes:
-        when: name to milliseconds since the epoch. Read it; change it by the methods.
-        heap: (when, name), the earliest first; may hold outdated pairs: ``when`` decides.
+        when: name to Unix milliseconds. Read only; the methods change it.
+        heap: (when, name), the earliest first; may hold outdated pairs, ``when`` decides.
     """
 
     __slots__ = ("heap", "when")
@@ -27,7 +27,7 @@ class Deadlines:
         return len(self.when)
 
     def set(self, name: bytes, when: int) -> None:
-        """Give a name its time, in place of the one it may have."""
+        """Set the time of a name."""
         self.when[name] = when
         heap = self.heap
         heapq.heappush(heap, (when, name))
@@ -36,17 +36,17 @@ class Deadlines:
             heapq.heapify(self.heap)
 
     def bring_forward(self, name: bytes, when: int) -> None:
-        """Give a name a time unless it has an earlier one."""
+        """Set the time of a name unless it has an earlier one."""
         present = self.when.get(name)
         if present is None or when < present:
             self.set(name, when)
 
     def forget(self, name: bytes) -> bool:
-        """Take away the time of a name; False if it had none."""
+        """Remove the time of a name; return False if it had none."""
         return self.when.pop(name, None) is not None
 
     def first(self) -> tuple[int, bytes] | None:
-        """The earliest time and whose it is; None if there are no names."""
+        """Return the earliest time and its name; None if there are no names."""
         heap = self.heap
         while heap:
             when, name = heap[0]
@@ -56,7 +56,7 @@ class Deadlines:
         return None
 
     def copy(self) -> Self:
-        """The same in an object of its own."""
+        """Return an independent copy."""
         twin = type(self)()
         twin.when = dict(self.when)
         twin.heap = list(self.heap)

@@ -1,4 +1,4 @@
-"""Up to which size Redis keeps collections in their compact forms; OBJECT ENCODING follows these settings."""
+"""The sizes up to which Redis uses compact encodings; OBJECT ENCODING follows them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Limits:
-    """The settings hash-max-listpack-entries and so on, with Redis' defaults. Elements are counted, values in bytes.
+    """The settings hash-max-listpack-entries and so on: element counts, and bytes of values.
+
+    The defaults are those of Redis.
 
     ``list_max_listpack_size`` above 0 counts elements, -1 to -5 stand for 4, 8, 16, 32 and 64 KiB.
     """

@@ -1,8 +1,8 @@
-"""Places on the globe as numbers of 52 bits whose order keeps neighbours together, and distances between places.
+"""Geohashes: places as 52-bit numbers whose order keeps neighbours together, and distances.
 
 A place is a pair of longitude and latitude in degrees. A cell of step n is one of 2^n times 2^n equal parts of the
-map; its number interleaves the bits of column and row. The arithmetic is that of Redis, operation by operation, for
-its last digits show.
+map; its number interleaves the bits of column and row. The arithmetic follows Redis operation by operation, because
+its last digits are visible to clients.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ALPHABET: Final = b"0123456789bcdefghjkmnpqrstuvwxyz"
 
 
 def _interleave(row: int, column: int) -> int:
-    """The bits of the row at the even places, those of the column at the odd ones."""
+    """Interleave the bits of the row (even positions) and the column (odd positions)."""
     bits = 0
     for place in range(MAX_STEP):
         bits |= (row >> place & 1) << 2 * place | (column >> place & 1) << 2 * place + 1
@@ -57,16 +57,16 @@ class Cell:
 
     @classmethod
     def of(cls, place: Place, step: int) -> Cell:
-        """The cell in which a place is."""
+        """Return the cell that contains a place."""
         return cls(_part(place[1], LATITUDES, step), _part(place[0], LONGITUDES, step), step)
 
     def beside(self, east: int, north: int) -> Cell:
-        """The next cell in a direction; the map has no end."""
+        """Return the next cell in a direction; the map wraps around."""
         mask = (1 << self.step) - 1
         return Cell(self.row + north & mask, self.column + east & mask, self.step)
 
     def bounds(self) -> tuple[float, float, float, float]:
-        """West, south, east and north."""
+        """Return west, south, east and north."""
         parts = 1 << self.step
         west, east = (
             LONGITUDES[0] + ((self.column + side) * 1.0 / parts) * (LONGITUDES[1] - LONGITUDES[0])
@@ -79,20 +79,20 @@ class Cell:
         return west, south, east, north
 
     def hashes(self) -> tuple[int, int]:
-        """The 52-bit numbers in it: from the first up to the second, which is outside."""
+        """Return the 52-bit numbers in it as a half-open range."""
         bits = _interleave(self.row, self.column)
         shift = 2 * (MAX_STEP - self.step)
         return bits << shift, bits + 1 << shift
 
 
 def encode(place: Place) -> int:
-    """The 52-bit number of a place, which must be on the map."""
+    """Return the 52-bit number of a place, which must be on the map."""
     cell = Cell.of(place, MAX_STEP)
     return _interleave(cell.row, cell.column)
 
 
 def decode(score: float) -> Place:
-    """About the place of a number: the middle of its smallest cell."""
+    """Return the approximate place of a number: the middle of its smallest cell."""
     row, column = _deinterleave(int(score) if 0 <= score < 1 << 64 else 0)
     west, south, east, north = Cell(row, column, MAX_STEP).bounds()
     longitude, latitude = (west + east) / 2, (south + north) / 2
@@ -103,13 +103,13 @@ def decode(score: float) -> Place:
 
 
 def text(place: Place) -> bytes:
-    """The usual geohash of eleven letters; of the last one nothing is known."""
+    """Return the usual geohash of eleven letters; the last one carries no information."""
     bits = _interleave(_part(place[1], _ALL_LATITUDES, MAX_STEP), _part(place[0], LONGITUDES, MAX_STEP))
     return bytes(_ALPHABET[bits >> 47 - 5 * at & 31] for at in range(10)) + b"0"
 
 
 def distance(first: Place, second: Place) -> float:
-    """Metres along the globe."""
+    """Return the distance in metres along the globe."""
     v = sin((second[0] * _DEGREE - first[0] * _DEGREE) / 2)
     if v == 0.0:
         return latitude_distance(first[1], second[1])
@@ -120,13 +120,13 @@ def distance(first: Place, second: Place) -> float:
 
 
 def latitude_distance(first: float, second: float) -> float:
-    """Metres between two latitudes."""
+    """Return the metres between two latitudes."""
     return _EARTH_RADIUS * abs(second * _DEGREE - first * _DEGREE)
 
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """What is searched: a circle, or a box when ``height`` is given. All in metres.
+    """A searched area: a circle, or a box if ``height`` is given. All in metres.
 
     Attributes:
         width: of the box, or the radius of the circle.
@@ -137,7 +137,7 @@ class Area:
     height: float | None = None
 
     def distance_to(self, place: Place) -> float | None:
-        """How far a place is from the center, None if it is outside."""
+        """Return the distance of a place from the center, None if it is outside."""
         if self.height is None:
             far = distance(self.center, place)
             return far if far <= self.width else None
@@ -148,7 +148,7 @@ class Area:
         return distance(self.center, place)
 
     def cells(self) -> Iterator[Cell]:
-        """Up to nine cells that cover it, in the order in which Redis looks at them."""
+        """Yield at most nine cells that cover it, in Redis' search order."""
         west, south, east, north = self._bounds()
         step = self._step()
         cell = Cell.of(self.center, step)
@@ -163,7 +163,7 @@ class Area:
             if (x < 0 and skips[0]) or (y < 0 and skips[1]) or (x > 0 and skips[2]) or (y > 0 and skips[3]):
                 continue
             other = cell.beside(x, y)
-            # Of a huge area opposite neighbours are one; only that one behind the other is told twice.
+            # In a huge area opposite neighbours are the same cell; Redis skips only a repeat of the cell before.
             if other != before and other.hashes() != (0, 0):
                 yield other
             before = other
@@ -181,7 +181,7 @@ class Area:
         return longitude - along, latitude - across, longitude + along, latitude + across
 
     def _step(self) -> int:
-        """The finest step whose cells are not smaller than the area."""
+        """Return the finest step whose cells are not smaller than the area."""
         reach = self.width
         if self.height is not None:
             reach = sqrt((self.width / 2) * (self.width / 2) + (self.height / 2) * (self.height / 2))
@@ -199,7 +199,7 @@ class Area:
 
     @staticmethod
     def _is_too_fine(cell: Cell, west: float, south: float, east: float, north: float) -> bool:
-        """The area reaches beyond the neighbours."""
+        """Whether the area reaches beyond the neighbours of a cell."""
         return (
             cell.beside(0, 1).bounds()[3] < north
             or cell.beside(0, -1).bounds()[1] > south

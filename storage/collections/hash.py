@@ -26,9 +26,9 @@ class Hash(Collection):
     """A map of fields to values.
 
     Attributes:
-        fields: the values by field, in the order in which the fields came. Those past their time are among them
-            until somebody drops them (``storage/keyspace/field_expiry``). Read it; change it by the methods.
-        times: when fields expire; None while none does.
+        fields: the values by field, in the order in which the fields arrived. Fields past their time are included
+            until they are deleted (``storage/keyspace/field_expiry``). Read only; the methods change it.
+        times: when fields expire; None if none does.
     """
 
     TYPE: ClassVar[bytes] = b"hash"
@@ -38,13 +38,13 @@ class Hash(Collection):
         self.encoding = LISTPACK
         self.fields: dict[bytes, bytes] = {}
         self.times: Deadlines | None = None
-        self._order: ScanOrder | None = None  # made by the first walk
+        self._order: ScanOrder | None = None  # created by the first walk
 
     def __len__(self) -> int:
         return len(self.fields)
 
     def set(self, field: bytes, value: bytes, limits: Limits, *, keep_time: bool = False) -> bool:
-        """Set a field, which then lives for ever unless its time is kept; True if it is new."""
+        """Set a field and clear its expiry unless ``keep_time``; return True if it is new."""
         fields = self.fields
         new = field not in fields
         fields[field] = value
@@ -62,12 +62,12 @@ class Hash(Collection):
         return new
 
     def expect(self, count: int, limits: Limits) -> None:
-        """So many fields are about to be set at once: Redis takes the larger form beforehand."""
+        """Prepare for setting ``count`` fields: Redis converts the encoding first."""
         if count > limits.hash_max_listpack_entries:
             self.encoding = TABLE
 
     def discard(self, field: bytes) -> bool:
-        """Take a field away; False if there is no such field."""
+        """Remove a field; return False if it does not exist."""
         if self.fields.pop(field, None) is None:
             return False
         if self.times is not None:
@@ -77,7 +77,7 @@ class Hash(Collection):
         return True
 
     def expire(self, field: bytes, when: int) -> None:
-        """Let a field that exists expire at a time in milliseconds."""
+        """Let an existing field expire at a time in Unix milliseconds."""
         if self.times is None:
             self.times = Deadlines()
             if self.encoding is LISTPACK:
@@ -85,7 +85,7 @@ class Hash(Collection):
         self.times.set(field, when)
 
     def persist(self, field: bytes) -> bool:
-        """Let a field live for ever; False if it did already."""
+        """Remove the expiry of a field; return False if it had none."""
         times = self.times
         if times is None or not times.forget(field):
             return False
@@ -94,15 +94,15 @@ class Hash(Collection):
         return True
 
     def order(self) -> ScanOrder:
-        """The order for HSCAN and for random fields; made at the first call and kept from then on."""
+        """Return the order for HSCAN and random fields; created by the first call."""
         if self._order is None:
             self._order = ScanOrder(self.fields)
         return self._order
 
-    # What all collections have
+    # The interface of collections
 
     def copy(self) -> Self:
-        """Its order for walks is not copied."""
+        """Copy everything but the order of walks."""
         twin = type(self)()
         twin.encoding = self.encoding
         twin.fields = dict(self.fields)
@@ -110,7 +110,7 @@ class Hash(Collection):
         return twin
 
     def fit(self, limits: Limits) -> None:
-        """Tables stay tables, whatever they hold later."""
+        """Choose the encoding by size; after this a table stays a table."""
         longest = limits.hash_max_listpack_value
         if len(self.fields) > limits.hash_max_listpack_entries or any(
             len(field) > longest or len(value) > longest for field, value in self.fields.items()
@@ -120,7 +120,7 @@ class Hash(Collection):
             self.encoding = LISTPACK if self.times is None else LISTPACK_WITH_TIMES
 
     def commands(self, key: bytes) -> Iterator[tuple[bytes, ...]]:
-        """HMSET of up to 64 fields; where fields expire, each by itself, with HPEXPIREAT."""
+        """Yield HMSET of up to 64 fields; if fields expire, of one each, with HPEXPIREAT."""
         pairs = iter(self.fields.items())
         if self.times is None:
             while some := list(islice(pairs, _PAIRS_AT_ONCE)):
@@ -133,7 +133,7 @@ class Hash(Collection):
                 yield b"HPEXPIREAT", key, b"%d" % when, b"FIELDS", b"1", field
 
     def parts(self) -> Iterator[bytes]:
-        """Sorted fields with their values and times."""
+        """Yield sorted fields with their values and times."""
         when = {} if self.times is None else self.times.when
         for field in sorted(self.fields):
             yield field
@@ -143,7 +143,7 @@ class Hash(Collection):
 
     @property
     def payload_bytes(self) -> int:
-        """Of fields and values; the times are left out."""
+        """Bytes of fields and values, without the times."""
         count = len(self.fields)
         sample = list(islice(self.fields.items(), _SAMPLE))
         measured = sum(len(field) + len(value) for field, value in sample)

@@ -1,13 +1,13 @@
-"""HyperLogLogs: strings that tell about how many different elements were added to them, in the form that Redis gives them.
+"""HyperLogLogs: strings that estimate how many distinct elements were added, in Redis' format.
 
-Sixteen bytes of header: ``HYLL``, a byte for the form (0 dense, 1 sparse), three of nothing, the number of elements
-when it was last asked for (little-endian; the highest bit says that it is out of date). Then 16384 registers; one holds
-the longest run of zeros, plus one, with which any hash that belongs to it begins. Dense, each has six bits. Sparse, they
-are runs of equal ones: ``00llllll`` zeros, ``01llllll llllllll`` more zeros, ``1vvvvvll`` a value up to 32, up to four
-times (all numbers less one).
+Sixteen bytes of header: ``HYLL``, a byte for the encoding (0 dense, 1 sparse), three zero bytes, the last computed
+count (little-endian; its highest bit marks it as out of date). Then 16384 registers: each holds the longest run of
+zeros, plus one, at the start of any hash that belongs to it. In the dense encoding a register has six bits. The sparse
+encoding has runs of equal registers: ``00llllll`` zeros, ``01llllll llllllll`` more zeros, ``1vvvvvll`` a value up to
+32, up to four times (all numbers less one).
 
-Bytes and numbers are those of Redis: the same hash (MurmurHash64A), the same steps at changing runs, the same estimate
-(O. Ertl, "New cardinality estimation algorithms for HyperLogLog sketches").
+Bytes and numbers equal those of Redis: the same hash (MurmurHash64A), the same steps when runs change, the same
+estimate (O. Ertl, "New cardinality estimation algorithms for HyperLogLog sketches").
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 REGISTERS: Final = 1 << 14
-_HASH_BITS: Final = 50  # of 64, behind those that choose the register
+_HASH_BITS: Final = 50  # of 64, after those that choose the register
 _HEADER: Final = 16
 _DENSE: Final = 0
 _SPARSE: Final = 1
@@ -28,7 +28,7 @@ _OUT_OF_DATE: Final = 0x80
 _LARGEST_SPARSE: Final = 32
 _LONGEST_RUN: Final = 4
 _LONGEST_ZERO: Final = 64
-_MERGED: Final = 5  # runs that are looked at for equal neighbours after a change
+_MERGED: Final = 5  # runs that are checked for equal neighbours after a change
 _ALPHA: Final = 0.721347520444481703680
 _SEED: Final = 0xADC83B19
 _MULTIPLIER: Final = 0xC6A4A7935BD1E995
@@ -36,19 +36,19 @@ _MASK: Final = (1 << 64) - 1
 
 
 class NotHyperLogLogError(ValueError):
-    """The string is something else."""
+    """The string is not a HyperLogLog."""
 
 
 class CorruptError(ValueError):
-    """The string begins as a HyperLogLog, but its registers can not be read."""
+    """The string begins like a HyperLogLog, but its registers cannot be read."""
 
 
 class HyperLogLog:
-    """One that can be changed.
+    """A HyperLogLog that can be changed.
 
     Args:
         data: the string; None for a new one.
-        sparse_bytes: up to which size it stays sparse (hll-sparse-max-bytes).
+        sparse_bytes: size up to which it stays sparse (hll-sparse-max-bytes).
 
     Raises:
         NotHyperLogLogError: for another string.
@@ -74,37 +74,37 @@ class HyperLogLog:
 
     @property
     def is_dense(self) -> bool:
-        """Whether every register has its own place."""
+        """Whether it uses the dense encoding."""
         return self._data[4] == _DENSE
 
     def add(self, element: bytes) -> bool:
-        """Add an element; False if nothing changed. May raise CorruptError."""
+        """Add an element; return False if nothing changed. May raise CorruptError."""
         place, rank = _place_and_rank(element)
         return self.set(place, rank)
 
     def set(self, place: int, rank: int) -> bool:
-        """Raise a register; False if it is as high already. May raise CorruptError."""
+        """Raise a register; return False if it is as high already. May raise CorruptError."""
         changed = self._set_dense(place, rank) if self.is_dense else self._set_sparse(place, rank)
         if changed:
             self.forget_count()
         return changed
 
     def forget_count(self) -> None:
-        """The number in the header is out of date."""
+        """Mark the count in the header as out of date."""
         self._data[15] |= _OUT_OF_DATE
 
     def known_count(self) -> int | None:
-        """The number in the header, None if it is out of date."""
+        """Return the count in the header, None if it is out of date."""
         return None if self._data[15] & _OUT_OF_DATE else int.from_bytes(self._data[8:16], "little")
 
     def count(self) -> int:
-        """About how many different elements were added; the header knows it from then on. May raise CorruptError."""
+        """Estimate the number of distinct elements, and store it. May raise CorruptError."""
         count = estimate(self.registers())
         self._data[8:16] = count.to_bytes(8, "little")
         return count
 
     def registers(self) -> bytearray:
-        """All registers, one a byte. May raise CorruptError."""
+        """Return all registers, one per byte. May raise CorruptError."""
         found = bytearray()
         data = self._data
         if self.is_dense:
@@ -122,7 +122,7 @@ class HyperLogLog:
         return found
 
     def become_dense(self) -> None:
-        """Give every register its own place. May raise CorruptError."""
+        """Convert to the dense encoding. May raise CorruptError."""
         if self.is_dense:
             return
         registers = self.registers()
@@ -175,7 +175,7 @@ class HyperLogLog:
         return self._set_dense(place, rank)
 
     def _merge(self, at: int) -> None:
-        """Join equal neighbours among a few runs, where a byte can tell of both."""
+        """Join equal neighbours among a few runs, if one byte can represent both."""
         data = self._data
         for _ in range(_MERGED):
             if at >= len(data):
@@ -192,7 +192,7 @@ class HyperLogLog:
             at += 1
 
     def _run(self, at: int) -> tuple[int, int, int]:
-        """The run at a place: its bytes, its length, its value."""
+        """Return the run at a position: its bytes, its length, its value."""
         head = self._data[at]
         if head >= 0x80:
             return 1, (head & 3) + 1, (head >> 2 & 31) + 1
@@ -204,18 +204,18 @@ class HyperLogLog:
 
 
 def _zeros(length: int) -> bytes:
-    """A run of registers that are 0."""
+    """Encode a run of registers that are 0."""
     length -= 1
     return bytes((length,)) if length < _LONGEST_ZERO else bytes((0x40 | length >> 8, length & 0xFF))
 
 
 def _value(value: int, length: int) -> int:
-    """A short run of others."""
+    """Encode a short run of other registers."""
     return 0x80 | (value - 1) << 2 | (length - 1)
 
 
 def registers_of(elements: Iterable[bytes]) -> bytearray:
-    """The registers that some elements give."""
+    """Return the registers that the elements produce."""
     found = bytearray(REGISTERS)
     for element in elements:
         place, rank = _place_and_rank(element)
@@ -224,12 +224,12 @@ def registers_of(elements: Iterable[bytes]) -> bytearray:
 
 
 def highest(several: Sequence[bytearray]) -> bytearray:
-    """The registers of a union."""
+    """Return the registers of a union."""
     return bytearray(map(max, *several)) if len(several) > 1 else bytearray(several[0])
 
 
 def estimate(registers: bytearray) -> int:
-    """About how many different elements gave these registers."""
+    """Estimate how many distinct elements produced these registers."""
     z = REGISTERS * _tau((REGISTERS - registers.count(_HASH_BITS + 1)) / REGISTERS)
     for rank in range(_HASH_BITS, 0, -1):
         z = (z + registers.count(rank)) * 0.5
@@ -262,14 +262,14 @@ def _sigma(x: float) -> float:
 
 
 def _place_and_rank(element: bytes) -> tuple[int, int]:
-    """Which register an element belongs to, and what it may raise that to."""
+    """Return the register of an element, and the value it may raise it to."""
     hashed = murmur_hash(element)
     rest = hashed >> 14 | 1 << _HASH_BITS
     return hashed & (REGISTERS - 1), (rest & -rest).bit_length()
 
 
 def murmur_hash(data: bytes) -> int:
-    """MurmurHash64A (A. Appleby, public domain) with the seed that Redis uses."""
+    """Return MurmurHash64A (A. Appleby, public domain) with Redis' seed."""
     size = len(data)
     h = _SEED ^ (size * _MULTIPLIER & _MASK)
     whole = size & ~7

@@ -1,4 +1,4 @@
-"""Lists: one run of elements with free room before it, so that both ends are cheap and every index is at hand."""
+"""Lists: an array with free room at its start, so that both ends and indexing are cheap."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 LISTPACK: Final = b"listpack"
 QUICKLIST: Final = b"quicklist"
 
-_FREE: Final = b""  # stands in the room before the first element
+_FREE: Final = b""  # fills the room before the first element
 _ROOM: Final = 16
 _AROUND: Final = 7  # the bytes of a listpack without elements
 _NODE_BYTES: Final = {-1: 4096, -2: 8192, -3: 16384, -4: 32768, -5: 65536}
-_COUNTED_BYTES: Final = 8192  # a node that is limited by its count is limited by this too
+_COUNTED_BYTES: Final = 8192  # limit of a node that is limited by its count
 _A_COMMAND: Final = 64  # elements in one RPUSH of a rewritten AOF
-_BACKWARDS: Final = 1024  # elements turned round at once
+_BACKWARDS: Final = 1024  # elements reversed at a time
 
 
 class List(Collection):
-    """Elements in their order.
+    """Elements in order.
 
-    ``encoding`` follows Redis since 7.2: a listpack until it is too large for one node of a quicklist, and one again
-    when it is at most half of that. (Redis asks as well that all elements be left in one node, whose borders we do
-    not keep: what was cut out of the middle of a large list may be called a listpack here and a quicklist there.)
+    ``encoding`` follows Redis since 7.2: a listpack until it exceeds one node of a quicklist, and a listpack again when
+    it is at most half of that. (Redis also requires that all elements are in one node, and node borders are not stored
+    here: what remains from the middle of a large list may be a listpack here and a quicklist in Redis.)
 
     Attributes:
         size: the bytes of all elements in one listpack.
@@ -41,26 +41,26 @@ class List(Collection):
     def __init__(self, elements: Iterable[bytes] = ()) -> None:
         self.encoding = LISTPACK
         self._items = list(elements)
-        self._start = 0  # where the first element is; before it there is room
+        self._start = 0  # index of the first element; the room is before it
         self.size = _AROUND + sum(map(element_size, self._items))
 
     def __len__(self) -> int:
         return len(self._items) - self._start
 
-    # Looking
+    # Reading
 
     def at(self, index: int) -> bytes:
-        """The element at an index from 0 on that exists."""
+        """Return the element at an existing index, counted from 0."""
         return self._items[self._start + index]
 
     def slice(self, first: int, stop: int) -> list[bytes]:
-        """The elements from one index up to another, which is outside; both from 0 to the length."""
+        """Return the elements of a half-open range; both bounds from 0 to the length."""
         return self._items[self._start + first : self._start + stop]
 
     def find(self, element: bytes, *, backwards: bool = False, within: int = 0) -> Iterator[int]:
-        """The indices of equal elements from one end on, looking at up to ``within`` elements (0: all).
+        """Yield the indices of equal elements from one end, among the first ``within`` (0: all).
 
-        The list must not change meanwhile.
+        The list must not change during the iteration.
         """
         items, start = self._items, self._start
         end = len(items)
@@ -86,10 +86,10 @@ class List(Collection):
                 yield end - 1 - at - start
             end = begin
 
-    # Changes; those that let it grow are told list-max-listpack-size, the others are followed by `shrunk`
+    # Changes; growing ones take list-max-listpack-size as limit, after shrinking ones the caller calls `shrunk`
 
     def push_left(self, elements: Sequence[bytes], limit: int) -> None:
-        """Put elements before all others, one after the other: the last of them comes to stand first."""
+        """Insert elements at the front one by one, so that the last of them becomes the first."""
         self._expect(elements, limit)
         count = len(elements)
         if self._start < count:
@@ -104,12 +104,12 @@ class List(Collection):
             self._start -= count
 
     def push_right(self, elements: Sequence[bytes], limit: int) -> None:
-        """Put elements behind all others."""
+        """Append elements."""
         self._expect(elements, limit)
         self._items += elements
 
     def pop_left(self) -> bytes:
-        """Take the first element away; there is one."""
+        """Remove and return the first element; the list is not empty."""
         start = self._start
         element = self._items[start]
         self._items[start] = _FREE
@@ -119,13 +119,13 @@ class List(Collection):
         return element
 
     def pop_right(self) -> bytes:
-        """Take the last element away; there is one."""
+        """Remove and return the last element; the list is not empty."""
         element = self._items.pop()
         self.size -= element_size(element)
         return element
 
     def keep(self, first: int, stop: int) -> None:
-        """Drop all elements but those from one index up to another, which is outside; both from 0 to the length."""
+        """Keep only a half-open range; both bounds from 0 to the length."""
         items, start = self._items, self._start
         if 2 * (stop - first) < len(items) - start:
             items = items[start + first : start + stop]
@@ -141,14 +141,14 @@ class List(Collection):
         self._tidy()
 
     def put(self, index: int, element: bytes, limit: int) -> None:
-        """Replace the element at an index that exists."""
+        """Replace the element at an existing index."""
         self._expect((element,), limit)
         at = self._start + index
         self.size -= element_size(self._items[at])
         self._items[at] = element
 
     def insert(self, index: int, element: bytes, limit: int) -> None:
-        """Put an element before the one at an index; the length stands for the end."""
+        """Insert an element before an index; the length means the end."""
         self._expect((element,), limit)
         items, start = self._items, self._start
         at = start + index
@@ -159,7 +159,7 @@ class List(Collection):
             items.insert(at, element)
 
     def remove(self, indices: list[int]) -> None:
-        """Drop the elements at some indices, which are in order and exist."""
+        """Remove the elements at existing indices, which are in order."""
         items, start = self._items, self._start
         self.size -= sum([element_size(items[start + index]) for index in indices])
         if len(indices) == 1:
@@ -181,12 +181,12 @@ class List(Collection):
         self._start = 0
 
     def shrunk(self, limit: int) -> None:
-        """Elements went: the list may be small enough for a listpack again."""
+        """Use a listpack again if the list has become small enough."""
         if self.encoding is QUICKLIST and not self._exceeds(limit, self.size, len(self), 2):
             self.encoding = LISTPACK
 
     def _expect(self, elements: Sequence[bytes], limit: int) -> None:
-        """Elements are to come: count them, and choose the form as Redis does, by their bare lengths."""
+        """Count elements before they are added, and choose the encoding by their lengths."""
         if self.encoding is LISTPACK:
             size = self.size + sum(map(len, elements))
             if self._exceeds(limit, size, len(self) + len(elements)):
@@ -200,16 +200,16 @@ class List(Collection):
         return size > _COUNTED_BYTES or count > max(limit, 1) // share
 
     def _tidy(self) -> None:
-        """Give the room before the first element back when it is most of all there is."""
+        """Release the room before the first element when it is most of the array."""
         room = self._start
         if room > 4 * _ROOM and 3 * room > 2 * len(self._items):
             del self._items[:room]
             self._start = 0
 
-    # As a collection
+    # The interface of collections
 
     def copy(self) -> List:
-        """A twin that shares nothing."""
+        """Return an independent copy."""
         twin = List()
         twin._items = self._items[self._start :]
         twin.size = self.size
@@ -217,18 +217,18 @@ class List(Collection):
         return twin
 
     def fit(self, limits: Limits) -> None:
-        """Set ``encoding`` to the form that Redis chooses at loading."""
+        """Set ``encoding`` to what Redis chooses at loading."""
         limit = limits.list_max_listpack_size
         self.encoding = QUICKLIST if self._exceeds(limit, self.size, len(self)) else LISTPACK
 
     def commands(self, key: bytes) -> Iterator[tuple[bytes, ...]]:
-        """RPUSH with 64 elements each."""
+        """Yield RPUSH with 64 elements each."""
         items = self._items
         for at in range(self._start, len(items), _A_COMMAND):
             yield (b"RPUSH", key, *items[at : at + _A_COMMAND])
 
     def parts(self) -> Iterator[bytes]:
-        """The elements in their order."""
+        """Yield the elements in order."""
         return iter(self._items[self._start :])
 
     @property

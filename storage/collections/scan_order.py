@@ -1,10 +1,10 @@
-"""An order of keys that SCAN can walk while keys come and go, and that RANDOMKEY can draw from.
+"""An order of keys that SCAN can walk while keys change, and that RANDOMKEY can draw from.
 
-The keys stand in one array. A key that goes leaves its place behind, and such places are closed, some at a time, when
-there are more of them than of keys; so keys only ever move towards the front. SCAN walks from the back to the front,
-its cursor being the number of places still ahead. A key that is there all the time therefore stays ahead of the cursor
-until it is met: it may be met twice (if it moved), never missed. The cursor falls with every call, so every walk ends,
-however many keys are added meanwhile.
+All keys are in one array. A removed key leaves a gap, and gaps are closed, some at a time, when there are more gaps
+than keys; so keys only ever move towards the front. SCAN walks from the back to the front; its cursor is the number of
+places still ahead. A key that exists during the whole walk therefore stays ahead of the cursor until it is returned: it
+may be returned twice (if it moved), but is never missed. The cursor falls with every call, so every walk ends, however
+many keys are added during it.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_PIECE = 32  # places looked at for one key that goes, while places are being closed
-_PATIENCE = 10  # so many places are looked at for each key that a page may have, as Redis looks at buckets
+_PIECE = 32  # places examined per removed key while gaps are being closed
+_PATIENCE = 10  # places examined per key that a page may have, as Redis examines buckets
 
 
 class ScanOrder:
-    """The keys of one database in an order for SCAN: eight bytes a key, and nothing goes through all of them.
+    """The keys of one database in an order for SCAN, at eight bytes a key.
 
-    Only what is there already is listed at once, 5 ms for a million keys; and a list or set of a million may take as long
-    when Python makes it larger or smaller. Keys that went take their room until their places are closed.
+    Only the constructor lists all present keys, 5 ms for a million; resizing a list or set of a million keys may take
+    as long in Python. Removed keys use memory until their gaps are closed.
 
     Args:
-        keys: those that are there already, each once.
+        keys: the present keys, each once.
 
     Attributes:
-        _keys: each key at one place, and places of keys that went.
-        _gone: the keys that went and still have their place.
-        _filled: places are being closed: the keys before this place stand close together, but for ``_gone``.
-        _next: the first place not yet looked at while places are being closed; nothing stands between ``_filled`` and
-            this one. Both are 0 while no places are being closed.
+        _keys: each key at one place, and the gaps of removed keys.
+        _gone: the removed keys that still have their place.
+        _filled: while gaps are being closed: the keys before this place are compact, apart from ``_gone``.
+        _next: the first place not yet examined while gaps are being closed; the places from ``_filled`` up to this one
+            are empty. Both are 0 while no gaps are being closed.
     """
 
     __slots__ = ("_filled", "_gone", "_keys", "_next")
@@ -47,20 +47,20 @@ class ScanOrder:
         return len(self._keys) - len(self._gone) - (self._next - self._filled)
 
     def add(self, key: bytes) -> None:
-        """Take in a key that is not there."""
+        """Add a key that is not present."""
         if key in self._gone:
             self._gone.remove(key)
         else:
             self._keys.append(key)
 
     def remove(self, key: bytes) -> None:
-        """Let a key go that is there."""
+        """Remove a key that is present."""
         self._gone.add(key)
         if self._next or len(self._gone) > len(self._keys) // 2:
             self._close_places()
 
     def _close_places(self) -> None:
-        """Look at some places more, and let the keys in them move up to those before."""
+        """Examine some more places, and move their keys up to the compact part."""
         keys, gone = self._keys, self._gone
         start = self._next
         piece = keys[start : start + _PIECE]
@@ -75,14 +75,14 @@ class ScanOrder:
             self._filled = self._next = 0
 
     def page(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
-        """The next keys of a walk.
+        """Return the next keys of a walk.
 
         Args:
-            cursor: 0 to begin, then what the call before returned. Any other number is harmless.
-            count: how many keys at most; 1 or more.
+            cursor: 0 to begin, then the result of the previous call. Any other number is harmless.
+            count: maximum number of keys; 1 or more.
 
         Returns:
-            The cursor for the next call, 0 when the walk is over, and the keys: fewer, or none, where many went.
+            The cursor for the next call, 0 when the walk is over, and the keys: fewer, or none, after many removals.
         """
         keys, gone = self._keys, self._gone
         end = min(cursor, len(keys)) if cursor else len(keys)
@@ -98,7 +98,7 @@ class ScanOrder:
         return end, found
 
     def random(self) -> bytes:
-        """Any of the keys, each as likely as the others; there must be one."""
+        """Return a uniformly random key; there must be one."""
         keys = self._keys
         while True:
             place = randrange(len(keys))  # noqa: S311 - nothing depends on it being unpredictable

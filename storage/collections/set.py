@@ -1,8 +1,8 @@
 """Sets: members, each once.
 
-A dict keeps them in the order in which they came, which is the order of Redis' listpacks; integers alone are in the
-order of their values, as in an intset. For random choice and for SSCAN large sets get a second structure when it is
-first asked for; small ones are simply listed.
+A dict keeps them in order of arrival, which is the order of Redis' listpacks; integers alone are in numeric order, as
+in an intset. For random choice and SSCAN a large set gets a second structure at the first request; a small one is
+simply listed.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _SAMPLE: Final = 32
 
 
 def is_integer(word: bytes) -> bool:
-    """Whether an intset could hold it: 64 bits, written as Redis would write it."""
+    """Whether an intset could hold it: 64 bits, in Redis' spelling."""
     return _INTEGER.match(word) is not None and -(1 << 63) <= int(word) < 1 << 63
 
 
 class Set(Collection):
-    """Members without an order to rely on.
+    """Members without a defined order.
 
     Attributes:
-        members: for looking (its keys can be treated as a set); change them by ``add`` and ``discard``.
+        members: read only (its keys work like a set); ``add`` and ``discard`` change it.
     """
 
     TYPE: ClassVar[bytes] = b"set"
@@ -50,7 +50,7 @@ class Set(Collection):
 
     @classmethod
     def for_first(cls, member: bytes, count: int, limits: Limits) -> Set:
-        """An empty set in the form in which Redis begins one that gets ``count`` members, this one first."""
+        """Return an empty set in Redis' initial encoding for ``count`` members, this one first."""
         if count <= limits.set_max_intset_entries and is_integer(member):
             return cls(encoding=INTSET)
         return cls(encoding=LISTPACK if count <= limits.set_max_listpack_entries else HASHTABLE)
@@ -59,13 +59,13 @@ class Set(Collection):
         return len(self.members)
 
     def __iter__(self) -> Iterator[bytes]:
-        """The members in the order in which Redis gives them, as far as it has one."""
+        """Iterate over the members in Redis' order, as far as it has one."""
         return iter(sorted(self.members, key=int) if self.encoding is INTSET else self.members)
 
     # Changes
 
     def add(self, member: bytes, limits: Limits) -> bool:
-        """Take in a member; False if it is there already."""
+        """Add a member; return False if it is present already."""
         members = self.members
         if member in members:
             return False
@@ -77,7 +77,7 @@ class Set(Collection):
         return True
 
     def _make_room(self, member: bytes, limits: Limits) -> None:
-        """Leave a compact form that can not hold one member more, this one."""
+        """Leave a compact encoding that cannot hold one more member, this one."""
         count = len(self.members)
         if self.encoding is INTSET:
             if is_integer(member):
@@ -94,21 +94,21 @@ class Set(Collection):
 
     def _become(self, encoding: bytes) -> None:
         if self.encoding is INTSET:
-            # From here on they stand where they stand.
+            # From here on their order is that of arrival.
             ordered = sorted(self.members, key=int)
             self.members.clear()
             self.members.update(dict.fromkeys(ordered))
         self.encoding = encoding
 
     def expect(self, count: int, limits: Limits) -> None:
-        """A command brings so many members, be they new or not: Redis then leaves a compact form at once."""
+        """Prepare for ``count`` members, new or not: Redis then leaves a compact encoding first."""
         if (self.encoding is LISTPACK and count > limits.set_max_listpack_entries) or (
             self.encoding is INTSET and count > limits.set_max_intset_entries
         ):
             self._become(HASHTABLE)
 
     def discard(self, member: bytes) -> bool:
-        """Let a member go; False if it is not there."""
+        """Remove a member; return False if it is not present."""
         members = self.members
         if member not in members:
             return False
@@ -117,16 +117,16 @@ class Set(Collection):
             self._order.remove(member)
         return True
 
-    # Choosing and walking
+    # Random choice and iteration
 
     def random(self) -> bytes:
-        """Any of the members, each as likely as the others; there must be one."""
+        """Return a uniformly random member; there must be one."""
         if self.encoding is HASHTABLE:
             return self._ordered().random()
         return next(islice(self.members, randrange(len(self.members)), None))  # noqa: S311 - no secret
 
     def sample(self, count: int) -> list[bytes]:
-        """So many different members, every choice as likely; there must be as many."""
+        """Return ``count`` different members at random; there must be as many."""
         if self.encoding is HASHTABLE and count * 8 < len(self.members):
             order = self._ordered()
             found: dict[bytes, None] = {}
@@ -136,7 +136,7 @@ class Set(Collection):
         return sample(list(self.members), count)
 
     def page(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
-        """The next members of a walk and the cursor to go on with, as ``ScanOrder.page``; compact forms at once."""
+        """Return the next page of a walk like ``ScanOrder.page``; a compact set whole."""
         if self.encoding is HASHTABLE:
             return self._ordered().page(cursor, count)
         return 0, list(self)
@@ -146,14 +146,14 @@ class Set(Collection):
             self._order = ScanOrder(self.members)
         return self._order
 
-    # What every collection has
+    # The interface of collections
 
     def copy(self) -> Set:
-        """A twin that shares nothing which can change."""
+        """Return a copy that shares nothing mutable."""
         return Set(self.members, self.encoding)
 
     def fit(self, limits: Limits) -> None:
-        """A compact form stays while it is short enough; the other is turned into the one that suits it."""
+        """Keep a compact encoding while it is short enough; convert a table to the one that fits."""
         count = len(self.members)
         if self.encoding is INTSET:
             compact = count <= limits.set_max_intset_entries
@@ -173,18 +173,18 @@ class Set(Collection):
         self._order = None
 
     def commands(self, key: bytes) -> Iterator[tuple[bytes, ...]]:
-        """``SADD key member ...``."""
+        """Yield ``SADD key member ...``."""
         members = iter(self)
         while some := tuple(islice(members, _A_COMMAND)):
             yield (b"SADD", key, *some)
 
     def parts(self) -> Iterator[bytes]:
-        """The members in the order of their bytes."""
+        """Yield the members in the order of their bytes."""
         return iter(sorted(self.members))
 
     @property
     def payload_bytes(self) -> int:
-        """The members by a few of them, and their slots in the dict and in the order for walks."""
+        """Estimated bytes of members, and of their slots in the dict and in the order for walks."""
         size = len(self.members)
         some = list(islice(self.members, _SAMPLE))
         members = sum([len(member) + 33 for member in some]) * size // max(len(some), 1)

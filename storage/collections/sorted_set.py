@@ -1,7 +1,7 @@
 """Sorted sets: members by score and, among equal scores, by their bytes.
 
-A dict tells the score of a member, a sorted list the order of all. Every range, by rank, score or name, is a pair of
-places in that order (``start``, ``stop``; the second one is outside), so counting, reading and removing need no more.
+A dict holds the score of each member, a sorted list the order of all. Every range, by rank, score or name, is a
+half-open pair of places in that order (``start``, ``stop``), which is all that counting, reading and removing need.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class SortedSet(Collection):
     """Members with their scores.
 
     Attributes:
-        scores: member to score; for looking, change them by ``put`` and ``discard``.
-        order: all (score, member), sorted; for looking.
+        scores: member to score; read only, ``put`` and ``discard`` change it.
+        order: all (score, member), sorted; read only.
     """
 
     TYPE: ClassVar[bytes] = b"zset"
@@ -47,7 +47,7 @@ class SortedSet(Collection):
             else SortedList((score, member) for member, score in scores.items())
         )
 
-        self._scan: ScanOrder | None = None  # for ZSCAN; made when it is first asked for
+        self._scan: ScanOrder | None = None  # for ZSCAN; created at the first request
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -55,7 +55,7 @@ class SortedSet(Collection):
     # Changes
 
     def put(self, member: bytes, score: float, limits: Limits) -> None:
-        """Set the score of a member, new or not; it is no NaN. An equal score (0 and -0) stays what it was."""
+        """Set the score of a member; it is not NaN. An equal score (0 and -0) does not change."""
         before = self.scores.get(member)
         if self.encoding is LISTPACK:
             if before is None and (
@@ -76,7 +76,7 @@ class SortedSet(Collection):
             self.order.add((score, member))
 
     def discard(self, member: bytes) -> bool:
-        """Remove a member; False if it is not there."""
+        """Remove a member; return False if it is not present."""
         score = self.scores.pop(member, None)
         if score is None:
             return False
@@ -86,7 +86,7 @@ class SortedSet(Collection):
         return True
 
     def pop(self, place: int) -> tuple[float, bytes]:
-        """Take out what stands at a place: 0 is the lowest, -1 the highest."""
+        """Remove and return what is at a place: 0 is the lowest, -1 the highest."""
         item: tuple[float, bytes] = self.order.pop(place)
         del self.scores[item[1]]
         if self._scan is not None:
@@ -94,7 +94,7 @@ class SortedSet(Collection):
         return item
 
     def remove_range(self, start: int, stop: int) -> int:
-        """Take out a range; returns how many members that were."""
+        """Remove a range; return the number of removed members."""
         if stop <= start:
             return 0
         for _, member in self.order.islice(start, stop):
@@ -105,7 +105,7 @@ class SortedSet(Collection):
         return stop - start
 
     def expect(self, members: Sequence[bytes], limits: Limits) -> None:
-        """A command brings these, be they new or not: if they are too many or too long, the compact form ends at once."""
+        """Prepare for members, new or not: Redis leaves a compact encoding first."""
         if (
             len(members) > limits.zset_max_listpack_entries
             or max(map(len, members)) > limits.zset_max_listpack_value
@@ -115,22 +115,22 @@ class SortedSet(Collection):
     # Ranges
 
     def rank(self, member: bytes) -> int | None:
-        """The place of a member, None if it is not there."""
+        """Return the place of a member, None if it is not present."""
         score = self.scores.get(member)
         return None if score is None else self.order.index((score, member))
 
     def slice(self, start: int, stop: int, *, reverse: bool = False) -> Iterator[tuple[float, bytes]]:
-        """What stands in a range, from its end if ``reverse``."""
+        """Yield the items of a range, from its end if ``reverse``."""
         items: Iterator[tuple[float, bytes]] = self.order.islice(start, stop, reverse)
         return items
 
     def score_range(self, low: float, high: float, *, after: bool, before: bool) -> tuple[int, int]:
-        """The range of the scores between two; ``after`` and ``before`` leave out the bounds themselves."""
+        """Return the range of scores between two; ``after`` and ``before`` exclude the bounds."""
         start = self._place(low, behind=after)
         return start, max(start, self._place(high, behind=not before))
 
     def _place(self, score: float, *, behind: bool) -> int:
-        """The first place of a score or above, or (``behind``) above it."""
+        """Return the first place of a score or above, or (``behind``) above it."""
         if behind:
             if score == inf:
                 return len(self.scores)
@@ -141,10 +141,10 @@ class SortedSet(Collection):
     def lex_range(
         self, low: bytes | None, high: bytes | None, *, after: bool, before: bool
     ) -> tuple[int, int]:
-        """The range of the members between two (None: without end), given that all scores are equal.
+        """Return the range of members between two (None: no bound), given that all scores are equal.
 
-        Scores that differ give what a walk from the lowest score on gives: from the first member that is not too
-        small to the next one that is too large.
+        With different scores it returns what a walk from the lowest score on returns: from the first member that is not
+        too small to the next one that is too large.
         """
         order = self.order
         size = len(order)
@@ -166,7 +166,7 @@ class SortedSet(Collection):
         for _, member in self.order:
             if low is not None and (member <= low if after else member < low):
                 if stop > start:
-                    stop += 1  # once begun it only ends above
+                    stop += 1  # after its start only a member that is too large ends the range
                     continue
                 start += 1
                 stop = start
@@ -176,10 +176,10 @@ class SortedSet(Collection):
             stop += 1
         return start, stop
 
-    # Choosing and walking
+    # Random choice and iteration
 
     def sample(self, count: int) -> list[tuple[float, bytes]]:
-        """Choose so many different ones at random; all, the highest first, if there are no more."""
+        """Choose ``count`` different items at random; all, highest first, if there are no more."""
         size = len(self.scores)
         order = self.order
         if count >= size:
@@ -187,17 +187,17 @@ class SortedSet(Collection):
         return [order[place] for place in sample(range(size), count)]
 
     def page(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
-        """The next members of a walk and the cursor to go on with, as ``ScanOrder.page``; a compact form at once."""
+        """Return the next page of a walk like ``ScanOrder.page``; a compact set whole."""
         if self.encoding is LISTPACK:
             return 0, [member for _, member in self.order]
         if self._scan is None:
             self._scan = ScanOrder(self.scores)
         return self._scan.page(cursor, count)
 
-    # What every collection has
+    # The interface of collections
 
     def copy(self) -> SortedSet:
-        """A twin that shares nothing which can change."""
+        """Return a copy that shares nothing mutable."""
         twin = SortedSet()
         twin.encoding = self.encoding
         twin.scores = self.scores.copy()
@@ -206,7 +206,7 @@ class SortedSet(Collection):
         return twin
 
     def fit(self, limits: Limits) -> None:
-        """A compact form stays while it is short enough; the other is turned into it where it is small in all."""
+        """Keep a compact encoding while it is short enough; convert to it what is small enough."""
         if len(self.scores) > limits.zset_max_listpack_entries:
             self.encoding = SKIPLIST
         elif self.encoding != LISTPACK and _longest(self.scores) <= limits.zset_max_listpack_value:
@@ -224,7 +224,7 @@ class SortedSet(Collection):
                 self.scores[member] = 0.0
 
     def commands(self, key: bytes) -> Iterator[tuple[bytes, ...]]:
-        """``ZADD key score member ...``, lowest first."""
+        """Yield ``ZADD key score member ...``, lowest first."""
         for start in range(0, len(self.scores), _A_COMMAND):
             words = [b"ZADD", key]
             for score, member in self.order.islice(start, start + _A_COMMAND):
@@ -232,14 +232,14 @@ class SortedSet(Collection):
             yield tuple(words)
 
     def parts(self) -> Iterator[bytes]:
-        """Members and scores, lowest first."""
+        """Yield members and scores, lowest first."""
         for score, member in self.order:
             yield member
             yield format_double(score)
 
     @property
     def payload_bytes(self) -> int:
-        """The members by a few of them, and for each its score, the pair and two slots."""
+        """Estimated bytes of members, and of their scores, pairs and slots."""
         size = len(self.scores)
         sample = [member for member, _ in zip(self.scores, range(_SAMPLE), strict=False)]
         members = sum([len(member) + 33 for member in sample]) * size // max(len(sample), 1)

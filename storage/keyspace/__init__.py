@@ -1,1 +1,1 @@
-"""The keys of all databases, their expiry, and freeing what is big in the background."""
+"""The keys of all databases, their expiry, and the freeing of big values."""

@@ -1,7 +1,7 @@
-"""Fields of hashes that are past their time: who may see them, and how they go.
+"""Fields of hashes past their time: whether clients see them, and when they are deleted.
 
-As keys, they go when somebody looks at them or when the server comes round to it; a replica only hides them until
-its master deletes them.
+Like keys, they are deleted at a lookup or by the active cycle; a replica only hides them until its master deletes
+them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def is_due(value: Hash, field: bytes, keyspace: Keyspace) -> bool:
 
 
 def due_fields(value: Hash, keyspace: Keyspace) -> set[bytes]:
-    """All fields past their time."""
+    """Return all fields past their time."""
     if value.times is None or not keyspace.expiring:
         return set()
     first = value.times.first()
@@ -35,13 +35,13 @@ def due_fields(value: Hash, keyspace: Keyspace) -> set[bytes]:
 
 
 def let_expire(db: Database, key: bytes, value: Hash, field: bytes, when: int) -> None:
-    """Give a field of the hash at a key its time, and see to it that the server comes round to it."""
+    """Set the expiry of a field of the hash at a key, and schedule it for the active cycle."""
     value.expire(field, when)
     db.field_due.bring_forward(key, when)
 
 
 def drop(db: Database, key: bytes, value: Hash, field: bytes) -> None:
-    """Take away a field that is past its time, and propagate that. The caller goes on with ``after_drops``."""
+    """Delete and propagate a field past its time. The caller continues with ``after_drops``."""
     value.discard(field)
     db.keyspace.expired_fields += 1
     if db.keyspace.on_field_expired is not None:
@@ -49,7 +49,7 @@ def drop(db: Database, key: bytes, value: Hash, field: bytes) -> None:
 
 
 def after_drops(db: Database, key: bytes, value: Hash, fields: list[bytes]) -> None:
-    """Tell watchers and subscribers that fields expired; a hash without fields goes."""
+    """Notify watchers and subscribers that fields expired; delete a hash without fields."""
     keyspace = db.keyspace
     keyspace.notify(events.HASH, b"hexpired", key, db, fields)
     if not value.fields:
@@ -59,7 +59,7 @@ def after_drops(db: Database, key: bytes, value: Hash, fields: list[bytes]) -> N
 
 
 def find_field(db: Database, key: bytes, value: Hash, field: bytes) -> bytes | None:
-    """Return the value of a field of the hash at a key; None if there is none, or its time is over: then it goes."""
+    """Return the value of a field of the hash at a key, or None; an expired field is deleted."""
     content = value.fields.get(field)
     if content is None or value.times is None or not is_due(value, field, db.keyspace):
         return content
@@ -70,7 +70,7 @@ def find_field(db: Database, key: bytes, value: Hash, field: bytes) -> bytes | N
 
 
 def drop_all_due(db: Database, key: bytes, value: Hash, limit: int | None = None) -> int:
-    """Take away the fields of one hash that are past their time, the earliest first; returns how many."""
+    """Delete the fields of one hash past their time, earliest first; return how many."""
     keyspace = db.keyspace
     if not keyspace.expiring or keyspace.hides_expired:
         return 0
@@ -87,7 +87,7 @@ def drop_all_due(db: Database, key: bytes, value: Hash, limit: int | None = None
 
 
 def expire_fields(db: Database, limit: int) -> int:
-    """Drop fields past their time in all hashes of a database (the active cycle); returns how many, at most ``limit``."""
+    """Delete at most ``limit`` expired fields in a database; return how many (active cycle)."""
     keyspace = db.keyspace
     if not keyspace.expiring or keyspace.hides_expired:
         return 0
@@ -104,7 +104,7 @@ def expire_fields(db: Database, limit: int) -> int:
 
 
 def note(db: Database, key: bytes, value: Hash) -> None:
-    """A hash is at a key now, or some of its fields went: learn when the next one is due."""
+    """Update when the next field of a hash is due, after the hash was stored or lost fields."""
     first = value.times.first() if value.times is not None and db.entries.get(key) is value else None
     if first is None:
         db.field_due.forget(key)
@@ -113,7 +113,7 @@ def note(db: Database, key: bytes, value: Hash) -> None:
 
 
 def expiring_hashes(db: Database) -> int:
-    """How many hashes have fields that expire (INFO's subexpiry)."""
+    """Count the hashes with fields that expire (INFO's subexpiry)."""
     entries = db.entries
     found = [entries.get(key) for key in db.field_due.when]
     return sum(type(value) is Hash and value.times is not None for value in found)

@@ -1,6 +1,8 @@
-"""How often a key is used, on the logarithmic scale of Redis: one number up to 255 that grows by chance and decays.
+"""How often a key is used, on Redis' logarithmic scale up to 255.
 
-A counter is kept with the minute of its last change in one integer, for a policy that asks for it; see
+A counter is raised at random and decays.
+
+One integer holds a counter and the minute of its last change, for policies that need it; see
 ``metering.MeteredDatabase``.
 """
 
@@ -10,7 +12,7 @@ from dataclasses import dataclass
 from random import random
 from typing import Final
 
-NEW: Final = 5  # of a new key, so that it is not the first to go
+NEW: Final = 5  # of a new key, so that it is not evicted first
 HIGHEST: Final = 255
 _MINUTE: Final = 60_000
 _BITS: Final = 8
@@ -25,12 +27,12 @@ class Settings:
 
 
 def stored(counter: int, now: int) -> int:
-    """A counter together with the minute it is true for; ``now`` in milliseconds."""
+    """Pack a counter and the minute of ``now`` (milliseconds) into one integer."""
     return now // _MINUTE << _BITS | counter
 
 
 def decayed(frequency: int, now: int, decay_minutes: int) -> int:
-    """The counter as it is now: one less for each ``decay_minutes`` since its last change; 0: it never decays."""
+    """Return the present counter: one less per ``decay_minutes`` (0: no decay)."""
     counter = frequency & HIGHEST
     if not decay_minutes:
         return counter
@@ -38,7 +40,7 @@ def decayed(frequency: int, now: int, decay_minutes: int) -> int:
 
 
 def after_access(counter: int, log_factor: int) -> int:
-    """The counter after one more access: the higher it is, the less likely it grows."""
+    """Return the counter after one more access: the higher it is, the less likely it grows."""
     if counter >= HIGHEST:
         return HIGHEST
     grows = random() * (max(counter - NEW, 0) * log_factor + 1) < 1  # noqa: S311 - only a statistic

@@ -1,4 +1,7 @@
-"""The source code of function libraries, as data: RDB, AOF and replicas carry it; ``commands/scripting/lua`` runs it."""
+"""The source code of function libraries, as data for RDB, AOF and replicas.
+
+``commands/scripting/lua`` runs it.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,15 @@ _LETTERS: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWX
 
 
 class LibraryError(ValueError):
-    """A text is no library; its only argument is the error reply as bytes."""
+    """A text is not a library; the only argument is the error reply as bytes."""
 
 
 class Libraries:
     """Source texts by the names of the libraries.
 
     Attributes:
-        codes: by name.
-        version: another number after each change.
+        codes: source text by name.
+        version: changes with every change.
     """
 
     def __init__(self) -> None:
@@ -27,33 +30,33 @@ class Libraries:
         return len(self.codes)
 
     def put(self, name: bytes, code: bytes) -> None:
-        """Keep a library, in the place of one with that name."""
+        """Store a library, in place of one with that name."""
         self.codes[name] = code
         self.version += 1
 
     def remove(self, name: bytes) -> None:
-        """Forget the library of that name, if there is one."""
+        """Remove the library of that name, if there is one."""
         if self.codes.pop(name, None) is not None:
             self.version += 1
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all libraries."""
         if self.codes:
             self.codes.clear()
             self.version += 1
 
     def take_over(self, other: Libraries) -> None:
-        """Have what another has, and nothing else."""
+        """Replace all libraries by those of another object."""
         if self.codes != other.codes:
             self.codes = dict(other.codes)
             self.version += 1
 
 
 def library_head(code: bytes) -> tuple[bytes, bytes]:
-    """The name that a library gives itself in its first line, and the code below it, with the same line numbers.
+    """Return the name in a library's first line, and its code with unchanged line numbers.
 
     Raises:
-        LibraryError: there is no such line, or it is malformed.
+        LibraryError: the line is missing or malformed.
     """
     if not code.startswith(b"#!"):
         raise LibraryError(b"ERR Missing library metadata")

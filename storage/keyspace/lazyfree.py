@@ -1,9 +1,8 @@
-"""Freeing what is big piece by piece: a million objects that go at once would stop everybody meanwhile.
+"""Lazyfree: free big values in small steps.
 
-A value that nobody needs any more is *buried*. Whoever drives the graveyard calls ``step`` now and then, which takes
-a little of it apart: containers lose some of their items, whose items come next. Only what nobody else refers to is
-emptied: a value that was buried and is used all the same (RENAME takes it away from one key and gives it to another)
-stays whole.
+Freeing a million objects at once blocks the server.
+containers lose some of their items, and these are freed next. Only what has no other reference is emptied, so a value
+that was queued but is still used (RENAME moves it from one key to another) stays whole.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _CONTAINERS: Final = frozenset((list, dict, set, deque))
 _LEAVES: Final = frozenset(
     (bytes, bytearray, int, float, tuple, array, type(None), Chunk, ColdChunk, Node, Page, Block, Delivery)
 )
-# What values are made of besides containers; Cold, Removed and the graveyard itself are shared or short-lived.
+# What values consist of besides containers; Cold, Removed and the queue itself are shared or short-lived.
 _HOLDERS: Final = (
     Collection,
     Consumer,
@@ -53,17 +52,17 @@ _HOLDERS: Final = (
     Stream,
     TimeOrder,
 )
-_ALONE: Final = 2  # as getrefcount counts what only a local variable refers to
+_ALONE: Final = 2  # getrefcount of an object that only one local variable references
 
 
 class Graveyard:
-    """What waits to be freed.
+    """The queue of values to free.
 
     Attributes:
         pending: keys and groups that are not freed yet (INFO lazyfree_pending_objects).
-        freed: those that were (INFO lazyfreed_objects).
-        weight: about the bytes of what is pending, as far as whoever buried it knew them.
-        on_buried: told when there is something to do; while it is None all is freed at once.
+        freed: number of freed ones (INFO lazyfreed_objects).
+        weight: approximate bytes of what is pending, as far as the callers knew them.
+        on_buried: called when there is something to free; while it is None everything is freed immediately.
     """
 
     __slots__ = ("_containers", "_holders", "_objects", "_waiting", "freed", "on_buried", "pending", "weight")
@@ -74,18 +73,18 @@ class Graveyard:
         self.weight = 0
         self.on_buried: Callable[[], None] | None = None
         self._waiting: deque[tuple[object, int]] = deque()
-        # What is being taken apart: as how many objects it counts, and its parts. Those that refer to containers go
-        # first, for a container that is referred to is not emptied.
+        # What is being taken apart: the number of objects it counts for, and its parts. Parts that reference containers
+        # come first, because a container with another reference is not emptied.
         self._objects = 0
         self._holders: list[object] = []
         self._containers: list[object] = []
 
     def bury(self, value: object, objects: int = 1) -> None:
-        """Let a value go that the caller has no further use for.
+        """Queue a value that the caller no longer uses.
 
         Args:
             value: a value of a key, a group, or a container of such.
-            objects: as how many it counts.
+            objects: the number of objects it counts for.
         """
         if self.on_buried is None or _goes_at_once(value):
             return
@@ -94,12 +93,12 @@ class Graveyard:
         self.on_buried()
 
     def weigh(self, size: int) -> None:
-        """Say how many bytes the value has that was buried just now; it may be gone already."""
+        """Add the bytes of the value that was queued last, which may be freed already."""
         if self.pending:
             self.weight += size
 
     def step(self) -> bool:
-        """Free some hundred objects; False when nothing is left."""
+        """Free a few hundred objects; return False when nothing is left."""
         if self._holders:
             self._open()
         elif self._containers:
@@ -113,7 +112,7 @@ class Graveyard:
                 return False
             value, objects = self._waiting.popleft()
             if getrefcount(value) > _ALONE:
-                self.pending -= objects  # somebody uses it
+                self.pending -= objects  # it is still used
             else:
                 self._objects = objects
                 self._keep(value)
@@ -123,12 +122,12 @@ class Graveyard:
         (self._containers if type(value) in _CONTAINERS else self._holders).append(value)
 
     def _open(self) -> None:
-        """Take over the parts of an object."""
+        """Detach the parts of an object and queue them."""
         holder = self._holders.pop()
         if type(holder) is BusyGroup and holder.go_on():
             self._holders.append(holder)
             return
-        # Consumers and their blocks refer to each other: such a circle would never go.
+        # Consumers and their blocks reference each other: without this the cycle would never be freed.
         for name in _attributes(holder):
             part: Any = getattr(holder, name, None)
             if type(part) in _CONTAINERS:
@@ -138,7 +137,7 @@ class Graveyard:
                 self._holders.append(part)
 
     def _empty(self) -> None:
-        """Take some items out of a container, and keep those that are big themselves."""
+        """Remove some items from a container, and queue those that are big themselves."""
         container = self._containers.pop()
         if getrefcount(container) > _ALONE:
             return
@@ -159,7 +158,7 @@ class Graveyard:
 
 
 def _goes_at_once(value: object) -> bool:
-    """Whether freeing it takes no time worth speaking of."""
+    """Whether freeing it takes no noticeable time."""
     kind = type(value)
     if kind in _LEAVES:
         return True
@@ -176,7 +175,7 @@ def _goes_at_once(value: object) -> bool:
 
 
 def _has_parts(value: object) -> bool:
-    """Whether it is one of the objects that values are made of."""
+    """Whether it is one of the objects that values consist of."""
     return isinstance(value, _HOLDERS)
 
 

@@ -1,4 +1,4 @@
-"""Keys by chance, in constant time: candidates for eviction."""
+"""Draw random keys in constant time: candidates for eviction."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from .database import Database
 
-_TRIES: Final = 64  # of pairs in the heap of expiries, before those that are outdated go
+_TRIES: Final = 64  # draws from the heap of expiries before its outdated pairs are removed
 
 
 def any_key(db: Database) -> bytes | None:
-    """One of all keys, None if there is none."""
+    """Return a random key, None if there is none."""
     return db.order().random() if db.entries else None
 
 
 def expiring_key(db: Database) -> bytes | None:
-    """One of the keys that expire, None if there is none."""
+    """Return a random key that expires, None if there is none."""
     expires = db.expires
     if not expires:
         return None
@@ -32,7 +32,7 @@ def expiring_key(db: Database) -> bytes | None:
 
 
 def next_to_expire(db: Database) -> tuple[int, bytes] | None:
-    """The key that expires first, and when (milliseconds since the epoch); None if no key expires."""
+    """Return the key that expires first and its time (Unix milliseconds); None if none expires."""
     due, expires = db.due, db.expires
     while due and expires.get(due[0][1]) != due[0][0]:
         heapq.heappop(due)

@@ -1,7 +1,7 @@
-"""About how many bytes of memory a key takes with its value: what MEMORY USAGE answers and ``maxmemory`` counts.
+"""Estimate the memory of a key with its value, for MEMORY USAGE and ``maxmemory``.
 
 The numbers are those of CPython on 64-bit systems, measured with tracemalloc over many keys of each type. A table
-grows by doubling, so the room of one of its slots is the mean of a full table and a new one.
+grows by doubling, so the size of one of its slots is the mean between a full table and a new one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OBJECT: Final = 33  # of a string, without its bytes
 SLOT: Final = 56  # in a table
 KEY_ENTRY: Final = 90  # in `entries` and in `accessed`
 EXPIRY_ENTRY: Final = 130  # a slot in `expires`, the time, the pair in the heap
-SAMPLES: Final = 5  # of nested values, unless somebody asks for more
+SAMPLES: Final = 5  # of nested values, by default
 _STREAM: Final = 1000
 _LIST: Final = 150
 _HASH: Final = 150
@@ -35,18 +35,18 @@ _GROUP: Final = 2300
 _CONSUMER: Final = 700
 _PENDING: Final = (
     8 + 16 + 2
-)  # the reference to its block, its ID if the stream does not share it, its part of a page
-_GROUPS: Final = 64  # more groups than that are estimated from the first so many
-_LOOKED_AT: Final = 20_000  # more keys than that are estimated from the first so many
+)  # the reference to its block, its ID if not shared with the stream, its part of a page
+_GROUPS: Final = 64  # above this many groups the first ones serve as a sample
+_LOOKED_AT: Final = 20_000  # above this many keys the first ones serve as a sample
 
 
 def key_bytes(name: bytes, value: Value, samples: int = SAMPLES) -> int:
-    """About the bytes of one key with its value, without its expiry.
+    """Estimate the bytes of one key with its value, without its expiry.
 
     Args:
         name: the key.
-        value: what it holds. Packed chunks of a stream count with their packed size.
-        samples: how many chunks of a stream are looked at; 0 for all.
+        value: its value. Packed chunks of a stream count with their packed size.
+        samples: how many chunks of a stream are measured; 0 for all.
     """
     size = KEY_ENTRY + OBJECT + len(name)
     if type(value) is bytes:
@@ -74,7 +74,7 @@ def _group_bytes(group: Group) -> int:
 
 
 def estimated_bytes(db: Database) -> int:
-    """About the bytes of all keys of a database; a large one is estimated from its first keys."""
+    """Estimate the bytes of all keys of a database; a large one by its first keys."""
     count = len(db.entries)
     looked_at = min(count, _LOOKED_AT)
     if not looked_at:
