@@ -81,7 +81,7 @@ def acl_dryrun(client: Client, args: list[bytes]) -> bytes:
     denial = user.check(found, words)
     if denial is None:
         return replies.OK
-    who = b"User " + user.name if client.server.compat.tells_denials else b"This user"
+    who = b"User " + user.name if client.server.compat.details_acl_denials else b"This user"
     what = (
         b"run the '%b' command"
         if denial.reason is Reason.COMMAND
@@ -185,7 +185,7 @@ def acl_log(client: Client, args: list[bytes]) -> bytes:
             return replies.OK
         count = max(parse_integer(args[2]), 0)
     now = client.server.clock.now
-    knows = client.server.compat.tells_denials
+    knows = client.server.compat.details_acl_denials
     return replies.array([entry.encode(now, client.resp, numbered=knows) for entry in log.entries[:count]])
 
 

@@ -116,7 +116,7 @@ def _next_other(data: memoryview, flip: int, start: int) -> int:
 @handles(specs.BITCOUNT)
 def bitcount(client: Client, args: list[bytes]) -> bytes:
     """How many; both ends of the range are included and may count from the end."""
-    late = client.server.compat.checks_bit_ranges_first
+    late = client.server.compat.checks_bit_range_before_key
     value = None if late else read_string(client, args[1])
     if not late and value is None:
         return replies.ZERO
@@ -146,7 +146,7 @@ def bitpos(client: Client, args: list[bytes]) -> bytes:
     if bit not in {0, 1}:
         raise ReplyError(b"ERR The bit argument must be 1 or 0.")
     missing = _NOT_FOUND if bit else replies.ZERO
-    late = client.server.compat.checks_bit_ranges_first
+    late = client.server.compat.checks_bit_range_before_key
     value = None if late else read_string(client, args[1])
     if not late and value is None:
         return missing

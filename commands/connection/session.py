@@ -73,7 +73,9 @@ def hello(client: Client, args: list[bytes]) -> bytes:
         log_in(client, *login, b"HELLO")
     if not client.authenticated:
         text = HELLO_UNAUTHENTICATED
-        raise ReplyError(text if client.server.compat.names_protocol else text.replace(b" <proto>", b""))
+        raise ReplyError(
+            text if client.server.compat.names_protocol_in_hello_error else text.replace(b" <proto>", b"")
+        )
     if name is not None:
         client.name = name
     client.resp = protocol

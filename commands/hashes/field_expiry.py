@@ -9,7 +9,7 @@ from ...protocol.errors import ReplyError, shown
 from ...storage.collections.hash import Hash
 from ...storage.keyspace.field_expiry import drop, is_due, let_expire
 from ..runtime.arguments import Arguments, parse_integer
-from ..runtime.client import needs_older
+from ..runtime.client import needs_downgrade
 from ..spec.command import handles
 from . import specs
 from .fields import FIELD_TIMES_SINCE
@@ -151,7 +151,7 @@ def _end(client: Client, name: bytes, value: Hash, looks: Looks, deleted: bool) 
 def tell_times(client: Client, words: list[bytes], fields: list[bytes]) -> None:
     """Propagate that fields have other times, or none; replicas that know no times learn of the end of the fields."""
     told = [*words, b"FIELDS", b"%d" % len(fields), *fields]
-    client.propagate_with_older(told, [] if needs_older(client, FIELD_TIMES_SINCE) else None)
+    client.propagate_with_downgrade(told, [] if needs_downgrade(client, FIELD_TIMES_SINCE) else None)
 
 
 @handles(specs.HEXPIRE)

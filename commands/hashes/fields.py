@@ -11,7 +11,7 @@ from ...storage.keyspace import notifications as events
 from ...storage.keyspace.field_expiry import due_fields, find_field
 from ..runtime import long_double
 from ..runtime.arguments import INT64_MAX, INT64_MIN, parse_integer
-from ..runtime.client import needs_older
+from ..runtime.client import needs_downgrade
 from ..spec.command import handles
 from . import specs
 from .shared import Looks, changed, make_hash
@@ -228,8 +228,8 @@ def hincrbyfloat(client: Client, args: list[bytes]) -> bytes:
     changed(client, name, b"hincrbyfloat", [field])
     setting = [b"HSET", name, field, text]
     if value.times is not None and field in value.times.when:
-        older = [setting] if needs_older(client, FIELD_TIMES_SINCE) else None
-        client.propagate_with_older([b"HSETEX", name, b"KEEPTTL", b"FIELDS", b"1", field, text], older)
+        older = [setting] if needs_downgrade(client, FIELD_TIMES_SINCE) else None
+        client.propagate_with_downgrade([b"HSETEX", name, b"KEEPTTL", b"FIELDS", b"1", field, text], older)
     else:
         client.propagate(setting)
     return replies.bulk(text)

@@ -11,7 +11,7 @@ from ...storage.keyspace import notifications as events
 from ...storage.keyspace.field_expiry import drop, let_expire
 from ..keys.expiry import TIME_UNITS
 from ..runtime.arguments import Arguments, parse_integer
-from ..runtime.client import needs_older
+from ..runtime.client import needs_downgrade
 from ..spec.command import handles
 from . import specs
 from .field_expiry import is_past, parse_fields, parse_time, tell_times
@@ -180,8 +180,8 @@ def _tell_set(client: Client, args: list[bytes], options: _Options) -> None:
         times = [b"PXAT", b"%d" % options.when]
         count = b"%d" % (len(options.fields) // 2)
         told = [*args[:2], *condition, *times, b"FIELDS", count, *options.fields]
-    older = [[b"HSET", args[1], *options.fields]] if needs_older(client, FIELD_TIMES_SINCE) else None
-    client.propagate_with_older(told, older)
+    older = [[b"HSET", args[1], *options.fields]] if needs_downgrade(client, FIELD_TIMES_SINCE) else None
+    client.propagate_with_downgrade(told, older)
 
 
 @handles(specs.HGETDEL)

@@ -53,7 +53,7 @@ def scan(client: Client, args: list[bytes]) -> bytes:
             pattern = value
         elif option == b"TYPE":
             wanted_type = value.lower()
-            if wanted_type not in _TYPES and client.server.compat.refuses_unknown_types:
+            if wanted_type not in _TYPES and client.server.compat.refuses_unknown_scan_types:
                 raise ReplyError(b"ERR unknown type name '%b'" % shown(value))
         else:
             raise ReplyError(SYNTAX)

@@ -192,7 +192,7 @@ def linsert(client: Client, args: list[bytes]) -> bytes:
 def lrem(client: Client, args: list[bytes]) -> bytes:
     """How many were removed: up to count from the first on, below 0 from the last on, for 0 all of them."""
     count = parse_integer(args[2])
-    if count == INT64_MIN and client.server.compat.bounds_list_counts:
+    if count == INT64_MIN and client.server.compat.refuses_minimum_list_counts:
         raise ReplyError(_OUT_OF_RANGE)
     value = client.write_value(args[1], List)
     if value is None:
@@ -232,7 +232,7 @@ def lpos(client: Client, args: list[bytes]) -> bytes:
         if option == b"RANK":
             rank = arguments.integer()
             if rank == INT64_MIN:
-                if client.server.compat.bounds_list_counts:
+                if client.server.compat.refuses_minimum_list_counts:
                     raise ReplyError(_OUT_OF_RANGE)
                 rank = -1  # what became of it
             if rank == 0:

@@ -8,7 +8,7 @@ from ...protocol import replies
 from ...protocol.errors import SYNTAX, WRONG_TYPE, ReplyError
 from ...storage.collections.list import List
 from ...storage.keyspace import notifications as events
-from ..runtime.client import needs_older
+from ..runtime.client import needs_downgrade
 from ..runtime.timeouts import parse_seconds, wait
 from ..spec.command import handles
 from . import specs
@@ -72,7 +72,7 @@ class _Batch:
     def propagate(self, client: Client, words: Sequence[bytes], elements: list[bytes]) -> None:
         """Tell of it; replicas that may be older hear of what is taken and what is put."""
         older: list[Sequence[bytes]] | None = None
-        if needs_older(client, _SINCE):
+        if needs_downgrade(client, _SINCE):
             pushed = elements[::-1] if self.to_left else elements
             taking = pop_command(self.source, len(elements), left=self.from_left)
             putting = [b"LPUSH" if self.to_left else b"RPUSH", self.target, *pushed]
@@ -80,7 +80,7 @@ class _Batch:
             when = client.db.expires.get(self.source)
             if self.source == self.target and when is not None:
                 older.append((b"PEXPIREAT", self.source, b"%d" % when))
-        client.propagate_with_older(words, older)
+        client.propagate_with_downgrade(words, older)
 
 
 @handles(specs.LMOVEM)

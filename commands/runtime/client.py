@@ -254,12 +254,14 @@ class Client:
         if propagation.active:
             propagation.add(self.db.index, argv)
 
-    def propagate_with_older(self, argv: Sequence[bytes], older: Iterable[Sequence[bytes]] | None) -> None:
+    def propagate_with_downgrade(
+        self, argv: Sequence[bytes], older: Iterable[Sequence[bytes]] | None
+    ) -> None:
         """As ``propagate``, but replicas are told the older commands instead (None: the same)."""
         if older is None:
             self.propagate(argv)
         else:
-            self.server.propagation.add_with_older(self.db.index, argv, older)
+            self.server.propagation.add_with_downgrade(self.db.index, argv, older)
 
     # The reply path
 
@@ -318,9 +320,9 @@ class Client:
         return not self.in_exec and not self.trusted
 
 
-def needs_older(client: Client, since: tuple[int, int]) -> bool:
+def needs_downgrade(client: Client, since: tuple[int, int]) -> bool:
     """Whether some replica may not know what came with a version."""
-    return client.server.propagation.needs_older(since)
+    return client.server.propagation.needs_downgrade(since)
 
 
 def watched_key_changed(client: Client) -> bool:

@@ -86,10 +86,10 @@ class Propagation(Protocol):
     def add_for_replicas(self, db: int, argv: Sequence[bytes]) -> None:
         """Propagate one command to replicas only, not to the AOF."""
 
-    def needs_older(self, since: tuple[int, int]) -> bool:
+    def needs_downgrade(self, since: tuple[int, int]) -> bool:
         """Whether some replica is older than a version."""
 
-    def add_with_older(self, db: int, argv: Sequence[bytes], older: Iterable[Sequence[bytes]]) -> None:
+    def add_with_downgrade(self, db: int, argv: Sequence[bytes], older: Iterable[Sequence[bytes]]) -> None:
         """Propagate a command, and to old replicas its older forms instead."""
 
     def flush_units(self, db: int, records: list[bytes]) -> None:

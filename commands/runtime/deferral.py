@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class PutOff(Exception):  # noqa: N818 - nothing went wrong
+class Deferred(Exception):  # noqa: N818 - nothing went wrong
     """Raised by a handler before it changes anything: the command is to run again when work is done.
 
     Args:

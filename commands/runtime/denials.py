@@ -59,7 +59,7 @@ class Named(Protocol):
 
 def refusal(denial: Denial, user: Named, compat: Compat) -> bytes:
     """The error that a denied command is answered."""
-    if not compat.tells_denials:
+    if not compat.details_acl_denials:
         text = _ANONYMOUS[denial.reason]
         return b"NOPERM " + (text % denial.subject if denial.reason is Reason.COMMAND else text)
     if denial.reason is Reason.COMMAND:
@@ -72,7 +72,7 @@ def refusal(denial: Denial, user: Named, compat: Compat) -> bytes:
 
 def refusal_in_script(denial: Denial, user: Named, compat: Compat) -> bytes:
     """The same for a command of a script."""
-    if compat.tells_denials:
+    if compat.details_acl_denials:
         return b"ERR ACL failure in script: " + refusal(denial, user, compat).removeprefix(b"NOPERM ")
     return b"ERR The user executing the script can't " + _IN_SCRIPTS[denial.reason]
 

@@ -31,7 +31,7 @@ def parse_seconds(client: Client, word: bytes) -> int:
         timeout = -1 if word.startswith(b"-") else INT64_MAX + 1
     except ValueError as error:
         raise ReplyError(_NOT_A_NUMBER) from error
-    limited = client.server.compat.limits_timeouts
+    limited = client.server.compat.refuses_overflowing_timeouts
     if timeout < 0 or (timeout > INT64_MAX and not limited):
         raise ReplyError(_NEGATIVE)
     if timeout > INT64_MAX - client.server.keyspace.now:

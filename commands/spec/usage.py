@@ -42,7 +42,7 @@ def help_lines(container: str) -> list[bytes]:
 
 def help_reply(lines: Sequence[bytes], compat: Compat) -> bytes:
     """Return lines as the reply of a HELP subcommand; Redis 7.0 words the last of them differently."""
-    last = lines[-1] if compat.print_this_help else b"    Prints this help."
+    last = lines[-1] if compat.uses_imperative_help_line else b"    Prints this help."
     return replies.simple_array([*lines[:-1], last])
 
 

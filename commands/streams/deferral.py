@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...storage.groups.group import BusyGroup
-from ..runtime.deferral import PutOff
+from ..runtime.deferral import Deferred
 
 if TYPE_CHECKING:
     from ...storage.groups.group import Group
@@ -23,39 +23,41 @@ if TYPE_CHECKING:
 MANY: Final = 10_000  # pending entries; fewer go at once
 
 
-def settle_all(client: Client, stream: Stream) -> None:
+def require_all_nodes(client: Client, stream: Stream) -> None:
     """Go on only if all macro nodes of a stream can be told soon."""
-    _settle_if(stream.is_behind, client, stream)
+    _require(stream.is_behind, client, stream)
 
 
-def settle_up_to(client: Client, stream: Stream, stream_ids: list[int]) -> None:
+def require_nodes_up_to(client: Client, stream: Stream, stream_ids: list[int]) -> None:
     """Go on only if the nodes that hold some entries can be told soon."""
-    _settle_if(stream.is_far(max(stream_ids)), client, stream)
+    _require(stream.is_far(max(stream_ids)), client, stream)
 
 
-def settle_for_trimming(client: Client, stream: Stream, by_length: bool, threshold: int, limit: int) -> None:
+def require_nodes_for_trim(
+    client: Client, stream: Stream, by_length: bool, threshold: int, limit: int
+) -> None:
     """Go on only if the border up to which a stream is to be trimmed can be told soon."""
-    _settle_if(stream.trims_far(by_length, threshold, limit), client, stream)
+    _require(stream.trims_far(by_length, threshold, limit), client, stream)
 
 
-def _settle_if(far: bool, client: Client, stream: Stream) -> None:
+def _require(far: bool, client: Client, stream: Stream) -> None:
     if far and client.may_block:
-        raise PutOff(stream.settle_some)
+        raise Deferred(stream.settle_some)
 
 
-def settle_group(client: Client, group: Group) -> None:
+def require_group(client: Client, group: Group) -> None:
     """Go on only if all entries are gone that a group was told to let go of.
 
     On the way of every XACK: ``type(group) is BusyGroup`` may be asked before.
     """
     if type(group) is BusyGroup and client.may_block and not client.server.blocking.resuming:
-        raise PutOff(group.go_on)
+        raise Deferred(group.go_on)
 
 
-def settle_groups(client: Client, stream: Stream) -> None:
+def require_groups(client: Client, stream: Stream) -> None:
     """The same for all groups of a stream."""
     for group in stream.groups.values():
-        settle_group(client, group)
+        require_group(client, group)
 
 
 def let_go_later(client: Client, number: int) -> bool:

@@ -103,7 +103,7 @@ def propagate_read(
     compat = client.server.compat
     add = client.server.propagation.add_encoded
     index = client.db.index
-    if compat.reads_state_their_own_id:
+    if compat.reads_propagate_own_lastid:
         for text in ids:
             word = b"$%d\r\n%b\r\n" % (len(text), text)
             add(index, b"%b%b%b%b" % (head, word, tail, word))
@@ -111,7 +111,7 @@ def propagate_read(
         tail += bulk(stream_id.encode(before))
         for text in ids:
             add(index, b"%b$%d\r\n%b\r\n%b" % (head, len(text), text, tail))
-    if compat.reads_state_position:
+    if compat.reads_propagate_setid:
         propagate_position(client, key, name, group)
 
 

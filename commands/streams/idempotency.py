@@ -54,7 +54,7 @@ def answer_duplicate(
     if state is not None:
         state.duplicates += 1
     keyspace.dirty += 1
-    client.propagate_with_older(args, () if options.tells_older else None)
+    client.propagate_with_downgrade(args, () if options.needs_downgrade else None)
     return replies.null(client.resp) if known is None else replies.bulk(encode(known))
 
 

@@ -154,11 +154,11 @@ def _allowance(newer: dict[bytes, int], count: int | None) -> Allowance:
 
 
 def _unbalanced(compat: Compat, *, grouped: bool) -> bytes:
-    if not compat.names_unbalanced:
+    if not compat.names_command_in_unbalanced_error:
         return _UNBALANCED_7_0
     if grouped:
         return _XREADGROUP_UNBALANCED
-    return _XREAD_UNBALANCED if compat.reads_last_entry else _XREAD_UNBALANCED.replace(b", '+',", b"")
+    return _XREAD_UNBALANCED if compat.supports_plus_in_xread else _XREAD_UNBALANCED.replace(b", '+',", b"")
 
 
 def _only_for_groups(option: bytes) -> ReplyError:
@@ -172,7 +172,7 @@ def _timeout(client: Client, word: bytes) -> int:
     if timeout < 0:
         raise ReplyError(b"ERR timeout is negative")
     if timeout > INT64_MAX - client.server.keyspace.now:
-        if not client.server.compat.limits_timeouts:
+        if not client.server.compat.refuses_overflowing_timeouts:
             return 0
         raise ReplyError(b"ERR timeout is out of range")
     return timeout

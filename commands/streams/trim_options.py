@@ -15,9 +15,9 @@ from ...storage.groups.references import (
 from ...storage.streams import ids as stream_id
 from ...storage.streams.trimming import Removed
 from ..runtime.arguments import parse_integer
-from ..runtime.client import needs_older
+from ..runtime.client import needs_downgrade
 from ..spec.versions import IDMP_SINCE, POLICIES_SINCE
-from .deferral import let_go_later, settle_all, settle_for_trimming, settle_groups
+from .deferral import let_go_later, require_all_nodes, require_groups, require_nodes_for_trim
 from .ids import parse_id, parse_new_id
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class AddOrTrim:
         seq_given: XADD: False for ``ms-*``.
         producer: XADD: the pid of IDMP or IDMPAUTO, empty without.
         iid: XADD: the idempotent ID, empty for IDMPAUTO.
-        tells_older: replicas must be told of the policy or the producer in older words. Only then the next two are
+        needs_downgrade: replicas must be told of the policy or the producer in older words. Only then the next two are
             filled in, and only with DELREF or ACKED.
         removed: ids of the entries that were trimmed.
         held: which of them the groups had pending: names and ids.
@@ -74,7 +74,7 @@ class AddOrTrim:
     id_at: int = 0
     producer: bytes = b""
     iid: bytes = b""
-    tells_older: bool = False
+    needs_downgrade: bool = False
 
     def __init__(self) -> None:
         self.removed: list[bytes] = []
@@ -88,11 +88,11 @@ class AddOrTrim:
     def settle(self, client: Client, stream: Stream) -> None:
         """To be called before anything is changed, if there is to be a trim: it may have to wait."""
         if self.policy is not None and self.policy != b"KEEPREF":
-            settle_groups(client, stream)
+            require_groups(client, stream)
         if self.policy == b"ACKED" and self.approximate:
-            settle_all(client, stream)
+            require_all_nodes(client, stream)
         else:
-            settle_for_trimming(client, stream, self.by_length, self.threshold, self.limit)
+            require_nodes_for_trim(client, stream, self.by_length, self.threshold, self.limit)
 
     def trim(self, client: Client, stream: Stream) -> int:
         """Trim the stream; returns how many entries went."""
@@ -104,7 +104,7 @@ class AddOrTrim:
                 self.threshold,
                 approximate=self.approximate,
                 limit=self.limit,
-                removed_ids=self.removed if self.tells_older else None,
+                removed_ids=self.removed if self.needs_downgrade else None,
             )
             return removed
         gone = Removed() if self.policy == b"DELREF" and stream.groups else None
@@ -115,12 +115,12 @@ class AddOrTrim:
         return removed
 
     def _forget(self, client: Client, stream: Stream, gone: Removed) -> None:
-        if let_go_later(client, gone.number) and not self.tells_older:
+        if let_go_later(client, gone.number) and not self.needs_downgrade:
             for job in forget_later(stream, gone):
                 client.server.slices.start(job)
             return
         numbers = gone.ids()
-        if self.tells_older:
+        if self.needs_downgrade:
             self.held = holders(stream, numbers)
         forget(stream, numbers)
 
@@ -184,13 +184,13 @@ def parse_add_or_trim(client: Client, args: list[bytes], *, adding: bool) -> Add
             limit_given = True
         elif adding and name == b"NOMKSTREAM":
             options.no_mkstream = True
-        elif name in POLICIES and options.policy is None and client.server.compat.reference_policies:
+        elif name in POLICIES and options.policy is None and client.server.compat.supports_reference_policies:
             options.policy = name
         elif (
             adding
             and name in {b"IDMP", b"IDMPAUTO"}
             and more > (name == b"IDMP")
-            and client.server.compat.xadd_idmp
+            and client.server.compat.supports_xadd_idmp
         ):
             if options.producer:
                 raise ReplyError(TWO_PRODUCERS)
@@ -226,7 +226,7 @@ def parse_add_or_trim(client: Client, args: list[bytes], *, adding: bool) -> Add
     elif options.approximate:
         options.limit = default_limit(client.server.config.stream_node_max_entries)
     if options.policy is not None or options.producer:
-        options.tells_older = needs_older(client, IDMP_SINCE if options.producer else POLICIES_SINCE)
+        options.needs_downgrade = needs_downgrade(client, IDMP_SINCE if options.producer else POLICIES_SINCE)
     return options
 
 

@@ -9,7 +9,7 @@ from ...storage.groups.group import Group
 from ...storage.streams.stream import Stream
 from ..spec.command import handles
 from . import specs
-from .deferral import settle_group
+from .deferral import require_group
 from .ids import parse_id
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def xack(client: Client, args: list[bytes]) -> bytes:
     if group is None:
         return replies.ZERO
     if type(group) is not Group:
-        settle_group(client, group)
+        require_group(client, group)
     ids = args[3:]
     acknowledged = len(ids) if group.acknowledge_all(ids) else group.acknowledge(list(map(parse_id, ids)))
     if acknowledged:

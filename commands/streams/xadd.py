@@ -124,8 +124,8 @@ def xadd(client: Client, args: list[bytes]) -> bytes:
             options.rewrite(propagated, stream)
             if new_id is None or not seq_given:
                 propagated[options.id_at] = encode(stream_id)
-            older = add_or_trim(propagated, options, stream) if options.tells_older else None
-            client.propagate_with_older(propagated, older)
+            older = add_or_trim(propagated, options, stream) if options.needs_downgrade else None
+            client.propagate_with_downgrade(propagated, older)
     if db.awaited:
         db.signal_ready(name)
     return reply
@@ -136,7 +136,7 @@ def _given_id(client: Client, stream_id: int, seq_given: bool, last: int) -> int
     if not seq_given and stream_id >> 64 == last >> 64:
         # A full sequence would carry into the next millisecond, which is not the one asked for.
         if (last + 1) >> 64 != last >> 64:
-            raise ReplyError(SMALL_ID if client.server.compat.small_partial_ids else TOO_LARGE)
+            raise ReplyError(SMALL_ID if client.server.compat.treats_partial_ids_as_small else TOO_LARGE)
         return last + 1
     if stream_id <= last:
         raise ReplyError(SMALL_ID)

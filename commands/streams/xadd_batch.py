@@ -21,7 +21,7 @@ _DIGITS: Final = 20  # of the greatest number of 64 bits
 SHORTEST: Final = 4  # a shorter run costs more this way than command by command
 
 
-def add_together(client: Client, batch: list[list[bytes]], at: int) -> list[bytes] | None:
+def xadd_batch(client: Client, batch: list[list[bytes]], at: int) -> list[bytes] | None:
     """Run the ``XADD key [MAXLEN ~ n] * | id field value …`` from a place in a batch on that are all for one key.
 
     Whoever could tell them from one XADD after the other (somebody waits for the key, watches it, hears of events)

@@ -13,7 +13,7 @@ from ...storage.streams.stream import Stream
 from ..runtime.arguments import INT64_MAX, parse_integer
 from ..spec.command import handles
 from . import specs
-from .deferral import settle_group
+from .deferral import require_group
 from .group_propagation import ClaimRecords, new_consumer, no_such_group
 from .ids import parse_start
 from .xclaim import Claim, ClaimOptions, Window
@@ -56,7 +56,7 @@ def xautoclaim(client: Client, args: list[bytes]) -> bytes:
     group = None if stream is None else stream.groups.get(args[2])
     if stream is None or group is None:
         raise no_such_group(args[1], args[2])
-    settle_group(client, group)
+    require_group(client, group)
 
     consumer = group.consumers.get(args[3])
     if consumer is None:

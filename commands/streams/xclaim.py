@@ -14,7 +14,7 @@ from ...storage.streams.stream import Stream
 from ..runtime.arguments import INT64_MAX, parse_integer
 from ..spec.command import handles
 from . import specs
-from .deferral import settle_group
+from .deferral import require_group
 from .group_propagation import ClaimRecords, new_consumer, no_such_group, propagate_position
 from .ids import parse_id
 
@@ -93,7 +93,7 @@ def xclaim(client: Client, args: list[bytes]) -> bytes:
     group = None if stream is None else stream.groups.get(args[2])
     if stream is None or group is None:
         raise no_such_group(args[1], args[2])
-    settle_group(client, group)
+    require_group(client, group)
     min_idle = parse_integer(args[4], b"ERR Invalid min-idle-time argument for XCLAIM")
     keyspace = client.server.keyspace
     now = keyspace.now

@@ -11,11 +11,11 @@ from ...storage.keyspace import notifications as events
 from ...storage.streams import ids as stream_id
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments, parse_integer
-from ..runtime.client import needs_older
+from ..runtime.client import needs_downgrade
 from ..spec.command import handles
 from ..spec.versions import POLICIES_SINCE
 from . import specs
-from .deferral import settle_group, settle_groups, settle_up_to
+from .deferral import require_group, require_groups, require_nodes_up_to
 from .downgrade import deletion
 from .ids import parse_ids
 from .trim_options import POLICIES
@@ -91,7 +91,7 @@ def _finish(
         keyspace.notify(events.STREAM, b"xdel", args[1], client.db)
     if changed:
         keyspace.dirty += changed
-        client.propagate_with_older(args, None if held is None else deletion(args[1], held, deleted))
+        client.propagate_with_downgrade(args, None if held is None else deletion(args[1], held, deleted))
 
 
 @handles(specs.XDELEX)
@@ -103,11 +103,11 @@ def xdelex(client: Client, args: list[bytes]) -> bytes:
     if stream is None:
         return _integers([_NOT_FOUND] * len(words))
     numbers = parse_ids(words)
-    settle_up_to(client, stream, numbers)
+    require_nodes_up_to(client, stream, numbers)
     if policy != b"KEEPREF":
-        settle_groups(client, stream)
+        require_groups(client, stream)
     held = None
-    if needs_older(client, POLICIES_SINCE):
+    if needs_downgrade(client, POLICIES_SINCE):
         held = holders(stream, numbers) if policy == b"DELREF" else []
     found = [_delete(stream, policy, number) for number in numbers]
     deleted = [
@@ -137,12 +137,12 @@ def xackdel(client: Client, args: list[bytes]) -> bytes:
     if stream is None or group is None:
         return _integers([_NOT_FOUND] * len(words))
     numbers = parse_ids(words)
-    settle_up_to(client, stream, numbers)
-    settle_group(client, group)
+    require_nodes_up_to(client, stream, numbers)
+    require_group(client, group)
     if policy != b"KEEPREF":
-        settle_groups(client, stream)
+        require_groups(client, stream)
     held = None
-    if needs_older(client, POLICIES_SINCE):
+    if needs_downgrade(client, POLICIES_SINCE):
         pending = [number for number in numbers if group.pel.at(number) is not None]
         if policy == b"DELREF":
             held = holders(stream, pending)
@@ -176,7 +176,7 @@ def xdel(client: Client, args: list[bytes]) -> bytes:
     if stream is None:
         return replies.ZERO
     ids = parse_ids(args[2:])
-    settle_up_to(client, stream, ids)
+    require_nodes_up_to(client, stream, ids)
     deleted = sum(map(stream.delete, ids))
     if deleted:
         entries_removed(client, name, b"xdel", deleted)

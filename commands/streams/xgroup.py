@@ -13,7 +13,7 @@ from ..runtime.arguments import parse_integer
 from ..spec.command import handles
 from ..spec.usage import help_reply
 from . import specs
-from .deferral import let_go_later, settle_group
+from .deferral import let_go_later, require_group
 from .ids import parse_bound, parse_id
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _group(client: Client, stream: Stream, args: list[bytes]) -> Group:
     group = stream.groups.get(args[3])
     if group is None:
         raise no_consumer_group(args[2], args[3])
-    settle_group(client, group)
+    require_group(client, group)
     return group
 
 

@@ -16,7 +16,7 @@ from ..runtime.arguments import parse_integer
 from ..spec.command import handles
 from ..spec.usage import help_reply
 from . import specs
-from .deferral import settle_all, settle_group, settle_groups
+from .deferral import require_all_nodes, require_group, require_groups
 from .v7_0_counters import estimate_7_0, has_tombstone_7_0
 from .xgroup import no_consumer_group
 
@@ -64,7 +64,7 @@ def _known(number: int | None, resp: int) -> bytes:
 def xinfo_stream(client: Client, args: list[bytes]) -> bytes:
     """Counters and the outermost entries; with FULL the entries, groups, consumers and what is pending."""
     stream = _existing(client, args)
-    settle_all(client, stream)
+    require_all_nodes(client, stream)
     resp = client.resp
     if len(args) == 3:
         _, first = stream.range(0, MAX_ID, 1)
@@ -89,7 +89,7 @@ def xinfo_stream(client: Client, args: list[bytes]) -> bytes:
             count = _FULL_COUNT
         elif count == 0:
             count = None
-    settle_groups(client, stream)
+    require_groups(client, stream)
     number, entries = stream.range(0, MAX_ID, count)
     groups = [
         _full_group(client, stream, name, group, count) for name, group in sorted(stream.groups.items())
@@ -114,7 +114,7 @@ def _counters(client: Client, stream: Stream) -> list[tuple[bytes, bytes]]:
         (b"entries-added", replies.integer(stream.entries_added)),
         (b"recorded-first-entry-id", _id(stream.first_id)),
     ]
-    return found + _idempotency(client, stream) if client.server.compat.xadd_idmp else found
+    return found + _idempotency(client, stream) if client.server.compat.supports_xadd_idmp else found
 
 
 def _idempotency(client: Client, stream: Stream) -> list[tuple[bytes, bytes]]:
@@ -150,7 +150,7 @@ def _full_group(client: Client, stream: Stream, name: bytes, group: Group, count
             (b"entries-read", _known(group.entries_read, resp)),
             (b"lag", _known(lag_of(client.server.compat, stream, group), resp)),
             (b"pel-count", replies.integer(len(group.pel))),
-            *(nacked if client.server.compat.tells_nacked else ()),
+            *(nacked if client.server.compat.reports_nacked_count else ()),
             (b"pending", replies.array(pending)),
             (b"consumers", replies.array(consumers)),
         ],
@@ -174,7 +174,7 @@ def _full_consumer(client: Client, group: Group, consumer: Consumer, count: int 
         [
             (b"name", replies.bulk(consumer.name)),
             (b"seen-time", b":%d\r\n" % consumer.seen_ms),
-            *(active if client.server.compat.tells_activity else ()),
+            *(active if client.server.compat.reports_active_time else ()),
             (b"pel-count", replies.integer(consumer.pending)),
             (b"pending", replies.array(pending)),
         ],
@@ -186,7 +186,7 @@ def _full_consumer(client: Client, group: Group, consumer: Consumer, count: int 
 def xinfo_groups(client: Client, args: list[bytes]) -> bytes:
     """One map for each group, by name."""
     stream = _existing(client, args)
-    settle_groups(client, stream)
+    require_groups(client, stream)
     resp = client.resp
     return replies.array(
         [
@@ -213,7 +213,7 @@ def xinfo_consumers(client: Client, args: list[bytes]) -> bytes:
     group = stream.groups.get(args[3])
     if group is None:
         raise no_consumer_group(args[2], args[3])
-    settle_group(client, group)
+    require_group(client, group)
     now = client.server.keyspace.now
     lines = []
     for name, consumer in sorted(group.consumers.items()):
@@ -222,7 +222,7 @@ def xinfo_consumers(client: Client, args: list[bytes]) -> bytes:
             (b"pending", replies.integer(consumer.pending)),
             (b"idle", replies.integer(max(now - consumer.seen_ms, 0))),
         ]
-        if client.server.compat.tells_activity:
+        if client.server.compat.reports_active_time:
             active = consumer.active_ms
             line.append((b"inactive", replies.integer(NEVER if active == NEVER else max(now - active, 0))))
         lines.append(replies.map_of(line, client.resp))

@@ -12,7 +12,7 @@ from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments, parse_integer
 from ..spec.command import handles
 from . import specs
-from .deferral import settle_group
+from .deferral import require_group
 from .group_propagation import no_such_group
 from .ids import parse_ids
 
@@ -87,7 +87,7 @@ def xnack(client: Client, args: list[bytes]) -> bytes:
     group = None if stream is None else stream.groups.get(args[2])
     if stream is None or group is None:
         raise no_such_group(args[1], args[2])
-    settle_group(client, group)
+    require_group(client, group)
     options = NackOptions(args)
     numbers = parse_ids(options.ids)
     if are_distinct(numbers):

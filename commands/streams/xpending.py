@@ -13,7 +13,7 @@ from ...storage.streams.stream import Stream
 from ..runtime.arguments import parse_integer
 from ..spec.command import handles
 from . import specs
-from .deferral import settle_group
+from .deferral import require_group
 from .group_propagation import no_such_group
 from .ids import parse_interval
 
@@ -52,7 +52,7 @@ def xpending(client: Client, args: list[bytes]) -> bytes:
     group = None if stream is None else stream.groups.get(args[2])
     if group is None:
         raise no_such_group(args[1], args[2])
-    settle_group(client, group)
+    require_group(client, group)
     if words == 3:
         return _summary(group, client.resp)
     consumer = None

@@ -36,7 +36,7 @@ def xread(client: Client, args: list[bytes]) -> bytes | None:
         word = args[at + keys]
         if word == b"$":
             after = 0 if stream is None else stream.last_id
-        elif word == b"+" and client.server.compat.reads_last_entry:
+        elif word == b"+" and client.server.compat.supports_plus_in_xread:
             after = 0 if stream is None or not stream.length else _last_entry(stream) - 1
         elif word == b">":
             raise ReplyError(_GREATER_IN_XREAD)

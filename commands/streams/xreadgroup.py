@@ -14,7 +14,7 @@ from ...storage.streams.ids import MAX_ID
 from ...storage.streams.stream import Stream
 from ..spec.command import handles
 from . import specs
-from .deferral import settle_group
+from .deferral import require_group
 from .group_propagation import (
     new_consumer,
     no_such_group,
@@ -59,11 +59,11 @@ def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
         if stream is None or group is None:
             raise no_such_group(args[at], name, b" in XREADGROUP with GROUP option")
         if type(group) is not Group:
-            settle_group(client, group)
+            require_group(client, group)
         word = args[at + keys]
         after: int | None = None
         if word != b">":
-            if word == b"$" or (word == b"+" and client.server.compat.names_unbalanced):
+            if word == b"$" or (word == b"+" and client.server.compat.names_command_in_unbalanced_error):
                 raise ReplyError(MEANINGLESS % (word, word))
             after = parse_id(word)
             if after == MAX_ID:  # which is how Redis writes down `>`
@@ -185,7 +185,7 @@ def _deliver(
         assert name is not None
         if no_ack:
             unsaid = is_new and not claimed
-            first = unsaid and client.server.compat.new_consumer_before_setid
+            first = unsaid and client.server.compat.propagates_consumer_before_setid
             if first:
                 propagate_consumer(client, key, name, consumer.name)
             propagate_position(client, key, name, group)
@@ -206,7 +206,7 @@ def _deliver(
 
 def _propagate_new(client: Client, key: bytes, consumer: Consumer, options: ReadOptions) -> None:
     """A consumer was created and nothing delivered that would say so."""
-    if options.no_ack or client.server.compat.empty_read_states_new_consumer:
+    if options.no_ack or client.server.compat.empty_read_propagates_new_consumer:
         assert options.group is not None
         propagate_consumer(client, key, options.group, consumer.name)
 

@@ -33,6 +33,6 @@ def xtrim(client: Client, args: list[bytes]) -> bytes:
         entries_removed(client, name, b"xtrim", removed)
         propagated = args.copy()
         options.rewrite(propagated, stream)
-        older = add_or_trim(propagated, options, stream) if options.tells_older else None
-        client.propagate_with_older(propagated, older)
+        older = add_or_trim(propagated, options, stream) if options.needs_downgrade else None
+        client.propagate_with_downgrade(propagated, older)
     return replies.integer(removed)

@@ -9,7 +9,7 @@ from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.keyspace import notifications as events
 from ..keys.expiry import TIME_UNITS, checked_time_in
 from ..runtime.arguments import Arguments, parse_integer
-from ..runtime.client import needs_older
+from ..runtime.client import needs_downgrade
 from ..spec.command import handles
 from . import specs
 from .shared import overwrite
@@ -84,6 +84,6 @@ def _tell(client: Client, args: list[bytes], end: int, options: _Options, expiry
         times = [b"PXAT", b"%d" % expiry]
     condition = [options.condition] if options.condition else []
     older = None
-    if needs_older(client, _SINCE):
+    if needs_downgrade(client, _SINCE):
         older = [[b"SET", args[at], args[at + 1], *times] for at in range(2, end, 2)]
-    client.propagate_with_older([*args[:end], *condition, *times], older)
+    client.propagate_with_downgrade([*args[:end], *condition, *times], older)

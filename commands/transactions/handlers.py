@@ -70,7 +70,7 @@ def exec_(client: Client, args: list[bytes]) -> bytes:
     call = client.server.dispatcher.call_queued
     try:
         # The transaction stays open meanwhile: CLIENT LIST shows it, as in Redis.
-        if client.server.compat.own_pushes_last:
+        if client.server.compat.sends_own_pushes_after_reply:
             answers = call(client, transaction.commands)
         else:
             answers = [_behind_pushes(client, *call(client, [one])) for one in transaction.commands]

@@ -187,7 +187,7 @@ class Blocking:
         """Serve a waiter whose key was signalled."""
         try:
             if self.waiters.get(waiter.client) is waiter and self._concerns(waiter, db, key):
-                if not self.server.compat.runs_again:
+                if not self.server.compat.reruns_blocked_command:
                     self._serve_from(waiter, key)
                 elif waiter.goes_on is not None and waiter.goes_on():
                     self._to_the_tail(waiter)

@@ -13,7 +13,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
 from ...commands.admin.monitor import monitor_line
-from ...commands.runtime.deferral import PutOff
+from ...commands.runtime.deferral import Deferred
 from ...commands.runtime.denials import refusal_in_exec
 from ...commands.spec.command import REGISTRY, handler_for, keys_of
 from ...commands.spec.versions import known_commands
@@ -133,7 +133,7 @@ class Dispatcher:
             ):
                 self.current = entry
                 client.last_command = entry.name
-                if entry.together is not None and not server.observed:
+                if entry.batch_handler is not None and not server.observed:
                     answers = self._run_together(client, entry, batch, taken - 1, started)
                     if answers is not None:
                         out += answers
@@ -244,7 +244,7 @@ class Dispatcher:
             server.tracking.finish(client, argv)
         if client.deferred:
             # Push messages to the client that runs the command follow its reply.
-            if reply is None or server.compat.own_pushes_last:
+            if reply is None or server.compat.sends_own_pushes_after_reply:
                 out.extend(client.deferred)
             else:
                 out[-1:-1] = client.deferred
@@ -258,11 +258,11 @@ class Dispatcher:
 
         Each of them is counted as if it had taken the same time.
         """
-        assert entry.together is not None
+        assert entry.batch_handler is not None
         if len(batch) <= at + 1 or batch[at + 1][:2] != batch[at][:2]:
             return None  # the next one mostly tells already that there is no run
         try:
-            answers = entry.together(client, batch, at)
+            answers = entry.batch_handler(client, batch, at)
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends here
             # Each of them may have been run, or not: all are told so, and none runs again.
             failed = takewhile(batch[at][:2].__eq__, (argv[:2] for argv in islice(batch, at, None)))
@@ -430,7 +430,7 @@ class Dispatcher:
                     answers.append(ReplyError(refusal_in_exec(denial)).encoded)
                     continue
             self.current = entry = entries[command.name]
-            if entry.together is not None and not server.observed:
+            if entry.batch_handler is not None and not server.observed:
                 together = self._run_together(client, entry, batch, at, started)
                 if together is not None:
                     answers += together
@@ -449,7 +449,7 @@ class Dispatcher:
     def _failed(self, client: Client, entry: Entry, argv: list[bytes], error: Exception) -> bytes | None:
         """The reply to a command whose handler raised something; None if it is only put off."""
         server = self.server
-        if isinstance(error, PutOff):
+        if isinstance(error, Deferred):
             server.slices.hold(client, error.step)
             return None
         entry.failed += 1

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ...commands.streams.xadd_batch import add_together
+from ...commands.streams.xadd_batch import xadd_batch
 
 if TYPE_CHECKING:
     from ...commands.spec.command import Command, Handler
 
 # Never queued inside MULTI.
 IMMEDIATE: Final = frozenset(("exec", "discard", "multi", "watch", "quit", "reset"))
-# Commands that run several of one batch together.
 _SCRIPTS: Final = frozenset(("eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro"))
-_TOGETHER: Final = {"xadd": add_together}
+# Commands of which several in one batch can run in one call.
+_BATCH_HANDLERS: Final = {"xadd": xadd_batch}
 
 
 class Entry:
     """A command as one server runs it: its unpacked declaration and its statistics."""
 
     __slots__ = (
+        "batch_handler",
         "calls",
         "command",
         "failed",
@@ -35,7 +36,6 @@ class Entry:
         "rejected",
         "runs_script",
         "slowlogged",
-        "together",
         "write",
     )
 
@@ -51,7 +51,7 @@ class Entry:
         self.feeds_monitor = command.name == "exec" or not command.flags & {"skip_monitor", "admin"}
         self.slowlogged = "skip_slowlog" not in command.flags
         self.runs_script = command.name in _SCRIPTS
-        self.together = _TOGETHER.get(command.name)
+        self.batch_handler = _BATCH_HANDLERS.get(command.name)
         self.queued = command.name not in IMMEDIATE and "no_multi" not in command.flags  # inside MULTI
         self.reset()
 

@@ -34,8 +34,8 @@ class Propagation:
     """
 
     __slots__ = (
-        "_fleeting",
-        "_older",
+        "_downgraded",
+        "_replicas_only",
         "active",
         "effects",
         "on_divergence",
@@ -51,8 +51,8 @@ class Propagation:
         self.replicas: Callable[[bytes], None] | None = None
         self.understood = ALL_VERSIONS
         self.on_divergence: Callable[[], None] | None = None
-        self._fleeting: set[int] = set()  # places in `effects` of what no file keeps
-        self._older: dict[int, list[bytes]] = {}  # by places in `effects`: what replicas are told instead
+        self._replicas_only: set[int] = set()  # places in `effects` of what no file keeps
+        self._downgraded: dict[int, list[bytes]] = {}  # by places in `effects`: what replicas get instead
 
     def add(self, db: int, argv: Sequence[bytes]) -> None:
         """Record one effect, as words."""
@@ -68,18 +68,18 @@ class Propagation:
         """Record an effect that is not on the data (PUBLISH): the replicas are told, the AOF is not."""
         if self.active and self.replicas is not None:
             record = replies.command(argv)
-            self._fleeting.add(len(self.effects))
+            self._replicas_only.add(len(self.effects))
             self.effects.append((db, record))
 
-    def needs_older(self, since: tuple[int, int]) -> bool:
+    def needs_downgrade(self, since: tuple[int, int]) -> bool:
         """Whether some replica may not know what came with a version."""
         return since > self.understood and self.replicas is not None
 
-    def add_with_older(self, db: int, argv: Sequence[bytes], older: Iterable[Sequence[bytes]]) -> None:
+    def add_with_downgrade(self, db: int, argv: Sequence[bytes], older: Iterable[Sequence[bytes]]) -> None:
         """Record one effect that the replicas are told in other words, which may be none."""
         if self.active:
             record = replies.command(argv)
-            self._older[len(self.effects)] = [replies.command(words) for words in older]
+            self._downgraded[len(self.effects)] = [replies.command(words) for words in older]
             self.effects.append((db, record))
 
     def limit(self, since: int, *, aof: bool, replicas: bool) -> None:
@@ -89,9 +89,9 @@ class Propagation:
             return
         for place in range(since, len(self.effects)):
             if not aof:
-                self._fleeting.add(place)
+                self._replicas_only.add(place)
             if not replicas:
-                self._older[place] = []
+                self._downgraded[place] = []
 
     def connect(self, sink: Callable[[bytes], None], *, to_replicas: bool = False) -> None:
         """Begin to feed a sink; its stream starts with a SELECT."""
@@ -115,24 +115,24 @@ class Propagation:
     def forget(self) -> None:
         """Drop the effects of a unit that nobody shall hear of."""
         self.effects.clear()
-        self._fleeting.clear()
-        self._older.clear()
+        self._replicas_only.clear()
+        self._downgraded.clear()
 
     def drop_from(self, since: int) -> None:
         """Forget the effects from a place in ``effects`` on, and what was said of places where there is none."""
         del self.effects[since:]
-        self._fleeting = {place for place in self._fleeting if place < since}
-        self._older = {place: words for place, words in self._older.items() if place < since}
+        self._replicas_only = {place for place in self._replicas_only if place < since}
+        self._downgraded = {place: words for place, words in self._downgraded.items() if place < since}
 
     def set_aside(self) -> tuple[list[tuple[int, bytes]], set[int], dict[int, list[bytes]]]:
         """Begin another unit in the middle of one, which ``take_back`` goes on with."""
-        aside = self.effects, self._fleeting, self._older
-        self.effects, self._fleeting, self._older = [], set(), {}
+        aside = self.effects, self._replicas_only, self._downgraded
+        self.effects, self._replicas_only, self._downgraded = [], set(), {}
         return aside
 
     def take_back(self, aside: tuple[list[tuple[int, bytes]], set[int], dict[int, list[bytes]]]) -> None:
         """The inverse of ``set_aside``; the other unit was flushed."""
-        self.effects, self._fleeting, self._older = aside
+        self.effects, self._replicas_only, self._downgraded = aside
 
     def flush(self) -> None:
         """End the execution unit: hand its effects on.
@@ -141,7 +141,7 @@ class Propagation:
         """
         effects = self.effects
         sinks = self.sinks
-        if self._fleeting or self._older:
+        if self._replicas_only or self._downgraded:
             self._flush_apart()
         elif len(effects) == 1:
             # As below, of which this is the usual case.
@@ -215,11 +215,11 @@ class Propagation:
 
     def _flush_apart(self) -> None:
         """A unit that is not the same for the replicas and for everybody else."""
-        lasting = [effect for place, effect in enumerate(self.effects) if place not in self._fleeting]
+        lasting = [effect for place, effect in enumerate(self.effects) if place not in self._replicas_only]
         told = [
             (db, words)
             for place, (db, record) in enumerate(self.effects)
-            for words in self._older.get(place, (record,))
+            for words in self._downgraded.get(place, (record,))
         ]
         units = [
             (sink, *_unit(effects, selected))
@@ -228,7 +228,7 @@ class Propagation:
         ]
         fleeting: set[int] = set()
         self._hand_on(units)
-        self._fleeting, self._older = fleeting, {}
+        self._replicas_only, self._downgraded = fleeting, {}
 
 
 def _unit(effects: list[tuple[int, bytes]], selected: int) -> tuple[bytes, int]:

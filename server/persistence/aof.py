@@ -263,7 +263,10 @@ class Persistence:
                 raise loader.unknown_command(argv[0]) from error
             if len(argv) < entry.minimum:
                 raise loader.wrong_arity(entry.name)
-            if entry.together is not None and (answers := entry.together(client, batch, at)) is not None:
+            if (
+                entry.batch_handler is not None
+                and (answers := entry.batch_handler(client, batch, at)) is not None
+            ):
                 together = len(answers) - 1
                 continue
             try:

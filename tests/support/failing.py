@@ -296,7 +296,10 @@ def faults_of(server: Server) -> list[str]:
     keyspace = server.keyspace
     check(not keyspace.ready, "keys are still to be served")
     check(not server.propagation.effects, "effects are left")
-    check(not server.propagation._older and not server.propagation._fleeting, "marks of effects are left")
+    check(
+        not server.propagation._downgraded and not server.propagation._replicas_only,
+        "marks of effects are left",
+    )
     check(server.current_client is None, "a client still runs")
     check(keyspace.touching, "lookups are still no access")
     check(not server.blocking.resuming, "a command still runs again")

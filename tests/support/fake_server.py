@@ -70,7 +70,7 @@ class FakePropagation:
     def add_for_replicas(self, db: int, argv: Sequence[bytes]) -> None:
         """What the data does not show is not kept."""
 
-    def needs_older(self, since: tuple[int, int]) -> bool:
+    def needs_downgrade(self, since: tuple[int, int]) -> bool:
         """There are no replicas."""
         assert since
         return False

@@ -79,8 +79,8 @@ def test_the_ids_have_one_hash():
 )
 def test_one_hash_for_all_ids_costs_no_more_comparisons(client, words, ids):
     propagation = client.server.propagation
-    propagation.needs_older = lambda _: True  # what older replicas are told names ids, too
-    propagation.add_with_older = lambda *_: None
+    propagation.needs_downgrade = lambda _: True  # what older replicas are told names ids, too
+    propagation.add_with_downgrade = lambda *_: None
     command = words.replace("#", str(len(ids))).format(" ".join(ids)).split()
     answer = reply(client, *command)
     assert not isinstance(answer, Exception)

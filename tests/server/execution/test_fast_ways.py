@@ -154,7 +154,7 @@ def test_a_bug_in_a_run_is_answered_as_one_in_a_command(around, monkeypatch):
     alone = Alone()
     alone.send(0, command([b"XADD", b"a", b"*", b"f", b"v"]))
     entry = alone.server.dispatcher.entries["xadd"]
-    monkeypatch.setattr(entry, "together", lambda *_: 1 / 0)
+    monkeypatch.setattr(entry, "batch_handler", lambda *_: 1 / 0)
     adds = [[b"XADD", b"a", b"*", b"f", b"v"]] * 5
     alone.send(0, b"".join(map(command, [*around[:1], *adds, *around[1:], [b"PING"]])))
     replies = alone.clients[0].transport.written[-1]
@@ -230,7 +230,7 @@ def replayed(batch: list[list[bytes]], *, together: bool) -> tuple[dict[str, obj
     entry.handler = lambda client, args: singly.append(args) or handler(client, args)
     server.persistence.begin_loading(0)
     if not together:
-        entry.together = None
+        entry.batch_handler = None
     server.persistence._replay(None, client, batch)
     server.persistence.end_loading()
     return alone.state(), len(singly)

@@ -68,9 +68,9 @@ def test_without_replicas_nothing_is_kept_for_them():
 def test_replicas_are_told_in_older_words_what_the_file_keeps_as_it_is():
     streams = Streams()
     propagation = streams.propagation
-    propagation.add_with_older(0, [b"NEW"], [[b"OLD", b"1"], [b"OLD", b"2"]])
+    propagation.add_with_downgrade(0, [b"NEW"], [[b"OLD", b"1"], [b"OLD", b"2"]])
     propagation.flush()
-    propagation.add_with_older(0, [b"NEWER"], [])
+    propagation.add_with_downgrade(0, [b"NEWER"], [])
     propagation.flush()
     propagation.add(0, [b"DEL", b"a"])
     propagation.flush()

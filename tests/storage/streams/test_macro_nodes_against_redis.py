@@ -9,7 +9,7 @@ from support.fake_server import FakeServer, make_client, run
 from support.wire import encode_command
 
 import rillet.commands.streams.xadd  # noqa: F401 - declares the commands
-from rillet.commands.runtime.deferral import PutOff
+from rillet.commands.runtime.deferral import Deferred
 from rillet.storage.streams.ids import encode
 
 INTEGERS = [
@@ -61,7 +61,7 @@ def at_last(client, *words):
     while True:
         try:
             return run(client, *words)
-        except PutOff as wait:
+        except Deferred as wait:
             while wait.step():
                 pass
 
