@@ -1,4 +1,4 @@
-r"""What group commands tell the AOF and the replicas, and the answers they share.
+r"""What group commands propagate to the AOF and the replicas, and the replies they share.
 
 A client's XREADGROUP, XCLAIM or XAUTOCLAIM is never replayed itself: each entry that changed hands is, as
 ``XCLAIM key group consumer 0 id TIME ms RETRYCOUNT n FORCE JUSTID LASTID id``, an absolute statement that can be
@@ -18,7 +18,8 @@ from ...storage.streams import ids as stream_id
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...storage.groups.deliveries import Block, Consumer
+    from ...storage.groups.claiming import Change
+    from ...storage.groups.deliveries import Consumer
     from ...storage.groups.group import Group
     from ..runtime.client import Client
 
@@ -52,41 +53,29 @@ def claim_pieces(key: bytes, group: bytes, consumer: bytes, ms: int, count: int)
     return head, tail
 
 
-class ClaimRecords:
-    """Propagates entries that changed hands or were dropped, one XCLAIM each, in the order they are told."""
+def propagate_claims(
+    client: Client, key: bytes, name: bytes, group: Group, changes: Iterable[Change]
+) -> None:
+    """Propagate entries that got another owner or were dropped, one XCLAIM each, in this order.
 
-    __slots__ = ("_add", "_client", "_db", "_group", "_key", "_last_id", "_pieces")
-
-    def __init__(self, client: Client, key: bytes, group: bytes, last_id: int) -> None:
-        self._client = client
-        self._add = client.server.propagation.add_encoded
-        self._db = client.db.index
-        self._key = key
-        self._group = group
-        self._last_id = bulk(stream_id.encode(last_id))
-        self._pieces: dict[tuple[bytes, int, int], tuple[bytes, bytes]] = {}
-
-    def add(self, words: Iterable[bytes], consumer: bytes, ms: int, count: int) -> None:
-        """Entries with the same facts; the words are their ids as they shall be spelled."""
-        facts = (consumer, ms, count)
-        pieces = self._pieces.get(facts)
-        if pieces is None:
-            pieces = self._pieces[facts] = claim_pieces(self._key, self._group, *facts)
-        head, tail = pieces
-        tail += self._last_id
-        add, db = self._add, self._db
+    A dropped entry is stated with the facts that it had: the receiver lacks its message and drops it, too. One without
+    owner cannot be stated like that; it is acknowledged.
+    """
+    add = client.server.propagation.add_encoded
+    db = client.db.index
+    last_id = bulk(stream_id.encode(group.last_id))
+    pieces: dict[tuple[bytes, int, int], tuple[bytes, bytes]] = {}
+    for words, consumer, ms, count in changes:
+        if ms == UNOWNED_MS:
+            client.propagate((b"XACK", key, name, *words))
+            continue
+        found = pieces.get((consumer, ms, count))
+        if found is None:
+            head, tail = claim_pieces(key, name, consumer, ms, count)
+            found = pieces[consumer, ms, count] = head, tail + last_id
+        head, tail = found
         for word in words:
             add(db, b"%b$%d\r\n%b\r\n%b" % (head, len(word), word, tail))
-
-    def add_dropped(self, word: bytes, block: Block) -> None:
-        """An entry whose message is gone, as it was: the receiver lacks the message and drops it, too.
-
-        One that nobody owns cannot be told so; it is acknowledged.
-        """
-        if block.ms == UNOWNED_MS:
-            self._client.propagate((b"XACK", self._key, self._group, word))
-        else:
-            self.add((word,), block.consumer.name, block.ms, block.count)
 
 
 def propagate_read(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ...storage.groups.deliveries import UNOWNED_MS
 from ...storage.groups.group import MAX_COUNT
 from ...storage.groups.pel_pages import texts_of
-from .group_propagation import ClaimRecords
+from .group_propagation import propagate_claims
 
 if TYPE_CHECKING:
     from ...storage.groups.deliveries import Consumer
@@ -61,9 +61,11 @@ def claim_idle(
         allowance.add(len(item))
     if places:
         if client.server.propagation.active:
-            records = ClaimRecords(client, key, group_name, group.last_id)
-            for text, deliveries in zip(texts_of(places), counts, strict=True):
-                records.add((text,), consumer.name, now, deliveries)
+            changes = [
+                ((text,), consumer.name, now, deliveries)
+                for text, deliveries in zip(texts_of(places), counts, strict=True)
+            ]
+            propagate_claims(client, key, group_name, group, changes)
         group.reassign_each(consumer, places, now, counts)
         consumer.active_ms = now
     return len(items), b"".join(items)

@@ -60,7 +60,7 @@ class Searching:
             consumer: only this one's.
         """
         if consumer is None or consumer.pending == len(self.pel):
-            return _first(self._pending(start, end), count)
+            return _first(self.pending_runs(start, end), count)
         return _first(self._owned(consumer, start, end, count), count)
 
     def idle(
@@ -101,7 +101,8 @@ class Searching:
         """The IDs of a block, and perhaps some that were its own."""
         return self.pel.numbers(block) if block.ids is None else block.listed(block.ids)
 
-    def _pending(self, start: int, end: int) -> Iterator[tuple[Page, Sequence[int]]]:
+    def pending_runs(self, start: int = 0, end: int = MAX_ID) -> Iterator[tuple[Page, Sequence[int]]]:
+        """As ``pending``, page by page. Nothing may be added or removed before the walk is over."""
         for page, at, stop in self.pel.spans(start, end):
             blocks = page.blocks
             if page.live == len(blocks):
@@ -112,7 +113,7 @@ class Searching:
     def _owned(
         self, consumer: Consumer, start: int, end: int, count: int | None
     ) -> Iterator[tuple[Page, Sequence[int]]]:
-        """As ``_pending``, of one consumer."""
+        """As ``pending_runs``, of one consumer."""
         pel = self.pel
         if consumer.order is None and consumer.pending * _LARGE > len(pel):
             # To put that much in order takes long; mostly as many as are wanted are met soon in the order of all.
@@ -144,8 +145,8 @@ class Searching:
     def _idle(
         self, latest: int, start: int, end: int, count: int | None, consumer: Consumer | None
     ) -> Iterator[tuple[Page, Sequence[int]]]:
-        """As ``_pending``, what was delivered until ``latest``, perhaps of one consumer."""
-        runs = self._pending(start, end) if consumer is None else self._owned(consumer, start, end, count)
+        """As ``pending_runs``, what was delivered until ``latest``, perhaps of one consumer."""
+        runs = self.pending_runs(start, end) if consumer is None else self._owned(consumer, start, end, count)
         for page, positions in runs:
             blocks = page.blocks
             found = [at for at in positions if blocks[at].ms <= latest]  # type: ignore[union-attr]  # pending

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from .chunk import ids_in
 from .ids import MAX_ID
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Callable, Iterable, Iterator
 
     from .chunk import Chunk, Piece
+
+    # Entries at positions of other columns: their chunk, the first position there, the first position in the columns,
+    # and how many they are.
+    Run: TypeAlias = tuple[Chunk, int, int, int]
 
 _SAMPLES: Final = 64  # chunks
 
@@ -46,6 +51,37 @@ class Sweeping:
                 yield chunk, first, stop
             if stop < len(chunk):
                 return
+
+    def find_runs(
+        self, ms: array[int], seq: array[int], start: int, stop: int, are_many: bool = False
+    ) -> list[Run]:
+        """Which of some IDs, ascending, are entries of the stream: runs that are neighbours here as well.
+
+        Args:
+            ms: the first halves of the IDs; fastest if it is the column of a chunk.
+            seq: the second halves.
+            start: the position of the first ID in these columns.
+            stop: the position after the last one.
+            are_many: whether packed chunks shall stay packed, because many are read.
+        """
+        chunks, firsts = self._chunks, self._firsts
+        runs: list[Run] = []
+        at = start
+        while at < stop and chunks:
+            number = ms[at] << 64 | seq[at]
+            index = max(bisect_right(firsts, number) - 1, 0)
+            chunk = chunks[index].opened() if are_many else chunks[index]
+            if chunk.ms is ms:
+                runs.append((chunk, at, at, stop - at))
+                break
+            position = chunk.find(number)
+            if position < 0:
+                at += 1
+                continue
+            size = _common(chunk, position, ms, seq, at, stop)
+            runs.append((chunk, position, at, size))
+            at += size
+        return runs
 
     def ids_from(self, start: int) -> Iterator[int]:
         """The IDs of the entries from ``start`` on."""
@@ -96,3 +132,21 @@ class Sweeping:
         chunks = self._chunks
         some = chunks[:: -(-len(chunks) // samples)] if chunks and samples else chunks
         return sum(map(size_of, some)) * len(chunks) // len(some) if some else 0
+
+
+def _common(chunk: Chunk, position: int, ms: array[int], seq: array[int], at: int, stop: int) -> int:
+    """How many IDs of a chunk from a position on are those of other columns; the first one is."""
+    most = min(stop - at, len(chunk.ms) - position)
+    size, step = 1, most - 1
+    # As many as stand there, then half of the rest, and so on: slices are compared faster than IDs.
+    while step:
+        end = size + step
+        if (
+            chunk.ms[position + size : position + end] == ms[at + size : at + end]
+            and chunk.seq[position + size : position + end] == seq[at + size : at + end]
+        ):
+            size = end
+            step = min(step, most - size)
+        else:
+            step //= 2
+    return size

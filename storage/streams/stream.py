@@ -276,7 +276,8 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
     def entry(self, stream_id: int, column: array[int] | None = None, position: int = 0) -> bytes | None:
         """One whole encoded entry, None if there is none with that ID.
 
-        Who knows at which position of a column of milliseconds the ID stands says so: mostly it is that of its chunk.
+        A caller that knows the ID's position passes it with its ``ms`` column; the hint is used only if the chunk still
+        owns that column.
         """
         index = bisect_right(self._firsts, stream_id) - 1
         if index < 0:
@@ -284,7 +285,10 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
         chunk = self._chunks[index]
         if chunk.ms is not column:
             position = chunk.find(stream_id)
-        return chunk.entry(position) if position >= 0 else None
+        if position < 0:
+            return None
+        offsets = chunk.offsets
+        return bytes(chunk.data[offsets[position] : offsets[position + 1]])
 
     def range(self, start: int, end: int, count: int | None = None) -> tuple[int, bytes]:
         """The entries from start to end, both included: how many, and their encoded forms one after the other.

@@ -1,4 +1,4 @@
-"""What is claimed or acknowledged at one blow, beside the same one by one: equal replies, effects and pending entries."""
+"""Runs of entries that are claimed or acknowledged together give what single entries give: replies, effects, PEL."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.fake_server import make_client, run
 
-from rillet.commands.streams import xclaim as claims
+from rillet.commands.streams import xclaim
+from rillet.storage.groups import claiming
 from rillet.storage.groups.pel import Pel
+from rillet.storage.streams.stream import Stream
 
 N = 40
 OPTIONS = st.lists(
@@ -69,10 +71,21 @@ def a_client():
     return client
 
 
+def single_entries(stream, ms, seq, start, stop, _are_many):
+    """As ``Stream.find_runs``, by looking each ID up."""
+    runs = []
+    for at in range(start, stop):
+        number = ms[at] << 64 | seq[at]
+        found = [(chunk, chunk.find(number), at, 1) for chunk in stream._chunks if chunk.find(number) >= 0]
+        runs += found
+    return runs
+
+
 def one_by_one():
-    """Nothing is found to be neighbours."""
+    """No entries are found to be neighbours."""
     return (
-        mock.patch.object(claims, "_neighbours", return_value=None),
+        mock.patch.object(xclaim, "_find_run", return_value=None),
+        mock.patch.object(Stream, "find_runs", single_entries),
         mock.patch.object(Pel, "_line_up", return_value=None),
         mock.patch.object(Pel, "_run", return_value=None),
     )
@@ -109,11 +122,40 @@ def test_runs_give_what_single_entries_give(steps):
 
 
 @pytest.mark.parametrize("count", [2, 5, 100])
-def test_neighbours_are_claimed_at_one_blow(count):
+def test_neighbours_are_claimed_as_one_run(count):
     client = a_client()
     run(client, "XREADGROUP", "GROUP", "g", "a", "STREAMS", "s", ">")
-    with mock.patch.object(claims.Claim, "each", side_effect=AssertionError):
+    with mock.patch.object(claiming, "_claim_each", side_effect=AssertionError):
         run(client, "XCLAIM", "s", "g", "b", 0, *[f"{ms}-0" for ms in range(1, min(count, N) + 1)], "JUSTID")
     consumer = client.db.entries[b"s"].groups[b"g"].consumers[b"b"]
     assert consumer.pending == min(count, N)
+    assert len(consumer.blocks) == 1
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+@pytest.mark.parametrize("young", [0, 1])
+@pytest.mark.parametrize("deleted", [0, 1])
+def test_one_young_or_deleted_entry_does_not_break_an_autoclaim_into_single_entries(
+    is_shared, young, deleted
+):
+    client = a_client()
+    run(client, "XREADGROUP", "GROUP", "g", "a", "STREAMS", "s", ">")
+    client.server.advance(100)
+    if not is_shared:
+        run(client, "XTRIM", "s", "MAXLEN", N - 1)  # the chunk takes other columns than the page has
+    if young:
+        run(client, "XCLAIM", "s", "g", "c", 0, "20-0")
+    if deleted:
+        run(client, "XDEL", "s", "30-0")
+    stream = client.db.entries[b"s"]
+    group = stream.groups[b"g"]
+    with (
+        mock.patch.object(Stream, "entry", side_effect=AssertionError),
+        mock.patch.object(claiming, "_entries", wraps=claiming._entries) as entries,
+    ):
+        run(client, "XAUTOCLAIM", "s", "g", "b", 50, "-", "COUNT", N)
+    (found,) = [claiming._entries(*call.args) for call in entries.call_args_list]
+    assert len(found) <= 1 + young + deleted
+    consumer = group.consumers[b"b"]
+    assert consumer.pending == N - young - deleted - (not is_shared)
     assert len(consumer.blocks) == 1

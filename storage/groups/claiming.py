@@ -1,0 +1,375 @@
+"""Claims: pending entries get another owner (XCLAIM, XAUTOCLAIM).
+
+Callers give a group, a stream, a consumer and ``ClaimTerms``, and get ``Claimed``; pages and places of the PEL stay in
+this room. Entries that stand next to each other in the stream and in the PEL are handled as runs. The plain rule for
+one entry is ``_claim_each``; every run gives what that rule gives.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from ..streams import ids as stream_id
+from ..streams.chunk import texts_in
+from .group import MAX_COUNT
+from .pel_pages import blocks_of, segments, texts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from ..streams.chunk import Piece
+    from ..streams.iteration import Run
+    from ..streams.stream import Stream
+    from .deliveries import Block, Consumer
+    from .group import Group
+    from .pel_pages import Page, Places
+
+SCAN_FACTOR: Final = 10  # XAUTOCLAIM looks at COUNT times so many pending entries
+_MANY: Final = 1024  # a scan of more entries does not keep the packed chunks that it opens
+# Entries that share their facts afterwards: IDs, name of the owner, delivery time (milliseconds), delivery count.
+Change: TypeAlias = "tuple[Sequence[bytes], bytes, int, int]"
+
+
+class ClaimTerms:
+    """Which entries a claim may take, and the facts that they get.
+
+    Attributes:
+        latest: only entries delivered at this time (milliseconds since the epoch) or before are claimed.
+        ms: their delivery time afterwards.
+        retry_count: their delivery count afterwards; negative: one more than before, or with ``just_id`` the same.
+        just_id: the caller wants IDs instead of entries.
+        force: entries that are not pending become so.
+    """
+
+    __slots__ = ("force", "just_id", "latest", "ms", "retry_count")
+
+    def __init__(self, latest: int, ms: int) -> None:
+        self.latest = latest
+        self.ms = ms
+        self.retry_count = -1
+        self.just_id = False
+        self.force = False
+
+    def next_count(self, count: int) -> int:
+        """The delivery count after a claim."""
+        if self.retry_count >= 0:
+            return self.retry_count
+        return count if self.just_id else min(count + 1, MAX_COUNT)
+
+
+class Claimed:
+    """What a claim has done.
+
+    Attributes:
+        count: how many entries the consumer got.
+        items: these entries as encoded arrays, in one or more parts; empty with ``just_id``.
+        ids: their IDs in canonical form; only with ``just_id``.
+        deleted: IDs that left the PEL because the stream has no such entry any more.
+        changes: all of this in order, for replicas and the AOF. A deleted entry keeps the facts that it had; those of
+            an entry without owner have the time ``UNOWNED_MS``.
+        cursor: the first pending ID that an XAUTOCLAIM has not looked at, ``0-0`` if there is none.
+    """
+
+    __slots__ = ("changes", "count", "cursor", "deleted", "ids", "items")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.items: list[bytes] = []
+        self.ids: list[bytes] = []
+        self.deleted: list[bytes] = []
+        self.changes: list[Change] = []
+        self.cursor = b"0-0"
+
+
+class EntryRun:
+    """Entries next to each other in a stream.
+
+    Attributes:
+        pieces: where they stand.
+        ids: their IDs in canonical form.
+        raw: their encoded forms, one after the other.
+    """
+
+    __slots__ = ("ids", "pieces", "raw")
+
+    def __init__(self, pieces: list[Piece], ids: list[bytes], raw: bytes) -> None:
+        self.pieces = pieces
+        self.ids = ids
+        self.raw = raw
+
+
+def claim(
+    group: Group,
+    stream: Stream,
+    consumer: Consumer,
+    words: list[bytes],
+    numbers: list[int],
+    run: EntryRun | None,
+    terms: ClaimTerms,
+) -> Claimed:
+    """Claim entries by ID, in this order.
+
+    What is not pending (and not forced), not idle for long enough or not in the stream is left out; a pending entry
+    that is no longer in the stream leaves the PEL.
+
+    Args:
+        group: a group of the stream.
+        stream: the stream.
+        consumer: the new owner.
+        words: the IDs as the client spelled them, which is how ``Claimed.changes`` repeats them.
+        numbers: the same as integers; they may be missing if there is a run.
+        run: the entries, if they are neighbours (see ``find_run``), else None.
+        terms: what is claimed, and the new facts.
+    """
+    if run is not None:
+        claimed_run = _claim_run(group, consumer, run, terms)
+        if claimed_run is not None:
+            return claimed_run
+        numbers = list(map(stream_id.parse, words))
+    claimed = Claimed()
+    if len(numbers) == 1 or stream_id.are_distinct(numbers):
+        _claim_each(claimed, group, stream, consumer, words, numbers, terms)
+    else:
+        # The second time an ID is named, it finds what the first time has left.
+        for word, number in zip(words, numbers, strict=True):
+            _claim_each(claimed, group, stream, consumer, [word], [number], terms)
+    return claimed
+
+
+def _claim_each(
+    claimed: Claimed,
+    group: Group,
+    stream: Stream,
+    consumer: Consumer,
+    words: list[bytes],
+    numbers: list[int],
+    terms: ClaimTerms,
+) -> None:
+    """Claim distinct entries one by one."""
+    find = group.pel.find
+    force, just_id, latest, ms, name = terms.force, terms.just_id, terms.latest, terms.ms, consumer.name
+    changes = claimed.changes
+    moved: list[int] = []
+    places: Places = []
+    counts: list[int] = []
+    deleted: list[int] = []
+    for word, number in zip(words, numbers, strict=True):
+        place = find(number >> 64, number & stream_id.MAX_U64)
+        if place is None:
+            if not force:
+                continue
+            block = None
+            entry = stream.entry(number)
+        else:
+            page, at = place
+            block = page.blocks[at]
+            if block is None and not force:
+                continue
+            entry = stream.entry(number, page.ms, at)
+        if entry is None:
+            if block is not None:
+                deleted.append(number)
+                claimed.deleted.append(word)
+                changes.append(((word,), block.consumer.name, block.ms, block.count))
+            continue
+        if block is None:
+            # A forced entry begins as delivered once; the claim is the second delivery.
+            count = terms.next_count(1)
+        elif block.ms > latest:
+            continue
+        else:
+            count = terms.next_count(block.count)
+            places.append((page, (at,)))
+        moved.append(number)
+        counts.append(count)
+        if just_id:
+            claimed.ids.append(stream_id.encode(number))
+        else:
+            claimed.items.append(entry)
+        changes.append(((word,), name, ms, count))
+    claimed.count += len(moved)
+    if len(places) < len(moved):
+        group.assign_each(consumer, moved, ms, counts)
+    else:
+        group.reassign_each(consumer, places, ms, counts)
+    if deleted:
+        group.acknowledge(deleted)
+
+
+def find_run(stream: Stream, words: list[bytes]) -> EntryRun | None:
+    """The entries with these two or more IDs, if they are neighbours in the stream and the IDs canonical; else None."""
+    try:
+        first, second = stream_id.parse(words[0]), stream_id.parse(words[1])
+    except stream_id.InvalidID:
+        return None
+    pieces, raw, _ = stream.take_after(first - 1, len(words))
+    if not pieces:
+        return None
+    chunk, start, stop = pieces[0]
+    if stop - start > 1 and chunk.id_at(start + 1) != second:
+        return None
+    ids = texts_in(pieces, raw)
+    return EntryRun(pieces, ids, raw) if ids == words else None
+
+
+def _claim_run(group: Group, consumer: Consumer, run: EntryRun, terms: ClaimTerms) -> Claimed | None:
+    """Claim a run of entries at once.
+
+    Returns:
+        None, with nothing changed, unless all of them are pending and old enough: ``claim`` does it then.
+    """
+    places = group.pel.match(run.pieces)
+    if places is None:
+        return None
+    blocks = blocks_of(places)
+    if not _are_old(blocks, terms.latest):
+        return None
+    claimed = Claimed()
+    claimed.count = len(blocks)
+    if terms.just_id:
+        claimed.ids = run.ids
+    else:
+        claimed.items.append(run.raw)
+    claimed.changes = _changes(run.ids, blocks, consumer.name, terms)
+    _move(group, consumer, places, blocks, terms)
+    return claimed
+
+
+def _are_old(blocks: list[Block], latest: int) -> bool:
+    """Whether all of them were delivered at ``latest`` or before."""
+    first = blocks[0]
+    if blocks.count(first) == len(blocks):
+        return first.ms <= latest
+    return all(block.ms <= latest for block in set(blocks))
+
+
+def _move(group: Group, consumer: Consumer, places: Places, blocks: list[Block], terms: ClaimTerms) -> None:
+    """Give pending entries, each in its block, to the consumer."""
+    first = blocks[0]
+    if blocks.count(first) == len(blocks):
+        group.reassign(consumer, places, terms.ms, terms.next_count(first.count))
+    else:
+        counts = [terms.next_count(block.count) for block in blocks]
+        group.reassign_each(consumer, places, terms.ms, counts)
+
+
+def autoclaim(
+    group: Group,
+    stream: Stream,
+    consumer: Consumer,
+    start: int,
+    count: int,
+    terms: ClaimTerms,
+    *,
+    with_changes: bool,
+) -> Claimed:
+    """Walk the PEL in ID order and claim what is old enough; what is no longer in the stream leaves the PEL.
+
+    Args:
+        group: a group of the stream.
+        stream: the stream.
+        consumer: the new owner.
+        start: the ID at which the walk begins.
+        count: the walk ends when so many entries were claimed or deleted, or ``SCAN_FACTOR`` times so many looked at.
+        terms: what is claimed, and the new facts.
+        with_changes: whether ``Claimed.changes`` is needed.
+    """
+    claimed = Claimed()
+    name, latest = consumer.name, terms.latest
+    are_many = count > _MANY
+    left, budget = count, count * SCAN_FACTOR
+    found: Places = []
+    deleted: list[int] = []
+    for page, pending in group.pending_runs(start):
+        if not (left and budget):
+            claimed.cursor = page.text(pending[0])
+            break
+        looked_at = met = pending[:budget]
+        budget -= len(looked_at)
+        runs = stream.find_runs(page.ms, page.seq, met[0], met[-1] + 1, are_many)
+        gone = _not_in(runs, met)
+        blocks = blocks_of([(page, met)])
+        if not _are_old(blocks, latest):
+            met = [at for at, block in zip(met, blocks, strict=True) if block.ms <= latest or at in gone]
+        met = met[:left]
+        left -= len(met)
+        old = met
+        if gone:
+            lost = [at for at in met if at in gone]
+            old = [at for at in met if at not in gone]
+            claimed.deleted += texts_of([(page, lost)])
+            deleted += [page.number(at) for at in lost]
+        if old:
+            found.append((page, old))
+            claimed.count += len(old)
+            if not terms.just_id:
+                claimed.items += _entries(runs, old)
+        if with_changes and gone:
+            claimed.changes += _mixed_changes(page, met, gone, name, terms)
+        elif with_changes and met:
+            place = [(page, met)]
+            claimed.changes += _changes(texts_of(place), blocks_of(place), name, terms)
+        if not left and met[-1] != pending[-1]:
+            claimed.cursor = page.text(pending[pending.index(met[-1]) + 1])
+            break
+        if len(looked_at) < len(pending):
+            claimed.cursor = page.text(pending[len(looked_at)])
+            break
+    # No place is good after entries have left the PEL.
+    if found:
+        if terms.just_id:
+            claimed.ids = texts_of(found)
+        _move(group, consumer, found, blocks_of(found), terms)
+    if deleted:
+        group.acknowledge(deleted)
+    return claimed
+
+
+def _not_in(runs: list[Run], positions: Sequence[int]) -> Collection[int]:
+    """Those of some positions, ascending, that lie in no run; the runs lie between the first and the last of them."""
+    first, stop = positions[0], positions[-1] + 1
+    if sum([size for _, _, _, size in runs]) == stop - first:
+        return ()
+    there = {at for _, _, begin, size in runs for at in range(begin, begin + size)}
+    return {at for at in positions if at not in there}
+
+
+def _entries(runs: list[Run], positions: Sequence[int]) -> list[bytes]:
+    """The encoded entries at some positions, ascending, all of which lie in the runs; in one or more parts."""
+    parts: list[bytes] = []
+    rest = iter(runs)
+    chunk, place, begin, size = next(rest)
+    for start, stop in segments(positions):
+        at = start
+        while at < stop:
+            while begin + size <= at:
+                chunk, place, begin, size = next(rest)
+            end = min(stop, begin + size)
+            offsets, shift = chunk.offsets, place - begin
+            parts.append(bytes(chunk.data[offsets[at + shift] : offsets[end + shift]]))
+            at = end
+    return parts
+
+
+def _changes(ids: list[bytes], blocks: list[Block], name: bytes, terms: ClaimTerms) -> list[Change]:
+    """What becomes of entries that are claimed."""
+    first = blocks[0]
+    if blocks.count(first) == len(blocks):
+        return [(ids, name, terms.ms, terms.next_count(first.count))]
+    return [
+        ((text,), name, terms.ms, terms.next_count(block.count))
+        for text, block in zip(ids, blocks, strict=True)
+    ]
+
+
+def _mixed_changes(
+    page: Page, positions: Sequence[int], gone: Collection[int], name: bytes, terms: ClaimTerms
+) -> list[Change]:
+    """What becomes of entries of which some are no longer in the stream; those keep the facts that they had."""
+    place = [(page, positions)]
+    return [
+        ((text,), block.consumer.name, block.ms, block.count)
+        if at in gone
+        else ((text,), name, terms.ms, terms.next_count(block.count))
+        for at, text, block in zip(positions, texts_of(place), blocks_of(place), strict=True)
+    ]
