@@ -222,7 +222,9 @@ def _claim_run(group: Group, consumer: Consumer, run: EntryRun, terms: ClaimTerm
     if places is None:
         return None
     blocks = blocks_of(places)
-    if not _are_old(blocks, terms.latest):
+    first = blocks[0]
+    are_alike = blocks.count(first) == len(blocks)
+    if first.ms > terms.latest or not (are_alike or _are_old(blocks, terms.latest)):
         return None
     claimed = Claimed()
     claimed.count = len(blocks)
@@ -230,8 +232,13 @@ def _claim_run(group: Group, consumer: Consumer, run: EntryRun, terms: ClaimTerm
         claimed.ids = run.ids
     else:
         claimed.items.append(run.raw)
-    claimed.changes = _changes(run.ids, blocks, consumer.name, terms)
-    _move(group, consumer, places, blocks, terms)
+    if are_alike:
+        count = terms.next_count(first.count)
+        claimed.changes.append((run.ids, consumer.name, terms.ms, count))
+        group.reassign(consumer, places, terms.ms, count)
+    else:
+        claimed.changes = _changes(run.ids, blocks, consumer.name, terms)
+        _move(group, consumer, places, blocks, terms)
     return claimed
 
 
