@@ -4,7 +4,7 @@ Redis' macro nodes are computed only when somebody asks for them (see ``storage.
 entries takes seconds. The server computes them in pieces between the requests of others, and then runs the command. In a
 transaction or a script everything is computed at once.
 
-A group that loses very many pending entries (``storage.groups.group.BusyGroup``) is treated in the same way: the command
+A group that loses very many pending entries (``Group.pending_cleanup``) is treated in the same way: the command
 that removes them is done, and the next command that needs the group waits until they are gone.
 """
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ...storage.groups.group import BusyGroup
 from ..runtime.deferral import Deferred
 
 if TYPE_CHECKING:
@@ -46,12 +45,9 @@ def _require(far: bool, client: Client, stream: Stream) -> None:
 
 
 def require_group(client: Client, group: Group) -> None:
-    """Go on only if all entries are gone that a group was told to let go of.
-
-    On the way of every XACK: ``type(group) is BusyGroup`` may be asked before.
-    """
-    if type(group) is BusyGroup and client.may_block and not client.server.blocking.resuming:
-        raise Deferred(group.go_on)
+    """Continue only if a group has no ``pending_cleanup``, or the client may not wait: then the group finishes it."""
+    if group.pending_cleanup is not None and client.may_block and not client.server.blocking.resuming:
+        raise Deferred(group.clean_up_some)
 
 
 def require_groups(client: Client, stream: Stream) -> None:

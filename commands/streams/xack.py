@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...protocol import replies
-from ...storage.groups.group import Group
 from ...storage.streams.stream import Stream
 from ..spec.command import handles
 from . import specs
@@ -25,7 +24,7 @@ def xack(client: Client, args: list[bytes]) -> bytes:
     group = stream.groups.get(args[2])
     if group is None:
         return replies.ZERO
-    if type(group) is not Group:
+    if group.pending_cleanup is not None:
         require_group(client, group)
     ids = args[3:]
     acknowledged = len(ids) if group.acknowledge_all(ids) else group.acknowledge(list(map(parse_id, ids)))

@@ -58,7 +58,7 @@ def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
         group = None if stream is None else stream.groups.get(name)
         if stream is None or group is None:
             raise no_such_group(args[at], name, b" in XREADGROUP with GROUP option")
-        if type(group) is not Group:
+        if group.pending_cleanup is not None:
             require_group(client, group)
         word = args[at + keys]
         after: int | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from ..streams.chunk import ids_in
 from ..streams.ids import is_ascending
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from .pel_pages import Page, Places
 
 MAX_COUNT = (1 << 63) - 1  # where delivery counters stop
-_WHILE_BUSY: Final = frozenset(("go_on", "weight", "__class__"))
 _ANEW: Final = 4  # a consumer that gets more than this part of what it has is put in order anew
 # Of so many entries that go to anybody those of one millisecond are one delivery, however far from each other they are.
 _WIDE: Final = 2048
@@ -38,22 +37,44 @@ class Group(Searching):
     Attributes:
         last_id: last delivered ID (int).
         entries_read: how many entries were delivered in all, None if unknown.
-        consumers: by name. Add and remove through the methods.
-        pel: read only, changes go through the methods.
+        pending_cleanup: what is left of the removal of very many pending entries, None if there is nothing. Callers
+            never see these entries: ``pel`` and ``consumers`` finish the removal first. A caller that prefers to wait
+            calls ``clean_up_some`` now and then, or leaves that to the background.
         unowned: stands for nobody, with an empty name: who owns the entries given back by XNACK. Its ``pending`` is
             their number; it is none of the ``consumers``.
     """
 
-    __slots__ = ("_left", "_times", "consumers", "entries_read", "last_id", "pel", "unowned")
+    __slots__ = ("_consumers", "_pel", "_times", "entries_read", "last_id", "pending_cleanup", "unowned")
 
     def __init__(self, last_id: int = 0, entries_read: int | None = None) -> None:
         self.last_id = last_id
         self.entries_read = entries_read
-        self.consumers: dict[bytes, Consumer] = {}
-        self.pel = Pel()
+        self._consumers: dict[bytes, Consumer] = {}
+        self._pel = Pel()
         self.unowned = Consumer(b"", NEVER)
         self._times = TimeOrder()
-        self._left: Iterator[None] | None = None  # what a BusyGroup has still to do
+        self.pending_cleanup: Iterator[None] | None = None
+
+    @property
+    def pel(self) -> Pel:
+        """All pending entries; to be read only, changes go through the methods of the group."""
+        if self.pending_cleanup is not None:
+            self.finish_cleanup()
+        return self._pel
+
+    @property
+    def consumers(self) -> dict[bytes, Consumer]:
+        """The consumers by name; they are added and removed through the methods of the group."""
+        if self.pending_cleanup is not None:
+            self.finish_cleanup()
+        return self._consumers
+
+    @property
+    def times(self) -> TimeOrder:
+        """The blocks by delivery time."""
+        if self.pending_cleanup is not None:
+            self.finish_cleanup()
+        return self._times
 
     def __iter__(self) -> Iterator[tuple[int, Consumer, int, int]]:
         """Every pending entry in ID order: (ID, consumer, delivery ms, count).
@@ -78,7 +99,7 @@ class Group(Searching):
             owner.pending += new.live
             twin._times.add(new)
         twin._times.moved_ms = self._times.moved_ms
-        twin.pel = self.pel.copy(twins)
+        twin._pel = self._pel.copy(twins)
         return twin
 
     def fill(self, pending: Iterable[tuple[int, tuple[Consumer, int, int]]]) -> Iterator[None]:
@@ -120,8 +141,8 @@ class Group(Searching):
 
     @property
     def weight(self) -> tuple[int, int]:
-        """How many consumers and pending entries take memory."""
-        return len(self.consumers), len(self.pel)
+        """How many consumers and pending entries take memory, those that are still to be removed among them."""
+        return len(self._consumers), len(self._pel)
 
     # Place in the stream
 
@@ -175,9 +196,30 @@ class Group(Searching):
         return dropped
 
     def delete_consumer_later(self, consumer: Consumer) -> Callable[[], bool]:
-        """The same bit by bit: the group is a ``BusyGroup`` now, and its ``go_on`` is answered."""
+        """As ``delete_consumer``, but the entries are removed in steps; returns ``clean_up_some``."""
         del self.consumers[consumer.name]
-        return self._do_later(self._let_go(consumer))
+        return self._clean_up_later(self._let_go(consumer))
+
+    def clean_up_some(self) -> bool:
+        """Remove some hundred entries of ``pending_cleanup``; False when there are no more."""
+        work = self.pending_cleanup
+        if work is None:
+            return False
+        self.pending_cleanup = None  # the step itself uses the methods of the group
+        for _ in work:
+            self.pending_cleanup = work
+            return True
+        return False
+
+    def finish_cleanup(self) -> None:
+        """Remove all that is left of ``pending_cleanup``."""
+        while self.clean_up_some():
+            pass
+
+    def _clean_up_later(self, work: Iterator[None]) -> Callable[[], bool]:
+        self.finish_cleanup()
+        self.pending_cleanup = work
+        return self.clean_up_some
 
     def _let_go(self, consumer: Consumer) -> Iterator[None]:
         """Take what a consumer has off the PEL, and yield now and then."""
@@ -371,7 +413,7 @@ class Group(Searching):
             self._release(block, count)
 
     def acknowledge_later(self, pieces: Iterable[list[Piece]]) -> Callable[[], bool]:
-        """Take distinct entries off the PEL, bit by bit: the group is a ``BusyGroup`` now, whose ``go_on`` is answered."""
+        """Take distinct entries off the PEL in steps; returns ``clean_up_some``."""
 
         def let_go() -> Iterator[None]:
             for some in pieces:
@@ -382,12 +424,7 @@ class Group(Searching):
                     self.acknowledge_places(places)
                 yield
 
-        return self._do_later(let_go())
-
-    def _do_later(self, work: Iterator[None]) -> Callable[[], bool]:
-        self._left = work
-        self.__class__ = BusyGroup
-        return cast("BusyGroup", self).go_on
+        return self._clean_up_later(let_go())
 
     def acknowledge_all(self, ids: list[bytes]) -> bool:
         """Take entries off the PEL if all these words are pending ids, and none is repeated; else do nothing: False."""
@@ -450,37 +487,3 @@ class Group(Searching):
             block.size = block.live
         else:
             block.enlist(self.pel.numbers(block))
-
-
-class BusyGroup(Group):
-    """A group with entries that are still to be let go of, though for everybody they are gone already.
-
-    ``go_on`` does that bit by bit. Whoever asks the group for anything before it is done has the rest done at once; so
-    nobody need know of this class who does not want to wait instead. When it is done the group is a ``Group`` again.
-    """
-
-    __slots__ = ()
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in _WHILE_BUSY:
-            return super().__getattribute__(name)
-        while BusyGroup.go_on(self):
-            pass
-        return getattr(self, name)
-
-    @property
-    def weight(self) -> tuple[int, int]:
-        """What is yet to go is counted, too."""
-        return len(super().__getattribute__("consumers")), len(super().__getattribute__("pel"))
-
-    def go_on(self) -> bool:
-        """Let some hundred entries go; False when there are no more."""
-        if type(self) is Group:
-            return False  # somebody has asked for the rest
-        self.__class__ = Group  # type: ignore[assignment]  # to itself it is as it is
-        assert self._left is not None
-        for _ in self._left:
-            self.__class__ = BusyGroup
-            return True
-        self._left = None
-        return False

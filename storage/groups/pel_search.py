@@ -45,8 +45,15 @@ class Searching:
 
     __slots__ = ()
 
-    pel: Pel
-    _times: TimeOrder
+    @property
+    def pel(self) -> Pel:
+        """See ``Group``."""
+        raise NotImplementedError
+
+    @property
+    def times(self) -> TimeOrder:
+        """See ``Group``."""
+        raise NotImplementedError
 
     def pending(
         self, start: int = 0, end: int = MAX_ID, count: int | None = None, consumer: Consumer | None = None
@@ -79,7 +86,7 @@ class Searching:
         wanted = pending if count is None else min(count, pending)
         # An ID-ordered walk visits about wanted / old * all entries, a search by time the old ones.
         few = max(SLACK, isqrt(wanted * pending))
-        old = self._times.until(latest, few)
+        old = self.times.until(latest, few)
         if old is not None and sum(block.live for block in old) <= few:
             numbered = sorted(
                 [
@@ -159,7 +166,7 @@ class Searching:
         Those without owner come before all; those of one time in the order in which they were delivered. Nothing may
         be changed before the walk is over.
         """
-        for _, turn in groupby(self._times.oldest(latest), _turn):
+        for _, turn in groupby(self.times.oldest(latest), _turn):
             blocks = list(turn)
             if len(blocks) == 1:
                 yield from self._own(blocks[0])
@@ -201,11 +208,11 @@ class Searching:
 
     def oldest_ms(self) -> int | None:
         """The earliest delivery time of a pending entry (UNOWNED_MS if one has no owner), None if nothing is pending."""
-        return next((block.ms for block in self._times.oldest(MAX_MS)), None)
+        return next((block.ms for block in self.times.oldest(MAX_MS)), None)
 
     def any_idle(self, latest: int) -> bool:
         """Whether some entry was delivered at ``latest`` (milliseconds) or before."""
-        old = self._times.until(latest, 0)
+        old = self.times.until(latest, 0)
         return old is None or bool(old)
 
     def _is_with(self, consumer: Consumer) -> Callable[[int], bool]:

@@ -19,7 +19,7 @@ from ..collections.deadlines import Deadlines
 from ..collections.scan_order import ScanOrder
 from ..groups.consumer_index import IdOrder
 from ..groups.deliveries import Block, Consumer, Delivery
-from ..groups.group import BusyGroup, Group
+from ..groups.group import Group
 from ..groups.idle_order import TimeOrder
 from ..groups.pel import Pel
 from ..groups.pel_pages import Page
@@ -124,7 +124,7 @@ class Graveyard:
     def _open(self) -> None:
         """Detach the parts of an object and queue them."""
         holder = self._holders.pop()
-        if type(holder) is BusyGroup and holder.go_on():
+        if type(holder) is Group and holder.clean_up_some():
             self._holders.append(holder)
             return
         # Consumers and their blocks reference each other: without this the cycle would never be freed.
@@ -165,8 +165,8 @@ def _goes_at_once(value: object) -> bool:
     if kind in _CONTAINERS:
         items = value.values() if isinstance(value, dict) else value
         return len(items) < _SMALL and {*map(type, items)} <= _LEAVES  # type: ignore[call-overload, arg-type]
-    if kind is Group:
-        return len(value.pel) < _SMALL and len(value.consumers) < _SMALL  # type: ignore[attr-defined]
+    if isinstance(value, Group):
+        return max(value.weight) < _SMALL
     if kind is Stream:
         return value.length < _SMALL and not value.groups  # type: ignore[attr-defined]
     if isinstance(value, Collection):

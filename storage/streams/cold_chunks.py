@@ -194,7 +194,7 @@ class Packing:
             return
         ms = chunk.ms
         chunk.ms, chunk.seq = others = ms[:], narrowed(chunk.seq)
-        # No group is busy (``group.BusyGroup``): what is done in slices is done before anything is packed.
+        # Groups have no pending cleanup here: background jobs finish before anything is packed.
         for group in self.groups.values():
             group.pel.share(ms, others)
         cold.pack(chunk)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.pending import pending_ids
 
-from rillet.storage.groups.group import BusyGroup, Group
+from rillet.storage.groups.group import Group
 from rillet.storage.groups.references import forget_later, trim_acked_before, trim_acked_to_length
 from rillet.storage.streams.ids import MAX_ID, encode
 from rillet.storage.streams.stream import Stream
@@ -83,7 +83,7 @@ def test_what_was_trimmed_is_told_in_order(threshold, deleted):
     assert gone.ids() == there[:number]
 
 
-def test_references_are_forgotten_bit_by_bit_and_for_everybody_at_once():
+def test_references_are_removed_in_steps_and_no_caller_sees_them_meanwhile():
     stream = a_stream(1000)
     for name, pending in ((b"a", set(range(1, 1001))), (b"b", {5, 900}), (b"c", set())):
         stream.groups[name] = a_group(MAX_ID, pending)
@@ -91,10 +91,10 @@ def test_references_are_forgotten_bit_by_bit_and_for_everybody_at_once():
     stream.trim_to_length(500, gone=gone)
     go_on, _ = forget_later(stream, gone)
     a, b = stream.groups[b"a"], stream.groups[b"b"]
-    assert type(a) is type(b) is BusyGroup
-    assert type(stream.groups[b"c"]) is Group  # it had nothing to do
+    assert a.pending_cleanup is not None is not b.pending_cleanup
+    assert stream.groups[b"c"].pending_cleanup is None
     assert go_on()
     assert len(a.pel) == 500
-    assert type(a) is Group
+    assert a.pending_cleanup is None
     assert not go_on()
     assert pending_ids(b) == [b"0-900"]

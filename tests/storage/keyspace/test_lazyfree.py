@@ -13,7 +13,7 @@ from rillet.storage.collections.hash import Hash
 from rillet.storage.collections.list import List
 from rillet.storage.collections.set import Set
 from rillet.storage.collections.sorted_set import SortedSet
-from rillet.storage.groups.group import BusyGroup, Group
+from rillet.storage.groups.group import Group
 from rillet.storage.keyspace import lazyfree as freeing
 from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.keyspace.lazyfree import PIECE, Graveyard
@@ -233,12 +233,12 @@ def test_what_is_cut_off_a_stream_is_freed_later():
     assert stream.length == len(list(stream.ids_from(0))) == 10
 
 
-def test_a_group_that_is_still_letting_go_is_freed_piece_by_piece_too():
+def test_a_group_with_pending_cleanup_is_freed_in_steps_too():
     stream = a_stream()
     group = stream.groups[b"g"] = a_group(b"1-0", 100)
     consumer = next(iter(group.consumers.values()))
     group.delete_consumer_later(consumer)
-    pel = object.__getattribute__(group, "pel")
+    pel = group._pel
     del group, consumer
     graveyard = Graveyard()
     graveyard.on_buried = lambda: None
@@ -251,14 +251,14 @@ def test_a_group_that_is_still_letting_go_is_freed_piece_by_piece_too():
     assert max(before - after for before, after in itertools.pairwise(sizes)) < 2000
 
 
-def test_the_weight_of_a_group_that_is_still_letting_go_counts_all_and_finishes_nothing():
+def test_the_weight_of_a_group_counts_its_pending_cleanup_and_does_not_finish_it():
     group = a_group(b"1-0", 100)
     entries = len(group.pel)
     group.create_consumer(b"other", 0)
     number = len(group.consumers)
     group.delete_consumer_later(next(iter(group.consumers.values())))
     assert group.weight == (number - 1, entries)
-    assert type(group) is BusyGroup
+    assert group.pending_cleanup is not None
     assert len(group.pel) < entries
     assert group.weight == (number - 1, len(group.pel))
 
