@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown
+from ...storage.groups.claiming import release
 from ...storage.groups.group import MAX_COUNT
-from ...storage.streams.ids import are_distinct
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments, parse_integer
 from ..spec.command import handles
@@ -17,7 +17,6 @@ from .group_propagation import no_such_group
 from .ids import parse_ids
 
 if TYPE_CHECKING:
-    from ...storage.groups.group import Group
     from ..runtime.client import Client
 
 BAD_MODE: Final = b"ERR mode must be SILENT, FAIL, or FATAL"
@@ -90,26 +89,9 @@ def xnack(client: Client, args: list[bytes]) -> bytes:
     require_group(client, group)
     options = NackOptions(args)
     numbers = parse_ids(options.ids)
-    if are_distinct(numbers):
-        given_back = _give_back(stream, group, options, numbers)
-    else:
-        # Named twice, an entry is given back twice.
-        given_back = sum([_give_back(stream, group, options, [number]) for number in numbers])
+    given_back = release(group, stream, numbers, options.next_count, force=options.force)
     if given_back:
         client.server.keyspace.dirty += given_back
         client.propagate(args)
         client.db.signal_ready(args[1])
     return replies.integer(given_back)
-
-
-def _give_back(stream: Stream, group: Group, options: NackOptions, numbers: list[int]) -> int:
-    given: list[int] = []
-    counts: list[int] = []
-    for number in numbers:
-        block = group.pel.at(number)
-        if block is None and not (options.force and stream.contains(number)):
-            continue
-        given.append(number)
-        counts.append(options.next_count(0 if block is None else block.count))
-    group.give_back(given, counts)
-    return len(given)

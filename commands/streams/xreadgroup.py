@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError
-from ...storage.groups.group import MAX_COUNT, Group
-from ...storage.groups.pel_pages import blocks_of, one_by_one, texts_of
+from ...storage.groups.redelivery import read_again
 from ...storage.streams import ids as stream_id
 from ...storage.streams.chunk import ids_in, length_of, texts_in
 from ...storage.streams.ids import MAX_ID
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...storage.groups.deliveries import Consumer
+    from ...storage.groups.group import Group
     from ..runtime.client import Client
 
 MEANINGLESS: Final = (
@@ -214,34 +214,8 @@ def _propagate_new(client: Client, key: bytes, consumer: Consumer, options: Read
 def history(
     client: Client, stream: Stream, group: Group, consumer: Consumer, after: int, options: ReadOptions
 ) -> tuple[int, bytes]:
-    """The consumer's own pending entries after an ID; they count as delivered once more, which nobody else is told.
-
-    An entry that is no longer in the stream is answered as its id and a null, and stays as it is.
-    """
-    allowance = options.allowance
-    count = options.count if allowance is None else allowance.within(options.count)
-    places = group.pending(after + 1, MAX_ID, count, consumer)
-    if not places:
-        return 0, b""
-    living, ids = places, texts_of(places)
-    number = len(ids)
-    pieces, entries, _ = stream.take_after(stream_id.parse(ids[0]) - 1, number)
-    if allowance is not None or texts_in(pieces, entries) != ids:
-        living = []
-        items: list[bytes] = []
-        null = replies.null_array(client.resp)
-        for text, (page, (at,)) in zip(ids, one_by_one(places), strict=True):
-            if allowance is not None and allowance.is_spent():
-                break
-            entry = stream.entry(page.number(at))
-            if entry is None:
-                entry = b"*2\r\n$%d\r\n%b\r\n%b" % (len(text), text, null)
-            else:
-                living.append((page, (at,)))
-            items.append(entry)
-            if allowance is not None:
-                allowance.add(len(entry))
-        number, entries = len(items), b"".join(items)
-    counts = [min(block.count + 1, MAX_COUNT) for block in blocks_of(living)]
-    group.reassign_each(consumer, living, client.server.keyspace.now, counts)
-    return number, entries
+    """Deliver the consumer's own pending entries after an ID once more; nothing of it is propagated."""
+    budget = options.allowance
+    count = options.count if budget is None else budget.within(options.count)
+    null = replies.null_array(client.resp)
+    return read_again(group, stream, consumer, after, count, client.server.keyspace.now, null, budget)

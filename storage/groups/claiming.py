@@ -1,4 +1,4 @@
-"""Claims: pending entries get another owner (XCLAIM, XAUTOCLAIM).
+"""Claims: pending entries get another owner (XCLAIM, XAUTOCLAIM) or none (XNACK).
 
 Callers give a group, a stream, a consumer and ``ClaimTerms``, and get ``Claimed``; pages and places of the PEL stay in
 this room. Entries that stand next to each other in the stream and in the PEL are handled as runs. The plain rule for
@@ -15,7 +15,7 @@ from .group import MAX_COUNT
 from .pel_pages import blocks_of, segments, texts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from ..streams.chunk import Piece
     from ..streams.iteration import Run
@@ -380,3 +380,35 @@ def _mixed_changes(
         else ((text,), name, terms.ms, terms.next_count(block.count))
         for at, text, block in zip(positions, texts_of(place), blocks_of(place), strict=True)
     ]
+
+
+def release(
+    group: Group,
+    stream: Stream,
+    numbers: list[int],
+    next_count: Callable[[int], int],
+    *,
+    force: bool,
+) -> int:
+    """Take pending entries from their owners (XNACK), so that any claim finds them at once; returns how many.
+
+    Args:
+        group: a group of the stream.
+        stream: the stream.
+        numbers: the IDs; one that is named twice is released twice.
+        next_count: gives the delivery count afterwards for the one before.
+        force: entries of the stream that are not pending become so, with 0 as their count before.
+    """
+    if len(numbers) > 1 and not stream_id.are_distinct(numbers):
+        return sum([release(group, stream, [number], next_count, force=force) for number in numbers])
+    released: list[int] = []
+    counts: list[int] = []
+    for number in numbers:
+        block = group.pel.at(number)
+        if block is None and not (force and stream.contains(number)):
+            continue
+        released.append(number)
+        counts.append(next_count(0 if block is None else block.count))
+    if released:
+        group.give_back(released, counts)
+    return len(released)

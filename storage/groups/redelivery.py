@@ -1,0 +1,130 @@
+"""Pending entries that XREADGROUP delivers once more: a consumer's own ones, and those that CLAIM takes over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from ..streams.chunk import texts_in
+from ..streams.ids import MAX_ID
+from .group import MAX_COUNT
+from .pel_pages import blocks_of, one_by_one, texts_of
+
+if TYPE_CHECKING:
+    from ..streams.stream import Stream
+    from .claiming import Change
+    from .deliveries import Consumer
+    from .group import Group
+    from .pel_pages import Places
+
+
+class Budget(Protocol):
+    """How much a reply may still hold."""
+
+    def is_spent(self) -> bool:
+        """Whether no more entry may go out."""
+
+    def add(self, size: int) -> None:
+        """Count one entry of so many bytes."""
+
+
+def read_again(
+    group: Group,
+    stream: Stream,
+    consumer: Consumer,
+    after: int,
+    count: int | None,
+    now: int,
+    null: bytes,
+    budget: Budget | None,
+) -> tuple[int, bytes]:
+    """Deliver the consumer's own pending entries after an ID once more.
+
+    An entry that is no longer in the stream keeps its facts and is returned as ``[id, null]``.
+
+    Args:
+        group: a group of the stream.
+        stream: the stream.
+        consumer: the owner.
+        after: the entries have greater IDs.
+        count: at most so many, None for all.
+        now: the delivery time, milliseconds since the epoch.
+        null: the encoded null that stands for the fields of a missing entry.
+        budget: ends the read early, if given.
+
+    Returns:
+        How many, and the encoded entries one after the other.
+    """
+    places = group.pending(after + 1, MAX_ID, count, consumer)
+    if not places:
+        return 0, b""
+    there, ids = places, texts_of(places)
+    number = len(ids)
+    page, positions = places[0]
+    pieces, entries, _ = stream.take_after(page.number(positions[0]) - 1, number)
+    if budget is not None or texts_in(pieces, entries) != ids:
+        there = []
+        items: list[bytes] = []
+        for text, (page, (at,)) in zip(ids, one_by_one(places), strict=True):
+            if budget is not None and budget.is_spent():
+                break
+            entry = stream.entry(page.number(at))
+            if entry is None:
+                entry = b"*2\r\n$%d\r\n%b\r\n%b" % (len(text), text, null)
+            else:
+                there.append((page, (at,)))
+            items.append(entry)
+            if budget is not None:
+                budget.add(len(entry))
+        number, entries = len(items), b"".join(items)
+    counts = [min(block.count + 1, MAX_COUNT) for block in blocks_of(there)]
+    group.reassign_each(consumer, there, now, counts)
+    return number, entries
+
+
+def claim_oldest(
+    group: Group,
+    stream: Stream,
+    consumer: Consumer,
+    min_idle: int,
+    count: int | None,
+    now: int,
+    budget: Budget,
+) -> tuple[list[bytes], list[Change]]:
+    """Let the consumer have the entries that are idle for long enough, the longest idle first.
+
+    Entries that are no longer in the stream are passed over and stay.
+
+    Args:
+        group: a group of the stream.
+        stream: the stream.
+        consumer: the new owner.
+        min_idle: milliseconds since the last delivery.
+        count: at most so many, None for all.
+        now: the delivery time, milliseconds since the epoch.
+        budget: ends the walk early.
+
+    Returns:
+        Encoded items (ID, fields, milliseconds since the delivery before, deliveries before), and the changes.
+    """
+    places: Places = []
+    counts: list[int] = []
+    items: list[bytes] = []
+    for page, at in group.oldest(now - min_idle):
+        if len(places) == count or budget.is_spent():
+            break
+        entry = stream.entry(page.number(at))
+        if entry is None:
+            continue
+        block = page.blocks[at]
+        assert block is not None
+        item = b"*4%b:%d\r\n:%d\r\n" % (entry[2:], now - max(block.ms, 0), block.count)
+        places.append((page, (at,)))
+        counts.append(min(block.count + 1, MAX_COUNT))
+        items.append(item)
+        budget.add(len(item))
+    changes: list[Change] = [
+        ((text,), consumer.name, now, deliveries)
+        for text, deliveries in zip(texts_of(places), counts, strict=True)
+    ]
+    group.reassign_each(consumer, places, now, counts)
+    return items, changes
