@@ -47,7 +47,7 @@ def test_the_difference_is_counted_no_further_than_the_limit(client):
     assert run(client, "SDIFFCARD", 2, "a", "b", "APPROX") == SYNTAX
 
 
-@pytest.mark.parametrize("name", ["SUNIONCARD", "SDIFFCARD", "SINTERCARD"])
+@pytest.mark.parametrize("name", ["SUNIONCARD", "SDIFFCARD"])
 @pytest.mark.parametrize(
     ("words", "text"),
     [
