@@ -27,11 +27,6 @@ def test_exec_answers_what_was_queued_in_order(client):
     assert client.server.dispatcher.ran == ["ping", "select", "echo"]
 
 
-def test_an_empty_transaction(client):
-    talk(client, "MULTI")
-    assert talk(client, "EXEC") == b"*0\r\n"
-
-
 def test_nothing_may_block_while_exec_runs(client, monkeypatch):
     seen = []
     monkeypatch.setattr(
@@ -49,15 +44,6 @@ def test_a_selected_database_stays_after_exec(client):
     talk(client, "SELECT", 2)
     talk(client, "EXEC")
     assert client.db.index == 2
-
-
-def test_the_errors_of_wrong_order_leave_a_transaction_open(client):
-    assert talk(client, "EXEC") == b"-ERR EXEC without MULTI\r\n"
-    assert talk(client, "DISCARD") == b"-ERR DISCARD without MULTI\r\n"
-    talk(client, "MULTI")
-    assert talk(client, "MULTI") == b"-ERR MULTI calls can not be nested\r\n"
-    assert talk(client, "WATCH", "k") == b"-ERR WATCH inside MULTI is not allowed\r\n"
-    assert talk(client, "EXEC") == b"*0\r\n"
 
 
 def test_discard_forgets_the_queue_and_the_watched_keys(client):
