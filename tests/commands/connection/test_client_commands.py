@@ -120,9 +120,3 @@ def test_unblock_ends_a_wait(client, monkeypatch):
 )
 def test_a_wrong_unblock(client, words, error):
     assert talk(client, "CLIENT", "UNBLOCK", *words) == b"-%b\r\n" % error
-
-
-def test_help_lists_the_subcommands(client):
-    lines = talk(client, "CLIENT", "HELP")
-    assert b"+CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n" in lines
-    assert b"+NO-TOUCH (ON|OFF)\r\n" in lines

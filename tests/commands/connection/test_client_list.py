@@ -138,10 +138,7 @@ def test_list_is_text_in_resp3(server):
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (("FOO",), b"ERR syntax error"),
         (("TYPE",), b"ERR syntax error"),
-        (("ID",), b"ERR syntax error"),
-        (("TYPE", "foo"), b"ERR Unknown client type 'foo'"),
         (("TYPE", "normal", "ID", "1"), b"ERR syntax error"),
         (("ID", "1", "x"), b"ERR Invalid client ID"),
     ],

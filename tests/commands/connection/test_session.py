@@ -84,13 +84,6 @@ def test_auth_without_a_password_set(client):
     assert talk(client, "AUTH", "other", "anything") == WRONGPASS
 
 
-def test_ping_and_echo(client):
-    assert talk(client, "PING") == b"+PONG\r\n"
-    assert talk(client, "PING", "hi") == b"$2\r\nhi\r\n"
-    assert talk(client, "PING", "a", "b") == b"-ERR wrong number of arguments for 'ping' command\r\n"
-    assert talk(client, "ECHO", b"\x00\r\n") == b"$3\r\n\x00\r\n\r\n"
-
-
 def test_ping_of_a_resp2_subscriber_looks_like_a_message(client):
     client.shard_channels.add(b"x")
     assert talk(client, "PING") == b"*2\r\n$4\r\npong\r\n$0\r\n\r\n"
