@@ -69,14 +69,6 @@ def test_touch_is_an_access_and_exists_is_none(client):
     assert client.db.accessed[b"a"] == later
 
 
-def test_type(client):
-    assert [run(client, "TYPE", name) for name in ("a", "s", "none")] == [
-        b"+string\r\n",
-        b"+stream\r\n",
-        b"+none\r\n",
-    ]
-
-
 def test_renaming_takes_the_expiry_along_and_wakes_the_new_name(client):
     stream = client.db.entries[b"s"]
     client.db.set_expiry(b"s", NOW + 5)

@@ -77,14 +77,3 @@ def test_the_frequency_needs_an_lfu_policy_and_the_idle_time_any_other(client):
     assert run(client, "OBJECT", "IDLETIME", "k") == (
         b"-ERR An LFU maxmemory policy is selected, idle time not tracked." + tail
     )
-
-
-def test_help_names_every_subcommand(client):
-    lines = reply(client, "OBJECT", "HELP")
-    assert lines[0] == b"OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
-    assert [line for line in lines if line.endswith(b"<key>")] == [
-        b"ENCODING <key>",
-        b"FREQ <key>",
-        b"IDLETIME <key>",
-        b"REFCOUNT <key>",
-    ]
