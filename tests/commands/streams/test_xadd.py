@@ -4,7 +4,6 @@ import pytest
 from support.fake_server import FakeServer, make_client, ready_keys, reply, run, wait_for
 
 import rillet.commands.streams.xadd
-from rillet.commands.spec.command import REGISTRY
 from rillet.commands.streams.trim_options import AddOrTrim, parse_add_or_trim
 from rillet.commands.streams.xadd import encode_fields
 from rillet.protocol import replies
@@ -63,41 +62,14 @@ def test_generated_ids_of_one_millisecond_grow_in_length(client):
     ]
 
 
-def test_generated_ids_go_on_after_the_last_one_when_the_clock_is_behind(client):
-    do(client, f"XADD s {NOW + 5}-{MAX.decode()} f v")
-    assert reply(client, *words("XADD s * f v")) == b"%d-0" % (NOW + 6)
-
-
-def test_a_sequence_can_be_generated_for_a_given_time(client):
-    assert reply(client, *words("XADD s 0-* f v")) == b"0-1"
-    assert reply(client, *words("XADD s 5-* f v")) == b"5-0"
-    assert reply(client, *words("XADD s 5-* f v")) == b"5-1"
-    assert do(client, "XADD s 4-* f v") == SMALL_ID
-
-
 def test_a_generated_sequence_does_not_leave_its_millisecond(client):
     do(client, f"XADD s 5-{MAX.decode()} f v")
     assert do(client, "XADD s 5-* f v") == SMALL_ID
 
 
-def test_an_id_must_be_greater_than_the_last_generated_one_even_if_that_is_gone(client):
-    do(client, "XADD s 5-0 f v")
-    do(client, "XDEL s 5-0")
-    assert do(client, "XADD s 5-0 f v") == SMALL_ID
-    assert do(client, "XADD s 4 f v") == SMALL_ID
-    assert do(client, "XADD s 5-1 f v") == b"$3\r\n5-1\r\n"
-
-
 def test_an_untidy_id_is_answered_in_canonical_form_and_propagated_as_typed(client):
     assert do(client, "XADD s 007 f v") == b"$3\r\n7-0\r\n"
     assert propagated(client) == ["XADD s 007 f v"]
-
-
-def test_a_stream_can_run_out_of_ids(client):
-    do(client, f"XADD s {MAX.decode()}-{MAX.decode()} f v")
-    exhausted = b"-ERR The stream has exhausted the last possible ID, unable to add more items\r\n"
-    assert do(client, "XADD s * f v") == exhausted
-    assert do(client, "XADD s 1 f v") == exhausted
 
 
 # XADD: parsing
@@ -153,11 +125,6 @@ def test_nomkstream_leaves_a_missing_key_missing():
         assert do(client, "XADD s NOMKSTREAM * f v") == null
         assert client.db.peek(b"s") is None
         assert propagated(client) == []
-
-
-def test_option_names_are_read_in_any_case_and_order(client):
-    assert do(client, "xadd s limit 10 nomkstream maxlen ~ 3 1 f v") == b"$-1\r\n"
-    assert do(client, "xadd s limit 10 minid ~ 3 1 f v") == b"$3\r\n1-0\r\n"
 
 
 def test_a_star_as_threshold_operator_value_is_not_taken_for_the_id(client):
@@ -275,34 +242,6 @@ def test_ranges_are_arrays_in_both_protocols():
         assert do(client, "XREVRANGE s + -") == expected
 
 
-def test_a_range_covers_whole_milliseconds_and_may_exclude_its_ends(client):
-    for stream_id in ("1-1", "1-2", "2-1", "3-1"):
-        run(client, "XADD", "s", stream_id, "f", "v")
-    found = {
-        text: [entry[0].decode() for entry in reply(client, *words(text))]
-        for text in (
-            "XRANGE s 1 2",
-            "XRANGE s (1-1 (3-1",
-            "XRANGE s 2 1",
-            "XRANGE s - + COUNT 2",
-            "XRANGE s - + COUNT 9 COUNT 1",
-            "XREVRANGE s 2 1",
-            "XREVRANGE s (3-1 (1-1",
-            "XREVRANGE s + - count 2",
-        )
-    }
-    assert found == {
-        "XRANGE s 1 2": ["1-1", "1-2", "2-1"],
-        "XRANGE s (1-1 (3-1": ["1-2", "2-1"],
-        "XRANGE s 2 1": [],
-        "XRANGE s - + COUNT 2": ["1-1", "1-2"],
-        "XRANGE s - + COUNT 9 COUNT 1": ["1-1"],
-        "XREVRANGE s 2 1": ["2-1", "1-2", "1-1"],
-        "XREVRANGE s (3-1 (1-1": ["2-1", "1-2"],
-        "XREVRANGE s + - count 2": ["3-1", "2-1"],
-    }
-
-
 @pytest.mark.parametrize("count", [0, -5])
 def test_a_count_of_nothing_is_a_null_array_on_an_existing_key(count):
     for resp, null in ((2, b"*-1\r\n"), (3, b"_\r\n")):
@@ -355,14 +294,6 @@ def test_xdel_of_nothing_changes_nothing(client):
     fill(client, 1)
     assert do(client, "XDEL s 9") == b":0\r\n"
     assert (client.server.events, propagated(client)) == ([], [])
-
-
-def test_xdel_judges_all_ids_before_it_deletes_any(client):
-    fill(client, 2)
-    assert do(client, "XDEL s 1-0 bad") == ID_ERROR
-    assert do(client, "XDEL s 1-0 -") == ID_ERROR
-    assert ids(client) == [b"1-0", b"2-0"]
-    assert do(client, "XDEL missing bad") == b":0\r\n"
 
 
 def test_a_stream_stays_when_its_last_entry_is_deleted(client):
@@ -479,21 +410,6 @@ def test_xsetid_is_refused_with_the_first_error_in_redis_order(client, text, err
     client.server.propagation.take()
     assert do(client, text) == error
     assert propagated(client) == []
-
-
-def test_xsetid_may_go_back_to_the_last_entry(client):
-    do(client, "XADD s 5 f v")
-    do(client, "XSETID s 9")
-    assert do(client, "XSETID s 5") == b"+OK\r\n"
-    assert do(client, "XADD s 5-1 f v") == b"$3\r\n5-1\r\n"
-
-
-@pytest.mark.parametrize("name", ["xadd", "xlen", "xrange", "xrevrange", "xdel", "xtrim", "xsetid"])
-def test_every_command_is_declared_with_the_stream_group(name):
-    entry = REGISTRY[name]
-    assert entry.group == "stream"
-    assert "stream" in entry.categories
-    assert entry.is_write == ("write" in entry.categories)
 
 
 @pytest.mark.parametrize("name", [0, 1, 1024, 1025])
