@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.fake_server import make_client, ready_keys, reply, run, wait_for
+from support.fake_server import make_client, ready_keys, run, wait_for
 from support.groups import effects, forget, group_client
 from support.pending import pending_ids
 
@@ -115,12 +115,6 @@ def test_entries_read_is_an_integer_from_minus_one_on(client, subcommand):
     assert run(client, *words, "-1") == KEY_NEEDED
 
 
-def test_a_group_may_have_any_name(client):
-    assert run(client, "XGROUP", "CREATE", "s", "", "0") == OK
-    assert run(client, "XGROUP", "CREATE", "s", b"\x00\r\n", "0") == OK
-    assert [info[1] for info in reply(client, "XINFO", "GROUPS", "s")] == [b"", b"\x00\r\n", b"g"]
-
-
 # The others
 
 
@@ -202,14 +196,6 @@ def test_delconsumer_drops_pending_entries_and_says_how_many(client):
     assert client.server.events == [(b"xgroup-delconsumer", b"s")]
     assert run(client, "XGROUP", "DELCONSUMER", "s", "g", "c") == b":0\r\n"
     assert effects(client) == []
-
-
-def test_help_is_seventeen_simple_strings(client):
-    lines = run(client, "XGROUP", "HELP").split(b"\r\n")
-    assert lines[:2] == [b"*17", b"+XGROUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"]
-    assert lines[-3:] == [b"+HELP", b"+    Print this help.", b""]
-    assert all(line[:1] == b"+" for line in lines[1:-1])
-    assert len(lines) == 19
 
 
 # XACK
