@@ -7,7 +7,6 @@ from support.fake_server import make_client, reply, run
 from support.groups import group_client
 
 NOW = 1_700_000_000_000
-UNKNOWN = b"-ERR unknown subcommand or wrong number of arguments for 'STREAM'. Try XINFO HELP.\r\n"
 
 
 def pairs(flat: list) -> dict:
@@ -65,13 +64,6 @@ def test_radix_tree_nodes_are_those_of_redis(entries, nodes):
         run(client, "XADD", "s", f"{ms}-0", "a", "b")
     info = pairs(reply(client, "XINFO", "STREAM", "s"))
     assert (info[b"radix-tree-keys"], info[b"radix-tree-nodes"]) == (entries // 2, nodes)
-
-
-@pytest.mark.parametrize(
-    "words", [("FOO",), ("FULL", "COUNT"), ("FULL", "FOO", "1"), ("FULL", "COUNT", "1", "x"), ("COUNT", "1")]
-)
-def test_bad_words_after_the_key_name_the_subcommand(words):
-    assert run(group_client(), "XINFO", "STREAM", "s", *words) == UNKNOWN
 
 
 def test_full_tells_groups_consumers_and_what_is_pending():
@@ -146,54 +138,19 @@ def test_consumers_are_listed_by_name_with_their_ages():
     assert [info[5::2] for info in reply(client, "XINFO", "CONSUMERS", "s", "g")] == [[0, -1], [0, 0]]
 
 
-def test_consumers_of_a_missing_group():
-    expected = b"-NOGROUP No such consumer group 'nog' for key name 's'\r\n"
-    assert run(group_client(), "XINFO", "CONSUMERS", "s", "nog") == expected
-
-
 def test_consumers_are_maps_in_resp3():
     client = group_client(resp=3)
     run(client, "XGROUP", "CREATECONSUMER", "s", "g", "c")
     assert run(client, "XINFO", "CONSUMERS", "s", "g").startswith(b"*1\r\n%4\r\n$4\r\nname\r\n$1\r\nc\r\n")
 
 
-def test_help_is_nine_simple_strings():
-    lines = run(make_client(), "XINFO", "HELP").split(b"\r\n")
-    assert lines[0] == b"*9"
-    assert lines[-3:-1] == [b"+HELP", b"+    Print this help."]
-
-
 # Lag (streams.md 15)
-
-
-def test_the_lag_of_a_group_that_reads_along():
-    client = group_client(5)
-    assert lag(client) == (None, 5)
-    run(client, "XREADGROUP", "GROUP", "g", "c", "COUNT", "1", "STREAMS", "s", ">")
-    assert lag(client) == (1, 4)
-    run(client, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
-    assert lag(client) == (5, 0)
-    run(client, "XADD", "s", "6-0", "a", "b")
-    assert lag(client) == (5, 1)
-
-
-def test_the_lag_of_a_group_on_an_empty_stream():
-    assert lag(group_client(0)) == (None, 0)
 
 
 def test_the_lag_after_a_claim_moved_the_group_into_the_middle():
     client = group_client(5)
     run(client, "XCLAIM", "s", "g", "c", "0", "9-0", "LASTID", "3-0")
     assert lag(client) == (None, None)
-
-
-def test_the_lag_after_an_unread_entry_was_deleted():
-    client = group_client(5)
-    run(client, "XREADGROUP", "GROUP", "g", "c", "COUNT", "1", "STREAMS", "s", ">")
-    run(client, "XDEL", "s", "3-0")
-    assert lag(client) == (1, None)
-    run(client, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
-    assert lag(client) == (5, 0)
 
 
 def test_the_lag_of_a_group_that_was_overtaken_by_trimming():
