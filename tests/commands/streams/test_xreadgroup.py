@@ -38,29 +38,8 @@ def read(client, *words: str, consumer: str = "c"):
             ("STREAMS", "s", "t", "0"),
             "Unbalanced 'xread' list of streams: for each stream key an ID, '+', or '$' must be specified.",
         ),
-        (("COUNT", "1", "s", "0"), "syntax error"),
-        (("COUNT", "1", "STREAMS"), "syntax error"),
         (("COUNT", "1", "COUNT"), "syntax error"),
-        (("NOPE", "STREAMS", "s", "0"), "syntax error"),
-        (
-            ("GROUP", "g", "c", "STREAMS", "s", ">"),
-            "The GROUP option is only supported by XREADGROUP. You called XREAD instead.",
-        ),
-        (
-            ("NOACK", "STREAMS", "s", "0"),
-            "The NOACK option is only supported by XREADGROUP. You called XREAD instead.",
-        ),
-        (("COUNT", "x", "STREAMS", "s", "0"), "value is not an integer or out of range"),
-        (("BLOCK", "x", "STREAMS", "s", "0"), "timeout is not an integer or out of range"),
-        (("BLOCK", "1.5", "STREAMS", "s", "0"), "timeout is not an integer or out of range"),
-        (("BLOCK", "-1", "STREAMS", "s", "0"), "timeout is negative"),
         (("BLOCK", "9223372036854775807", "STREAMS", "s", "0"), "timeout is out of range"),
-        (("STREAMS", "s", "x"), "Invalid stream ID specified as stream command argument"),
-        (("STREAMS", "s", "-"), "Invalid stream ID specified as stream command argument"),
-        (
-            ("STREAMS", "s", ">"),
-            "The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.",
-        ),
     ],
 )
 def test_what_xread_refuses(client, words, error):
@@ -74,8 +53,6 @@ def test_what_xread_refuses(client, words, error):
         (("COUNT", "1", "COUNT", "2", "STREAMS", "s", "0"), "Missing GROUP option for XREADGROUP"),
         (("GROUP", "g", "c", "COUNT", "1", "NOACK"), "syntax error"),
         (("COUNT", "1", "NOACK", "NOACK", "GROUP", "g"), "syntax error"),
-        (("GROUP", "g", "c", "BLOCK", "-1", "STREAMS", "s", ">"), "timeout is negative"),
-        (("GROUP", "g", "c", "STREAMS", "s", "-"), "Invalid stream ID specified as stream command argument"),
     ],
 )  # fmt: skip
 def test_what_xreadgroup_refuses(client, words, error):
@@ -150,28 +127,6 @@ def test_keys_are_found_by_walking_the_options(words, keys):
 
 
 # XREAD
-
-
-def test_xread_answers_what_is_newer(client):
-    assert reply(client, "XREAD", "STREAMS", "s", "1-0") == [[b"s", [ENTRY[2], ENTRY[3]]]]
-    assert reply(client, "XREAD", "COUNT", "1", "STREAMS", "s", "0") == [[b"s", [ENTRY[1]]]]
-
-
-@pytest.mark.parametrize("count", ["0", "-5"])
-def test_a_count_of_zero_or_less_is_no_limit(client, count):
-    assert len(reply(client, "XREAD", "COUNT", count, "STREAMS", "s", "0")[0][1]) == 3
-    assert len(read(client, "COUNT", count, "STREAMS", "s", ">")[0][1]) == 3
-
-
-def test_streams_without_news_are_left_out(client):
-    run(client, "XADD", "t", "5-0", "a", "b")
-    assert reply(client, "XREAD", "STREAMS", "s", "t", "nokey", "3-0", "0", "0") == [[b"t", [ENTRY[5]]]]
-    assert run(client, "XREAD", "STREAMS", "s", "nokey", "3-0", "0") == NOTHING
-
-
-@pytest.mark.parametrize("word", ["$", "3", MAX])
-def test_nothing_is_newer_than_the_last_id(client, word):
-    assert run(client, "XREAD", "STREAMS", "s", word) == NOTHING
 
 
 def test_plus_is_the_last_entry_itself(client):
@@ -284,15 +239,6 @@ def test_changes_are_counted_once_a_stream(client):
 # History
 
 
-def test_history_answers_the_consumers_own_pending_entries(client):
-    read(client, "COUNT", "2", "STREAMS", "s", ">")
-    read(client, "STREAMS", "s", ">", consumer="d")
-    assert read(client, "STREAMS", "s", "0") == [[b"s", [ENTRY[1], ENTRY[2]]]]
-    assert read(client, "STREAMS", "s", "1-0") == [[b"s", [ENTRY[2]]]]
-    assert read(client, "COUNT", "1", "STREAMS", "s", "0") == [[b"s", [ENTRY[1]]]]
-    assert read(client, "STREAMS", "s", "0", consumer="d") == [[b"s", [ENTRY[3]]]]
-
-
 def test_empty_history_is_answered_at_once_even_with_block(client):
     assert read(client, "BLOCK", "0", "STREAMS", "s", "0") == [[b"s", []]]
     assert client.server.blocking.waiting == []
@@ -316,13 +262,6 @@ def test_history_answers_null_for_a_message_that_is_gone_and_leaves_it_alone(res
     answer = run(client, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", "0")
     assert b"*2\r\n$3\r\n2-0\r\n" + null in answer
     assert [(ms, k) for _, _, ms, k in group_of(client)] == [(NOW + 10, 2), (NOW, 1), (NOW + 10, 2)]
-
-
-def test_history_and_new_entries_of_several_streams_in_one_call(client):
-    run(client, "XADD", "t", "5-0", "a", "b")
-    run(client, "XGROUP", "CREATE", "t", "g", "0")
-    read(client, "STREAMS", "s", ">")
-    assert read(client, "STREAMS", "s", "t", "2-0", ">") == [[b"s", [ENTRY[3]]], [b"t", [ENTRY[5]]]]
 
 
 # Propagation
