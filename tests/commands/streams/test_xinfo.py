@@ -1,4 +1,4 @@
-"""XINFO: STREAM, STREAM FULL, GROUPS, CONSUMERS, HELP; the lag vectors through commands."""
+"""XINFO: STREAM, STREAM FULL, GROUPS, CONSUMERS; the lag vectors that lag.script does not have."""
 
 from __future__ import annotations
 
