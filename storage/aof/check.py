@@ -1,4 +1,7 @@
-"""Is an append-only file sound, and up to where? The verdicts of redis-check-aof, which is stricter than a start."""
+"""Check whether, or up to where, an append-only file is sound.
+
+The verdicts are those of redis-check-aof, which is stricter than a server's start.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +19,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _AT_ONCE: Final = 1 << 20
-_NUMBER_LINE: Final = 127  # bytes, with its end
+_NUMBER_LINE: Final = 127  # bytes, with the line end
 _LONGEST_WORD: Final = 2**63 - 3
 _DIGITS: Final = re.compile(rb"[ \t\n\v\f\r]*[+-]?[0-9]+")
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What was found in one file.
+    """The result for one file.
 
     Attributes:
         size: of the file, bytes.
-        good: how many bytes from the start hold whole commands and whole transactions.
-        problem: what stands behind them; "" where the file is sound.
-        notes: what was seen on the way, for people.
+        good: number of bytes from the start that hold whole commands and whole transactions.
+        problem: what is wrong after them; "" if the file is sound.
+        notes: observations for the user.
         fixable: whether cutting the file at ``good`` makes it sound.
     """
 
@@ -43,13 +46,13 @@ class Verdict:
 def check_aof(
     path: Path, say: Callable[[str], object], *, confirm: Callable[[str], bool] | None = None
 ) -> bool:
-    """Check a file, or all files that a manifest names; True if they are sound (or are so now).
+    """Check a file, or all files that a manifest names; return whether they are sound (now).
 
     Args:
         path: an append-only file, or a manifest.
-        say: gets the report, line by line.
-        confirm: asked before what is broken is cut off the end of a file; None cuts nothing. A file that others
-            follow is never cut.
+        say: receives the report, line by line.
+        confirm: called before a broken end is cut off a file; None cuts nothing. A file that others follow is never
+            cut.
     """
     try:
         if not _is_manifest(path):
@@ -118,7 +121,7 @@ def _judge(
 
 
 def examine(path: Path) -> Verdict:
-    """Read one file that is not empty to its end, or to the first thing that is wrong."""
+    """Read one file that is not empty to its end, or to the first error."""
     size = path.stat().st_size
     with path.open("rb") as file:
         notes: list[str] = []
@@ -138,21 +141,21 @@ def examine(path: Path) -> Verdict:
 
 
 class _WrongError(Exception):
-    """This is no command; the text says why."""
+    """The bytes are not a command; the text says why."""
 
 
 class _Reader:
-    """Walks over the commands of a file."""
+    """Reads over the commands of a file."""
 
     def __init__(self, source: ByteSource) -> None:
         self._source = source
-        self._start = source.position  # of the data in hand
+        self._start = source.position  # of the buffered data
         self._data = b""
-        self._at = 0  # in the data in hand
+        self._at = 0  # position in the buffered data
         self._open = 0  # transactions
 
     def run(self) -> tuple[int, str]:
-        """Where the last whole command or transaction ends, and what is wrong behind it."""
+        """Return where the last whole command or transaction ends, and what is wrong after it."""
         good = self._position
         try:
             while first := self._peek():
@@ -161,7 +164,7 @@ class _Reader:
                 elif first == b"*":
                     self._command()
                 else:
-                    raise _WrongError("AOF format error")  # noqa: TRY301 - as every other thing that is wrong
+                    raise _WrongError("AOF format error")  # noqa: TRY301 - handled like every other error
                 if not self._open:
                     good = self._position
         except _WrongError as wrong:
@@ -214,7 +217,7 @@ class _Reader:
         return self._data[self._at : self._at + 1]
 
     def _line(self, limit: int) -> bytes:
-        """Up to a line end, or to the limit, or to the end of the file."""
+        """Read up to a line end, or to the limit, or to the end of the file."""
         self._fill(limit)
         end = self._data.find(b"\n", self._at, self._at + limit)
         end = end + 1 if end >= 0 else min(self._at + limit, len(self._data))
@@ -223,7 +226,7 @@ class _Reader:
         return line
 
     def _pass(self, count: int) -> bytes:
-        """Take a word and its line end; of a very long one only the last piece is given."""
+        """Read a word and its line end; return only the last piece of a very long one."""
         while count > _AT_ONCE:
             self._take(_AT_ONCE // 2)
             count -= _AT_ONCE // 2
@@ -240,7 +243,7 @@ class _Reader:
         return data
 
     def _fill(self, count: int) -> None:
-        """Have so many bytes in hand, if there are so many."""
+        """Buffer ``count`` bytes, if the file has as many."""
         if self._at + count <= len(self._data):
             return
         self._start += self._at
@@ -249,7 +252,7 @@ class _Reader:
 
 
 def _is_manifest(path: Path) -> bool:
-    """Whether the first line that is no comment begins as those of a manifest do."""
+    """Whether the first line that is not a comment looks like one of a manifest."""
     with path.open("rb") as file:
         while (line := file.readline(LINE_LIMIT)).startswith(b"#"):
             pass

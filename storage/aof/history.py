@@ -1,4 +1,4 @@
-"""The files that rewrites have replaced, as long as they are kept: what belongs together, and what is to go first.
+"""The files that rewrites have replaced: group them, and choose which to remove first.
 
 Kept files are history files of the manifest (type h). Readers of the whole history use them; servers do not load
 them, and redis-server removes them when it starts.
@@ -18,30 +18,30 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Generation:
-    """A base, and the incr files that begin where it ends; together they lead to the next base."""
+    """A base, and the incr files that continue it; together they lead to the next base."""
 
     base: FileInfo | None = None
     incr: list[FileInfo] = field(default_factory=list)
 
     @property
     def files(self) -> list[FileInfo]:
-        """All of them, oldest first."""
+        """All its files, oldest first."""
         return [*([self.base] if self.base else []), *self.incr]
 
 
 def is_incr(info: FileInfo) -> bool:
-    """Whether a history file was an incr file; its type does not say so any more."""
+    """Whether a history file was an incr file; its type no longer shows that."""
     return info.name.endswith(".incr.aof")
 
 
 def generations(history: Sequence[FileInfo]) -> list[Generation]:
-    """Put history files together, oldest first.
+    """Group history files, oldest first.
 
-    Rillet lists each base before its incr files, oldest first; Redis (aof-disable-auto-gc) puts what has just been
-    replaced in front, incr files before their base. Both can follow each other in one manifest.
+    Rillet lists each base before its incr files, oldest first. Redis (aof-disable-auto-gc) inserts what was just
+    replaced at the front, incr files before their base. One manifest can contain both orders.
     """
     found: list[Generation] = []
-    leading: list[FileInfo] = []  # incr files whose base stands behind them
+    leading: list[FileInfo] = []  # incr files whose base follows them
     for info in history:
         if not is_incr(info):
             found.append(Generation(info, leading))
@@ -58,13 +58,13 @@ def generations(history: Sequence[FileInfo]) -> list[Generation]:
 def outdated(
     directory: Path, history: Sequence[FileInfo], seconds: int, limit: int, now_ms: int
 ) -> list[FileInfo]:
-    """Choose what is to be removed: whole generations, oldest first, so that what stays can be read from its base on.
+    """Choose what to remove: whole generations, oldest first, so that the rest is readable from a base.
 
     Args:
-        directory: where the files are; those that are missing count as removed.
+        directory: the folder of the files; missing files count as removed.
         history: the history files of the manifest.
-        seconds: a generation goes when its newest record is older than this; 0: at once.
-        limit: the bytes that all history may take; 0: any number.
+        seconds: a generation is outdated when its newest record is older than this; 0: immediately.
+        limit: maximum bytes of all history; 0: no limit.
         now_ms: Unix milliseconds.
     """
     if not seconds:
@@ -85,7 +85,7 @@ def outdated(
 
 
 def _stat(path: Path) -> tuple[int, int]:
-    """Size, and when it was written last; zeros for a file that is not there."""
+    """Return size and time of the last write (ms); zeros for a missing file."""
     try:
         found = path.stat()
     except OSError:

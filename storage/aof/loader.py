@@ -1,6 +1,6 @@
-"""Reading an append-only file back: the commands of all its parts in order, and the repair of a torn end.
+"""Read an append-only file back: the commands of all its parts in order, and the repair of a torn end.
 
-The caller applies what it is given; nothing here knows what a command means, but for MULTI and EXEC.
+The caller applies the commands; this module knows only the meaning of MULTI and EXEC.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def _pass_over_rdb(source: ByteSource) -> Iterable[object]:
 
 
 class AofLoader:
-    """The commands of an append-only file, a batch at a time; a batch is what some 256 KiB of file hold.
+    """The commands of an append-only file in batches of about 256 KiB of file.
 
-    Transactions come whole, with their MULTI and EXEC. `loaded_bytes` of `total_bytes` are behind the batch in
-    hand. `current_file` is the name the batch came from.
+    Transactions are whole, with their MULTI and EXEC. `loaded_bytes` of `total_bytes` have been read up to the end of
+    the present batch. `current_file` is the file that the batch came from.
 
-    `root` is the server's `dir`. Constructing reads the manifest and adopts a single file of Redis before 7.0;
-    `truncate` is aof-load-truncated; `load_rdb` takes an RDB off the start of a file and yields when the caller
-    may do something else. What Redis refuses to start with raises AofError, here and in `batches`.
+    `root` is the server's `dir`. Construction reads the manifest and adopts a single file of Redis before 7.0;
+    `truncate` is aof-load-truncated; `load_rdb` reads an RDB at the start of a file and yields when the caller may do
+    other work. What Redis refuses to start with raises AofError, here and in `batches`.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class AofLoader:
 
     @property
     def exists(self) -> bool:
-        """Whether there is an append-only file at all, be it an empty one."""
+        """Whether there is an append-only file at all, even an empty one."""
         return bool(self.manifest.live)
 
     def batches(self) -> Iterator[list[list[bytes]]]:
-        """Give the commands; an empty batch only means that the caller may do something else for a moment."""
+        """Yield the commands; an empty batch only lets the caller do other work."""
         live = self.manifest.live
         before = 0
         for info in live:
@@ -82,12 +82,12 @@ class AofLoader:
             self.loaded_bytes = before
 
     def unknown_command(self, name: bytes) -> AofError:
-        """Give the error for a command of the batch in hand that this server does not have."""
+        """Return the error for a command of the present batch that this server does not have."""
         text = name[:128].decode(errors="backslashreplace")
         return AofError(f"Unknown command '{text}' reading the append only file {self.current_file}")
 
     def wrong_arity(self, name: str) -> AofError:
-        """Give the error for a command of the batch in hand that lacks arguments; Redis would crash."""
+        """Return the error for a command of the present batch without enough arguments."""
         return AofError(
             f"Wrong number of arguments for '{name}' reading the append only file {self.current_file}"
         )
@@ -133,14 +133,14 @@ class AofLoader:
     def _commands(
         self, source: ByteSource, name: str, size: int, before: int
     ) -> Generator[list[list[bytes]], None, int | None]:
-        """Yield what the rest of a file holds; return where it is torn, if it is."""
-        start = source.position  # of the data in hand
+        """Yield the commands of the rest of a file; return where it is torn, if it is."""
+        start = source.position  # of the buffered data
         transactions = Transactions()
         data = b""
         at_end = False
         while True:
             if not at_end:
-                # Doubling what is read keeps a long value from being scanned over and over.
+                # Reading twice as much each time avoids scanning a long value over and over.
                 more = source.read(max(self._chunk_size, len(data)))
                 at_end = not more
                 data += more
@@ -157,7 +157,7 @@ class AofLoader:
                     f"Bad file format reading the append only file {name}: make a backup of your AOF file, then {_FIX}"
                     f" (byte offset {good})"
                 )
-            # A length beyond the end of the file need not be waited for with all the rest in memory.
+            # A length beyond the end of the file is an error already; reading the rest into memory is unnecessary.
             if at_end or start + scan.needs > size:
                 break
         if transactions.opened_at is not None:
@@ -170,7 +170,7 @@ class AofLoader:
         if self._truncates:
             self._log(f"!!! Warning: short read while loading the AOF file {name}!!!")
             if not is_last:
-                # Redis truncates here as well before it exits, and its next start then misses those commands.
+                # Redis also truncates here before it exits, and its next start then misses those commands.
                 raise AofError(
                     f"Fatal error: the truncated file is not the last file ({name}, byte offset {offset})"
                 )

@@ -1,6 +1,6 @@
-"""The manifest of a multi-part append-only file: which files make up the data, and in which order.
+"""The manifest of a multi-part append-only file: which files make up the data, in which order.
 
-It lives as `<appendfilename>.manifest` in the AOF folder, one line a file:
+It is `<appendfilename>.manifest` in the AOF folder, with one line per file:
 `file <name> seq <n> type <b|h|i>[ startoffset <n>][ endoffset <n>]`.
 """
 
@@ -32,12 +32,12 @@ _LEADING_NUMBER = re.compile(rb"[ \t\n\v\f\r]*([+-]?[0-9]+)")
 
 
 class AofError(Exception):
-    """The append-only file can not be used; the text is what Redis would log before it exits."""
+    """The append-only file cannot be used; the text is what Redis would log before it exits."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """One file of the manifest; offsets are replication offsets that newer servers note (None: not noted)."""
+    """One file of the manifest; offsets are replication offsets of newer servers (None: absent)."""
 
     name: str
     seq: int
@@ -46,7 +46,7 @@ class FileInfo:
     end_offset: int | None = None
 
     def encode(self) -> bytes:
-        """Give its line, with the line end."""
+        """Return its line, with the line end."""
         line = b"file %s seq %d type %s" % (quote(os.fsencode(self.name)), self.seq, self.type.encode())
         if self.start_offset is not None:
             line += b" startoffset %d" % self.start_offset
@@ -57,7 +57,7 @@ class FileInfo:
 
 @dataclass(slots=True)
 class Manifest:
-    """Which files hold the data: at most one base, then incr files by rising seq; history awaits removal."""
+    """The files of the data: at most one base, then incr files by rising seq; and the history."""
 
     base: FileInfo | None = None
     history: list[FileInfo] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Manifest:
 
     @classmethod
     def parse(cls, data: bytes) -> Manifest:
-        """Read the text of a manifest file; AofError with Redis' words where it is not one."""
+        """Parse a manifest file; raises AofError with Redis' text if it is malformed."""
         if not data:
             raise _error("Found an empty AOF manifest")
         manifest = cls()
@@ -87,7 +87,7 @@ class Manifest:
         return manifest
 
     def encode(self) -> bytes:
-        """Give the text of the manifest file: base, history, incr."""
+        """Return the text of the manifest file: base, history, incr."""
         return b"".join(info.encode() for info in [*self.live[: bool(self.base)], *self.history, *self.incr])
 
     @classmethod
@@ -114,7 +114,7 @@ class Manifest:
         return cls.parse(b"".join(pieces))
 
     def persist(self, directory: Path, basename: str, files: FileOperations | None = None) -> None:
-        """Replace the manifest file by this one at once: readers and crashes see the old or the new, whole."""
+        """Replace the manifest file atomically: readers and crashes find the old or the new one."""
         files = files or FileOperations()
         name = basename + ".manifest"
         temporary, final = directory / ("temp-" + name), directory / name
@@ -150,17 +150,17 @@ class Manifest:
             raise ValueError("Found duplicate base file information")
 
     def with_new_incr(self, basename: str) -> Manifest:
-        """Give a copy that ends in a new incr file."""
-        # Not the name of one that history still names: until it is gone the manifest on the disk may need it.
+        """Return a copy with a new incr file at its end."""
+        # Not the name of a file in the history: until that is removed the manifest on the disk may need it.
         used = [info.seq for info in self.history if info.name == f"{basename}.{info.seq}.incr.aof"]
         seq = max([*used, *(info.seq for info in self.incr)], default=0) + 1
         info = FileInfo(f"{basename}.{seq}.incr.aof", seq, "i")
         return Manifest(self.base, list(self.history), [*self.incr, info])
 
     def with_new_base(self, basename: str, covered: int = 0, *, rdb: bool = False) -> Manifest:
-        """Give a copy with a new base, which holds all that `covered` first incr files hold.
+        """Return a copy with a new base, which contains the first `covered` incr files.
 
-        The old base and the covered incr files become history. `rdb` tells the form of the base by its name.
+        The old base and the covered incr files become history. The name of the base shows its format (`rdb`).
         """
         old = [self.base, *self.history] if self.base else self.history
         seq = max((info.seq for info in old if ".base." in info.name or info is self.base), default=0) + 1
@@ -181,7 +181,7 @@ def adopt_single_file(
 ) -> Manifest:
     """Move an append-only file of Redis before 7.0 (`<root>/<basename>`) into the folder, as base.
 
-    Only where the folder has no data of its own; a move cut short by a crash is completed.
+    It does so only if the folder has no data of its own; it completes a move that a crash cut short.
     """
     files = files or FileOperations()
     old, directory = root / basename, root / folder
@@ -197,7 +197,7 @@ def adopt_single_file(
         return manifest
     make_folder(directory, files)
     adopted = Manifest(FileInfo(basename, 1, "b"), list(manifest.history))
-    # The manifest first: a crash before the move leaves a file that the next start still finds.
+    # The manifest is written first: after a crash before the move the next start still finds the file.
     adopted.persist(directory, basename, files)
     try:
         files.rename(old, directory / basename)
@@ -211,7 +211,7 @@ def adopt_single_file(
 
 
 def make_folder(directory: Path, files: FileOperations) -> None:
-    """Create the AOF folder where it is missing."""
+    """Create the AOF folder if it is missing."""
     if directory.is_dir():
         return
     try:
@@ -222,8 +222,8 @@ def make_folder(directory: Path, files: FileOperations) -> None:
 
 
 def quote(name: bytes) -> bytes:
-    """Write a name as one word of a manifest line: bare where it can be, else in double quotes."""
-    # Redis leaves a name with a single quote bare, and then can not read its own manifest.
+    """Spell a name as one word of a manifest line: bare if possible, else in double quotes."""
+    # Redis leaves a name with a single quote bare, and then cannot read its own manifest.
     if name and all(0x20 < byte < 0x7F and byte not in b"\"'\\" for byte in name):
         return name
     spelled = (
@@ -233,7 +233,7 @@ def quote(name: bytes) -> bytes:
 
 
 def split_words(line: bytes) -> list[bytes] | None:
-    r"""Cut a line into words; "…" with \n \xHH escapes and '…' keep blanks; None where quotes do not match."""
+    r"""Split a line into words; "…" with \n \xHH escapes and '…' keep blanks; None for unbalanced quotes."""
     words: list[bytes] = []
     at = 0
     while True:
@@ -252,7 +252,7 @@ def split_words(line: bytes) -> list[bytes] | None:
 
 
 def leading_number(text: bytes) -> int:
-    """Read a number as C's atoi does: what follows the digits is ignored, no digits are 0."""
+    """Read a number as C's atoi does: it ignores what follows the digits; no digits are 0."""
     match = _LEADING_NUMBER.match(text)
     return int(match[1]) if match else 0
 
@@ -270,7 +270,7 @@ def _unquoted(piece: bytes) -> bytes:
 
 
 def _lines(data: bytes) -> Iterator[bytes]:
-    """Cut as C's fgets does: behind each line end, and after `LINE_LIMIT` bytes without one."""
+    """Cut like C's fgets: after each line end, and after `LINE_LIMIT` bytes without one."""
     at = 0
     while at < len(data):
         end = data.find(b"\n", at, at + LINE_LIMIT)

@@ -1,7 +1,7 @@
 """The shortest commands that lead to the present data: the base of a rewritten append-only file.
 
-The spelling is that of Redis, word for word, so that the files can be compared. What commands can not say is lost,
-as in Redis: pending entries whose message is gone, when consumers were last seen, which ids were deleted.
+The spelling equals that of Redis, so that the files can be compared. What commands cannot express is lost, as in
+Redis: pending entries whose message is gone, when consumers were last seen, which IDs were deleted.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ if TYPE_CHECKING:
     from ..keyspace.keyspace import Keyspace
     from ..streams.stream import Stream
 
-_PIECE: Final = 1 << 16  # bytes given at once, about
+_PIECE: Final = 1 << 16  # approximate bytes of a piece
 
 
 _IDS_GIVEN_BACK: Final = 64  # at most in one XNACK
 
 
-_ID_AND_COMMAND: Final = 3  # the words of an XADD before its fields
+_ID_AND_COMMAND: Final = 3  # the arguments of an XADD before its fields
 
 
 def rewrite_commands(keyspace: Keyspace) -> Iterator[bytes]:
-    """Give the commands that make this keyspace out of an empty one, in pieces of some 64 KiB of whole commands.
+    """Yield the commands that recreate this keyspace, in pieces of about 64 KiB of whole commands.
 
-    The keyspace must not change meanwhile. Keys past their time are written with their expiry, as Redis does.
+    The keyspace must not change during the iteration. Keys past their time are written with their expiry, as Redis
+    does.
     """
     piece = [_command(b"FUNCTION", b"LOAD", code) for code in keyspace.libraries.codes.values()]
     size = 0
@@ -67,7 +68,7 @@ def _stream(key: bytes, stream: Stream, idempotency_defaults: tuple[int, int]) -
     if stream.length:
         yield from _entries(key, stream)
     else:
-        # An id that no stream can hold twice: 0-1 goes at once, for MAXLEN is 0.
+        # Creates the stream empty: MAXLEN 0 removes the entry, and no stream can already contain 0-1.
         yield _command(b"XADD", key, b"MAXLEN", b"0", b"0-1", b"x", b"y")
     yield _command(
         b"XSETID",
@@ -123,7 +124,7 @@ def _group(key: bytes, name: bytes, group: Group) -> Iterator[bytes]:
 
 
 def _given_back(key: bytes, name: bytes, group: Group) -> Iterator[bytes]:
-    """The entries without owner, in their order; neighbours with equal counters share a command."""
+    """Yield XNACK for the entries without owner, in order; neighbours with equal counts share one."""
     entries = ((block.count, page.text(at)) for page, at in group.given_back() if (block := page.blocks[at]))
     for count, of_count in groupby(entries, itemgetter(0)):
         while ids := [text for _, text in islice(of_count, _IDS_GIVEN_BACK)]:
@@ -142,12 +143,12 @@ def _word(word: bytes) -> bytes:
 
 
 def statements(key: bytes, stream: Stream, duration: int, maxsize: int) -> Iterator[tuple[bytes, ...]]:
-    """The commands that state a stream's idempotency in a rewritten log, behind those of its entries.
+    """Yield the commands that state a stream's idempotency in a rewritten log, after its entries.
 
     Args:
-        key: the stream's.
-        stream: the stream; of its iids those are told whose entry still exists.
-        duration: stream-idmp-duration, which a new stream has: then it need not be told.
+        key: the stream's key.
+        stream: the stream; only iids whose entry still exists are stated.
+        duration: stream-idmp-duration; a new stream has it, so it is not stated.
         maxsize: stream-idmp-maxsize, likewise.
     """
     state = stream.idempotency

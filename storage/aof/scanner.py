@@ -1,7 +1,7 @@
-"""Cutting a piece of an append-only file into commands, and telling why no further one could be cut.
+"""Cut a piece of an append-only file into commands, and report why no further one could be cut.
 
-Pieces that look as every writer writes them go through hiredis; all else (and the last bytes of a file) is read
-by hand, as leniently as Redis reads it and with the exact place of each command.
+hiredis parses pieces in the spelling that every writer uses. Everything else (and the last bytes of a file) is parsed
+here, as leniently as by Redis and with the exact position of each command.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .manifest import leading_number
 # What one call of C's fgets takes with the 1024 byte buffer of Redis.
 LINE_LIMIT = 1023
 _ARGUMENT_COUNT_LIMIT = 2**31 - 1
-# Fed behind a piece: it comes out as a command of its own exactly if the piece ended at the end of a command.
+# Appended to a piece: it is parsed as a command of its own exactly if the piece ended at the end of a command.
 _MARK = b"\0end of the piece"
 _MARK_RECORD = b"*1\r\n$%d\r\n%s\r\n" % (len(_MARK), _MARK)
 
 
 class End(enum.Enum):
-    """Why scanning stopped: at the end of a line or command, within one, or before bytes that are no command."""
+    """Why scanning stopped: after a line or command, within one, or before bytes that are no command."""
 
     WHOLE = enum.auto()
     SHORT = enum.auto()
@@ -32,11 +32,11 @@ class End(enum.Enum):
 
 @dataclass(slots=True)
 class Scan:
-    """What a piece held.
+    """The content of a piece.
 
-    `consumed` bytes reach to the end of the last of its commands; `needs` is how many bytes, from there on, the
-    next command is known to have at least. `begins` has the place behind the command before each of them; None
-    where they are spelled as every writer spells them, and nothing is between them.
+    `consumed` bytes reach to the end of its last command; `needs` is the known minimum length of the next command.
+    `begins` has, for each command, the position after the previous one; None if all are in the usual spelling with
+    nothing between them.
     """
 
     commands: list[list[bytes]]
@@ -46,22 +46,22 @@ class Scan:
     begins: list[int] | None = None
 
     def start_of(self, index: int) -> int:
-        """Where one of the commands begins, with the annotations in front of it."""
+        """Return where a command begins, including the annotations before it."""
         if self.begins is not None:
             return self.begins[index]
         return self.consumed - sum(map(_written_length, self.commands[index:]))
 
 
 class _ShortError(Exception):
-    """The bytes end within a command; `args[0]` is where it would end at the earliest."""
+    """The bytes end within a command; `args[0]` is its earliest possible end."""
 
 
 class _BadError(Exception):
-    """These bytes are no command."""
+    """The bytes are not a command."""
 
 
 def scan_quickly(data: bytes) -> Scan | None:
-    """Cut all but the last command off the data; None where that needs a closer look."""
+    """Cut all but the last command off the data; return None if that needs a closer look."""
     cut = data.rfind(b"\r\n*") + 2
     if cut <= 2:
         return None
@@ -76,7 +76,7 @@ def scan_quickly(data: bytes) -> Scan | None:
         return None
     if not commands or commands.pop() != [_MARK] or not commands:
         return None
-    # hiredis also reads numbers, simple strings, nested lists and more, which Redis refuses in this file.
+    # hiredis also parses numbers, simple strings, nested lists and more, which Redis refuses in this file.
     if set(map(type, commands)) != {list} or not all(commands):
         return None
     if set(map(type, chain.from_iterable(commands))) != {bytes}:
@@ -87,7 +87,7 @@ def scan_quickly(data: bytes) -> Scan | None:
 
 
 def scan_by_hand(data: bytes) -> Scan:
-    """Cut every whole command off the data, and tell what follows them."""
+    """Cut every whole command off the data, and report what follows them."""
     commands: list[list[bytes]] = []
     begins: list[int] = []
     at = consumed = needs = 0
@@ -109,9 +109,9 @@ def scan_by_hand(data: bytes) -> Scan:
 
 
 class Transactions:
-    """Puts commands together that are one transaction, from however many pieces.
+    """Joins the commands of a transaction, from any number of pieces.
 
-    `opened_at` is where the one begins that is still open; None without one.
+    `opened_at` is the position of the transaction that is still open; None without one.
     """
 
     def __init__(self) -> None:
@@ -119,9 +119,9 @@ class Transactions:
         self._held: list[list[bytes]] = []
 
     def take(self, scan: Scan, start: int) -> list[list[bytes]]:
-        """Give what may be applied: all of a piece, and of those before it, but for what no EXEC has closed.
+        """Return the commands to apply: all so far, except those that no EXEC has closed.
 
-        `start` is where the piece begins.
+        `start` is the position of the piece.
         """
         commands = scan.commands
         held_from = None if self.opened_at is None else 0
@@ -143,13 +143,13 @@ class Transactions:
 
 
 def _written_length(command: list[bytes]) -> int:
-    """How many bytes a command takes in a file."""
+    """Return the number of bytes that a command takes in a file."""
     total = len(b"*%d\r\n" % len(command))
     return total + sum(len(value) + len(b"$%d\r\n\r\n" % len(value)) for value in command)
 
 
 def _line(data: bytes, at: int) -> tuple[bytes, int]:
-    """Give the line at a place and the place behind it; behind the unfinished last line is -1."""
+    """Return the line at a position and the position after it; -1 after an unfinished last line."""
     end = data.find(b"\n", at, at + LINE_LIMIT)
     if end >= 0:
         return data[at:end], end + 1
@@ -159,7 +159,7 @@ def _line(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _behind_annotation(data: bytes, at: int) -> int:
-    # Redis takes an unfinished one for whole, then appends to it, and can not read the line that results.
+    # Redis accepts an unfinished annotation, then appends to it, and cannot read the line that results.
     _, at = _line(data, at)
     if at < 0:
         raise _ShortError(len(data) + 1)
@@ -185,7 +185,7 @@ def _command(data: bytes, at: int) -> tuple[list[bytes], int]:
         length = leading_number(line[1:])
         if length < 0:
             raise _BadError
-        # The two bytes behind a value are taken unseen, as Redis takes them.
+        # The two bytes after a value are skipped unchecked, as in Redis.
         if at < 0:
             raise _ShortError(len(data) + 1)
         if at + length + 2 > len(data):

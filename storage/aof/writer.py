@@ -1,6 +1,6 @@
-"""Writing the append-only file: records gathered during a tick, one write for all of them, and the fsync.
+"""Write the append-only file: gather records during a tick, one write for all of them, and fsync.
 
-Records arrive encoded; what goes into them is the business of propagation. Nothing here reads a clock.
+Records arrive encoded; propagation decides their content. This module reads no clock.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
     from .manifest import FileInfo
 
-    # Which of the history files are to be removed from a folder; the others are kept.
+    # Chooses the history files of a folder to remove; the others are kept.
     Outdated = Callable[[Path, Sequence[FileInfo]], Sequence[FileInfo]]
 
 
 def everything(_directory: Path, history: Sequence[FileInfo]) -> Sequence[FileInfo]:
-    """Keep no history, as Redis does."""
+    """Remove all history, as Redis does."""
     return history
 
 
-# And a number that no other rewrite has; what a crash leaves of one is removed at the next start.
+# Followed by a unique number; the next start removes what a crash leaves.
 TEMPORARY_BASE = "temp-rewriteaof-bg-"
 
 
@@ -37,8 +37,7 @@ class AppendOnlyFile:
     """The last incr file of an append-only file, open for appending.
 
     `append(record)` and `write()` belong to the server's loop; `sync()` may run in any thread.
-    `selected_db` is free for propagation: it is -1 whenever the next record starts a file, which must begin
-    with a SELECT.
+    `selected_db` is for propagation: it is -1 whenever the next record starts a file, which must begin with a SELECT.
     """
 
     def __init__(
@@ -61,7 +60,7 @@ class AppendOnlyFile:
         self._files = files
         self._log = log
         self._pending: list[bytes] = []
-        # The list's own method: this runs for every write command.
+        # The list's own method, because this runs for every write command.
         self.append: Callable[[bytes], None] = self._pending.append
         self._fd = -1
         self._sizes_before = 0  # of the files before the one that is open
@@ -89,9 +88,9 @@ class AppendOnlyFile:
         log: Log = silent,
         outdated: Outdated = everything,
     ) -> AppendOnlyFile:
-        """Open below `root` (the server's `dir`), creating what is missing; AofError where that fails.
+        """Open below `root` (the server's `dir`), creating what is missing; AofError if that fails.
 
-        `manifest` is the one the data was loaded from (AofLoader.manifest); without it the one on disk is read.
+        `manifest` is the one the data was loaded from (AofLoader.manifest); by default it is read from the disk.
         """
         files = files or FileOperations()
         directory = Path(root) / appenddirname
@@ -115,7 +114,7 @@ class AppendOnlyFile:
         )
         if fresh and manifest.base is not None:
             log(f"Creating AOF base file {manifest.base.name} on server start")
-            # Empty: Redis and Valkey load an empty command file whatever their aof-use-rdb-preamble says.
+            # Empty: Redis and Valkey load an empty command file with any aof-use-rdb-preamble.
             files.close(aof._open_file(manifest.base.name, os.O_TRUNC))
             aof.base_size = 0
         name = manifest.incr[-1].name
@@ -144,10 +143,10 @@ class AppendOnlyFile:
         log: Log = silent,
         outdated: Outdated = everything,
     ) -> AppendOnlyFile:
-        """Open for a server that has data already: nothing counts until `install_base` brings that data.
+        """Open for a server that already has data; the file is valid only after `install_base`.
 
-        Until then the records go to a temporary file, and what was in the folder before stays valid.
-        OSError or AofError where that fails.
+        Until then the records go to a temporary file, and the previous content of the folder stays valid.
+        Raises OSError or AofError if that fails.
         """
         files = files or FileOperations()
         directory = Path(root) / appenddirname
@@ -170,7 +169,7 @@ class AppendOnlyFile:
 
     @property
     def is_detached(self) -> bool:
-        """Whether the data is not there yet to which the records of the open file belong."""
+        """Whether the open file still lacks the base that its records belong to."""
         return self._detached
 
     @property
@@ -179,34 +178,34 @@ class AppendOnlyFile:
 
     @property
     def size(self) -> int:
-        """Bytes in all live files (INFO aof_current_size), without what is still to be written."""
+        """Bytes in all live files (INFO aof_current_size), without pending records."""
         return self._sizes_before + self._file_size
 
     @property
     def pending(self) -> int:
-        """Bytes appended and not written yet (INFO aof_buffer_length)."""
+        """Bytes appended but not written yet (INFO aof_buffer_length)."""
         return sum(map(len, self._pending))
 
     @property
     def has_pending(self) -> bool:
-        """Whether anything was appended and not written yet."""
+        """Whether anything is appended but not written yet."""
         return bool(self._pending)
 
     @property
     def unsynced(self) -> int:
-        """Bytes written and not yet known to be on the disk."""
+        """Bytes written but not known to be on the disk yet."""
         return self._written - self._synced
 
     @property
     def last_error(self) -> OSError | None:
-        """What the last write or sync failed with; None once both work again."""
+        """The error of the last write or sync; None once both work again."""
         return self._write_error or self._sync_error
 
     def annotate(self, now_ms: int) -> None:
-        """Append `#TS:<unix seconds>` where timestamps are wanted and a new second has begun.
+        """Append `#TS:<unix seconds>` if timestamps are enabled and a new second has begun.
 
-        With timestamps "ms" also `#MS:<unix milliseconds>` where the millisecond is another one, and at the head of
-        each file, which can then be read alone.
+        With timestamps "ms" also append `#MS:<unix milliseconds>` when the millisecond has changed, and at the start of
+        each file, so that it can be read alone.
         """
         second = now_ms // 1000
         if self.timestamps and second > self._annotated_second:
@@ -217,10 +216,10 @@ class AppendOnlyFile:
             self.append(b"#MS:%d\r\n" % now_ms)
 
     def write(self) -> bool:
-        """Write all records appended since the last call; False and `last_error` where the disk refuses.
+        """Write all pending records; return False and set `last_error` if the disk refuses.
 
-        After a failure the records stay pending, so that a later call writes them; a part that reached the file
-        is cut off again (or, where even that fails, only the rest stays pending).
+        After a failure the records stay pending, so that a later call writes them. A part that reached the file is cut
+        off again (or, if even that fails, only the rest stays pending).
         """
         pending = self._pending
         if not pending:
@@ -243,7 +242,7 @@ class AppendOnlyFile:
         return True
 
     def sync(self) -> None:
-        """Bring all that is written to the disk (fdatasync); OSError, kept in `last_error`, where that fails."""
+        """Sync all written data (fdatasync); raises OSError, kept in `last_error`, if that fails."""
         with self._syncing:
             if self._fd < 0:
                 return
@@ -257,7 +256,7 @@ class AppendOnlyFile:
             self._synced = upto
 
     def close(self) -> None:
-        """Write and sync what is left, and close; OSError where that fails (the file is closed all the same)."""
+        """Write and sync the rest, and close; raises OSError if that fails (the file is closed anyway)."""
         if self._fd < 0:
             return
         try:
@@ -270,10 +269,10 @@ class AppendOnlyFile:
                 self._files.close(fd)
 
     def start_new_incr(self) -> None:
-        """Go on in a new incr file, which a rewrite does before it takes its snapshot.
+        """Continue in a new incr file, which a rewrite does before it takes its snapshot.
 
-        The file left behind is complete and synced. OSError or AofError where that fails; then the old file
-        stays in use.
+        The previous file is complete and synced. Raises OSError or AofError if that fails; then the old file stays in
+        use.
         """
         if self._detached:
             self._start_again()
@@ -303,9 +302,9 @@ class AppendOnlyFile:
         self._file_size = 0
 
     def _start_again(self) -> None:
-        """Forget all records: the snapshot that comes now has what they say.
+        """Discard all records, because the snapshot that follows includes their effects.
 
-        After a failed install the manifest on the disk may be the new one, and the open file no temporary one.
+        After a failed install the manifest on the disk may be the new one, and the open file not a temporary one.
         """
         manifest = Manifest.load(self._directory, self._basename, self._files)
         fd = self._open_file(self._detached_name, os.O_TRUNC)
@@ -321,10 +320,10 @@ class AppendOnlyFile:
         self._log(f"Creating AOF incr file {self._detached_name} on background rewrite")
 
     def install_base(self, temporary: Path, *, rdb: bool) -> None:
-        """Let a finished and synced snapshot take the place of all files before the one that is open.
+        """Replace all files before the open one by a finished and synced snapshot.
 
-        OSError or AofError where that fails; then the files are as they were. May run in another thread than
-        `write`, but not while an incr file is begun or the file is closed.
+        Raises OSError or AofError if that fails; then the files are unchanged. May run in another thread than `write`,
+        but not while an incr file is begun or the file is closed.
         """
         incr = self.manifest.incr
         covered = len(incr) if self._detached else len(incr) - 1
@@ -339,9 +338,9 @@ class AppendOnlyFile:
         self.base_size = self.size
 
     def remove_history(self) -> None:
-        """Forget and remove those files that rewrites have replaced which are outdated.
+        """Forget and remove outdated files that rewrites have replaced.
 
-        What can not be removed now stays listed.
+        A file that cannot be removed now stays listed.
         """
         history = self.manifest.history
         if not history:
@@ -372,13 +371,13 @@ class AppendOnlyFile:
             self._log(str(error))
 
     def remove_temporaries(self) -> None:
-        """Remove what rewrites left that a crash has ended."""
+        """Remove what rewrites left when a crash ended them."""
         for path in self._directory.glob(f"{TEMPORARY_BASE}*"):
             with suppress(OSError):
                 self._files.unlink(path)
 
     def _keep(self, data: bytes, written: int, error: OSError) -> None:
-        """After a failed write: leave no torn record in the file, and all that is not in it pending."""
+        """Handle a failed write: no torn record stays in the file, the rest stays pending."""
         self._write_error = error
         if written:
             try:
@@ -390,7 +389,7 @@ class AppendOnlyFile:
                 )
                 self._count(written)
                 data = data[written:]
-        # In place: `append` is a method of this very list.
+        # In place, because `append` is a method of this list.
         self._pending[:] = [data]
 
     def _count(self, written: int) -> None:
@@ -431,9 +430,9 @@ def install_base_alone(
     log: Log,
     outdated: Outdated = everything,
 ) -> None:
-    """Let a snapshot take the place of all files, for a server that appends nothing (BGREWRITEAOF, appendonly no).
+    """Replace all files by a snapshot, for a server without AOF (BGREWRITEAOF with appendonly no).
 
-    OSError or AofError where that fails; then the files are as they were.
+    Raises OSError or AofError if that fails; then the files are unchanged.
     """
     directory = Path(root) / appenddirname
     manifest = Manifest.load(directory, appendfilename, files)
@@ -447,14 +446,14 @@ def install_base_alone(
 def _install(
     directory: Path, basename: str, manifest: Manifest, temporary: Path, files: FileOperations
 ) -> None:
-    """Name a snapshot as the manifest does, then bring that manifest to the disk."""
+    """Rename a snapshot as in the manifest, then write that manifest to the disk."""
     assert manifest.base is not None
     final = directory / manifest.base.name
     files.rename(temporary, final)
     try:
         manifest.persist(directory, basename, files)
     except AofError:
-        # It may have failed after the new manifest was in place, which then needs the file.
+        # It may have failed after the new manifest was in place, and that needs the file.
         if not _is_named(final.name, directory, basename, files):
             with suppress(OSError):
                 files.unlink(final)
@@ -462,7 +461,7 @@ def _install(
 
 
 def _is_named(name: str, directory: Path, basename: str, files: FileOperations) -> bool:
-    """Whether the manifest on the disk names a file; yes where that can not be told."""
+    """Whether the manifest on the disk names a file; True if it cannot be read."""
     try:
         manifest = Manifest.load(directory, basename, files)
     except AofError:
