@@ -1,4 +1,4 @@
-"""The command line: ``rillet [redis.conf] [--directive value …]``, in redis-server's own syntax."""
+"""The command line: ``rillet [redis.conf] [--directive value …]``, as redis-server's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Options are directives of redis.conf:
 
 
 def main() -> int:
-    """Run a server in this process until it is stopped; the exit status is 0 after an orderly end."""
+    """Run a server in this process until it stops; return 0 after an orderly end."""
     from .server.config.file import ConfigFileError, asks_for, parse_arguments
 
     if sys.argv[1:2] == ["check-aof"]:
@@ -39,10 +39,10 @@ def main() -> int:
         return pipeline(sys.argv[2:])
     asked = asks_for(sys.argv[1:])
     if asked == "version":
-        print(f"Rillet server v={__version__}")  # noqa: T201 - what was asked for
+        print(f"Rillet server v={__version__}")  # noqa: T201 - the requested output
         return 0
     if asked == "help":
-        print(_USAGE, end="")  # noqa: T201 - what was asked for
+        print(_USAGE, end="")  # noqa: T201 - the requested output
         return 0
     try:
         config = parse_arguments(sys.argv[1:])
@@ -59,36 +59,37 @@ def main() -> int:
 
 
 def _check_aof(words: list[str]) -> int:
-    """The tool for append-only files; status 1 where one is not sound."""
+    """Check append-only files; return 1 if one is not sound."""
     from .storage.aof.check import check_aof
 
     fixes = words[:1] == ["--fix"]
     if len(words) != 1 + fixes:
-        print("Usage: rillet check-aof [--fix] <file.manifest|file.aof>")  # noqa: T201 - what was asked for
+        print("Usage: rillet check-aof [--fix] <file.manifest|file.aof>")  # noqa: T201 - a command-line tool
         return 1
     return 0 if check_aof(Path(words[-1]), print, confirm=_confirm if fixes else None) else 1
 
 
 def _check_rdb(words: list[str]) -> int:
-    """The tool for RDB files; status 1 where one is not sound."""
+    """Check an RDB file; return 1 if it is not sound."""
     from .server.clock import Clock
     from .storage.rdb.check import check_rdb
 
     if len(words) != 1:
-        print("Usage: rillet check-rdb <dump.rdb>")  # noqa: T201 - what was asked for
+        print("Usage: rillet check-rdb <dump.rdb>")  # noqa: T201 - a command-line tool
         return 1
     return 0 if check_rdb(Path(words[0]), print, now=Clock().now) else 1
 
 
 def _confirm(question: str) -> bool:
-    print(question)  # noqa: T201 - a tool on the command line
+    print(question)  # noqa: T201 - a command-line tool
     return input("Continue? [y/N]: ").lower().startswith("y")
 
 
 def _tune_process() -> None:
-    """Short collections, and no page faults for each big reply (DESIGN.md 2)."""
-    # Data is in no circles, or they are broken when it goes (storage/keyspace/lazyfree): only what is young is looked at, here and
-    # by the server's cron. The second generation would grow to millions of objects, and be half a second of work.
+    """Keep garbage collections short, and avoid page faults for each big reply."""
+    # Data forms no cycles, or they are broken when it is freed (storage/keyspace/lazyfree). So only young objects are
+    # collected, here and by the server's cron. The oldest generation would grow to millions of objects, and a
+    # collection of it would take half a second.
     gc.set_threshold(10_000, 5, 1 << 30)
     if not sys.platform.startswith("linux"):
         return

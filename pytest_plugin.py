@@ -31,7 +31,7 @@ def rillet_server() -> Iterator[testing.Server]:
 
 @pytest.fixture
 def rillet(rillet_server: testing.Server) -> Iterator[redis.Redis]:
-    """A redis-py client on a server as good as new."""
+    """A redis-py client on a freshly reset server."""
     rillet_server.reset()
     with rillet_server.client() as client:
         yield client
@@ -40,12 +40,12 @@ def rillet(rillet_server: testing.Server) -> Iterator[redis.Redis]:
 try:
     import pytest_asyncio
 except ImportError:
-    pass  # without pytest-asyncio there is nothing that could run an async fixture
+    pass  # without pytest-asyncio nothing could run an async fixture
 else:
 
     @pytest_asyncio.fixture
     async def rillet_async(rillet_server: testing.Server) -> AsyncIterator[redis.asyncio.Redis]:
-        """A ``redis.asyncio`` client on a server as good as new."""
+        """A ``redis.asyncio`` client on a freshly reset server."""
         rillet_server.reset()
         async with rillet_server.async_client() as client:
             yield client

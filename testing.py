@@ -1,4 +1,4 @@
-"""Rillet in people's tests: servers that start in milliseconds, on a free port, with a clock you can move.
+"""Rillet in tests: servers that start in milliseconds, on a free port, with a movable clock.
 
 ::
 
@@ -8,7 +8,7 @@
         client = server.client()              # redis-py; any client can use server.url
         client.xadd("mystream", {"f": "v"})
         server.clock.advance(hours=1)         # idle times, expiry, BLOCK timeouts and auto IDs follow
-        server.restart()                      # what the AOF kept is there again
+        server.restart()                      # the data of the AOF is loaded again
 
 A server runs in a thread of this process (``process=True``: in a process of its own), several at once, and leaves no
 files. With pytest the fixtures ``rillet_server``, ``rillet`` and ``rillet_async`` are there without an import.
@@ -48,7 +48,7 @@ class StartError(RuntimeError):
 
 
 class Clock:
-    """The time of one test server, in milliseconds since the epoch; it runs until it is frozen."""
+    """The time of one test server, in Unix milliseconds; it runs until it is frozen."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -62,21 +62,21 @@ class Clock:
         hours: float = 0,
         days: float = 0,
     ) -> int:
-        """Move the server's time and return the new one; keys expire and blocked clients time out at once."""
+        """Move the server's time and return it; keys expire, blocked clients time out immediately."""
         total = milliseconds + 1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days)))
         return self._server._debug_clock(b"ADVANCE", b"%d" % round(total))  # noqa: SLF001 - its other half
 
     def freeze(self, at: int | None = None) -> int:
-        """Let the time stand still, at ``at`` (milliseconds) or where it is."""
+        """Stop the clock, at ``at`` (milliseconds) or at the present time."""
         return self._server._debug_clock(b"FREEZE", *([] if at is None else [b"%d" % at]))  # noqa: SLF001 - as above
 
     def resume(self) -> int:
-        """Let a frozen clock go on from where it stands."""
+        """Let a frozen clock continue from its time."""
         return self._server._debug_clock(b"RESUME")  # noqa: SLF001 - as above
 
     @property
     def now(self) -> int:
-        """The server's time."""
+        """Return the server's time."""
         return self._server._debug_clock(b"NOW")  # noqa: SLF001 - as above
 
 
@@ -104,7 +104,7 @@ class Server:
         self._drainer: threading.Thread
         self._initial: dict[bytes, bytes] = {}
 
-    # Life
+    # Lifecycle
 
     def start(self) -> Server:
         """Start and wait until clients are served.
@@ -131,7 +131,7 @@ class Server:
             self._folder = None
 
     def restart(self) -> None:
-        """Stop in order and start again on the same port with the same files (and, in a thread, the same clock)."""
+        """Restart on the same port with the same files (in a thread also with the same clock)."""
         self._halt()
         self.start()
 
@@ -146,10 +146,10 @@ class Server:
 
     @property
     def running(self) -> bool:
-        """Whether it is up."""
+        """Whether it is running."""
         return self._thread is not None or self._process is not None
 
-    # What tests use
+    # For tests
 
     @property
     def url(self) -> str:
@@ -159,20 +159,20 @@ class Server:
         return f"redis://{credentials}{self.host}:{self.port}/0"
 
     def client(self, **options: Any) -> redis.Redis:
-        """A new redis-py client; ``options`` are redis-py's (``protocol=3``, ``db=1``, ``decode_responses=True``)."""
+        """Return a new redis-py client; ``options`` are redis-py's (``protocol=3``, ``db=1``, …)."""
         import redis
 
-        # A database in the URL would win over `db`.
+        # A database in the URL would override `db`.
         return redis.Redis.from_url(self.url.removesuffix("/0"), **options)
 
     def async_client(self, **options: Any) -> redis.asyncio.Redis:
-        """A new ``redis.asyncio`` client."""
+        """Return a new ``redis.asyncio`` client."""
         import redis.asyncio
 
         return redis.asyncio.Redis.from_url(self.url.removesuffix("/0"), **options)
 
     def reset(self) -> None:
-        """Make it as good as new: no keys, the present time, the configuration it was started with.
+        """Reset it: no keys, the present time, the configuration of its start.
 
         What DEBUG SET-ACTIVE-EXPIRE and PAUSE-CRON switched off is on again.
         """
@@ -264,7 +264,7 @@ class Server:
             self._drainer.join()
         self._thread = self._server = self._process = None
 
-    # Talking to it without a client library
+    # Commands without a client library
 
     def _debug_clock(self, *words: bytes) -> int:
         return int(self._command(b"DEBUG", b"CLOCK", *words))
@@ -274,7 +274,7 @@ class Server:
         return dict(zip(words[::2], words[1::2], strict=True))
 
     def _command(self, *words: bytes) -> Any:
-        """Run one command on a connection of its own; error replies are raised."""
+        """Run one command on a separate connection; raises error replies."""
         import hiredis
 
         reader = hiredis.Reader()
@@ -291,7 +291,7 @@ class Server:
 
 
 class AsyncServer(Server):
-    """The same for ``async with``; ``client`` gives a ``redis.asyncio`` client."""
+    """A server for ``async with``; ``client`` returns a ``redis.asyncio`` client."""
 
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(self.start)
@@ -303,7 +303,7 @@ class AsyncServer(Server):
         await asyncio.to_thread(self.stop)
 
     def client(self, **options: Any) -> redis.asyncio.Redis:  # type: ignore[override]
-        """A new ``redis.asyncio`` client; close it with ``await client.aclose()``."""
+        """Return a new ``redis.asyncio`` client; close it with ``await client.aclose()``."""
         return self.async_client(**options)
 
 
@@ -318,7 +318,7 @@ def _encode(*words: bytes) -> bytes:
 
 
 def _drain(stream: Any) -> None:
-    """Read a server's log to its end, so that it never waits for us."""
+    """Read a server's log to its end, so that a full pipe never blocks the server."""
     with stream:
         for _ in stream:
             pass

@@ -1,6 +1,6 @@
-"""What the quick way of the parser looks for before and after it lets hiredis read requests.
+"""Checks of the parser's fast path before and after hiredis parses requests.
 
-hiredis reads replies. It takes more types than a request may have, and believes every length that it is told.
+hiredis parses replies. It accepts more types than a request may have, and trusts every length.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from itertools import chain
 from typing import Final
 
 SHORT: Final = 1024
-"""Bytes of an argument, or of data, for which there are short cuts."""
+"""Bytes of an argument, or of data, up to which fast paths apply."""
 
 _NEWLINE: Final = 10
-_FEW: Final = 3  # marks that are looked for one by one
+_FEW: Final = 3  # marks that are checked one by one
 _SIZE: Final = [len(b"$%d\r\n\r\n" % length) + length for length in range(SHORT + 1)].__getitem__
 
-# hiredis allocates what these headers claim, so it never gets to see a big claim.
+# hiredis allocates what these headers claim, so big claims are kept from it.
 BIG_ARRAY: Final = re.compile(rb"\*\d{5}").search
 BIG_PUSH: Final = re.compile(rb">\d{5}").search
 
 
 def claims_much(data: bytes) -> bool:
-    """Whether there is a header of a big array or push, as the patterns say: quicker where long values have few marks."""
+    """Whether data has a header of a big array or push; fast if long values have few marks."""
     for mark, pattern in ((b"*", BIG_ARRAY), (b">", BIG_PUSH)):
         at = data.find(mark)
         for _ in range(_FEW):
@@ -38,19 +38,19 @@ def claims_much(data: bytes) -> bool:
 
 
 def holds_bulks(data: bytes, batch: list[list[bytes]], joined: bytes) -> bool:
-    """Whether data that hiredis read as these commands holds nothing but bulk strings, or that cannot be told quickly.
+    """Whether data that hiredis parsed as these commands surely holds only bulk strings.
 
     `+` and `(` have one line, bulk strings and `=` two. `=` is longer than the bulk string of the same argument, the
-    others are shorter; so either the lengths agree or one of them is there. The two bytes after an argument are
-    skipped unseen, but no more than one line can end there.
+    others are shorter; so either the lengths agree or one of them is present. The two bytes after an argument are
+    skipped unchecked, but no more than one line can end there.
 
     Args:
         data: as received.
         batch: commands.
-        joined: all their arguments; where they hold line ends, lines tell nothing.
+        joined: all their arguments; if they contain line ends, counting lines proves nothing.
     """
     short = 43 in data or 40 in data
-    # As in MAXLEN = 1000: alone on its line `=` is no type.
+    # As in MAXLEN = 1000: alone on its line `=` is not a type.
     long = 61 in data and (len(data) > SHORT or data.count(b"=") != data.count(b"\n=\r\n"))
     if short and (long or len(batch) == 1):
         if _NEWLINE not in joined:
@@ -63,7 +63,7 @@ def holds_bulks(data: bytes, batch: list[list[bytes]], joined: bytes) -> bool:
 
 
 def _size(batch: list[list[bytes]]) -> int:
-    """How long commands are in canonical form."""
+    """Return the length of commands in canonical form."""
     headers = sum([3 + len(str(len(command))) for command in batch])
     lengths = [*map(len, chain.from_iterable(batch))]
     if max(lengths) <= SHORT:

@@ -1,4 +1,4 @@
-"""Errors a client is told: one exception and the texts that several commands share."""
+"""Error replies: one exception, and the texts that several commands share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LINE_BREAKS = bytes.maketrans(b"\r\n", b"  ")
 
 
 class ReplyError(Exception):
-    """An error reply; raise it in a handler and the client is answered with it.
+    """An error reply: raise it in a handler, and the client gets it as the reply.
 
     Args:
         text: the reply without the leading ``-`` and the line end, e.g. ``b"ERR syntax error"``. Its first
@@ -28,7 +28,7 @@ class ReplyError(Exception):
 
     @property
     def code(self) -> bytes:
-        """The first word, e.g. ``b"NOGROUP"``."""
+        """The first word, for example ``b"NOGROUP"``."""
         return self.text.split(b" ", 1)[0]
 
     @property
@@ -37,22 +37,22 @@ class ReplyError(Exception):
         return b"-%b\r\n" % self.text.translate(_LINE_BREAKS)
 
 
-# Of a command that had not changed anything yet when the system gave no more memory. Rillet's own.
+# For a command that had changed nothing yet when memory ran out. Rillet's own.
 NO_MEMORY = b"OOM not enough memory for the command"
 
 
 def shown(word: bytes) -> bytes:
-    """A client's word inside an error text: Redis prints it as a C string, up to the first NUL."""
+    """Return a client's word as Redis prints it in error texts: up to the first NUL."""
     return word.partition(b"\0")[0]
 
 
 def wrong_arity(name: str) -> ReplyError:
-    """The arity error; ``name`` is the lower-case full name (``xgroup|create``)."""
+    """Return the arity error; ``name`` is the lower-case full name (``xgroup|create``)."""
     return ReplyError(b"ERR wrong number of arguments for '%b' command" % name.encode())
 
 
 def wrong_subcommand_arguments(argv: list[bytes]) -> ReplyError:
-    """Bad trailing options inside a known subcommand: names it as sent, the container upper-cased."""
+    """Return the error for bad options of a subcommand: named as sent, its container in upper case."""
     return ReplyError(
         b"ERR unknown subcommand or wrong number of arguments for '%b'. Try %b HELP."
         % (shown(argv[1])[:128], argv[0].upper())

@@ -1,8 +1,8 @@
-"""From parsed commands to replies: lookup, the order of checks, the call, statistics, propagation.
+"""From parsed commands to replies: lookup, checks, the call, statistics, propagation.
 
 ``run`` serves a batch. A *plain* client (authenticated, no transaction, no special mode) of a server in no special
-state goes straight from lookup and arity to the call; everybody else passes through ``checks.check``, which holds Redis'
-order of checks. Both end in ``call``.
+state goes directly from lookup and arity to the call; all others pass ``checks.check``, which implements Redis' order
+of checks. Both end in ``call``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Dispatcher:
             not a container. Any other spelling goes through ``find``.
         entries: every command and subcommand that has a handler, by full name; ``all`` has those of every version.
         commands: every command and subcommand, containers too.
-        current: the entry that is being run.
+        current: the entry that is running.
     """
 
     def __init__(self, server: Server) -> None:
@@ -57,7 +57,7 @@ class Dispatcher:
         self.current = self.entries["ping"]
 
     def limit_to(self, compat: Compat) -> None:
-        """Know only the commands of one version of Redis."""
+        """Restrict the commands to those of one version of Redis."""
         self.commands = known_commands(compat)
         self.entries = {name: entry for name, entry in self.all.items() if name in self.commands}
         for name, entry in self.entries.items():
@@ -66,8 +66,8 @@ class Dispatcher:
         self.table = {}
         containers = {name.partition("|")[0] for name in REGISTRY if "|" in name}
         for name, entry in self.entries.items():
-            # COMMAND runs without a subcommand too, and still has to be looked up with it; and the fast way has no
-            # check for commands that must be allowed first.
+            # COMMAND also runs without a subcommand, but must be looked up with it. The fast path has no check for
+            # commands that must be enabled first.
             if "|" not in name and name not in containers and "protected" not in entry.command.flags:
                 self.table[name.encode()] = entry
                 self.table[name.upper().encode()] = entry
@@ -75,7 +75,7 @@ class Dispatcher:
     # Lookup
 
     def find(self, argv: list[bytes]) -> Entry:
-        """The entry of a command as it was sent.
+        """Return the entry of a command as it was sent.
 
         Raises:
             ReplyError: unknown command or subcommand, or a container without subcommand.
@@ -99,16 +99,16 @@ class Dispatcher:
     # The batch
 
     def run(self, client: Client, batch: list[list[bytes]], budget: int = NEVER) -> tuple[list[bytes], int]:
-        """Run the commands of one client until done, until it has to wait, or until its time is over.
+        """Run the commands of one client until all are done, it has to wait, or its time is over.
 
         Args:
-            client: whose commands they are.
+            client: the client that sent them.
             batch: commands.
-            budget: its time in nanoseconds. The clock is compared with it after long commands only (``LONG_COMMAND``),
-                so a batch should be short.
+            budget: its time in nanoseconds. The clock is checked only after long commands (``LONG_COMMAND``), so a
+                batch should be short.
 
         Returns:
-            The replies, in order, and how many commands were taken.
+            The replies, in order, and the number of commands taken.
         """
         server = self.server
         table = self.table
@@ -145,10 +145,10 @@ class Dispatcher:
                         continue
                 try:
                     reply = entry.handler(client, argv)
-                except Exception as error:  # noqa: BLE001 - whatever it is, it ends here
+                except Exception as error:  # noqa: BLE001 - every failure ends here
                     reply = self._failed(client, entry, argv, error)
                 ended = perf_counter_ns()
-                # As `_finish`, of which this is the usual case.
+                # The usual case of `_finish`, inlined.
                 if reply is None or server.observed or ended - started >= server.slow_nanoseconds:
                     reply = self._finish(client, entry, argv, reply, ended - started)
                     if ended - begun > budget:
@@ -193,12 +193,12 @@ class Dispatcher:
         return out, taken
 
     def run_one(self, client: Client, argv: list[bytes]) -> bytes | None:
-        """As ``run`` for a batch of one command: the usual case of it, without the loop.
+        """Run a batch of one command: the usual case of ``run``, without the loop.
 
-        The client is plain, and the server neither careful nor observed.
+        The client must be plain, and the server neither careful nor observed.
 
         Returns:
-            What is to be sent, None if there is nothing.
+            The bytes to send, None if there are none.
         """
         entry = self.table.get(argv[0])
         if entry is None or not entry.minimum <= len(argv) <= entry.maximum:
@@ -209,7 +209,7 @@ class Dispatcher:
         started = perf_counter_ns()
         try:
             reply = entry.handler(client, argv)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it ends here
+        except Exception as error:  # noqa: BLE001 - every failure ends here
             reply = self._failed(client, entry, argv, error)
         nanoseconds = perf_counter_ns() - started
         if reply is None or nanoseconds >= server.slow_nanoseconds:
@@ -230,11 +230,11 @@ class Dispatcher:
     def _end_unusually(
         self, client: Client, argv: list[bytes], reply: bytes | None, out: list[bytes]
     ) -> None:
-        """After a command that wakes others, or of a client that is not plain: put its replies in their order."""
+        """Order the replies after a command that wakes others, or of a client that is not plain."""
         server = self.server
         if server.keyspace.ready:
             if reply is not None:
-                # The reply leaves before those of clients that it wakes, its own later ones included.
+                # The reply precedes those of clients that it wakes, and later replies to this client.
                 out.append(reply)
                 reply = None
             server.blocking.serve()
@@ -254,13 +254,13 @@ class Dispatcher:
     def _run_together(
         self, client: Client, entry: Entry, batch: list[list[bytes]], at: int, started: int
     ) -> list[bytes] | None:
-        """Let the command's own way for several of a batch run as many as it can; None if it takes none.
+        """Let the command's batch handler run as many of a batch as it can; None if it takes none.
 
-        Each of them is counted as if it had taken the same time.
+        Each command is counted with the same share of the time.
         """
         assert entry.batch_handler is not None
         if len(batch) <= at + 1 or batch[at + 1][:2] != batch[at][:2]:
-            return None  # the next one mostly tells already that there is no run
+            return None  # usually the next command shows already that there is no run
         try:
             answers = entry.batch_handler(client, batch, at)
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends here
@@ -286,7 +286,7 @@ class Dispatcher:
         return answers
 
     def process(self, client: Client, argv: list[bytes]) -> bytes | None:
-        """Run one command with all checks: the careful way, and the specification of the fast one."""
+        """Run one command with all checks: the slow path, and the specification of the fast one."""
         server = self.server
         transaction = client.transaction
         try:
@@ -317,7 +317,7 @@ class Dispatcher:
         return None if client.postponed else self._mind_reply_mode(client, reply)
 
     def _runs_script(self, client: Client, entry: Entry) -> bool:
-        """Whether a command may hold up the loop for so long that ``Server.busy`` has to hear the other clients."""
+        """Whether a command may block the loop so long that ``net/busy_script`` serves the others."""
         transaction = client.transaction
         if entry.name != "exec" or transaction is None:
             return entry.runs_script and transaction is None
@@ -338,12 +338,15 @@ class Dispatcher:
         return replies.QUEUED
 
     def _queue_run(self, client: Client, batch: list[list[bytes]], at: int) -> int:
-        """As ``_queue`` for all that follow each other in a batch; answers how many, 0 if the client was closed.
+        """Queue all consecutive commands of a batch like ``_queue``.
 
         Args:
             client: in a transaction, and otherwise plain.
             batch: commands.
-            at: one that can be queued.
+            at: index of one that can be queued.
+
+        Returns:
+            The number of queued commands, 0 if the client was closed.
         """
         queued: list[tuple[Command, list[bytes]]] = []
         for argv in islice(batch, at, None):
@@ -364,7 +367,7 @@ class Dispatcher:
         return self.table.get(argv[0]) or self.find(argv)
 
     def check(self, client: Client, entry: Entry, argv: list[bytes]) -> bytes | None:
-        """Why a command may not run just now, None if it may; also asked by scripts."""
+        """Return why a command may not run now, None if it may; scripts also call this."""
         return check(self.server, client, entry, argv)
 
     def _refuse(self, client: Client, entry: Entry | None, text: bytes) -> bytes | None:
@@ -374,7 +377,7 @@ class Dispatcher:
         if client.transaction is not None:
             client.transaction.aborted = True
         if entry is not None and entry.name == "exec":
-            # EXEC itself was refused: the transaction, if there is one, is over.
+            # EXEC itself was refused: its transaction, if there is one, is discarded.
             if client.transaction is not None:
                 self.entries["discard"].handler(client, [b"DISCARD"])
             error = ReplyError(b"EXECABORT Transaction discarded because of: " + text.removeprefix(b"ERR "))
@@ -396,9 +399,9 @@ class Dispatcher:
     # The call
 
     def call(self, client: Client, entry: Entry, argv: list[bytes]) -> bytes | None:
-        """Run a command that passed its checks; always answers, whatever the handler does.
+        """Run a command that passed its checks; returns a reply for every failure of the handler.
 
-        Also used by scripts, and by ``Blocking`` to run a command again.
+        Scripts use it too, and ``Blocking`` to run a command again.
         """
         outer = self.current
         self.current = entry
@@ -407,13 +410,13 @@ class Dispatcher:
         started = perf_counter_ns()
         try:
             reply = entry.handler(client, argv)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it ends here
+        except Exception as error:  # noqa: BLE001 - every failure ends here
             reply = self._failed(client, entry, argv, error)
         self.current = outer
         return self._finish(client, entry, argv, reply, perf_counter_ns() - started)
 
     def call_queued(self, client: Client, commands: list[tuple[Command, list[bytes]]]) -> list[bytes]:
-        """As ``call`` for the commands of a transaction; what the user may do may have changed since they came."""
+        """Run the commands of a transaction; permissions may have changed since they were queued."""
         server = self.server
         entries = self.all
         outer = self.current
@@ -438,7 +441,7 @@ class Dispatcher:
                     continue
             try:
                 reply = entry.handler(client, argv)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it ends here
+            except Exception as error:  # noqa: BLE001 - every failure ends here
                 reply = self._failed(client, entry, argv, error)
             ended = perf_counter_ns()
             answers.append(self._finish(client, entry, argv, reply, ended - started) or b"")
@@ -447,7 +450,7 @@ class Dispatcher:
         return answers
 
     def _failed(self, client: Client, entry: Entry, argv: list[bytes], error: Exception) -> bytes | None:
-        """The reply to a command whose handler raised something; None if it is only put off."""
+        """Return the reply for an exception of a handler; None if the command is only deferred."""
         server = self.server
         if isinstance(error, Deferred):
             server.slices.hold(client, error.step)
@@ -456,7 +459,7 @@ class Dispatcher:
         if isinstance(error, ReplyError):
             server.stats.count_error(error.text)
             return error.encoded
-        # A bug of ours, or no memory: the client is told, the log has the traceback, every connection lives on.
+        # A bug of ours, or out of memory: the client gets an error, the log the traceback, connections survive.
         server.stats.count_error(b"ERR")
         server.stats.unexpected_errors += 1
         server.mending.mend(client, entry, argv, error)
@@ -465,12 +468,12 @@ class Dispatcher:
     def _finish(
         self, client: Client, entry: Entry, argv: list[bytes], reply: bytes | None, nanoseconds: int
     ) -> bytes | None:
-        """Count a command that was run, and let those see it who watch."""
+        """Count a command that ran, and report it to MONITOR and tracking."""
         server = self.server
         if client.postponed:
             return None
         if server.observed and not server.blocking.resuming:
-            # A command that blocks is seen when it blocks, in its own words, and not again when it is served.
+            # A blocking command is reported when it blocks, as it was sent, and not again when it is served.
             self._observe(client, entry, argv)
         if reply is None and client.blocked is not None:
             return None  # counted when it completes
@@ -482,7 +485,7 @@ class Dispatcher:
         return reply
 
     def _observe(self, client: Client, entry: Entry, argv: list[bytes]) -> None:
-        """What only somebody who watches needs: MONITOR and client tracking."""
+        """Report a command to MONITOR and client tracking."""
         server = self.server
         if server.monitors and entry.feeds_monitor:
             self.feed_monitors(client, argv)
@@ -490,7 +493,7 @@ class Dispatcher:
             self.track(client, entry, argv)
 
     def feed_monitors(self, client: Client, argv: list[bytes]) -> None:
-        """Show a command to those who watch; a script is shown before what it runs."""
+        """Send a command to monitors; a script precedes the commands that it runs."""
         server = self.server
         if server.monitors and not client.trusted:
             line = monitor_line(server.clock.unix_seconds(), client, argv)
@@ -499,14 +502,14 @@ class Dispatcher:
                     monitor.send(line)
 
     def track(self, client: Client, entry: Entry, argv: list[bytes]) -> None:
-        """Remember for a client that caches which keys a command has read."""
+        """Record the keys that a command has read, for a client with tracking."""
         if client.tracking is not None and entry.readonly:
             keys = [argv[reference.index] for reference in keys_of(entry.command, argv)]
             if keys:
                 self.server.tracking.remember(client, keys)
 
     def _note_slow(self, client: Client, entry: Entry, argv: list[bytes], nanoseconds: int) -> None:
-        """SLOWLOG and LATENCY, for a command over the lower of their thresholds (``Server.slow_nanoseconds``)."""
+        """Update SLOWLOG and LATENCY for a command above ``Server.slow_nanoseconds``."""
         server = self.server
         microseconds = nanoseconds // 1000
         threshold = server.config.slowlog_log_slower_than

@@ -1,9 +1,9 @@
-"""The one ordered stream of effects: what the AOF keeps and replicas are sent.
+"""The one ordered stream of effects, which goes to the AOF and the replicas.
 
-Handlers say what must be replayed while they run; when the execution unit (one client command, one EXEC, one
-re-executed blocked command) is over, ``flush`` hands its effects to the sinks: bare if there is one, inside
-MULTI/EXEC if there are more, with a SELECT before the first effect of another database. Each sink is a stream of
-its own with its own selected database, for they do not begin at the same time; the records in them are the same.
+Handlers record what must be replayed while they run. At the end of the execution unit (one client command, one EXEC,
+one blocked command that ran again) ``flush`` passes its effects to the sinks: bare if there is one, inside MULTI/EXEC
+if there are more, with a SELECT before the first effect of another database. Each sink is a stream with its own
+selected database, because sinks start at different times; their records are the same.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _NONE: Final = -1  # no database is selected in a stream yet
 
 
 class Propagation:
-    """Gathers effects and hands them on.
+    """Gathers effects and passes them to the sinks.
 
     Attributes:
-        active: False while nobody listens (no AOF, no replicas, or loading); then ``add`` need not be called.
+        active: False without sinks (no AOF, no replicas) and while loading; then ``add`` need not be called.
         effects: of the current execution unit: (database index, encoded command).
         sinks: each is called with the bytes of a whole unit; the value is the database its stream has selected.
-        replicas: the sink that leads to the replicas, None while there is none.
+        replicas: the sink of the replicas, None without one.
         on_divergence: called when only some of the sinks have taken a unit.
-        understood: the version of Redis whose commands all replicas know; what is newer is told them in older forms.
+        understood: the newest version that every replica understands; newer commands are rewritten for them.
     """
 
     __slots__ = (
@@ -55,7 +55,7 @@ class Propagation:
         self._downgraded: dict[int, list[bytes]] = {}  # by places in `effects`: what replicas get instead
 
     def add(self, db: int, argv: Sequence[bytes]) -> None:
-        """Record one effect, as words."""
+        """Record one effect, as arguments."""
         if self.active:
             self.effects.append((db, replies.command(argv)))
 
@@ -65,7 +65,7 @@ class Propagation:
             self.effects.append((db, record))
 
     def add_for_replicas(self, db: int, argv: Sequence[bytes]) -> None:
-        """Record an effect that is not on the data (PUBLISH): the replicas are told, the AOF is not."""
+        """Record an effect that does not change data (PUBLISH): for the replicas, not the AOF."""
         if self.active and self.replicas is not None:
             record = replies.command(argv)
             self._replicas_only.add(len(self.effects))
@@ -83,7 +83,7 @@ class Propagation:
             self.effects.append((db, record))
 
     def limit(self, since: int, *, aof: bool, replicas: bool) -> None:
-        """Tell only some of the effects that were recorded from a place in ``effects`` on (redis.set_repl)."""
+        """Restrict the effects from a place in ``effects`` on to some sinks (redis.set_repl)."""
         if not (aof or replicas):
             self.drop_from(since)
             return
@@ -94,7 +94,7 @@ class Propagation:
                 self._downgraded[place] = []
 
     def connect(self, sink: Callable[[bytes], None], *, to_replicas: bool = False) -> None:
-        """Begin to feed a sink; its stream starts with a SELECT."""
+        """Start feeding a sink; its stream begins with a SELECT."""
         self.sinks[sink] = _NONE
         if to_replicas:
             self.replicas = sink
@@ -108,18 +108,18 @@ class Propagation:
         self.active = bool(self.sinks)
 
     def select_again(self, sink: Callable[[bytes], None]) -> None:
-        """A new reader begins in a sink's stream: the next unit is preceded by a SELECT."""
+        """Write a SELECT before the next unit of a sink, for a new reader of its stream."""
         if sink in self.sinks:
             self.sinks[sink] = _NONE
 
     def forget(self) -> None:
-        """Drop the effects of a unit that nobody shall hear of."""
+        """Drop the effects of a unit that is not propagated."""
         self.effects.clear()
         self._replicas_only.clear()
         self._downgraded.clear()
 
     def drop_from(self, since: int) -> None:
-        """Forget the effects from a place in ``effects`` on, and what was said of places where there is none."""
+        """Drop the effects from a place in ``effects`` on, and what was recorded about these places."""
         del self.effects[since:]
         self._replicas_only = {place for place in self._replicas_only if place < since}
         self._downgraded = {place: words for place, words in self._downgraded.items() if place < since}
@@ -135,16 +135,16 @@ class Propagation:
         self.effects, self._replicas_only, self._downgraded = aside
 
     def flush(self) -> None:
-        """End the execution unit: hand its effects on.
+        """End the execution unit: pass its effects to the sinks.
 
-        What it raises comes before any sink has taken the unit: the effects are kept, and the next call hands them on.
+        It raises only before any sink has taken the unit: the effects are kept, and the next call passes them on.
         """
         effects = self.effects
         sinks = self.sinks
         if self._replicas_only or self._downgraded:
             self._flush_apart()
         elif len(effects) == 1:
-            # As below, of which this is the usual case.
+            # The usual case of the code below, inlined.
             db, record = effects[0]
             try:
                 for sink, selected in sinks.items():
@@ -190,7 +190,7 @@ class Propagation:
             for sink, data, selected in units:
                 try:
                     sink(data)
-                except Exception:  # noqa: BLE001 - once more
+                except Exception:  # noqa: BLE001 - try once more
                     sink(data)
                 taken = True
                 self.sinks[sink] = selected
@@ -199,12 +199,12 @@ class Propagation:
             raise
 
     def _failed(self, taken: bool) -> None:
-        """A sink failed twice: if others have taken the unit they will never agree again."""
+        """Handle a sink that failed twice: if others have taken the unit, they can never agree again."""
         if taken and self.on_divergence is not None:
             self.on_divergence()
 
     def flush_units(self, db: int, records: list[bytes]) -> None:
-        """Hand on several execution units of one effect each, already in request form."""
+        """Pass on several execution units of one effect each, already in request form."""
         data = b"".join(records)
         self._hand_on(
             [
@@ -232,7 +232,7 @@ class Propagation:
 
 
 def _unit(effects: list[tuple[int, bytes]], selected: int) -> tuple[bytes, int]:
-    """The bytes of a unit in a stream that stands at a database, and the one it stands at afterwards."""
+    """Return the bytes of a unit for a stream with a selected database, and its database afterwards."""
     if len(effects) == 1:
         db, record = effects[0]
         return (record if db == selected else _select(db) + record), db

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from ..server import Server
 
 MAX_CLIENTS: Final = b"-ERR max number of clients reached\r\n"
-# How many commands are run between two looks at the clock.
+# Number of commands between two readings of the clock.
 _SLICE: Final = 128
-# A turn ends with so many bytes of replies, so that a client that does not read is noticed.
+# A turn ends after this many bytes of replies, so that a client that does not read is noticed.
 _ENOUGH: Final = 1 << 20
-# How many bytes are parsed at a time.
+# Number of bytes parsed at a time.
 _PIECE: Final = 1 << 16
-# libuv reads a socket up to 32 times in a row as long as each read fills the 256,000 bytes of uvloop; TLS takes a few.
+# libuv reads a socket up to 32 times in a row while each read fills uvloop's 256,000 bytes; TLS takes a few of them.
 _MORE_FOLLOWS: Final = 250_000
 PROTECTED: Final = (
     b"-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the "
@@ -35,15 +35,15 @@ PROTECTED: Final = (
 class Connection(Client, asyncio.Protocol):
     """A client with a transport.
 
-    What arrives is parsed and run at once, for no longer than a slice of time (``server/execution/turns``). While the client is
-    blocked, postponed, does not read its replies or has used up its slice, input waits: bytes in ``unparsed``, commands
-    that are parsed already in ``backlog``. Replies of a turn leave in one write; with an AOF they wait in the server's
-    outbox until the effects of the same loop tick are written (``server/persistence/aof``).
+    What arrives is parsed and run immediately, for at most one slice of time (``server/execution/turns``). While the
+    client is blocked, postponed, does not read its replies or has used up its slice, input waits: bytes in
+    ``unparsed``, parsed commands in ``backlog``. Replies of a turn leave in one write; with an AOF they wait in
+    ``outbox`` until the effects of the same loop tick are written (``server/persistence/aof``).
 
     Attributes:
         resuming: it waits in ``Server.turns``.
-        reads: the transport gives what arrives; False while the client has to be slower.
-        has_hung_up: it sends nothing more, and is closed once all that it sent is run.
+        reads: the transport reads from the socket; False while the client has to be slower.
+        has_hung_up: it sends nothing more, and is closed after all its commands have run.
     """
 
     __slots__ = (
@@ -82,7 +82,7 @@ class Connection(Client, asyncio.Protocol):
     # asyncio.Protocol: the life of the connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Accept the client, or tell it why not."""
+        """Accept the client, or send it why not."""
         self.transport = cast("asyncio.Transport", transport)
         server = self.server
         server.stats.connections_received += 1
@@ -126,7 +126,7 @@ class Connection(Client, asyncio.Protocol):
             _keep_alive(sock, self.server.config.tcp_keepalive)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the client everywhere: a dead client must not be served another entry."""
+        """Remove the client everywhere: a dead client must not be served another entry."""
         del exc
         self.close_asap = True
         self.update_plain()
@@ -141,12 +141,12 @@ class Connection(Client, asyncio.Protocol):
         unwatch_all(self)
 
     def eof_received(self) -> bool:
-        """A half-closed client is gone too, as in Redis, once it has the replies to what it sent."""
+        """Treat a half-closed client as gone, as Redis does, after the replies to its commands."""
         if self.resuming:
             self.has_hung_up = True
         else:
             self.close()
-        return True  # not asyncio closes but we do: replies may wait for the AOF
+        return True  # asyncio must not close the transport: replies may wait for the AOF
 
     # Input
 
@@ -164,7 +164,7 @@ class Connection(Client, asyncio.Protocol):
         batch = parser.feed(data)
         server = self.server
         if len(batch) == 1 and not server.careful and not server.observed:
-            # As `_run`, of which this is the usual case: one command, and its reply can leave at once.
+            # The usual case of `_run`, inlined: one command whose reply can be sent immediately.
             self.last_interaction = server.keyspace.now = server.clock.tick()
             server.current_client = self
             try:
@@ -196,7 +196,7 @@ class Connection(Client, asyncio.Protocol):
             self._give_up_when_done()
 
     def _receive_carefully(self, data: bytes) -> None:
-        """The same for a client in any state, as long as it is there, and for any number of bytes."""
+        """Receive any number of bytes for a client in any state."""
         if self.close_asap:
             return
         self.unparsed.append(data)
@@ -215,7 +215,7 @@ class Connection(Client, asyncio.Protocol):
             self._give_up_when_done()
 
     def _parse_some(self) -> list[list[bytes]]:
-        """Take commands from what has arrived; none if they are not complete yet."""
+        """Return complete commands of what has arrived; none if the next is not complete yet."""
         parser = self.parser
         if parser.more or not self.unparsed:
             return parser.feed(b"")
@@ -233,7 +233,7 @@ class Connection(Client, asyncio.Protocol):
         self.unparsed_bytes = 0
 
     def _run(self, batch: list[list[bytes]]) -> None:
-        """Run a short batch, and send the replies or let them wait."""
+        """Run a short batch, and send or hold the replies."""
         server = self.server
         self.last_interaction = server.keyspace.now = server.clock.tick()
         server.current_client = self
@@ -246,7 +246,7 @@ class Connection(Client, asyncio.Protocol):
         self._end_run(batch, b"".join(out), taken)
 
     def _run_for_a_while(self) -> None:
-        """Parse and run what waits until all is done, the client has to wait, or its slice of time is over."""
+        """Parse and run until all is done, the client has to wait, or its slice of time is over."""
         server = self.server
         self.last_interaction = server.keyspace.now = server.clock.tick()
         server.current_client = self
@@ -285,7 +285,7 @@ class Connection(Client, asyncio.Protocol):
             self.resume()
 
     def _end_run(self, batch: list[list[bytes]], reply: bytes | None, taken: int) -> None:
-        """Send the replies, and keep what could not be run yet."""
+        """Send the replies, and keep commands that could not run yet."""
         server = self.server
         if reply:
             self.write(reply)
@@ -305,14 +305,14 @@ class Connection(Client, asyncio.Protocol):
         return self.close_asap or self.blocked is not None or self.postponed or self.congested
 
     def resume(self) -> None:
-        """Go on with what waits in the next turn of the loop: whoever released us is still at work."""
+        """Queue for a turn in the loop: the code that released this client is still running."""
         if not self.resuming and not self.close_asap:
             self.resuming = True
             self.update_plain()
             self.server.turns.add(self)
 
     def take_turn(self) -> None:
-        """Run a slice of what waits; ``Server.turns`` gives the turns."""
+        """Run a slice of what waits; ``Server.turns`` calls this."""
         self.resuming = False
         try:
             self.update_plain()
@@ -331,7 +331,7 @@ class Connection(Client, asyncio.Protocol):
             self._resume_reading()
 
     def _pause_reading(self) -> None:
-        """Let what the client sends wait in the socket."""
+        """Leave what the client sends in the socket."""
         if self.reads and self.transport is not None and not self.transport.is_closing():
             self.reads = False
             self.transport.pause_reading()
@@ -342,7 +342,10 @@ class Connection(Client, asyncio.Protocol):
             self.transport.resume_reading()
 
     def _give_up_when_done(self) -> None:
-        """After a protocol error and all that came before it: say it, then close. Some offences are not answered."""
+        """After a protocol error run all earlier commands, send the error and close.
+
+        Some errors are closed without a reply.
+        """
         assert self.parser.error is not None
         if self.backlog or self._must_wait():
             return
@@ -356,16 +359,16 @@ class Connection(Client, asyncio.Protocol):
     # Output
 
     def send(self, data: bytes) -> None:
-        """Write a push message; while the client runs a command it follows that command's reply."""
+        """Send a push message; while the client runs a command, after that command's reply."""
         if self.server.current_client is self:
             self.deferred.append(data)
-            self.plain = self.queueing = False  # so that the dispatcher looks
+            self.plain = self.queueing = False  # so that the dispatcher handles `deferred`
         else:
             self.write(data)
             self.check_output_limit(self.server.clock.now)
 
     def send_reply(self, reply: bytes) -> None:
-        """Write the reply of a command that was blocked."""
+        """Send the reply of a command that was blocked."""
         if self.reply_mode == "on":
             self.write(reply)
         elif self.reply_mode == "skip":
@@ -373,7 +376,7 @@ class Connection(Client, asyncio.Protocol):
             self.update_plain()
 
     def write(self, data: bytes) -> None:
-        """Write at once, or with the AOF's next flush."""
+        """Write immediately, or with the AOF's next flush."""
         transport = self.transport
         if transport is None or transport.is_closing():
             return
@@ -389,7 +392,7 @@ class Connection(Client, asyncio.Protocol):
 
     @property
     def unread(self) -> int:
-        """Bytes in the transport's buffer, what lies in the sockets not counted."""
+        """Bytes in the transport's buffer, without those in the socket."""
         return self.transport.get_write_buffer_size() if self.transport is not None else 0
 
     @property
@@ -403,7 +406,7 @@ class Connection(Client, asyncio.Protocol):
         return self.unparsed_bytes + self.parser.buffered
 
     def check_output_limit(self, now: int) -> None:
-        """Close the client if it does not read: at once over the hard limit, after a time over the soft one."""
+        """Close a client that does not read: over the hard limit, or too long over the soft one."""
         transport = self.transport
         if transport is None or transport.is_closing():
             return
@@ -423,7 +426,7 @@ class Connection(Client, asyncio.Protocol):
             self.close(after_reply=False)
 
     def pause_writing(self) -> None:
-        """The client does not read: run nothing more for it (but hear what a replica says of its progress)."""
+        """Run nothing more for a client that does not read (but process a replica's acknowledgements)."""
         if self.replica is not None:
             self.server.congested.add(self)
             self.replica.pause()
@@ -434,7 +437,7 @@ class Connection(Client, asyncio.Protocol):
         self._pause_reading()
 
     def resume_writing(self) -> None:
-        """The client reads again."""
+        """Continue, because the client reads again."""
         if self.replica is not None:
             self.server.congested.discard(self)
             self.replica.resume()
@@ -446,12 +449,12 @@ class Connection(Client, asyncio.Protocol):
             self._resume_reading()
         self.resume()
 
-    # The end
+    # Closing
 
     def close(self, *, after_reply: bool = True) -> None:
-        """Close; by default after everything written so far has left."""
+        """Close; by default after everything written so far is sent."""
         self.close_asap = True
-        # At once: until the transport tells us that it is closed others may run, and would serve a client that is gone.
+        # Immediately: before the transport reports its end other commands may run, and would serve a client that left.
         self.server.blocking.forget(self)
         self.update_plain()
         transport = self.transport
@@ -471,11 +474,11 @@ class Connection(Client, asyncio.Protocol):
             self.transport.close()
 
     def update_plain(self) -> None:
-        """A plain client's connection has nothing to wait for either; and the parser must know who may do what."""
+        """Recompute ``plain`` with the connection's state, and pass the parser the authentication."""
         super().update_plain()
         parser: RequestParser | None = getattr(self, "parser", None)
         if parser is None:
-            return  # the client is still being made
+            return  # the client is still being constructed
         parser.authenticated = self.authenticated
         if self.congested or self.resuming:
             self.plain = self.queueing = False
