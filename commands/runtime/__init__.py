@@ -1,1 +1,1 @@
-"""What a handler is given: its client, the server as it may see it, arguments, users."""
+"""The tools of handlers: client, server context, arguments, users."""

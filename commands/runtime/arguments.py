@@ -1,4 +1,4 @@
-"""One cursor that owns the argument errors, and the number formats of the protocol."""
+"""A cursor over arguments that raises their errors, and the number formats of the protocol."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _NOT_IN_HOSTS: Final = re.compile(rb"[\0-\x20\x7f]")
 
 
 def is_host(word: bytes) -> bool:
-    """Whether a word can name a host in a line of the configuration and of the log: it has no spaces or controls."""
+    """Whether a word can name a host in a line of configuration or log: no spaces, no control characters."""
     return _NOT_IN_HOSTS.search(word) is None
 
 
 def parse_integer(word: bytes, error: bytes = NOT_AN_INTEGER) -> int:
-    """A strict signed 64-bit decimal: no spaces, no ``+``, no leading zeros, no ``-0``.
+    """Parse a strict signed 64-bit decimal: no spaces, no ``+``, no leading zeros, no ``-0``.
 
     Raises:
         ReplyError: with ``error`` as its text.
@@ -41,7 +41,7 @@ def parse_integer(word: bytes, error: bytes = NOT_AN_INTEGER) -> int:
 
 
 def parse_double(word: bytes, error: bytes = NOT_A_FLOAT) -> float:
-    """A decimal number, or ``inf``; no spaces, no NaN, and nothing that is too large or too small for a double.
+    """Parse a decimal number or ``inf``; no spaces, no NaN, no overflow or underflow of a double.
 
     Raises:
         ReplyError: with ``error`` as its text.
@@ -54,7 +54,7 @@ def parse_double(word: bytes, error: bytes = NOT_A_FLOAT) -> float:
 
 
 class Arguments:
-    """Walks the words of one command from ``position`` on; every miss is the reply error Redis gives."""
+    """Walks the words of a command from ``position`` on; raises the errors of Redis."""
 
     __slots__ = ("position", "words")
 
@@ -71,7 +71,7 @@ class Arguments:
         return len(self.words) - self.position
 
     def next(self, error: bytes = SYNTAX) -> bytes:
-        """The next word; ``error`` if there is none."""
+        """Return the next word; raises ``error`` if there is none."""
         if self.position >= len(self.words):
             raise ReplyError(error)
         word = self.words[self.position]
@@ -79,31 +79,31 @@ class Arguments:
         return word
 
     def option(self) -> bytes:
-        """The next word in upper case, for comparing with option names."""
+        """Return the next word in upper case, for comparison with option names."""
         return self.next().upper()
 
     def integer(self, error: bytes = NOT_AN_INTEGER, missing: bytes = SYNTAX) -> int:
-        """The next word as a strict integer."""
+        """Return the next word as a strict integer."""
         return parse_integer(self.next(missing), error)
 
     def peek(self) -> bytes | None:
-        """The next word without taking it."""
+        """Return the next word without consuming it; None if there is none."""
         return self.words[self.position] if self.position < len(self.words) else None
 
     def take(self, name: bytes) -> bool:
-        """Take the next word if it is the option ``name`` (upper case)."""
+        """Consume the next word if it is the option ``name`` (upper case); returns whether it was."""
         if self.position < len(self.words) and self.words[self.position].upper() == name:
             self.position += 1
             return True
         return False
 
     def rest(self) -> list[bytes]:
-        """All the words that are left."""
+        """Consume and return all remaining words."""
         words = self.words[self.position :]
         self.position = len(self.words)
         return words
 
     def end(self, error: bytes = SYNTAX) -> None:
-        """Refuse words that are left."""
+        """Raise ``error`` if words remain."""
         if self.position < len(self.words):
             raise ReplyError(error)

@@ -1,4 +1,4 @@
-"""What a command sees of the client that sent it. The transport stays in ``server/net/connection``."""
+"""The client as its commands see it; its transport is in ``server/net/connection``."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind", bound="Value")
 
 
-# What an idle connection takes: the object, its parser and the transport.
+# Bytes of an idle connection: the object, its parser and the transport.
 _BASE_MEMORY: Final = 2048
 
 
 @dataclass(slots=True)
 class Transaction:
-    """A MULTI that is open: the queued commands, and whether one was refused (then EXEC answers EXECABORT)."""
+    """An open MULTI: the queued commands, and whether one was refused (EXEC then replies EXECABORT)."""
 
     commands: list[tuple[Command, list[bytes]]] = field(default_factory=list)
     aborted: bool = False
@@ -35,7 +35,7 @@ class Transaction:
 
 @dataclass(slots=True)
 class WatchedKey:
-    """A key under WATCH: its version when it was watched, and whether it was past its time already then."""
+    """A key under WATCH: its version when it was watched, and whether it had already expired then."""
 
     database: Database
     key: bytes
@@ -45,13 +45,13 @@ class WatchedKey:
 
 @dataclass(slots=True)
 class Tracking:
-    """How one client tracks.
+    """The tracking options of one client.
 
     Attributes:
-        redirect: ID of the client that gets the messages, 0 for itself.
-        broken_redirect: that client was gone when there was a message for it.
-        caching: CLIENT CACHING was given: the next command (or transaction) is the exception to OPTIN or OPTOUT.
-        prefixes: of broadcasting mode; the empty one stands for every key.
+        redirect: ID of the client that receives the messages; 0: this client.
+        broken_redirect: that client no longer existed when a message was due.
+        caching: CLIENT CACHING makes the next command (or transaction) the exception to OPTIN or OPTOUT.
+        prefixes: of broadcasting mode; the empty prefix matches every key.
     """
 
     redirect: int = 0
@@ -65,25 +65,25 @@ class Tracking:
 
     @property
     def remembers(self) -> bool:
-        """Whether the keys read by the command of the moment are to be noted."""
+        """Whether the server must record the keys that the current command reads."""
         return not self.bcast and (not self.optin or self.caching) and not (self.optout and self.caching)
 
 
 class Client:
     """One connected (or internal) client: identity, protocol, selected database and modes.
 
-    The server subclasses it to give it a transport. Handlers read it, change it through its methods, and answer
-    by returning bytes; ``send`` is only for what is not the reply (push messages, replies of unblocked clients).
+    The server subclasses it to add a transport. Handlers read it, change it through its methods, and return the encoded
+    reply. ``send`` is only for data that is not this reply (push messages, replies to unblocked clients).
 
     Attributes:
         resp: 2 or 3.
-        user: who it is logged in as; ``default`` until it says so.
+        user: the user that it is logged in as; ``default`` before any login.
         trusted: True for the AOF loader and a master link: rules for replayed commands apply (XADD LIMIT without ~).
         in_exec: True while EXEC runs its commands: nothing may block.
         plain: True when the dispatcher's fast loop may serve it; kept by ``update_plain``.
-        queueing: True if only a transaction keeps it from being plain.
-        replica: what it told by REPLCONF, and its state once it is a replica of ours; else None.
-        write_offset: where the replication stream stood after its last write, for WAIT.
+        queueing: True if an open transaction is the only reason that it is not plain.
+        replica: what it sent by REPLCONF, and its state once it is our replica; None for other clients.
+        write_offset: the offset of the replication stream after its last write, for WAIT.
         is_script: it runs the commands of a script.
         reply_mode: ``on``, ``off``, ``skip-next`` (set by CLIENT REPLY SKIP, for the next command), ``skip``.
     """
@@ -171,7 +171,7 @@ class Client:
         self.postponed = False  # by CLIENT PAUSE, or until work is done in slices
         self.replica: Replica | None = None
         self.write_offset = 0
-        self.deferred: list[bytes] = []  # push messages to follow the reply of the command it runs just now
+        self.deferred: list[bytes] = []  # push messages to send after the reply of the current command
         self.plain = self.queueing = False
         self.update_plain()
 
@@ -179,7 +179,7 @@ class Client:
 
     @property
     def subscriptions(self) -> int:
-        """Channels and patterns together (shard channels are counted apart)."""
+        """The number of channels and patterns; shard channels are not included."""
         return len(self.channels) + len(self.patterns)
 
     @property
@@ -189,7 +189,7 @@ class Client:
 
     @property
     def unread(self) -> int:
-        """Bytes written to it that its peer has not read yet."""
+        """Bytes written that the peer has not read yet."""
         return 0
 
     @property
@@ -199,13 +199,13 @@ class Client:
 
     @property
     def memory(self) -> int:
-        """About the bytes that it takes: itself, its transaction, what it has not sent whole or not read yet."""
+        """The approximate memory in bytes: the client, its transaction, incomplete requests, unread replies."""
         queued = self.transaction.size if self.transaction is not None else 0
         return _BASE_MEMORY + self.argv_bytes + queued + self.unread
 
     @property
     def is_replica(self) -> bool:
-        """Whether it asked for our replication stream."""
+        """Whether it requested our replication stream."""
         return self.replica is not None and self.replica.is_replica
 
     def update_plain(self) -> None:
@@ -226,10 +226,10 @@ class Client:
         self.plain = usual and self.transaction is None
         self.queueing = usual and not self.plain
 
-    # Data, with the checks every command shares
+    # Data, with the checks that every command shares
 
     def read_value(self, key: bytes, kind: type[Kind]) -> Kind | None:
-        """The value of a class (Stream, List …) at a key for a command that only reads, None if missing.
+        """Return the value of a class (Stream, List …) at a key for a read; None if the key is missing.
 
         Raises:
             ReplyError: WRONGTYPE for a value of another class.
@@ -240,7 +240,7 @@ class Client:
         raise ReplyError(WRONG_TYPE)
 
     def write_value(self, key: bytes, kind: type[Kind]) -> Kind | None:
-        """As ``read_value``, for a command that may change it."""
+        """As ``read_value``, but for a command that may change the value."""
         value = self.db.write(key)
         if value is None or type(value) is kind:
             return value
@@ -249,7 +249,7 @@ class Client:
     # Effects
 
     def propagate(self, argv: Sequence[bytes]) -> None:
-        """Say what must be replayed: one command for the AOF and the replicas, in the selected database."""
+        """Propagate one command to the AOF and the replicas, in the selected database."""
         propagation = self.server.propagation
         if propagation.active:
             propagation.add(self.db.index, argv)
@@ -257,7 +257,7 @@ class Client:
     def propagate_with_downgrade(
         self, argv: Sequence[bytes], older: Iterable[Sequence[bytes]] | None
     ) -> None:
-        """As ``propagate``, but replicas are told the older commands instead (None: the same)."""
+        """As ``propagate``, but replicas receive the commands in ``older`` instead (None: the same command)."""
         if older is None:
             self.propagate(argv)
         else:
@@ -269,13 +269,13 @@ class Client:
         """Write bytes that are not the reply of the command being run. Internal clients drop them."""
 
     def send_reply(self, reply: bytes) -> None:
-        """Send the reply of a command that was blocked, minding CLIENT REPLY."""
+        """Send the reply of a command that was blocked, subject to CLIENT REPLY."""
 
     def resume(self) -> None:
-        """Go on with the input that arrived while the client was blocked or paused."""
+        """Process the input that arrived while the client was blocked or paused."""
 
     def close(self, *, after_reply: bool = True) -> None:
-        """Close the connection, by default after what was written has gone out."""
+        """Close the connection, by default after all written data is sent."""
 
     def block(
         self,
@@ -293,14 +293,14 @@ class Client:
 
         Args:
             keys: keys of the selected database.
-            timeout: milliseconds, 0 for ever. Then the client is answered a null array.
+            timeout: milliseconds, 0 for no limit. On timeout the client receives a null array.
             argv: the command to run on wake-up (``$`` already replaced by a concrete ID).
             wants: the class of the value that it waits for.
-            on_timeout: the encoded reply when the time is up, if it is not a null array.
-            on_missing: the client also cares for the keys going away (XREADGROUP).
-            look_at: by key, the millisecond after which waiting may be over without anybody changing the key.
-            goes_on: a cheap look at wake-up; True says that running ``argv`` would only block again, and must then
-                have done what running it would do besides.
+            on_timeout: the encoded reply on timeout, if it is not a null array.
+            on_missing: the client also wakes up when a key disappears (XREADGROUP).
+            look_at: by key, the millisecond after which the wait may end although the key did not change.
+            goes_on: a cheap check at wake-up. It returns True if running ``argv`` would only block again; it must
+                then have done any other effect of running it.
         """
         self.server.blocking.block(
             self,
@@ -316,12 +316,12 @@ class Client:
 
     @property
     def may_block(self) -> bool:
-        """False inside EXEC and for internal clients: a blocking command then answers as if timed out."""
+        """False inside EXEC and for internal clients: a blocking command then replies as on timeout."""
         return not self.in_exec and not self.trusted
 
 
 def needs_downgrade(client: Client, since: tuple[int, int]) -> bool:
-    """Whether some replica may not know what came with a version."""
+    """Whether some replica may be older than a version."""
     return client.server.propagation.needs_downgrade(since)
 
 
@@ -331,7 +331,7 @@ def watched_key_changed(client: Client) -> bool:
 
 
 def was_modified(watched: WatchedKey) -> bool:
-    """Whether a watched key was changed; expiry of a key that was due already is no change."""
+    """Whether a watched key was changed; removal of an already expired key is no change."""
     changes = watched.database.watched[watched.key][1] - watched.version
-    # A key that was past its time when it was watched did not exist for the client: its removal is no change.
+    # A key that had expired when it was watched did not exist for the client: its removal is no change.
     return changes > (1 if watched.was_due else 0)

@@ -1,4 +1,4 @@
-"""A client on one line, as CLIENT LIST and ACL LOG show it."""
+"""Format a client as one line, for CLIENT LIST and ACL LOG."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def flag_letters(client: Client) -> str:
-    """The modes of a client as letters, ``N`` for none."""
+    """Return the modes of a client as letters, ``N`` for none."""
     tracking = client.tracking
     modes = (
         (client.monitor, "O"),
@@ -53,7 +53,7 @@ _NEWER_FIELDS: Final = {
 
 
 def client_line(client: Client) -> bytes:
-    """One client as CLIENT LIST shows it: ``name=value`` pairs, without the line end.
+    """Return a client as in CLIENT LIST: ``name=value`` pairs, without the line end.
 
     The buffers of requests and of unread replies hold no free room, and there is no buffer of a fixed size for replies:
     qbuf-free, rbs and rbp are zero.

@@ -1,8 +1,8 @@
-"""What handlers may use of the server that runs them, as protocols: one per concern, joined in ``ServerContext``.
+"""Protocols of what handlers may use of the server: one per concern, joined in ``ServerContext``.
 
-``server.server.Server`` and ``tests/support/fake_server.py`` provide it, and the type checker compares both with it. A
-handler names nothing of ``server/``. What a family of commands itself keeps for a server (its subscriptions, its
-slow log) it asks for by class::
+``server.server.Server`` and ``tests/support/fake_server.py`` implement it, and the type checker checks both. A handler
+names nothing of ``server/``. A family of commands gets its own state of a server (its subscriptions, its slow log) by
+class::
 
     client.server.part(PubSub).publish(channel, message)
 """
@@ -35,7 +35,7 @@ class Clock(Protocol):
         """Read the system's clock; returns the new ``now``."""
 
     def unix_seconds(self) -> float:
-        """Return the time with all the precision that there is."""
+        """Return the time in seconds, with the full precision of the clock."""
 
     def advance(self, milliseconds: int) -> int:
         """Move the time; returns the new ``now``."""
@@ -44,7 +44,7 @@ class Clock(Protocol):
         """Stop the time; returns ``now``."""
 
     def resume(self) -> int:
-        """Let the time run on from where it stands; returns ``now``."""
+        """Let the time run again from where it stopped; returns ``now``."""
 
     def reset(self) -> int:
         """Return to the system's time; returns ``now``."""
@@ -57,10 +57,10 @@ class Log(Protocol):
         """Write a line of the lowest level."""
 
     def verbose(self, text: str) -> None:
-        """Write a line that is seldom of use."""
+        """Write a line that is rarely useful."""
 
     def notice(self, text: str) -> None:
-        """Write a line about what happens in the usual course."""
+        """Write a line about normal operation."""
 
     def warning(self, text: str) -> None:
         """Write a line that the operator should read."""
@@ -70,7 +70,7 @@ class Propagation(Protocol):
     """The effects of the unit being run, on their way to the AOF and the replicas.
 
     Attributes:
-        active: somebody reads the effects; else nothing need be added.
+        active: the AOF or a replica reads the effects; if False, handlers need not add any.
         effects: database and encoded command of each, in order.
     """
 
@@ -90,10 +90,10 @@ class Propagation(Protocol):
         """Whether some replica is older than a version."""
 
     def add_with_downgrade(self, db: int, argv: Sequence[bytes], older: Iterable[Sequence[bytes]]) -> None:
-        """Propagate a command, and to old replicas its older forms instead."""
+        """Propagate a command; old replicas receive its older forms instead."""
 
     def flush_units(self, db: int, records: list[bytes]) -> None:
-        """Propagate encoded commands at once, each as a unit of its own."""
+        """Propagate encoded commands immediately, each as its own unit."""
 
     def limit(self, since: int, *, aof: bool, replicas: bool) -> None:
         """Withhold the effects from number ``since`` on from the AOF, the replicas or both."""
@@ -138,7 +138,7 @@ class Blocking(Protocol):
         """Return how many clients wait with a timeout."""
 
     def keys_on_missing(self) -> int:
-        """Return how many keys clients wait for that also want to know of their deletion."""
+        """Return how many keys are waited for by clients that also wake up when the key is deleted."""
 
 
 class CommandEntry(Protocol):
@@ -162,7 +162,7 @@ class CommandEntry(Protocol):
     histogram: list[int]
 
     def percentile(self, percent: float) -> float:
-        """Return the microseconds within which so many per cent of the calls were done."""
+        """Return the latency in microseconds that ``percent`` per cent of the calls did not exceed."""
 
 
 class CommandRunner(Protocol):
@@ -184,10 +184,10 @@ class CommandRunner(Protocol):
         """
 
     def check(self, client: Client, entry: Any, argv: list[bytes]) -> bytes | None:
-        """Return why the server refuses the command now, if it does; ``entry`` comes from ``find``."""
+        """Return the error if the server refuses the command now, else None; ``entry`` comes from ``find``."""
 
     def call(self, client: Client, entry: Any, argv: list[bytes]) -> bytes | None:
-        """Run a command that passed every check, and count it; ``entry`` comes from ``find``."""
+        """Run a command that passed every check, and record its statistics; ``entry`` comes from ``find``."""
 
     def call_queued(self, client: Client, commands: list[tuple[Command, list[bytes]]]) -> list[bytes]:
         """Run the commands of a transaction; returns their replies."""
@@ -196,7 +196,7 @@ class CommandRunner(Protocol):
         """Send a command to every client in MONITOR."""
 
     def track(self, client: Client, entry: Any, argv: list[bytes]) -> None:
-        """Note a command for the clients that monitor and track; ``entry`` comes from ``find``."""
+        """Report a command to the clients that monitor or track; ``entry`` comes from ``find``."""
 
 
 class Settings(Protocol):
@@ -245,7 +245,7 @@ class Settings(Protocol):
         """Change directives: all, or none if one is refused."""
 
     def rewrite(self) -> None:
-        """Bring the file that the server was started with up to date."""
+        """Write the current directives to the file that the server was started with."""
 
 
 class Stats(Protocol):
@@ -274,17 +274,17 @@ class Stats(Protocol):
         """Set every counter to zero."""
 
     def note_memory(self, used: int) -> int:
-        """Take note of the memory in use, in bytes; returns the highest figure so far."""
+        """Record the memory in use, in bytes; returns the peak so far."""
 
     def count_error(self, text: bytes) -> None:
         """Count an error reply by its code."""
 
     def per_second(self) -> tuple[int, float, float]:
-        """Return commands, input bytes and output bytes a second, just now."""
+        """Return the current rates per second: commands, input bytes, output bytes."""
 
 
 class Eviction(Protocol):
-    """What holds ``maxmemory``.
+    """Keeps the memory below ``maxmemory``.
 
     Attributes:
         out_of_memory: the limit was exceeded, and no key could go.
@@ -296,7 +296,7 @@ class Eviction(Protocol):
         """Whether a script may not run a command because memory is short; ``entry`` comes from ``find``."""
 
     def exceeded_milliseconds(self) -> tuple[int, int]:
-        """Return for how long the limit was exceeded in all, and for how long it is now."""
+        """Return for how long the limit was exceeded in total, and for how long it is exceeded now."""
 
 
 class Pause(Protocol):
@@ -310,7 +310,7 @@ class Pause(Protocol):
 
 
 class Jobs(Protocol):
-    """Work that is done piece by piece between requests."""
+    """Runs background work in small steps between requests."""
 
     def start(self, job: Callable[[], bool]) -> None:
         """Call ``job`` again and again until it returns False."""
@@ -320,11 +320,11 @@ class EventLoop(Protocol):
     """The event loop that the server runs in."""
 
     def time(self) -> float:
-        """Return its clock, in seconds since some time in the past."""
+        """Return its clock, in seconds since an arbitrary time in the past."""
 
 
 class Switch(Protocol):
-    """Something that DEBUG turns off and on."""
+    """A feature that DEBUG turns off and on."""
 
     enabled: bool
 
@@ -333,15 +333,15 @@ class ServerContext(Protocol):
     """The server as its commands see it.
 
     Attributes:
-        busy_error: the reply that others get while a slow script runs.
+        busy_error: the reply to other clients while a slow script runs.
         careful: the server is in a state in which every command needs all checks.
-        cron_paused: nothing is done ten times a second (DEBUG PAUSE-CRON).
-        current_client: whose batch is being run.
+        cron_paused: the work that is due ten times a second is suspended (DEBUG PAUSE-CRON).
+        current_client: the client whose batch is running.
         disk_error: the reply to writes while the AOF cannot be written.
         last_save: when the last snapshot was written, in seconds of Unix time.
         loading: the server reads its files.
         monitors: the clients in MONITOR.
-        observed: somebody monitors or tracks.
+        observed: a client monitors or tracks.
         role: ``master`` or ``slave``.
         run_id: of this start of the server.
         snapshot_error: the reply to writes while the last background save failed.
@@ -401,7 +401,7 @@ class ServerContext(Protocol):
 
     @property
     def eviction(self) -> Eviction:
-        """What holds ``maxmemory``."""
+        """The eviction of keys and the refusals under ``maxmemory``."""
 
     @property
     def pause(self) -> Pause:
@@ -409,11 +409,11 @@ class ServerContext(Protocol):
 
     @property
     def slices(self) -> Jobs:
-        """Work that is done piece by piece."""
+        """The background work."""
 
     @property
     def active_expiry(self) -> Switch:
-        """The deletion of keys whose time is over."""
+        """The deletion of expired keys in the background."""
 
     @property
     def persistence(self) -> Persistence:
@@ -435,10 +435,10 @@ class ServerContext(Protocol):
         """Return the server's one object of a class that a family of commands defines."""
 
     def end(self, *, save: bool | None, force: bool) -> bool:
-        """Write the last snapshot if it is wanted, then stop the server; False if that failed."""
+        """Write a final snapshot if required, then stop the server; returns False if that failed."""
 
     def time_moved(self) -> None:
-        """Look again at everything that waits for a time; the clock was moved."""
+        """Recheck everything that waits for a time, after the clock was moved."""
 
     def update_observed(self) -> None:
         """Recompute ``observed`` after MONITOR or tracking began or ended."""

@@ -1,4 +1,4 @@
-"""Deferring a command until something that it needs is computed; the server then runs it again."""
+"""Defer a command until the derived state that it needs is computed; the server then runs it again."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ if TYPE_CHECKING:
 
 
 class Deferred(Exception):  # noqa: N818 - nothing went wrong
-    """Raised by a handler before it changes anything: the command is to run again when work is done.
+    """Asks the server to run the command again when some work is done.
+
+    A handler raises it before it changes anything.
 
     Args:
-        step: does a little of that work; False when there is nothing left to do.
+        step: does a small part of that work; returns False when nothing is left to do.
     """
 
     def __init__(self, step: Callable[[], bool]) -> None:

@@ -1,4 +1,4 @@
-"""What a user may not do, and the errors that tell it."""
+"""Denials of the ACL and their error replies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Reason(enum.IntEnum):
-    """Why a command is denied; the higher, the nearer it came to being allowed."""
+    """Why a command is denied; the higher the value, the nearer the command came to being allowed."""
 
     COMMAND = 1
     KEY = 2
@@ -21,13 +21,13 @@ class Reason(enum.IntEnum):
 
     @property
     def word(self) -> bytes:
-        """As ACL LOG says it."""
+        """The reason as in ACL LOG."""
         return self.name.lower().encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """What a user may not do: ``subject`` is the command, the key or the channel."""
+    """One denial; ``subject`` is the command, the key or the channel."""
 
     reason: Reason
     subject: bytes
@@ -52,13 +52,13 @@ _NO_LONGER: Final = {
 
 
 class Named(Protocol):
-    """A user, as far as an error says who it is."""
+    """The part of a user that errors show."""
 
     name: bytes
 
 
 def refusal(denial: Denial, user: Named, compat: Compat) -> bytes:
-    """The error that a denied command is answered."""
+    """Return the error reply to a denied command."""
     if not compat.details_acl_denials:
         text = _ANONYMOUS[denial.reason]
         return b"NOPERM " + (text % denial.subject if denial.reason is Reason.COMMAND else text)
@@ -71,14 +71,14 @@ def refusal(denial: Denial, user: Named, compat: Compat) -> bytes:
 
 
 def refusal_in_script(denial: Denial, user: Named, compat: Compat) -> bytes:
-    """The same for a command of a script."""
+    """As ``refusal``, but for a command of a script."""
     if compat.details_acl_denials:
         return b"ERR ACL failure in script: " + refusal(denial, user, compat).removeprefix(b"NOPERM ")
     return b"ERR The user executing the script can't " + _IN_SCRIPTS[denial.reason]
 
 
 def refusal_in_exec(denial: Denial) -> bytes:
-    """The same for a command that was allowed when it was queued."""
+    """As ``refusal``, but for a command of EXEC that was allowed when it was queued."""
     return (
         b"NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This "
         b"command is no longer allowed for the following reason: " + _NO_LONGER[denial.reason]

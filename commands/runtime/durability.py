@@ -1,4 +1,4 @@
-"""What commands may use of the server's files, as protocols: see ``context``."""
+"""Protocols of what commands may use of the server's files; see ``context``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Rewrite(Protocol):
         """How much of it is done."""
 
     def ask(self, *, at_once: bool) -> bool | None:
-        """Begin one, or as soon as possible (None); False if that failed."""
+        """Begin one now, or schedule it (returns None); returns False if that failed."""
 
 
 class Persistence(Protocol):
@@ -62,14 +62,14 @@ class Persistence(Protocol):
         """The rewrite of the file."""
 
     def reload(self) -> None:
-        """Load the file again, in place of the data in memory."""
+        """Load the file again and replace the data in memory."""
 
 
 class Snapshots(Protocol):
     """The snapshots; times are in seconds, -1 if there was none.
 
     Attributes:
-        info: what was found when the last one was loaded.
+        info: the facts found when the last one was loaded.
         saves: how many were written.
         scheduled: one begins as soon as the rewrite of the AOF is over.
     """
@@ -95,14 +95,14 @@ class Snapshots(Protocol):
         """How much of it is done."""
 
     def check_folder(self) -> None:
-        """Make sure that the dump file is this server's to write.
+        """Check that this server may write the dump file.
 
         Raises:
             ReplyError: another server has the folder.
         """
 
     def start(self) -> bool:
-        """Begin one in the background; False if that failed."""
+        """Begin one in the background; returns False if that failed."""
 
     def save(self) -> None:
         """Write one now.
@@ -112,7 +112,7 @@ class Snapshots(Protocol):
         """
 
     def reload(self, *, save: bool = True, flush: bool = True, merge: bool = False) -> None:
-        """Write one and load it again, in place of the data in memory (DEBUG RELOAD)."""
+        """Write one, load it again and replace the data in memory (DEBUG RELOAD)."""
 
     def after_flushall(self) -> None:
-        """Empty the file on disk, too, where snapshots are wanted."""
+        """Empty the file on disk, too, if snapshots are configured."""

@@ -1,7 +1,7 @@
-"""Decimal text to x86's 80-bit floating point and back: the numbers INCRBYFLOAT calculates with.
+"""Convert decimal text to x86's 80-bit floating point and back, for INCRBYFLOAT.
 
-Python has no such type, so a number is a Fraction that was rounded to what the type can hold. That gives every
-digit Redis gives, as ``10.1 + 0.2 = 10.3`` shows, which doubles would not.
+Python has no such type, so a number is a Fraction rounded to a value of the type. This reproduces every digit of
+Redis: ``10.1 + 0.2`` is ``10.3``, which doubles do not give.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HEXADECIMAL: Final = re.compile(
     rb"([+-]?)0[xX](?=\.?[0-9a-fA-F])([0-9a-fA-F]*)\.?([0-9a-fA-F]*)(?:[pP]([+-]?)0*([0-9]+))?\Z"
 )
 _INFINITE: Final = re.compile(rb"[+-]?inf(?:inity)?\Z", re.IGNORECASE)
-# Python refuses to convert texts longer than 4300 digits; numbers go through in pieces of this size.
+# Python refuses to convert texts longer than 4300 digits; numbers are converted in pieces of this size.
 _PIECE: Final = 4000
 
 
@@ -29,11 +29,11 @@ class NotFiniteError(ArithmeticError):
 
 
 def parse(text: bytes) -> Fraction:
-    """The number nearest to a text as C's strtold reads it: decimal or hexadecimal, nothing around it.
+    """Parse a number as C's strtold does: decimal or hexadecimal, rounded to nearest, nothing around it.
 
     Raises:
         NotFiniteError: for the word "inf".
-        ValueError: for anything that is not a number the type can hold; NaN is not one.
+        ValueError: the text is no number, is NaN, or is out of the range of the type.
     """
     if len(text) >= _MAX_TEXT:
         raise ValueError("too long")
@@ -65,13 +65,13 @@ def parse(text: bytes) -> Fraction:
 
 
 def add(first: Fraction, second: Fraction) -> Fraction:
-    """The sum as the processor rounds it; NotFiniteError if it is beyond the type."""
+    """Return the sum, rounded as the processor does; raises NotFiniteError on overflow."""
     total = first + second
     return -_rounded(-total) if total < 0 else _rounded(total)
 
 
 def format_fixed(number: Fraction) -> bytes:
-    """Up to 17 digits behind the point, without trailing zeros; never an exponent."""
+    """Format with up to 17 digits after the point, without trailing zeros and never with an exponent."""
     scaled = round(abs(number) * 10**_FRACTION_DIGITS)
     whole, fraction = divmod(scaled, 10**_FRACTION_DIGITS)
     text = _decimal(whole)
@@ -81,7 +81,7 @@ def format_fixed(number: Fraction) -> bytes:
 
 
 def _rounded(number: Fraction) -> Fraction:
-    """A number that is not negative, rounded half to even to 64 bits of mantissa."""
+    """Round a non-negative number half to even, to 64 bits of mantissa."""
     if not number:
         return number
     exponent = number.numerator.bit_length() - number.denominator.bit_length()

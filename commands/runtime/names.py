@@ -1,4 +1,4 @@
-"""What a connection may be called: the rule of client names and library attributes."""
+"""The rule for client names and library attributes."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _WORD: Final = re.compile(rb"[!-~]*\Z")
 
 
 def is_printable_word(text: bytes) -> bool:
-    """Whether ``text`` could stand in a CLIENT LIST line: printable ASCII without a space; empty is fine."""
+    """Whether ``text`` fits into a CLIENT LIST line: printable ASCII without a space; may be empty."""
     return _WORD.match(text) is not None

@@ -1,4 +1,4 @@
-"""What commands may use of the server's replicas and of its master, as protocols: see ``context``."""
+"""Protocols of what commands may use of the server's replicas and its master; see ``context``."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ class Replica(Protocol):
 
     Attributes:
         acknowledged: the offset that it has applied; -1 before its first ACK.
-        held_bytes: what waits until its snapshot is sent.
-        host: as it introduced itself; empty: the address of its connection.
-        needs_nothing: it asked for a snapshot without data.
+        held_bytes: bytes that wait until its snapshot is sent.
+        host: as announced by REPLCONF; empty: the address of its connection.
+        needs_nothing: it requested a snapshot without data.
         newest_rdb: the newest version of RDB that it reads.
-        only_snapshot: it leaves once it has the snapshot.
-        port: on which it serves clients.
-        reads_eof: it takes a snapshot whose length is not known at the start.
-        reads_new_id: it follows when the history of its master gets another ID.
-        version: of its server, as it introduced itself.
+        only_snapshot: it disconnects after the snapshot.
+        port: the port on which it serves clients.
+        reads_eof: it accepts a snapshot whose length is not known at the start.
+        reads_new_id: it accepts a new replication ID of its master.
+        version: of its server, as announced by REPLCONF.
     """
 
     acknowledged: int
@@ -44,7 +44,7 @@ class Replica(Protocol):
 
     @property
     def address(self) -> bytes:
-        """Where it is reached."""
+        """Its host and port for clients."""
 
     def pause(self) -> None:
         """Stop sending: its connection is full."""
@@ -57,7 +57,7 @@ class Replicas(Protocol):
     """All replicas of this server.
 
     Attributes:
-        good: how many are online and lag no longer than min-replicas-max-lag.
+        good: how many are online and lag at most min-replicas-max-lag.
     """
 
     full_syncs: int
@@ -77,13 +77,13 @@ class Replicas(Protocol):
         """Return the record of a client that sends REPLCONF."""
 
     def synchronize(self, client: Client, replication_id: bytes, offset: int, *, old: bool = False) -> bytes:
-        """Make a client a replica; returns what it is sent at once, empty while a snapshot is written."""
+        """Make a client a replica; returns the bytes to send at once, empty while a snapshot is written."""
 
     def acknowledge(self, client: Client, offset: int, on_disk: int | None) -> None:
-        """Take note of how far a replica is."""
+        """Record the offset that a replica has applied."""
 
     def lag(self, follower: Any) -> int:
-        """Return how many seconds ago a replica was heard of."""
+        """Return the seconds since a replica last acknowledged."""
 
 
 class IncomingSnapshot(Protocol):
@@ -118,14 +118,14 @@ class MasterLink(Protocol):
         """The snapshot, while it comes."""
 
     def acknowledge(self) -> None:
-        """Send the master how far we are."""
+        """Send our offset to the master."""
 
 
 class Waits(Protocol):
     """The clients in WAIT and WAITAOF."""
 
     def add(self, client: Client, argv: list[bytes], timeout: int, replicas: int, local: int | None) -> None:
-        """Let a client wait, at most ``timeout`` milliseconds (0: for ever)."""
+        """Let a client wait, at most ``timeout`` milliseconds (0: no limit)."""
 
     def count(self, offset: int, *, on_disk: bool) -> int:
         """Return how many replicas have applied an offset, or have it on their disk."""
@@ -135,9 +135,9 @@ class Replication(Protocol):
     """The server's place in replication.
 
     Attributes:
-        id: of the history of the data.
-        id2: the history before that, which replicas may still continue up to ``second_offset``.
-        offset: how many bytes the replication stream has so far.
+        id: the replication ID.
+        id2: the previous replication ID, which replicas may continue up to ``second_offset``.
+        offset: the length of the replication stream in bytes.
     """
 
     id: str
@@ -147,7 +147,7 @@ class Replication(Protocol):
 
     @property
     def backlog(self) -> Backlog | None:
-        """The newest part of the replication stream, if it is kept."""
+        """The backlog; None if none is kept."""
 
     @property
     def link(self) -> MasterLink | None:
@@ -171,7 +171,7 @@ class Replication(Protocol):
 
     @property
     def lacks_replicas(self) -> bool:
-        """Whether fewer replicas are good than min-replicas-to-write demands."""
+        """Whether fewer replicas are good than min-replicas-to-write requires."""
 
     def follow(self, host: str, port: int) -> None:
         """Become a replica."""

@@ -1,4 +1,4 @@
-"""Secrets in commands: what SLOWLOG and MONITOR show instead of passwords."""
+"""Hide secrets in the commands that SLOWLOG and MONITOR show."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SECRETS: Final = frozenset(
 
 
 def redacted(argv: list[bytes]) -> list[bytes]:
-    """The words of a command with its passwords hidden (AUTH, HELLO AUTH, CONFIG SET of a secret, ACL SETUSER)."""
+    """Return a command with its passwords hidden (AUTH, HELLO AUTH, CONFIG SET of a secret, ACL SETUSER)."""
     name = argv[0].upper()
     if name == b"AUTH":
         return _hidden_from(argv, 1)

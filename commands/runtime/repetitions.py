@@ -1,6 +1,6 @@
 """Random elements that may repeat: SRANDMEMBER, ZRANDMEMBER and HRANDFIELD with a negative count.
 
-Redis answers as many as the count says, up to 2^63, and runs until its memory ends. Here one reply has a limit.
+Redis returns as many as the count requests, up to 2^63, until it runs out of memory. Here a reply has a size limit.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ MOST_BYTES: Final = 512 << 20  # of one reply, about
 def repeated(
     number: int, size: int, pick: Callable[[], bytes], everything: Callable[[], Iterable[bytes]]
 ) -> list[bytes]:
-    """Choose so many elements, each as likely as the others every time.
+    """Choose ``number`` elements with equal probability, with repetition.
 
     Args:
-        number: how many; at least 1.
-        size: how many elements there are; at least 1.
-        pick: chooses one, encoded.
-        everything: gives all of them, encoded.
+        number: how many to choose; at least 1.
+        size: the number of elements; at least 1.
+        pick: returns a random element, encoded.
+        everything: returns all elements, encoded.
 
     Raises:
         ReplyError: the reply would be too large.

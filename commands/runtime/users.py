@@ -1,4 +1,4 @@
-"""The users of a server, and what each may do: rules, their text, and the check of a command against them."""
+"""The users of a server and their permissions: rules, their text, and the check of a command against them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _LITERAL_CHANNELS: Final = {"publish": 2, "spublish": 2, "subscribe": None, "ssu
 
 
 class RuleError(Exception):
-    """A rule can not be applied; ``text`` is what Redis says of it."""
+    """A rule cannot be applied; ``text`` is the message of Redis."""
 
     def __init__(self, text: bytes) -> None:
         super().__init__(os.fsdecode(text))
@@ -49,13 +49,13 @@ class RuleError(Exception):
 
 @dataclass(slots=True)
 class Selector:
-    """A set of permissions; a command must be allowed by one of a user's selectors as a whole.
+    """A set of permissions; a single selector of the user must allow the whole command.
 
     Attributes:
         commands: full names that are allowed, containers included.
-        first_words: by command: lower-case first arguments with which alone it is allowed.
-        rules: what led to ``commands``, in order: ``+@all``, ``-get`` …
-        patterns: by key pattern whether it may be (read, written); ignored under ``all_keys``.
+        first_words: by command: the lower-case first arguments with which it is allowed, if it is allowed only so.
+        rules: the rules that produced ``commands``, in order: ``+@all``, ``-get`` …
+        patterns: by key pattern, whether matching keys may be (read, written); ignored under ``all_keys``.
         channels: patterns; ignored under ``all_channels``.
     """
 
@@ -68,7 +68,7 @@ class Selector:
     all_channels: bool = False
 
     def copy(self) -> Selector:
-        """One that shares nothing."""
+        """Return a deep copy."""
         return Selector(
             set(self.commands),
             {name: list(words) for name, words in self.first_words.items()},
@@ -85,7 +85,7 @@ class Selector:
         """Change the permissions by one word of ACL SETUSER.
 
         Raises:
-            RuleError: it is no rule of a selector.
+            RuleError: the word is no rule of a selector.
         """
         word = rule.lower()
         if word in {b"allkeys", b"~*"}:
@@ -178,7 +178,7 @@ class Selector:
             self.commands.difference_update(names)
 
     def _note(self, word: bytes) -> None:
-        """Remember a rule; what it takes the place of goes."""
+        """Append a rule and remove the rules that it replaces."""
         subject = word[1:]
         self.rules = [
             self.rules[0],
@@ -211,14 +211,14 @@ class Selector:
         return b" ".join(self.rules)
 
     def describe(self) -> bytes:
-        """The rules in one line, which ``apply`` takes word by word."""
+        """Return the rules in one line; ``apply`` accepts its words."""
         reset = b"" if self.all_channels else b"resetchannels"
         return b" ".join(filter(None, (self.key_rules, reset, self.channel_rules, self.command_rules)))
 
     # The check
 
     def check(self, command: Command, argv: list[bytes]) -> Denial | None:
-        """What of a command is not allowed; None if all of it is."""
+        """Return what is denied of a command; None if it is allowed."""
         if command.name not in self.commands and "no_auth" not in command.flags:
             position = 2 if command.container else 1
             words = self.first_words.get(command.name, [])
@@ -241,7 +241,7 @@ class Selector:
         return None
 
     def allows_key(self, key: bytes, *, read: bool, write: bool) -> bool:
-        """Whether a key may be used so."""
+        """Whether a key may be read and written as requested."""
         if self.all_keys:
             return True
         return any(
@@ -250,7 +250,7 @@ class Selector:
         )
 
     def allows_channel(self, channel: bytes, *, is_pattern: bool) -> bool:
-        """Whether a channel may be used; a pattern must be one of the user's, letter by letter."""
+        """Whether a channel may be used; a pattern must equal one of the user's patterns exactly."""
         if self.all_channels:
             return True
         return any(
@@ -259,12 +259,12 @@ class Selector:
 
     @property
     def is_unlimited(self) -> bool:
-        """Whether no command at all is denied."""
+        """Whether every command is allowed."""
         return self.all_keys and self.all_channels and len(self.commands) == len(REGISTRY)
 
 
 def flags_of(flags: tuple[str, ...], command: Command, argv: list[bytes]) -> tuple[str, ...]:
-    """The flags of a key in this very call, where they depend on options (SET … GET, BITFIELD)."""
+    """Return the flags of a key in this call, where they depend on options (SET … GET, BITFIELD)."""
     if "variable_flags" not in flags:
         return flags
     if command.name == "bitfield":
@@ -275,7 +275,7 @@ def flags_of(flags: tuple[str, ...], command: Command, argv: list[bytes]) -> tup
 
 
 def channel_words(command: Command, argv: list[bytes]) -> Iterable[int]:
-    """Which words of a command name channels or patterns that it wants to use."""
+    """Return the positions of the words that name channels or patterns."""
     if command.name == "psubscribe":
         return range(1, len(argv))
     if command.name in _LITERAL_CHANNELS:
@@ -299,30 +299,34 @@ class User:
 
     @classmethod
     def superuser(cls, name: bytes) -> User:
-        """One who may do everything, without a password: what ``default`` is at first."""
+        """Return a user with all permissions and no password, as ``default`` is at first."""
         user = cls(name)
         for rule in (b"+@all", b"~*", b"&*", b"on", b"nopass"):
             user.apply(rule)
         return user
 
     def copy(self) -> User:
-        """A twin to try rules on."""
+        """Return a copy to try rules on."""
         twin = User(self.name)
         twin.become(self)
         return twin
 
     def become(self, other: User) -> None:
-        """Take over what another one may do and how he logs in."""
+        """Take over the permissions and credentials of another user."""
         self.enabled, self.nopass, self.sanitizes = other.enabled, other.nopass, other.sanitizes
         self.passwords = list(other.passwords)
         self.selectors = [selector.copy() for selector in other.selectors]
         self.is_unlimited = other.is_unlimited
 
     def apply(self, rule: bytes, *, all_channels: bool = False) -> None:
-        """Change the user by one word of ACL SETUSER; ``all_channels`` is what ``reset`` leaves (acl-pubsub-default).
+        """Change the user by one word of ACL SETUSER.
+
+        Args:
+            rule: the word.
+            all_channels: whether ``reset`` and new selectors allow all channels (acl-pubsub-default).
 
         Raises:
-            RuleError: the word is no rule, or has no sense here.
+            RuleError: the word is no rule, or cannot be applied here.
         """
         word = rule.lower()
         if word == b"on":
@@ -373,7 +377,7 @@ class User:
     # Log in
 
     def accepts(self, password: bytes) -> bool:
-        """Whether this is the way in; takes the same time whichever digit is wrong."""
+        """Whether the password matches, in constant time; always False for a disabled user."""
         if not self.enabled:
             return False
         hashed = hash_of(password)
@@ -381,7 +385,7 @@ class User:
 
     @property
     def is_open(self) -> bool:
-        """Whether connections have it without logging in (as for ``default``)."""
+        """Whether connections use it without logging in (as for ``default``)."""
         return self.enabled and self.nopass
 
     # Text
@@ -404,7 +408,7 @@ class User:
     # The check
 
     def check(self, command: Command, argv: list[bytes]) -> Denial | None:
-        """What of a command this user may not do; of several selectors the one that came nearest is told."""
+        """Return what is denied of a command; of several selectors, the denial that came nearest to allowing it."""
         nearest: Denial | None = None
         for selector in self.selectors:
             denial = selector.check(command, argv)
@@ -415,7 +419,7 @@ class User:
         return nearest
 
     def may_read_every_key(self) -> bool:
-        """Whether patterns whose keys are known only later are no danger (SORT … BY and GET)."""
+        """Whether keys that are known only at run time may be read (SORT … BY and GET)."""
         return any(
             selector.all_keys
             or any(read and pattern == b"*" for pattern, (read, _) in selector.patterns.items())
@@ -423,7 +427,7 @@ class User:
         )
 
     def may_listen(self, channels: Iterable[bytes], patterns: Iterable[bytes]) -> bool:
-        """Whether subscriptions may stay."""
+        """Whether the user still has the permissions for its subscriptions."""
         return all(
             any(selector.allows_channel(channel, is_pattern=False) for selector in self.selectors)
             for channel in channels
@@ -434,12 +438,12 @@ class User:
 
 
 def hash_of(password: bytes) -> bytes:
-    """SHA-256 in hex, the form in which passwords are kept."""
+    """Return the SHA-256 in hex, the form in which passwords are stored."""
     return hashlib.sha256(password).hexdigest().encode()
 
 
 def is_username(name: bytes) -> bool:
-    """Whether a user can be called so."""
+    """Whether the name is valid: it has no spaces and no zero bytes."""
     return not _SPACE.search(name)
 
 
@@ -451,21 +455,21 @@ class Users:
         self.by_name: dict[bytes, User] = {b"default": self.default}
 
     def __iter__(self) -> Iterator[User]:
-        """In the order of their names, as ACL LIST has them."""
+        """Iterate in the order of names, as in ACL LIST."""
         return iter([self.by_name[name] for name in sorted(self.by_name)])
 
     def get(self, name: bytes) -> User | None:
-        """The user of a name."""
+        """Return the user of a name; None if there is none."""
         return self.by_name.get(name)
 
     def set_password(self, password: bytes) -> None:
-        """What requirepass does: the one password of ``default``, or none."""
+        """Set the only password of ``default``, or none, as requirepass does."""
         self.default.apply(b"resetpass")
         self.default.apply(b">" + password if password else b"nopass")
 
 
 def joined(words: list[bytes]) -> list[bytes]:
-    """The rules of ACL SETUSER with each selector, which may reach over several words, as one.
+    """Return the rules of ACL SETUSER, with each selector joined to one word.
 
     Raises:
         RuleError: a parenthesis is never closed.
