@@ -46,7 +46,7 @@ class Database:
         raw: keys of strings that were made piece by piece: whatever their length, Redis keeps them in one form.
         scan_order: the order of keys for SCAN; None until somebody asks for it.
         frequencies: key to how often it is used (``frequency.stored``), while the policy is LFU.
-        meter: the sizes of the keys, kept by ``MeteredDatabase``; None while no limit asks for them.
+        meter: the sizes of the keys and their frequencies; None while no limit and no policy asks for them.
     """
 
     __slots__ = (
@@ -100,6 +100,8 @@ class Database:
         keyspace.hits += 1
         if keyspace.touching:
             self.accessed[key] = keyspace.now
+        if self.meter is not None:
+            self.meter.note_read(self, key, value)
         return value
 
     def look(self, key: bytes, *, notify: bool = True) -> Value | None:
@@ -120,8 +122,11 @@ class Database:
         if self.expires and key in self.expires and self.is_due(key):
             self._expire(key)
         value = self.entries.get(key)
-        if value is not None and keyspace.touching:
-            self.accessed[key] = keyspace.now
+        if value is not None:
+            if keyspace.touching:
+                self.accessed[key] = keyspace.now
+            if self.meter is not None:
+                self.meter.note_write(self, key, value)
         return value
 
     def peek(self, key: bytes) -> Value | None:
@@ -132,7 +137,10 @@ class Database:
 
     def touch(self, key: bytes) -> None:
         """TOUCH: an access to a key that exists, even of a client under CLIENT NO-TOUCH."""
-        self.accessed[key] = self.keyspace.now
+        if not self.keyspace.by_modification:
+            self.accessed[key] = self.keyspace.now
+        if self.meter is not None:
+            self.meter.count(self, key)
 
     def frequency(self, key: bytes) -> int:
         """How often a key is used, from 0 to 255; a key that was never counted is taken for a new one."""
@@ -210,6 +218,8 @@ class Database:
             self.signal_ready(key)
         if keyspace.notify_mask & events.NEW:
             keyspace.notify(events.NEW, b"new", key, self)
+        if self.meter is not None:
+            self.meter.note_new(self, key, value)
 
     def put(self, key: bytes, value: Value, *, keep_ttl: bool = False) -> None:
         """Set a key to a value, whether or not it exists; the expiry goes unless it is kept.
@@ -230,10 +240,15 @@ class Database:
         if self.raw:
             self.raw.discard(key)
         before = self.entries[key]
+        meter = self.meter
         if type(before) is not bytes and before is not value:
             self.keyspace.graveyard.bury(before)
+            if meter is not None:
+                self.keyspace.graveyard.weigh(meter.sizes.get(key, 0))
         self.entries[key] = value
         self.accessed[key] = self.keyspace.now
+        if meter is not None:
+            meter.note_value(self, key, value)
 
     def replace(self, key: bytes, value: Value) -> None:
         """Take away whatever is at a key, its expiry too, and add it anew, as RENAME and COPY do."""
@@ -280,6 +295,8 @@ class Database:
             order, self.scan_order = self.scan_order, None  # where this fails SCAN makes another one
             order.remove(key)
             self.scan_order = order
+        if self.meter is not None:
+            self.meter.note_gone(self, key, value)
         return value
 
     def clear(self) -> int:
@@ -294,6 +311,10 @@ class Database:
         bury = self.keyspace.graveyard.bury
         number = len(gone)
         bury(gone, number)
+        if self.meter is not None:
+            self.keyspace.graveyard.weigh(self.meter.total)
+            self.meter.clear()
+            self.frequencies = {}
         for other in (self.expires, self.due, self.field_due, self.accessed, self.raw, self.scan_order):
             if other:
                 bury(other, 0)
@@ -348,6 +369,8 @@ class Database:
 
     def modified(self, key: bytes) -> None:
         """The key changed in the sense of WATCH and client tracking."""
+        if self.meter is not None:
+            self.meter.note_modified(self, key)
         if self.watched and key in self.watched:
             self.watched[key][1] += 1
         if self.keyspace.on_modified is not None:

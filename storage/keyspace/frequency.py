@@ -3,7 +3,7 @@
 A counter is raised at random and decays.
 
 One integer holds a counter and the minute of its last change, for policies that need it; see
-``metering.MeteredDatabase``.
+``metering.Meter``.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What each key takes and how often it is used, kept only while a memory limit or a policy asks for it.
 
-A database without a meter pays nothing for it: ``switch_on`` gives the database another class, whose methods note
-which keys were touched, and ``switch_off`` gives the old one back. A touched key is measured (``weights.key_bytes``)
-before the next command looks at the sum. Keys that were there before the meter are measured bit by bit; until then
-they count as the mean of those that are known.
+A database has no meter until ``switch_on``; from then on it calls the meter wherever a key is looked up or changes. A
+key whose value may have changed is *touched*, and measured (``weights.key_bytes``) before the next command asks for the
+sum. Keys that were there before the meter are measured bit by bit; until then they count as the mean of those that are
+known.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 from ..streams.stream import Stream
 from . import frequency
-from .database import Database
 from .weights import EXPIRY_ENTRY, SLOT, key_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .database import Value
+    from .database import Database, Value
     from .keyspace import Keyspace
 
 _PIECE: Final = 64  # keys that are measured at once
@@ -118,121 +117,77 @@ class Meter:
             total = total * count // max(known, 1)
         return total + count * _METER_ENTRY + len(db.expires) * EXPIRY_ENTRY + len(db.frequencies) * SLOT
 
+    # What a database says of its keys
 
-class MeteredDatabase(Database):
-    """A database whose keys are measured, and whose accesses are counted while the policy is LFU."""
+    def note_read(self, db: Database, key: bytes, value: Value) -> None:
+        """A key was looked up. A stream may grow even so: a group reads it, or packed chunks are opened."""
+        if type(value) is Stream:
+            self._touch(db, key)
+        if db.keyspace.touching:
+            self.count(db, key)
 
-    __slots__ = ()
-
-    meter: Meter
-
-    def read(self, key: bytes) -> Value | None:
-        """As ``Database.read``; an access. A stream may grow even so: a group reads it, or packed chunks are opened."""
-        value = super().read(key)
-        if value is not None:
-            if type(value) is Stream:
-                self._note(key)
-            if self.keyspace.touching:
-                self._count(key)
-        return value
-
-    def write(self, key: bytes) -> Value | None:
-        """As ``Database.write``; an access, and the value may change."""
-        value = super().write(key)
-        if value is not None:
-            if type(value) is not bytes:
-                self._note(key)
-            if self.keyspace.touching:
-                self._count(key)
-        return value
-
-    def touch(self, key: bytes) -> None:
-        """As ``Database.touch``."""
-        if not self.keyspace.by_modification:
-            super().touch(key)
-        self._count(key)
-
-    def add(self, key: bytes, value: Value) -> None:
-        """As ``Database.add``."""
-        if self.keyspace.usage is not None:
-            self.frequencies[key] = frequency.stored(frequency.NEW, self.keyspace.now)
-        super().add(key, value)
-        self._changed(key, value)
-
-    def put(self, key: bytes, value: Value, *, keep_ttl: bool = False) -> None:
-        """As ``Database.put``."""
-        fading = self._size_of_buried(key)
-        super().put(key, value, keep_ttl=keep_ttl)
-        self.keyspace.graveyard.weigh(fading)
-        self._changed(key, value)
-
-    def remove(self, key: bytes) -> Value | None:
-        """As ``Database.remove``."""
-        value = super().remove(key)
-        size = self.meter.forget(key)
-        self.frequencies.pop(key, None)
+    def note_write(self, db: Database, key: bytes, value: Value) -> None:
+        """A key was looked up, and its value may change."""
         if type(value) is not bytes:
-            self.keyspace.graveyard.weigh(size)
-        return value
+            self._touch(db, key)
+        if db.keyspace.touching:
+            self.count(db, key)
 
-    def modified(self, key: bytes) -> None:
-        """As ``Database.modified``; under LRM this, and no access, is what a key is kept for."""
-        if key in self.entries:
-            self._note(key)
-            if self.keyspace.by_modification:
-                self.accessed[key] = self.keyspace.now
-        super().modified(key)
+    def note_new(self, db: Database, key: bytes, value: Value) -> None:
+        """A key was added."""
+        keyspace = db.keyspace
+        if keyspace.usage is not None:
+            db.frequencies[key] = frequency.stored(frequency.NEW, keyspace.now)
+        self.note_value(db, key, value)
 
-    def clear(self) -> int:
-        """As ``Database.clear``."""
-        fading = self.meter.total
-        self.meter.clear()
-        self.frequencies = {}
-        count = super().clear()
-        self.keyspace.graveyard.weigh(fading)
-        return count
-
-    def _size_of_buried(self, key: bytes) -> int:
-        before = self.entries.get(key)
-        return 0 if before is None or type(before) is bytes else self.meter.sizes.get(key, 0)
-
-    def _changed(self, key: bytes, value: Value) -> None:
+    def note_value(self, db: Database, key: bytes, value: Value) -> None:
         """A key has another value, which is complete if it is a string."""
         if type(value) is bytes:
-            self.meter.measure(key, value)
+            self.measure(key, value)
         else:
-            self._note(key)
+            self._touch(db, key)
 
-    def _note(self, key: bytes) -> None:
-        """The value of a key may change until the next look at the sum."""
-        meter = self.meter
-        if key not in meter.touched:
-            if len(meter.touched) >= _MOST_TOUCHED:
-                meter.settle(self.entries)
-            meter.touched.add(key)
+    def note_modified(self, db: Database, key: bytes) -> None:
+        """A value changed; under LRM this, and no access, is what a key is kept for."""
+        if key in db.entries:
+            self._touch(db, key)
+            if db.keyspace.by_modification:
+                db.accessed[key] = db.keyspace.now
 
-    def _count(self, key: bytes) -> None:
-        """An access, which matters under LFU only."""
-        keyspace = self.keyspace
+    def note_gone(self, db: Database, key: bytes, value: Value) -> None:
+        """A key was removed, and its value was buried."""
+        size = self.forget(key)
+        db.frequencies.pop(key, None)
+        if type(value) is not bytes:
+            db.keyspace.graveyard.weigh(size)
+
+    def count(self, db: Database, key: bytes) -> None:
+        """Count an access, which matters under LFU only."""
+        keyspace = db.keyspace
         if keyspace.usage is not None:
-            counter = frequency.after_access(self.frequency(key), keyspace.usage.log_factor)
-            self.frequencies[key] = frequency.stored(counter, keyspace.now)
+            counter = frequency.after_access(db.frequency(key), keyspace.usage.log_factor)
+            db.frequencies[key] = frequency.stored(counter, keyspace.now)
+
+    def _touch(self, db: Database, key: bytes) -> None:
+        """The value of a key may change until the next look at the sum."""
+        if key not in self.touched:
+            if len(self.touched) >= _MOST_TOUCHED:
+                self.settle(db.entries)
+            self.touched.add(key)
 
 
 def switch_on(keyspace: Keyspace) -> None:
     """Meter all databases from now on."""
     for db in keyspace.databases:
-        if type(db) is Database:
+        if db.meter is None:
             db.meter = Meter()
-            db.__class__ = MeteredDatabase
 
 
 def switch_off(keyspace: Keyspace) -> None:
     """Meter nothing any more."""
     for db in keyspace.databases:
-        if type(db) is MeteredDatabase:
-            db.__class__ = Database  # type: ignore[assignment]
-            db.meter = None  # type: ignore[assignment]
+        if db.meter is not None:
+            db.meter = None
             db.frequencies = {}
 
 

@@ -13,7 +13,6 @@ from support.fake_server import FakeServer, make_client, run
 
 from rillet.storage.collections.list import List
 from rillet.storage.keyspace import frequency, metering
-from rillet.storage.keyspace.database import Database
 from rillet.storage.keyspace.frequency import Settings
 from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.keyspace.weights import key_bytes
@@ -46,11 +45,11 @@ def true_sizes(db):
 
 def test_without_a_limit_databases_are_plain_and_nothing_is_kept():
     keyspace = Keyspace()
-    assert {type(db) for db in keyspace.databases} == {Database}
+    assert {db.meter for db in keyspace.databases} == {None}
     metering.switch_on(keyspace)
     keyspace.databases[0].add(b"k", b"v")
     metering.switch_off(keyspace)
-    assert {(type(db), db.meter) for db in keyspace.databases} == {(Database, None)}
+    assert {db.meter for db in keyspace.databases} == {None}
     assert keyspace.databases[0].entries == {b"k": b"v"}
 
 
