@@ -487,3 +487,22 @@ class Group(Searching):
             block.size = block.live
         else:
             block.enlist(self.pel.numbers(block))
+
+    def check_invariants(self) -> None:
+        """Assert that PEL, blocks, order by time and consumers agree; for tests. It finishes ``pending_cleanup``."""
+        self.pel.check_invariants()
+        live = Counter(block for _, block in self._pel.listed())
+        blocks = self._times.until(MAX_MS)
+        assert blocks is not None
+        assert [block.ms for block in blocks] == sorted([block.ms for block in blocks])
+        assert len(blocks) == len(live)
+        owners = {id(consumer): consumer for consumer in (self.unowned, *self._consumers.values())}
+        for block in blocks:
+            assert block.live == live[block] <= block.size
+            assert owners[id(block.consumer)] is block.consumer
+            assert (block.ms == UNOWNED_MS) == (block.consumer is self.unowned)
+        for consumer in owners.values():
+            own = [block for block in consumer.blocks if block.live]
+            assert all(block.consumer is consumer for block in own)
+            assert consumer.pending == sum([block.live for block in own])
+        assert len(self._pel) == sum([consumer.pending for consumer in owners.values()])

@@ -491,3 +491,19 @@ class Pel:
             blocks = [None if block is None else twins[block] for block in page.blocks]
             twin._pages.append(Page(ms, seq, blocks, page.live, page.private))
         return twin
+
+    def check_invariants(self) -> None:
+        """Assert that pages, lower bounds and counts agree; for tests."""
+        assert len(self._pages) == len(self._firsts)
+        assert self._size == sum([page.live for page in self._pages])
+        before = -1
+        for index, (page, first) in enumerate(zip(self._pages, self._firsts, strict=True)):
+            size = len(page.blocks)
+            assert min(len(page.ms), len(page.seq)) >= size > 0
+            assert page.live == size - page.blocks.count(None)
+            assert page.live or index == len(self._pages) - 1
+            assert before < first <= page.number(0)
+            for at in range(1, size):
+                assert page.number(at - 1) < page.number(at)
+            before = page.number(size - 1)
+        assert before <= self.highest

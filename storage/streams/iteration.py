@@ -27,6 +27,9 @@ class Sweeping:
 
     __slots__ = ()
 
+    length: int
+    first_id: int
+    last_id: int
     _chunks: list[Chunk]
     _firsts: list[int]
 
@@ -118,6 +121,23 @@ class Sweeping:
             number = 0
             parts.clear()
             start, border = border, next(borders, MAX_ID + 1)
+
+    def check_invariants(self) -> None:
+        """Assert that chunks, lower bounds and counters agree; for tests."""
+        assert len(self._chunks) == len(self._firsts)
+        number, before = 0, -1
+        for each, first in zip(self._chunks, self._firsts, strict=True):
+            chunk = each.opened()
+            size = len(chunk)
+            assert size == len(chunk.seq) == len(chunk.heads) == len(chunk.offsets) - 1 > 0
+            assert len(chunk.data) == chunk.offsets[-1]
+            assert before < first <= chunk.id_at(0)
+            for at in range(1, size):
+                assert chunk.id_at(at - 1) < chunk.id_at(at)
+            number, before = number + size, chunk.id_at(-1)
+        assert self.length == number
+        assert before <= self.last_id
+        assert self.first_id == (self._chunks[0].id_at(0) if self._chunks else 0)
 
     @property
     def payload_bytes(self) -> int:

@@ -115,6 +115,10 @@ def test_runs_give_what_single_entries_give(steps):
                 for patch in patches:
                     patch.stop()
             assert quick.server.propagation.effects == slow.server.propagation.effects
+            for client in (quick, slow):
+                stream = client.db.entries[b"s"]
+                stream.check_invariants()
+                stream.groups[b"g"].check_invariants()
             assert quick.server.keyspace.dirty == slow.server.keyspace.dirty
             for more in ((), ("a",), ("b",)):
                 look = ("XPENDING", "s", "g", "-", "+", "100", *more)

@@ -156,6 +156,11 @@ class PackedAgainstPlain(RuleBasedStateMachine):
         self.cold.watch(self.packed)
 
     @invariant()
+    def the_representation_is_sound(self):
+        if hasattr(self, "packed"):
+            self.packed.check_invariants()
+
+    @invariant()
     def agree(self):
         self.both(
             lambda stream: (

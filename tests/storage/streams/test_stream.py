@@ -164,6 +164,7 @@ class StreamAgainstAList(RuleBasedStateMachine):
     def counters_agree(self):
         if hasattr(self, "stream"):
             stream = self.stream
+            stream.check_invariants()
             assert stream.length == len(self.model)
             assert stream.first_id == next(iter(self.model), 0)
             assert stream.last_entry_id == next(reversed(self.model), 0)
