@@ -7,8 +7,6 @@ from support.fake_server import reply, run
 from support.groups import group_client
 
 SYNTAX = b"-ERR syntax error\r\n"
-NOT_INTEGER = b"-ERR value is not an integer or out of range\r\n"
-BAD_ID = b"-ERR Invalid stream ID specified as stream command argument\r\n"
 
 
 @pytest.fixture
@@ -30,48 +28,6 @@ def ids(client, *words: str) -> list[int]:
 )
 def test_the_number_of_words_is_judged_first(client, words):
     assert run(client, "XPENDING", "nokey", "g", *words) == SYNTAX
-
-
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        (("IDLE", "x", "-", "+"), NOT_INTEGER),
-        (("IDLE", "x", "y", "z", "w"), NOT_INTEGER),
-        (("x", "y", "z"), NOT_INTEGER),
-        (("x", "y", "1"), BAD_ID),
-        (("-", "y", "1"), BAD_ID),
-        (
-            ("(18446744073709551615-18446744073709551615", "x", "1"),
-            b"-ERR invalid start ID for the interval\r\n",
-        ),
-        (("-", "(0-0", "1"), b"-ERR invalid end ID for the interval\r\n"),
-    ],
-)
-def test_words_are_judged_before_the_key(client, words, error):
-    client.db.entries[b"str"] = b"x"
-    for key in ("s", "nokey", "str"):
-        assert run(client, "XPENDING", key, "nog", *words) == error
-
-
-def test_then_the_type_and_then_key_and_group(client):
-    client.db.entries[b"str"] = b"x"
-    assert run(client, "XPENDING", "str", "g").startswith(b"-WRONGTYPE ")
-    for words in ((), ("-", "+", "1")):
-        assert (
-            run(client, "XPENDING", "t", "g", *words) == b"-NOGROUP No such key 't' or consumer group 'g'\r\n"
-        )
-        assert (
-            run(client, "XPENDING", "s", "h", *words) == b"-NOGROUP No such key 's' or consumer group 'h'\r\n"
-        )
-
-
-@pytest.mark.parametrize(
-    ("resp", "expected"), [(2, b"*4\r\n:0\r\n$-1\r\n$-1\r\n*-1\r\n"), (3, b"*4\r\n:0\r\n_\r\n_\r\n_\r\n")]
-)
-def test_the_summary_of_nothing_is_nulls(resp, expected):
-    client = group_client(1, resp=resp)
-    run(client, "XGROUP", "CREATECONSUMER", "s", "g", "c")
-    assert run(client, "XPENDING", "s", "g") == expected
 
 
 def test_a_range_tells_owner_idle_time_and_counter(client):
