@@ -74,12 +74,6 @@ def test_create_of_an_existing_group_is_busy_but_a_bad_id_is_told_first(client):
     assert effects(client) == []
 
 
-@pytest.mark.parametrize("word", ["-", "+", "x", "1-2-3"])
-def test_create_takes_a_strict_id_and_makes_nothing_otherwise(client, word):
-    assert run(client, "XGROUP", "CREATE", "nokey", "g", word, "MKSTREAM") == BAD_ID
-    assert b"nokey" not in client.db.entries
-
-
 @pytest.mark.parametrize("options", [("NOPE",), ("ENTRIESREAD",), ("MKSTREAM", "1")])
 def test_create_names_itself_when_its_options_are_wrong(client, options):
     client.db.entries[b"str"] = b"x"
@@ -116,22 +110,6 @@ def test_entries_read_is_an_integer_from_minus_one_on(client, subcommand):
 
 
 # The others
-
-
-@pytest.mark.parametrize(
-    "words", [("SETID", "0"), ("CREATECONSUMER", "c"), ("DELCONSUMER", "c"), ("DESTROY",)], ids=lambda w: w[0]
-)
-def test_type_then_key_then_group(client, words):
-    name, *rest = words
-    client.db.entries[b"str"] = b"x"
-    assert run(client, "XGROUP", name, "str", "nog", *rest).startswith(b"-WRONGTYPE ")
-    assert run(client, "XGROUP", name, "nokey", "nog", *rest) == KEY_NEEDED
-    missing = run(client, "XGROUP", name, "s", "nog", *rest)
-    if name == "DESTROY":
-        assert missing == b":0\r\n"
-    else:
-        assert missing == b"-NOGROUP No such consumer group 'nog' for key name 's'\r\n"
-    assert effects(client) == []
 
 
 @pytest.mark.parametrize(

@@ -22,17 +22,6 @@ def lag(client, group: bytes = b"g"):
     raise AssertionError(group)
 
 
-@pytest.mark.parametrize(
-    "words", [("STREAM",), ("STREAM", "FULL", "COUNT", "x"), ("GROUPS",), ("CONSUMERS", "g")]
-)
-def test_a_missing_key_is_no_such_key_and_another_type_the_wrong_type(words):
-    client = make_client()
-    name, *rest = words
-    client.db.entries[b"str"] = b"x"
-    assert run(client, "XINFO", name, "nokey", *rest) == b"-ERR no such key\r\n"
-    assert run(client, "XINFO", name, "str", *rest).startswith(b"-WRONGTYPE ")
-
-
 def test_stream_tells_its_counters_in_this_order():
     client = group_client(3)
     run(client, "XDEL", "s", "1-0")
@@ -87,19 +76,6 @@ def test_full_tells_groups_consumers_and_what_is_pending():
             [b"name", b"c", b"seen-time", NOW, b"active-time", NOW, b"pel-count", 1, b"pending", [[b"1-0", NOW, 1]]],
         ],
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("count", "shown"), [((), 10), (("COUNT", "3"), 3), (("COUNT", "-1"), 10), (("COUNT", "0"), 12)]
-)
-def test_full_shows_so_many_entries_and_pending_entries(count, shown):
-    client = group_client(12)
-    run(client, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
-    found = pairs(reply(client, "XINFO", "STREAM", "s", "FULL", *count))
-    group = pairs(found[b"groups"][0])
-    consumer = pairs(group[b"consumers"][0])
-    assert [len(found[b"entries"]), len(group[b"pending"]), len(consumer[b"pending"])] == [shown] * 3
-    assert (group[b"pel-count"], consumer[b"pel-count"]) == (12, 12)
 
 
 def test_full_is_maps_within_maps_in_resp3():
