@@ -18,7 +18,7 @@ _UNCHANGED: Final = (
 
 
 class AclFileError(Exception):
-    """The file can not be used; ``text`` is what Redis says of it, and nothing was changed."""
+    """The file cannot be used and nothing was changed; ``text`` is the message of Redis."""
 
     def __init__(self, text: bytes) -> None:
         super().__init__(os.fsdecode(text))
@@ -26,10 +26,10 @@ class AclFileError(Exception):
 
 
 def read(path: str, *, all_channels: bool) -> dict[bytes, User]:
-    """The users of a file by name; ``default`` is there in any case.
+    """Return the users of a file by name; ``default`` is always included.
 
     Raises:
-        AclFileError: all that is wrong with it.
+        AclFileError: with all errors of the file.
     """
     try:
         content = Path(path).read_bytes()
@@ -58,7 +58,7 @@ def read(path: str, *, all_channels: bool) -> dict[bytes, User]:
 
 
 def _apply(user: User, words: list[bytes], place: bytes, all_channels: bool) -> list[bytes]:
-    """Give a user the rules of a line; returns what was wrong with it."""
+    """Apply the rules of a line to a user; returns the errors found."""
     try:
         rules = joined(words)
     except RuleError:
@@ -74,10 +74,10 @@ def _apply(user: User, words: list[bytes], place: bytes, all_channels: bool) -> 
 
 
 def configure(users: Users, declared: list[list[bytes]], *, all_channels: bool) -> None:
-    """Make the users that ``user`` lines of redis.conf declare, each the words behind ``user``.
+    """Create the users of the ``user`` lines in redis.conf; each item holds the words after ``user``.
 
     Raises:
-        AclFileError: the first thing that is wrong.
+        AclFileError: with the first error.
     """
     for name, *words in declared:
         if not name or not is_username(name):
@@ -101,7 +101,7 @@ def configure(users: Users, declared: list[list[bytes]], *, all_channels: bool) 
 
 
 def declaration(users: Users, requirepass: bytes) -> list[bytes]:
-    """The ``user`` lines that CONFIG REWRITE is to write; none as long as requirepass says everything."""
+    """Return the ``user`` lines for CONFIG REWRITE; none if requirepass describes the users completely."""
     plain = User.superuser(b"default")
     if requirepass:
         plain.apply(b">" + requirepass)
@@ -111,15 +111,15 @@ def declaration(users: Users, requirepass: bytes) -> list[bytes]:
 
 
 def lines(users: Users) -> list[bytes]:
-    """One line a user, as ACL LIST shows them."""
+    """Return one line per user, as in ACL LIST."""
     return [b"user %b %b" % (user.name, user.describe()) for user in users]
 
 
 def write(path: str, users: Users) -> None:
-    """Replace the file at once, so that there is always a whole one.
+    """Replace the file atomically, so that a complete file always exists.
 
     Raises:
-        OSError: the file is as it was.
+        OSError: the file is unchanged.
     """
     content = b"".join(line + b"\n" for line in lines(users))
     replace_file(Path(path).resolve(), content, 0o600)  # it holds passwords, though hashed

@@ -1,4 +1,4 @@
-"""ACL: who the users are, what each may do, and what was denied."""
+"""ACL: list and change users, check their permissions, and show denials."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NO_FILE: Final = (
 
 @handles(specs.ACL_CAT)
 def acl_cat(client: Client, args: list[bytes]) -> bytes:
-    """Names."""
+    """Reply with names of categories or of commands."""
     if len(args) > 3:
         raise wrong_subcommand_arguments(args)
     if len(args) == 2:
@@ -53,7 +53,7 @@ def acl_cat(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ACL_DELUSER)
 def acl_deluser(client: Client, args: list[bytes]) -> bytes:
-    """How many there were."""
+    """Reply with the number of users deleted."""
     if _DEFAULT in args[2:]:
         raise ReplyError(b"ERR The 'default' user cannot be removed")
     users = client.server.users
@@ -67,7 +67,7 @@ def acl_deluser(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ACL_DRYRUN)
 def acl_dryrun(client: Client, args: list[bytes]) -> bytes:
-    """OK, or as a bulk string why not."""
+    """Reply OK, or a bulk string with the reason of the denial."""
     user = client.server.users.get(args[2])
     if user is None:
         raise ReplyError(b"ERR User '%b' not found" % shown(args[2]))
@@ -92,7 +92,7 @@ def acl_dryrun(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ACL_GENPASS)
 def acl_genpass(client: Client, args: list[bytes]) -> bytes:
-    """Hexadecimal digits for so many bits, rounded up to the next multiple of 4."""
+    """Reply with hexadecimal digits for a number of bits, rounded up to the next multiple of 4."""
     del client
     if len(args) > 3:
         raise wrong_subcommand_arguments(args)
@@ -108,7 +108,7 @@ def acl_genpass(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ACL_GETUSER)
 def acl_getuser(client: Client, args: list[bytes]) -> bytes:
-    """A map of flags, passwords (SHA-256 in hex), commands, keys, channels, selectors; null for nobody."""
+    """Reply with a map of flags, passwords (SHA-256 in hex), commands, keys, channels, selectors; or null."""
     resp = client.resp
     user = client.server.users.get(args[2])
     if user is None:
@@ -134,14 +134,14 @@ def acl_getuser(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ACL_LIST)
 def acl_list(client: Client, args: list[bytes]) -> bytes:
-    """One line a user."""
+    """Reply with one line per user."""
     del args
     return replies.bulk_array(acl_file.lines(client.server.users))
 
 
 @handles(specs.ACL_LOAD)
 def acl_load(client: Client, args: list[bytes]) -> bytes:
-    """Take all users of the file, or on any error none."""
+    """Replace the users by those of the file; on any error nothing changes."""
     del args
     server = client.server
     if not server.config.aclfile:
@@ -154,10 +154,10 @@ def acl_load(client: Client, args: list[bytes]) -> bytes:
 
 
 def load_users(server: ServerContext) -> None:
-    """Replace the users by those of the ACL file; clients of those who are gone are closed.
+    """Replace the users by those of the ACL file; clients of removed users are closed.
 
     Raises:
-        AclFileError: nothing was changed.
+        AclFileError: the file has errors; nothing was changed.
     """
     users = server.users
     found = acl_file.read(server.config.aclfile, all_channels=_all_channels(server))
@@ -174,7 +174,7 @@ def load_users(server: ServerContext) -> None:
 
 @handles(specs.ACL_LOG)
 def acl_log(client: Client, args: list[bytes]) -> bytes:
-    """Maps, ten unless told otherwise; OK for RESET."""
+    """Reply with maps, ten by default; OK for RESET."""
     if len(args) > 3:
         raise wrong_subcommand_arguments(args)
     log = client.server.part(AclLog)
@@ -191,7 +191,7 @@ def acl_log(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ACL_SAVE)
 def acl_save(client: Client, args: list[bytes]) -> bytes:
-    """OK once the file is on disk."""
+    """Reply OK when the file is on disk."""
     del args
     server = client.server
     if not server.config.aclfile:
@@ -208,7 +208,7 @@ def acl_save(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ACL_SETUSER)
 def acl_setuser(client: Client, args: list[bytes]) -> bytes:
-    """All rules or, if one is wrong, none."""
+    """Apply all rules, or none if one is wrong."""
     server, name = client.server, args[2]
     if not is_username(name):
         raise ReplyError(b"ERR Usernames can't contain spaces or null characters")
@@ -239,7 +239,7 @@ def _all_channels(server: ServerContext) -> bool:
 
 
 def _changed(server: ServerContext) -> None:
-    """Let the connections of users feel what was changed, and CONFIG REWRITE know of it."""
+    """Apply changed permissions to open connections, and record the change for CONFIG REWRITE."""
     if not server.config.aclfile:
         declared = acl_file.declaration(server.users, server.config.requirepass)
         server.config.users = [line.split()[1:] for line in declared]
@@ -253,14 +253,14 @@ def _changed(server: ServerContext) -> None:
 
 @handles(specs.ACL_USERS)
 def acl_users(client: Client, args: list[bytes]) -> bytes:
-    """Names, in order."""
+    """Reply with the names in order."""
     del args
     return replies.bulk_array([user.name for user in client.server.users])
 
 
 @handles(specs.ACL_WHOAMI)
 def acl_whoami(client: Client, args: list[bytes]) -> bytes:
-    """The name."""
+    """Reply with the user's name."""
     del args
     return replies.bulk(client.user.name)
 

@@ -1,4 +1,4 @@
-"""What was denied to users, for ACL LOG: like denials within a minute are one entry."""
+"""The denials that ACL LOG shows: similar denials within a minute are one entry."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Entry:
     count: int = 1
 
     def encode(self, now: int, resp: int, *, numbered: bool) -> bytes:
-        """As ACL LOG answers it; 7.0 does not know the last three fields."""
+        """Encode as ACL LOG replies with it; 7.0 does not have the last three fields."""
         bulk, integer = replies.bulk, replies.integer
         number: tuple[tuple[bytes, bytes], ...] = (
             (b"entry-id", integer(self.number)),
@@ -54,7 +54,7 @@ class Entry:
 
 
 class AclLog:
-    """The latest denials of one server, the newest first."""
+    """The latest denials of one server, newest first."""
 
     def __init__(self, server: ServerContext) -> None:
         self.server = server
@@ -62,13 +62,13 @@ class AclLog:
         self._next = 0
 
     def note_denial(self, client: Client, denial: Denial, context: bytes | None = None) -> None:
-        """A command was denied; counted in INFO, too."""
+        """Record a denied command; also counted in INFO."""
         stats = self.server.stats
         stats.denied[denial.reason.word] += 1
         self._note(client, denial.reason.word, denial.subject, client.user.name, context)
 
     def note_login(self, client: Client, username: bytes, command: bytes) -> None:
-        """Somebody failed to log in."""
+        """Record a failed login."""
         self.server.stats.denied[b"auth"] += 1
         self._note(client, b"auth", command, username, None)
 

@@ -1,4 +1,4 @@
-"""The CLIENT subcommands about one connection: its name, its replies, pausing and unblocking."""
+"""The CLIENT subcommands for one connection: its name, its replies, pausing and unblocking."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def _is_on(word: bytes) -> bool:
 
 @handles(specs.CLIENT_ID)
 def client_id(client: Client, args: list[bytes]) -> bytes:
-    """Answer a number that no other connection of this server has or had."""
+    """Reply with the client's ID; no other connection of this server has or had it."""
     del args
     return replies.integer(client.id)
 
 
 @handles(specs.CLIENT_GETNAME)
 def client_getname(client: Client, args: list[bytes]) -> bytes:
-    """Answer the name, or null if it has none."""
+    """Reply with the name, or null if there is none."""
     del args
     return replies.bulk(client.name) if client.name else replies.null(client.resp)
 
 
 @handles(specs.CLIENT_SETNAME)
 def client_setname(client: Client, args: list[bytes]) -> bytes:
-    """Set the name; an empty one takes it away."""
+    """Set the name; an empty name removes it."""
     if not is_printable_word(args[2]):
         raise ReplyError(NAME_ERROR)
     client.name = args[2]
@@ -50,7 +50,7 @@ def client_setname(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CLIENT_SETINFO)
 def client_setinfo(client: Client, args: list[bytes]) -> bytes:
-    """Set one attribute; an empty value takes it away."""
+    """Set one attribute; an empty value removes it."""
     attribute = args[2].upper()
     if attribute not in {b"LIB-NAME", b"LIB-VER"}:
         raise ReplyError(b"ERR Unrecognized option '%b'" % shown(args[2]))
@@ -65,7 +65,7 @@ def client_setinfo(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CLIENT_REPLY)
 def client_reply(client: Client, args: list[bytes]) -> bytes | None:
-    """Answer OK for ON; OFF and SKIP are not answered themselves."""
+    """Reply OK for ON; OFF and SKIP have no reply."""
     choice = args[2].upper()
     if choice == b"ON":
         client.reply_mode = "on"
@@ -114,7 +114,7 @@ def client_pause(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CLIENT_UNPAUSE)
 def client_unpause(client: Client, args: list[bytes]) -> bytes:
-    """Let postponed commands run."""
+    """Run the postponed commands."""
     del args
     client.server.pause.end()
     return replies.OK
@@ -122,7 +122,7 @@ def client_unpause(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CLIENT_UNBLOCK)
 def client_unblock(client: Client, args: list[bytes]) -> bytes:
-    """Answer 1, or 0 if there is no such client or it does not wait."""
+    """Reply 1, or 0 if there is no such client or it is not blocked."""
     if len(args) > 4:
         raise wrong_subcommand_arguments(args)
     reason = args[3].upper() if len(args) == 4 else b"TIMEOUT"

@@ -1,4 +1,4 @@
-"""CLIENT LIST, INFO and KILL: one client as a line of text, and how clients are picked."""
+"""CLIENT LIST, INFO and KILL: the lines of clients, and the filters that select clients."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NO_ID: Final = b"ERR client-id should be greater than 0"
 
 
 def client_type(client: Client) -> str:
-    """The class of a client as TYPE filters name it: normal, master, replica or pubsub."""
+    """Return the class of a client as TYPE filters name it: normal, master, replica or pubsub."""
     if client.trusted:
         return "master"
     if client.is_replica:
@@ -50,7 +50,7 @@ def _parse_type(word: bytes) -> str:
 
 @handles(specs.CLIENT_LIST)
 def client_list(client: Client, args: list[bytes]) -> bytes:
-    """Answer one line per client, all of them or those of one type or of some IDs (unknown ones are left out)."""
+    """Reply with one line per client: all, those of a type, or some IDs (unknown IDs are left out)."""
     everybody = client.server.clients
     rest = Arguments(args, 2)
     if not rest:
@@ -67,14 +67,14 @@ def client_list(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CLIENT_INFO)
 def client_info(client: Client, args: list[bytes]) -> bytes:
-    """Answer the client's own line of CLIENT LIST."""
+    """Reply with the client's own line of CLIENT LIST."""
     del args
     return _listing([client], client.resp)
 
 
 @dataclass(slots=True)
 class _Filter:
-    """What CLIENT KILL asks for; everything given must fit."""
+    """The filters of CLIENT KILL; a client must match all that are given."""
 
     number: int | None = None
     kind: str | None = None
@@ -132,13 +132,13 @@ def _parse_filter(client: Client, args: list[bytes]) -> _Filter:
 
 @handles(specs.CLIENT_KILL)
 def client_kill(client: Client, args: list[bytes]) -> bytes:
-    """Close the client at an address (OK or an error), or all that fit the filters (how many)."""
+    """Close the client at an address (OK or an error), or all that match the filters (their number)."""
     old_form = len(args) == 3
     wanted = _Filter(address=args[2], skip_me=False) if old_form else _parse_filter(client, args)
     victims = [other for other in client.server.clients.values() if wanted.fits(other, client)]
     if old_form and not victims:
         raise ReplyError(b"ERR No such client")
     for victim in victims:
-        # Who kills itself still gets its answer.
+        # A client that kills itself still gets its reply.
         victim.close(after_reply=victim is client)
     return replies.OK if old_form else replies.integer(len(victims))

@@ -32,7 +32,7 @@ _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
 
 
 def log_in(client: Client, user: bytes, password: bytes, command: bytes) -> None:
-    """Authenticate a client; ``command`` is what ACL LOG calls it if that fails.
+    """Authenticate a client; ``command`` is the context that ACL LOG shows on failure.
 
     Raises:
         ReplyError: WRONGPASS, the same for an unknown user, one who is off, and a wrong password.
@@ -49,7 +49,7 @@ def log_in(client: Client, user: bytes, password: bytes, command: bytes) -> None
 
 @handles(specs.HELLO)
 def hello(client: Client, args: list[bytes]) -> bytes:
-    """Answer a map of seven facts, already in the protocol that was asked for."""
+    """Reply with a map of seven fields, already in the requested protocol."""
     rest = Arguments(args)
     protocol = client.resp
     if rest:
@@ -105,7 +105,7 @@ def auth(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.PING)
 def ping(client: Client, args: list[bytes]) -> bytes:
-    """Answer in the shape of a published message where only such can be told apart: to a RESP2 subscriber."""
+    """Reply in the form of a published message to a RESP2 subscriber, which can read no other form."""
     if len(args) > 2:
         raise wrong_arity("ping")
     if client.resp == 2 and client.is_subscriber:
@@ -115,14 +115,14 @@ def ping(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ECHO)
 def echo(client: Client, args: list[bytes]) -> bytes:
-    """Answer the message."""
+    """Reply with the message."""
     del client
     return replies.bulk(args[1])
 
 
 @handles(specs.QUIT)
 def quit_(client: Client, args: list[bytes]) -> bytes:
-    """Answer OK, then close."""
+    """Reply OK, then close."""
     del args
     client.close()
     return replies.OK

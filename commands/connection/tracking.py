@@ -1,8 +1,8 @@
-"""Client-side caching: who remembers which key, invalidation messages, and the CLIENT subcommands for it.
+"""Client-side caching: the keys that clients have read, invalidation messages, and CLIENT TRACKING.
 
-In the default mode the table notes each key that a tracking client reads; the first change of that key sends one
-message and forgets the note. In broadcasting mode nothing is noted: changes of keys with a registered prefix are
-collected and sent once a batch. The keyspace hooks are set only while somebody may have to be told.
+In the default mode the table records each key that a tracking client reads; the first change of that key sends one
+message and drops the record. In broadcasting mode nothing is recorded: changes of keys with a registered prefix are
+collected and sent once a batch. The keyspace hooks are set only while a client may need a message.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _OVERLAP: Final = (
 
 
 class TrackingTable:
-    """Which clients are to be told of which keys.
+    """Which clients must receive invalidation messages for which keys.
 
-    Keys are noted without their database, and clients by ID: an ID may outlive its client.
+    Keys are recorded without their database, and clients by ID: an ID may outlive its client.
 
     Attributes:
-        clients: those that track.
+        clients: the clients that track.
         broadcasts: by prefix, the keys changed since the last ``send_broadcasts``, each with the client that last
             changed it. Empty when there is nothing to send.
     """
@@ -47,14 +47,14 @@ class TrackingTable:
         self.broadcasts: dict[bytes, dict[bytes, Client | None]] = {}
         self._readers: dict[bytes, set[int]] = {}
         self._prefixes: dict[bytes, dict[Client, None]] = {}
-        # Of the client whose command is running: its own messages follow its reply. None is a flush.
+        # Messages to the client whose command is running: they follow its reply. None is a flush.
         self._own: list[bytes | None] = []
 
     # Figures of INFO
 
     @property
     def total_keys(self) -> int:
-        """INFO tracking_total_keys: keys that somebody is noted for."""
+        """INFO tracking_total_keys: the keys that are recorded for at least one client."""
         return len(self._readers)
 
     @property
@@ -70,7 +70,7 @@ class TrackingTable:
     # On and off
 
     def start(self, client: Client, tracking: Tracking) -> None:
-        """Let a client track, or change how it does (its registered prefixes stay)."""
+        """Let a client track, or change its options (its registered prefixes stay)."""
         if client.tracking is not None:
             tracking.prefixes = client.tracking.prefixes + tracking.prefixes
             tracking.caching = client.tracking.caching
@@ -81,7 +81,7 @@ class TrackingTable:
         self._update(client)
 
     def stop(self, client: Client) -> None:
-        """Let a client track no more. What it was noted for stays, and counts again if it starts anew."""
+        """End tracking for a client. Its recorded keys stay and count again if it restarts tracking."""
         tracking = client.tracking
         if tracking is None:
             return
@@ -98,7 +98,7 @@ class TrackingTable:
         self._update(client)
 
     def remove(self, client: Client) -> None:
-        """The client is gone; with the last one that tracks all notes go, too."""
+        """Remove a closed client; with the last tracking client all recorded keys go, too."""
         if client.tracking is not None:
             self.stop(client)
             if not self.clients:
@@ -121,7 +121,7 @@ class TrackingTable:
     # What commands did
 
     def remember(self, client: Client, keys: Iterable[bytes]) -> None:
-        """Note that a read-only command of this client looked at the keys (the dispatcher, after the command)."""
+        """Record that a read-only command of this client read the keys; called after the command."""
         if client.tracking is None or not client.tracking.remembers:
             return
         readers = self._readers
@@ -132,7 +132,7 @@ class TrackingTable:
             self._tell_readers(next(iter(readers)))
 
     def invalidate(self, database: Database, key: bytes) -> None:
-        """A key changed: the hook ``Keyspace.on_modified``."""
+        """Handle the change of a key: the hook ``Keyspace.on_modified``."""
         del database
         for prefix in self._prefixes:
             if key.startswith(prefix):
@@ -141,14 +141,14 @@ class TrackingTable:
             self._tell_readers(key)
 
     def flush(self) -> None:
-        """Everything went (FLUSHALL, FLUSHDB): the hook ``Keyspace.on_flushed``. Tell everybody who tracks."""
+        """Send a flush to every tracking client: the hook ``Keyspace.on_flushed`` (FLUSHALL, FLUSHDB)."""
         for client in list(self.clients):
             self._tell(client, None)
         self._readers.clear()
         self._set_hooks()
 
     def finish(self, client: Client, argv: list[bytes]) -> None:
-        """A command of a tracking client is over, queued or refused: its own messages may follow its reply now.
+        """End a command of a tracking client (run, queued or refused): its own messages may follow now.
 
         The dispatcher calls it once for each command such a client sent: for EXEC, but not for what EXEC ran.
         """
@@ -169,7 +169,7 @@ class TrackingTable:
             self._send(client, [key])
 
     def send_broadcasts(self) -> None:
-        """Send what was collected for broadcasting clients; once a batch, behind its replies."""
+        """Send the changes collected for broadcasting clients; once a batch, after its replies."""
         collected, self.broadcasts = self.broadcasts, {}
         for prefix in sorted(collected):
             changes = sorted(collected[prefix].items(), key=lambda change: change[0])
@@ -201,7 +201,7 @@ class TrackingTable:
             self._send(client, [key])
 
     def _send(self, client: Client, keys: list[bytes | None]) -> None:
-        """Send one message to the client or where it redirects to; ``[None]`` is a flush."""
+        """Send one message to the client or its redirection target; ``[None]`` is a flush."""
         tracking = client.tracking
         assert tracking is not None
         target = client
@@ -226,7 +226,7 @@ class TrackingTable:
 
 
 def _is_about_clients(argv: list[bytes]) -> bool:
-    """Whether it is a (known) CLIENT subcommand: those do not use up what CLIENT CACHING said."""
+    """Whether it is a (known) CLIENT subcommand; these do not consume CLIENT CACHING."""
     if len(argv) == 1 or argv[0].upper() != b"CLIENT":
         return False
     return f"client|{argv[1].lower().decode('latin-1')}" in REGISTRY
@@ -279,7 +279,7 @@ def _check_options(old: Tracking | None, new: Tracking) -> None:
 
 @handles(specs.CLIENT_TRACKING)
 def client_tracking(client: Client, args: list[bytes]) -> bytes:
-    """Switch tracking; options are parsed, but not checked, for OFF, too."""
+    """Switch tracking on or off; for OFF the options are parsed but not checked."""
     new = _parse_options(client, Arguments(args, 3))
     mode = args[2].upper()
     registry = client.server.part(TrackingTable)
@@ -323,14 +323,14 @@ def client_caching(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CLIENT_GETREDIR)
 def client_getredir(client: Client, args: list[bytes]) -> bytes:
-    """Answer -1 without tracking, 0 without redirection, else the client's ID."""
+    """Reply -1 without tracking, 0 without redirection, else with the ID of the target client."""
     del args
     return replies.integer(client.tracking.redirect if client.tracking is not None else -1)
 
 
 @handles(specs.CLIENT_TRACKINGINFO)
 def client_trackinginfo(client: Client, args: list[bytes]) -> bytes:
-    """Answer a map: flags (a set), redirect, prefixes."""
+    """Reply with a map: flags (a set), redirect, prefixes."""
     del args
     tracking = client.tracking
     if tracking is None:
