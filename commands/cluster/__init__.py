@@ -1,1 +1,1 @@
-"""CLUSTER, as a server without a cluster answers it."""
+"""CLUSTER, as on a server without cluster mode."""

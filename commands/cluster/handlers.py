@@ -1,4 +1,4 @@
-"""CLUSTER and its companions, as a server that is no cluster node answers them."""
+"""CLUSTER and related commands, as on a server without cluster mode."""
 
 from __future__ import annotations
 

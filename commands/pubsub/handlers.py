@@ -1,7 +1,7 @@
 """Publish/subscribe: the registry of channels, patterns and shard channels, and its commands.
 
-Messages are push messages in RESP3 and plain arrays in RESP2; each receiver gets its own form. Acknowledgements
-of (UN)SUBSCRIBE are the command's reply, one item per channel, joined.
+Messages are push messages in RESP3 and plain arrays in RESP2, by the protocol of each receiver. The reply of
+(UN)SUBSCRIBE is the concatenated acknowledgements, one per channel.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _acknowledge(client: Client, kind: bytes, name: bytes | None, count: int) ->
 
 
 def _answer(client: Client, items: list[bytes]) -> bytes | None:
-    """The acknowledgements as the reply; CLIENT REPLY OFF and SKIP do not hold them back."""
+    """Return the acknowledgements as the reply; CLIENT REPLY OFF and SKIP do not suppress them."""
     client.update_plain()
     if client.reply_mode == "on":
         return b"".join(items)
@@ -77,7 +77,7 @@ def _unsubscribe(
 
 @handles(specs.SUBSCRIBE)
 def subscribe(client: Client, args: list[bytes]) -> bytes | None:
-    """Answer ``[subscribe, channel, count]`` per channel; the count includes patterns."""
+    """Reply ``[subscribe, channel, count]`` per channel; the count includes patterns."""
     return _subscribe(
         client,
         b"subscribe",
@@ -90,7 +90,7 @@ def subscribe(client: Client, args: list[bytes]) -> bytes | None:
 
 @handles(specs.UNSUBSCRIBE)
 def unsubscribe(client: Client, args: list[bytes]) -> bytes | None:
-    """Answer ``[unsubscribe, channel, count]`` per channel; with a null channel if there was none."""
+    """Reply ``[unsubscribe, channel, count]`` per channel; with a null channel if there was none."""
     return _unsubscribe(
         client,
         b"unsubscribe",
@@ -103,7 +103,7 @@ def unsubscribe(client: Client, args: list[bytes]) -> bytes | None:
 
 @handles(specs.PSUBSCRIBE)
 def psubscribe(client: Client, args: list[bytes]) -> bytes | None:
-    """Answer ``[psubscribe, pattern, count]`` per pattern."""
+    """Reply ``[psubscribe, pattern, count]`` per pattern."""
     return _subscribe(
         client,
         b"psubscribe",
@@ -116,7 +116,7 @@ def psubscribe(client: Client, args: list[bytes]) -> bytes | None:
 
 @handles(specs.PUNSUBSCRIBE)
 def punsubscribe(client: Client, args: list[bytes]) -> bytes | None:
-    """Answer ``[punsubscribe, pattern, count]`` per pattern; with a null pattern if there was none."""
+    """Reply ``[punsubscribe, pattern, count]`` per pattern; with a null pattern if there was none."""
     return _unsubscribe(
         client,
         b"punsubscribe",
@@ -129,7 +129,7 @@ def punsubscribe(client: Client, args: list[bytes]) -> bytes | None:
 
 @handles(specs.SSUBSCRIBE)
 def ssubscribe(client: Client, args: list[bytes]) -> bytes | None:
-    """Answer ``[ssubscribe, channel, count]`` per channel; shard channels are counted apart."""
+    """Reply ``[ssubscribe, channel, count]`` per channel; shard channels are counted separately."""
     if client.in_exec:
         raise ReplyError(b"ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client")
     own = client.shard_channels
@@ -140,7 +140,7 @@ def ssubscribe(client: Client, args: list[bytes]) -> bytes | None:
 
 @handles(specs.SUNSUBSCRIBE)
 def sunsubscribe(client: Client, args: list[bytes]) -> bytes | None:
-    """Answer ``[sunsubscribe, channel, count]`` per channel; with a null channel if there was none."""
+    """Reply ``[sunsubscribe, channel, count]`` per channel; with a null channel if there was none."""
     own = client.shard_channels
     return _unsubscribe(
         client, b"sunsubscribe", args, client.server.part(PubSub).shard_channels, own, own.__len__
@@ -149,14 +149,14 @@ def sunsubscribe(client: Client, args: list[bytes]) -> bytes | None:
 
 @handles(specs.PUBLISH)
 def publish(client: Client, args: list[bytes]) -> bytes:
-    """Answer how many times the message was received; a client counts once per channel and pattern."""
+    """Reply with the number of deliveries; a client counts once per matching channel and pattern."""
     client.server.propagation.add_for_replicas(client.db.index, args)
     return replies.integer(client.server.part(PubSub).publish(args[1], args[2]))
 
 
 @handles(specs.SPUBLISH)
 def spublish(client: Client, args: list[bytes]) -> bytes:
-    """Answer how many clients received the message."""
+    """Reply with the number of clients that received the message."""
     client.server.propagation.add_for_replicas(client.db.index, args)
     return replies.integer(client.server.part(PubSub).publish_sharded(args[1], args[2]))
 
@@ -176,32 +176,32 @@ def _counts(registry: Subscribers, names: list[bytes]) -> bytes:
 
 @handles(specs.PUBSUB_CHANNELS)
 def pubsub_channels(client: Client, args: list[bytes]) -> bytes:
-    """Answer the names, oldest subscription first."""
+    """Reply with the names, oldest subscription first."""
     return _active(client.server.part(PubSub).channels, args)
 
 
 @handles(specs.PUBSUB_NUMPAT)
 def pubsub_numpat(client: Client, args: list[bytes]) -> bytes:
-    """Answer the number of patterns."""
+    """Reply with the number of patterns."""
     del args
     return replies.integer(len(client.server.part(PubSub).patterns))
 
 
 @handles(specs.PUBSUB_NUMSUB)
 def pubsub_numsub(client: Client, args: list[bytes]) -> bytes:
-    """Answer a flat array (in both protocols) of name and count; pattern subscribers do not count."""
+    """Reply with a flat array (in both protocols) of name and count; pattern subscribers do not count."""
     return _counts(client.server.part(PubSub).channels, args[2:])
 
 
 @handles(specs.PUBSUB_SHARDCHANNELS)
 def pubsub_shardchannels(client: Client, args: list[bytes]) -> bytes:
-    """Answer the names, oldest subscription first."""
+    """Reply with the names, oldest subscription first."""
     return _active(client.server.part(PubSub).shard_channels, args)
 
 
 @handles(specs.PUBSUB_SHARDNUMSUB)
 def pubsub_shardnumsub(client: Client, args: list[bytes]) -> bytes:
-    """Answer a flat array of name and count."""
+    """Reply with a flat array of name and count."""
     return _counts(client.server.part(PubSub).shard_channels, args[2:])
 
 

@@ -1,4 +1,4 @@
-"""Who subscribes to which channels and patterns, and the delivery of messages."""
+"""The subscribers of channels and patterns, and the delivery of messages."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _TELL_FIELDS: Final = (
 
 
 class PubSub:
-    """Who listens to what.
+    """The subscriptions of a server.
 
     Attributes:
-        channels, patterns, shard_channels: name to subscribers; a name without subscribers is not kept.
+        channels, patterns, shard_channels: the subscribers by name; a name without subscribers is not kept.
     """
 
     def __init__(self, server: ServerContext) -> None:
@@ -36,7 +36,7 @@ class PubSub:
         self.shard_channels: Subscribers = {}
 
     def publish(self, channel: bytes, message: bytes) -> int:
-        """Send a message to the subscribers of a channel and of matching patterns; returns how many receipts."""
+        """Send a message to subscribers of a channel and of matching patterns; returns the deliveries."""
         receivers = 0
         there = self.channels.get(channel)
         if there:
@@ -49,7 +49,7 @@ class PubSub:
         return receivers
 
     def publish_sharded(self, channel: bytes, message: bytes) -> int:
-        """Send a message to the subscribers of a shard channel; returns how many."""
+        """Send a message to the subscribers of a shard channel; returns their number."""
         there = self.shard_channels.get(channel)
         if not there:
             return 0
@@ -57,9 +57,9 @@ class PubSub:
         return len(there)
 
     def publish_event(self, db_index: int, event: bytes, key_name: bytes, fields: Sequence[bytes]) -> None:
-        """Publish a keyspace notification on the channels that notify-keyspace-events switched on (K, E; S, T, I, V).
+        """Publish a keyspace notification on the channels that notify-keyspace-events enables (K, E; S, T, I, V).
 
-        The hook ``Keyspace.on_event``; the class of the event was checked before.
+        This is the hook ``Keyspace.on_event``; its caller has checked the class of the event.
         """
         if not self.channels and not self.patterns:
             return
@@ -74,7 +74,7 @@ class PubSub:
     def _publish_fields(
         self, mask: int, db_index: int, event: bytes, key_name: bytes, fields: Sequence[bytes]
     ) -> None:
-        """Tell the fields, listed as ``2:f1,2:f2``; no item is told of a key that has a newline in its name."""
+        """Publish the fields, listed as ``2:f1,2:f2``; not per item if the key has a newline in its name."""
         listed = b",".join([b"%d:%b" % (len(field), field) for field in fields])
         if mask & events.SUBKEYSPACE:
             self.publish(b"__subkeyspace@%d__:%b" % (db_index, key_name), b"%b|%b" % (event, listed))
@@ -88,7 +88,7 @@ class PubSub:
             self.publish(b"__subkeyspaceevent@%d__:%b|%b" % (db_index, event, key_name), listed)
 
     def remove(self, client: Client) -> None:
-        """End all subscriptions of a client without telling it (it went away, or RESET)."""
+        """End all subscriptions of a client without a message to it (it was closed, or RESET)."""
         for registry, names in (
             (self.channels, client.channels),
             (self.patterns, client.patterns),

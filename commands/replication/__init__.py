@@ -1,1 +1,1 @@
-"""REPLICAOF, PSYNC, WAIT and what replicas and masters say to each other."""
+"""REPLICAOF, PSYNC, WAIT and the handshake between replicas and masters."""

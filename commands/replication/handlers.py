@@ -1,4 +1,4 @@
-"""Replication: who follows whom, the handshake of replicas, and waiting for them; see ``server/replication``."""
+"""Replication: roles, the handshake of replicas, and waiting for them; see ``server/replication``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _timeout(client: Client, word: bytes) -> int:
 
 @handles(keys_specs.WAIT)
 def wait(client: Client, args: list[bytes]) -> bytes | None:
-    """The number of replicas that have them: at once if there are enough, else when there are or at the timeout."""
+    """Reply with the number of replicas that acknowledged: at once if enough did, else later or at the timeout."""
     replication = client.server.replication
     if replication.link is not None:
         raise ReplyError(_NO_WAIT % (b"WAIT", _WRITABLE))
@@ -50,7 +50,7 @@ def wait(client: Client, args: list[bytes]) -> bytes | None:
 
 @handles(keys_specs.WAITAOF)
 def waitaof(client: Client, args: list[bytes]) -> bytes | None:
-    """``[1 if they are on this disk, replicas that have them on theirs]``."""
+    """Reply ``[1 if the writes are on this disk, number of replicas that have them on theirs]``."""
     local = parse_integer(args[1])
     if not 0 <= local <= 1:
         raise ReplyError(b"ERR value is out of range, value must between 0 and 1")
@@ -72,10 +72,9 @@ def waitaof(client: Client, args: list[bytes]) -> bytes | None:
 
 
 def _bring_to_disk(client: Client, *, wanted: bool) -> bool:
-    """Whether all that was written is on the disk; if that is ``wanted``, it is brought there now.
+    """Return whether all writes are on the disk; if ``wanted``, write and fsync them first.
 
-    The fsync is done here rather than awaited: the one that everysec brings is up to a second away, and under
-    ``no`` there is none.
+    The fsync runs here, not later: with everysec the next one is up to a second away, and with ``no`` there is none.
     """
     aof = client.server.persistence.aof
     if aof is None:
@@ -93,7 +92,7 @@ def _bring_to_disk(client: Client, *, wanted: bool) -> bool:
 
 @handles(specs.REPLICAOF)
 def replicaof(client: Client, args: list[bytes]) -> bytes:
-    """OK at once; INFO and ROLE tell how far it is."""
+    """Reply OK at once; INFO and ROLE show the progress."""
     server = client.server
     replication = server.replication
     if args[1].upper() == b"NO" and args[2].upper() == b"ONE":
@@ -128,7 +127,7 @@ def slaveof(client: Client, args: list[bytes]) -> bytes | None:
 
 @handles(specs.REPLCONF)
 def replconf(client: Client, args: list[bytes]) -> bytes | None:
-    """OK for what a replica tells of itself; nothing for ACK and GETACK."""
+    """Reply OK for the facts that a replica announces; nothing for ACK and GETACK."""
     _check_connection(client, args)
     if len(args) % 2 == 0:
         raise ReplyError(SYNTAX)
@@ -170,7 +169,7 @@ def replconf(client: Client, args: list[bytes]) -> bytes | None:
 
 
 def _acknowledge(client: Client, args: list[bytes]) -> None:
-    """ACK offset [FACK offset of the append-only file]; what is no number is passed over."""
+    """Process ACK offset [FACK offset of the append-only file]; words that are no numbers are ignored."""
     with contextlib.suppress(ReplyError):
         offset = parse_integer(args[2])
         on_disk = parse_integer(args[4]) if len(args) > 4 and args[3].lower() == b"fack" else None
@@ -178,7 +177,7 @@ def _acknowledge(client: Client, args: list[bytes]) -> None:
 
 
 def _newest_rdb(version: bytes) -> int:
-    """The newest RDB version that we write and a replica of this version reads."""
+    """Return the newest RDB version that we write and a replica of this version reads."""
     parts = version.split(b".")
     if len(parts) != 3 or not all(part.isdigit() for part in parts):
         raise ReplyError(b"ERR Unrecognized version format: %b" % version)
@@ -187,7 +186,7 @@ def _newest_rdb(version: bytes) -> int:
 
 @handles(specs.PSYNC)
 def psync(client: Client, args: list[bytes]) -> bytes | None:
-    """CONTINUE and what is missing, or nothing until a snapshot is taken: then FULLRESYNC and the snapshot."""
+    """Reply CONTINUE and the missing bytes, or nothing until a snapshot exists: then FULLRESYNC and the snapshot."""
     _check_connection(client, args)
     if len(args) > 3:
         raise ReplyError(b"ERR FAILOVER is not supported by this version of Rillet")
@@ -199,13 +198,13 @@ def psync(client: Client, args: list[bytes]) -> bytes | None:
 
 
 def _check_connection(client: Client, args: list[bytes]) -> None:
-    """A file that is loaded has no connection, and the master of a replica can not be its replica."""
+    """Refuse a loaded file, which has no connection, and the master of a replica, which cannot be its replica."""
     if client.trusted:
         raise ReplyError(b"ERR %b isn't allowed for DENY BLOCKING client" % args[0].upper())
 
 
 def _check_link(client: Client) -> None:
-    """A replica has nothing to tell before it knows it from its own master."""
+    """Refuse while this replica has no complete data from its own master."""
     link = client.server.replication.link
     if link is not None and link.state != "connected":
         raise ReplyError(b"NOMASTERLINK Can't SYNC while not connected with my master")
@@ -213,7 +212,7 @@ def _check_link(client: Client) -> None:
 
 @handles(specs.SYNC)
 def sync(client: Client, args: list[bytes]) -> bytes | None:
-    """Nothing until the snapshot comes."""
+    """Reply nothing until the snapshot is sent."""
     _check_connection(client, args)
     _check_link(client)
     if client.is_replica:
@@ -223,7 +222,7 @@ def sync(client: Client, args: list[bytes]) -> bytes | None:
 
 @handles(specs.FAILOVER)
 def failover(client: Client, args: list[bytes]) -> bytes:
-    """Always an error."""
+    """Reply with an error, always."""
     options = Arguments(args)
     if options.remaining == 1 and options.take(b"ABORT"):
         raise ReplyError(b"ERR No failover in progress.")

@@ -1,4 +1,4 @@
-"""Transactions: MULTI, EXEC, DISCARD, WATCH, UNWATCH. The dispatcher queues; what is here begins and ends.
+"""Transactions: MULTI, EXEC, DISCARD, WATCH, UNWATCH. The dispatcher queues the commands in between.
 
 WATCH needs no list of watchers per key: a database keeps a version for each watched key, and EXEC compares.
 """
@@ -20,7 +20,7 @@ EXECABORT: Final = b"EXECABORT Transaction discarded because of previous errors.
 
 
 def unwatch_all(client: Client) -> None:
-    """Forget every key the client watches; also called when it goes away."""
+    """Forget every key that the client watches; also called when it closes."""
     for watched in client.watched:
         watchers = watched.database.watched[watched.key]
         watchers[0] -= 1
@@ -54,7 +54,7 @@ def multi(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.EXEC)
 def exec_(client: Client, args: list[bytes]) -> bytes:
-    """Answer the array of replies, or a null array if a watched key changed; errors inside are elements."""
+    """Reply with the array of replies, or a null array if a watched key changed; errors are elements of it."""
     del args
     transaction = client.transaction
     if transaction is None:
@@ -69,7 +69,7 @@ def exec_(client: Client, args: list[bytes]) -> bytes:
     client.in_exec = True
     call = client.server.dispatcher.call_queued
     try:
-        # The transaction stays open meanwhile: CLIENT LIST shows it, as in Redis.
+        # The transaction stays open while its commands run: CLIENT LIST shows it, as in Redis.
         if client.server.compat.sends_own_pushes_after_reply:
             answers = call(client, transaction.commands)
         else:
@@ -80,7 +80,7 @@ def exec_(client: Client, args: list[bytes]) -> bytes:
 
 
 def _behind_pushes(client: Client, reply: bytes) -> bytes:
-    """A reply behind the pushes that its command caused: until 7.0 they stood inside the array."""
+    """Place a reply after the pushes that its command caused; until 7.0 they were inside the array."""
     pushes = b"".join(client.deferred)
     client.deferred.clear()
     return pushes + reply
@@ -98,7 +98,7 @@ def discard(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.WATCH)
 def watch(client: Client, args: list[bytes]) -> bytes:
-    """Remember the version of each key."""
+    """Record the version of each key."""
     if client.transaction is not None:
         raise ReplyError(b"ERR WATCH inside MULTI is not allowed")
     db = client.db
