@@ -1,4 +1,4 @@
-"""Strings as rows of integers of any width: BITFIELD, BITFIELD_RO."""
+"""Strings as arrays of integers of any width: BITFIELD, BITFIELD_RO."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WIDEST: Final = {b"i": 64, b"u": 63}
 
 
 class _Operation(NamedTuple):
-    """One of GET, SET, INCRBY: the integer it is about, the amount, and what happens to one that does not fit."""
+    """One GET, SET or INCRBY: the position and type of its integer, the amount, the overflow rule."""
 
     verb: bytes
     signed: bool
@@ -36,7 +36,7 @@ class _Operation(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The number of bytes that hold the integer and what is before it."""
+        """The number of bytes up to the end of the integer."""
         return (self.offset + self.width + 7) >> 3
 
 
@@ -71,7 +71,7 @@ def _parse(client: Client, words: list[bytes], *, reading: bool) -> list[_Operat
 
 
 def _get(data: bytes | bytearray, at: _Operation) -> int:
-    """The integer; behind the end of the string all bits are clear."""
+    """Return the integer; all bits after the end of the string are clear."""
     start, stop = at.offset >> 3, at.end
     piece = int.from_bytes(data[start:stop].ljust(stop - start, b"\0"))
     number = piece >> (8 * stop - at.offset - at.width) & ((1 << at.width) - 1)
@@ -87,7 +87,7 @@ def _set(data: bytearray, at: _Operation, number: int) -> None:
 
 
 def _fitted(number: int, at: _Operation) -> int | None:
-    """A number as the type holds it, by the rule for overflows; None: it must not be stored."""
+    """Return a number as the type stores it under the overflow rule; None: it must not be stored."""
     low = -(1 << (at.width - 1)) if at.signed else 0
     high = low + (1 << at.width) - 1
     if low <= number <= high:
@@ -100,13 +100,13 @@ def _fitted(number: int, at: _Operation) -> int | None:
 
 
 def _run(data: bytearray, at: _Operation) -> tuple[int | None, bool]:
-    """Do one operation; returns its answer, and whether it stored another number."""
+    """Run one operation; returns its result, and whether it stored a different number."""
     old = _get(data, at)
     if at.verb == b"GET":
         return old, False
     amount = at.amount
     if at.verb == b"SET" and not at.signed:
-        amount &= (1 << 64) - 1  # as C converts it: negative numbers are huge
+        amount &= (1 << 64) - 1  # as C converts it: negative numbers become huge
     new = _fitted(amount if at.verb == b"SET" else old + amount, at)
     if new is None:
         return None, False
@@ -116,7 +116,7 @@ def _run(data: bytearray, at: _Operation) -> tuple[int | None, bool]:
 
 @handles(specs.BITFIELD)
 def bitfield(client: Client, args: list[bytes]) -> bytes:
-    """For each operation: what GET found, what SET replaced, what INCRBY stored; null where FAIL stopped it."""
+    """Reply per operation: what GET read, SET replaced, INCRBY stored; null where FAIL stopped it."""
     name = args[1]
     operations = _parse(client, args, reading=False)
     writes = [operation for operation in operations if operation.verb != b"GET"]
@@ -147,5 +147,5 @@ def _read(client: Client, name: bytes, operations: list[_Operation]) -> bytes:
 
 @handles(specs.BITFIELD_RO)
 def bitfield_ro(client: Client, args: list[bytes]) -> bytes:
-    """As BITFIELD with GET alone."""
+    """As BITFIELD, but only with GET."""
     return _read(client, args[1], _parse(client, args, reading=True))

@@ -1,4 +1,4 @@
-"""Strings as rows of bits, the highest bit of the first byte first: SETBIT, GETBIT, BITCOUNT, BITPOS, BITOP."""
+"""Strings as arrays of bits, highest bit of the first byte first: SETBIT, GETBIT, BITCOUNT, BITPOS, BITOP."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ALIKE: Final = {flip: bytes((flip,)) * _PIECE for flip in (0, 0xFF)}
 
 
 def parse_offset(client: Client, word: bytes, width: int | None = None) -> int:
-    """The place of a bit. ``#n`` is the n-th run of ``width`` bits, where that is given."""
+    """Parse the position of a bit; ``#n`` is the n-th group of ``width`` bits, if a width is given."""
     factor = 1
     if width is not None and word.startswith(b"#"):
         word, factor = word[1:], width
@@ -44,7 +44,7 @@ def parse_offset(client: Client, word: bytes, width: int | None = None) -> int:
 
 @handles(specs.SETBIT)
 def setbit(client: Client, args: list[bytes]) -> bytes:
-    """The bit as it was; nothing changes, and nothing is propagated, if it was so already."""
+    """Reply with the previous bit; if it is equal, nothing changes and nothing is propagated."""
     name = args[1]
     offset = parse_offset(client, args[2])
     error = b"ERR bit is not an integer or out of range"
@@ -66,7 +66,7 @@ def setbit(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.GETBIT)
 def getbit(client: Client, args: list[bytes]) -> bytes:
-    """0 or 1; 0 beyond the end of the string."""
+    """Reply 0 or 1; 0 beyond the end of the string."""
     offset = parse_offset(client, args[2])
     value = read_string(client, args[1]) or b""
     at = offset >> 3
@@ -74,7 +74,7 @@ def getbit(client: Client, args: list[bytes]) -> bytes:
 
 
 def _clamped(start: int, end: int, length: int) -> tuple[int, int]:
-    """A range with both ends included and none of them counted from behind; it may be empty."""
+    """Return a range with both ends included and no negative positions; it may be empty."""
     first = start if start >= 0 else max(start + length, 0)
     last = end if end >= 0 else max(end + length, 0)
     return first, min(last, length - 1)
@@ -89,12 +89,12 @@ def _parse_unit(word: bytes) -> bool:
 
 
 def _edges(first: int, last: int, *, bits: bool) -> tuple[int, int]:
-    """Say which bits of the first and of the last byte that a range touches lie inside the range."""
+    """Return masks of the bits of the first and of the last byte that lie inside the range."""
     return (0xFF >> (first & 7), 0xFF << (7 - (last & 7)) & 0xFF) if bits else (0xFF, 0xFF)
 
 
 def _touched(value: bytes, first: int, last: int, *, bits: bool) -> memoryview:
-    """Show the bytes that a range touches, without a copy."""
+    """Return a view of the bytes that a range touches."""
     return memoryview(value)[first >> 3 : (last >> 3) + 1] if bits else memoryview(value)[first : last + 1]
 
 
@@ -104,7 +104,7 @@ def _count(data: memoryview) -> int:
 
 
 def _next_other(data: memoryview, flip: int, start: int) -> int:
-    """Find the first byte from ``start`` on that is not ``flip``; the length of the data if there is none."""
+    """Return the first byte from ``start`` on that is not ``flip``; the length of the data if there is none."""
     alike = _ALIKE[flip]
     for at in range(start, len(data), _PIECE):
         piece = bytes(data[at : at + _PIECE])
@@ -115,7 +115,7 @@ def _next_other(data: memoryview, flip: int, start: int) -> int:
 
 @handles(specs.BITCOUNT)
 def bitcount(client: Client, args: list[bytes]) -> bytes:
-    """How many; both ends of the range are included and may count from the end."""
+    """Reply with the number of set bits; both ends are included and may count from the end."""
     late = client.server.compat.checks_bit_range_before_key
     value = None if late else read_string(client, args[1])
     if not late and value is None:
@@ -141,7 +141,7 @@ def bitcount(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.BITPOS)
 def bitpos(client: Client, args: list[bytes]) -> bytes:
-    """Its place, -1 if there is none; behind a string whose end is not given all bits are clear."""
+    """Reply with the position, -1 if there is none; without an end, bits after the string are clear."""
     bit = parse_integer(args[2])
     if bit not in {0, 1}:
         raise ReplyError(b"ERR The bit argument must be 1 or 0.")
@@ -174,7 +174,7 @@ def bitpos(client: Client, args: list[bytes]) -> bytes:
         byte &= behind if place == end else 0xFF
         if byte:
             return replies.integer(((first >> 3 if bits else first) + place) * 8 + 8 - byte.bit_length())
-        place = _next_other(data, flip, place + 1)  # what was found lies outside the range
+        place = _next_other(data, flip, place + 1)  # the bit found lies outside the range
     return _NOT_FOUND if bit or len(args) > 4 else replies.integer(len(value) * 8)
 
 
@@ -217,7 +217,7 @@ def _row(data: memoryview, size: int) -> bitarray:
 
 @handles(specs.BITOP)
 def bitop(client: Client, args: list[bytes]) -> bytes:
-    """The length of the result, that of the longest string: shorter ones are filled up with zeros."""
+    """Reply with the length of the result, that of the longest string; shorter ones are padded with zeros."""
     operation = args[1].upper()
     if operation not in _OPERATIONS or (operation in _SINCE_8_2 and not client.server.compat.knows("8.2")):
         raise ReplyError(SYNTAX)

@@ -1,4 +1,4 @@
-"""Places kept in sorted sets: added, located, measured. Their scores are geohashes of 52 bits."""
+"""Positions in sorted sets: add, locate, measure. Their scores are geohashes of 52 bits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ADD_OPTIONS: Final = frozenset((b"NX", b"XX", b"CH"))
 
 
 def parse_unit(word: bytes) -> float:
-    """How many metres a unit has."""
+    """Return the metres of a unit."""
     metres = _METRES.get(word.upper())
     if metres is None:
         raise ReplyError(_UNITS)
@@ -31,7 +31,7 @@ def parse_unit(word: bytes) -> float:
 
 
 def parse_place(longitude: bytes, latitude: bytes) -> Place:
-    """Two words as a place on the map."""
+    """Parse two words as a position on the map."""
     place = parse_double(longitude), parse_double(latitude)
     for value, (low, high) in zip(place, (geohash.LONGITUDES, geohash.LATITUDES), strict=True):
         if not low <= value <= high:
@@ -40,24 +40,24 @@ def parse_place(longitude: bytes, latitude: bytes) -> Place:
 
 
 def coordinates(place: Place, resp: int) -> bytes:
-    """A place as a reply."""
+    """Encode a position as a reply."""
     return b"*2\r\n" + b"".join([_number(value, resp) for value in place])
 
 
 def _number(value: float, resp: int) -> bytes:
-    """All the digits a double has behind the point, up to 17."""
+    """Format with all digits of a double after the point, up to 17."""
     digits = (b"%.17f" % value).rstrip(b"0").rstrip(b".")
     return b",%b\r\n" % digits if resp == 3 else replies.bulk(digits)
 
 
 def length(metres: float, unit: float) -> bytes:
-    """A distance as a reply: four digits behind the point."""
+    """Encode a distance as a reply: four digits after the point."""
     return replies.bulk(b"%.4f" % (metres / unit))
 
 
 @handles(specs.GEOADD)
 def geoadd(client: Client, args: list[bytes]) -> bytes | None:
-    """What ZADD with the geohashes as scores answers; that is what is propagated, too."""
+    """Reply as ZADD with the geohashes as scores; that ZADD is also propagated."""
     first = 2
     while first < len(args) and args[first].upper() in _ADD_OPTIONS:
         first += 1
@@ -73,7 +73,7 @@ def geoadd(client: Client, args: list[bytes]) -> bytes | None:
 
 @handles(specs.GEODIST)
 def geodist(client: Client, args: list[bytes]) -> bytes:
-    """Metres, or what the unit says; null if one is missing."""
+    """Reply in metres or the given unit; null if a member is missing."""
     unit = 1.0
     if len(args) == 5:
         unit = parse_unit(args[4])
@@ -90,7 +90,7 @@ def geodist(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.GEOHASH)
 def geohash_(client: Client, args: list[bytes]) -> bytes:
-    """Eleven letters for each, null for one that is missing."""
+    """Reply with eleven letters for each member, null for a missing one."""
     value = client.read_value(args[1], SortedSet)
     scores = {} if value is None else value.scores
     null = replies.null(client.resp)
@@ -106,7 +106,7 @@ def geohash_(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.GEOPOS)
 def geopos(client: Client, args: list[bytes]) -> bytes:
-    """A pair for each, null for one that is missing."""
+    """Reply with a pair for each member, null for a missing one."""
     value = client.read_value(args[1], SortedSet)
     scores = {} if value is None else value.scores
     null = replies.null_array(client.resp)

@@ -1,4 +1,4 @@
-"""Members of a sorted set that are within a circle or a box."""
+"""Search the members of a sorted set within a circle or a box."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TELLING: Final = {b"WITHDIST", b"WITHHASH", b"WITHCOORD"}
 
 @dataclass(slots=True)
 class _Search:
-    """What is asked for, word by word."""
+    """The parsed search."""
 
     source: SortedSet | None
     center: Place | None = None
@@ -45,7 +45,7 @@ class _Search:
     # Reading words
 
     def take_member(self, member: bytes) -> None:
-        """The center is where a member is; nothing is found where there are no members."""
+        """Search around a member; nothing is found if the sorted set is missing."""
         self.center = 0.0, 0.0
         if self.source is not None:
             score = self.source.scores.get(member)
@@ -54,7 +54,7 @@ class _Search:
             self.center = geohash.decode(score)
 
     def take_radius(self, radius: bytes, unit: bytes) -> None:
-        """A circle."""
+        """Search in a circle."""
         amount = parse_double(radius, b"ERR need numeric radius")
         if amount < 0:
             raise ReplyError(b"ERR radius cannot be negative")
@@ -62,7 +62,7 @@ class _Search:
         self.width = amount * self.unit
 
     def take_box(self, width: bytes, height: bytes, unit: bytes) -> None:
-        """A box around the center."""
+        """Search in a box around the center."""
         across = parse_double(width, b"ERR need numeric width")
         along = parse_double(height, b"ERR need numeric height")
         if across < 0 or along < 0:
@@ -71,7 +71,7 @@ class _Search:
         self.width, self.height = across * self.unit, along * self.unit
 
     def take_option(self, name: bytes, arguments: Arguments) -> bool:
-        """One of the options that all commands have; False if it is none."""
+        """Take one of the options that all commands have; returns False for any other word."""
         if name in _TELLING:
             self.telling |= {name}
         elif name == b"ANY":
@@ -87,12 +87,12 @@ class _Search:
         return True
 
     def check(self, what: bytes) -> None:
-        """Refuse what does not go together."""
+        """Refuse options that exclude each other."""
         if self.target is not None and self.telling:
             raise ReplyError(b"ERR %b is not compatible with WITHDIST, WITHHASH and WITHCOORD options" % what)
 
     def check_count(self) -> None:
-        """ANY says how a COUNT is to be reached; a COUNT without it means the nearest ones."""
+        """Check ANY and COUNT. A COUNT without ANY selects the nearest members."""
         if self.any and not self.count:
             raise ReplyError(b"ERR the ANY argument requires COUNT argument")
         if self.count and not self.order and not self.any:
@@ -101,7 +101,7 @@ class _Search:
     # Searching
 
     def find(self) -> list[tuple[float, bytes, float]]:
-        """Distance, member and score of what is found, in the order in which it is told."""
+        """Return distance, member and score of each match, in the order of the reply."""
         source = self.source
         if source is None:
             return []
@@ -126,7 +126,7 @@ class _Search:
         return found[: self.count] if self.count else found
 
     def reply(self, found: list[tuple[float, bytes, float]], resp: int) -> bytes:
-        """The members, each with what else is to be told of it."""
+        """Encode the members, each with the requested details."""
         if not self.telling:
             return replies.bulk_array([member for _, member, _ in found])
         items = []
@@ -142,7 +142,7 @@ class _Search:
         return replies.array(items)
 
     def store(self, client: Client, args: list[bytes], event: bytes) -> bytes:
-        """Put what is found in place of whatever is at the target, or delete that if there is nothing to store."""
+        """Replace the value at the target by the matches, or delete it if there are none."""
         name = self.target
         assert name is not None
         found = self.find()
@@ -154,7 +154,7 @@ class _Search:
 
 
 def _search(client: Client, args: list[bytes], *, stores: bool) -> _Search:
-    """The arguments of GEOSEARCH and GEOSEARCHSTORE."""
+    """Parse the arguments of GEOSEARCH and GEOSEARCHSTORE."""
     first = 2 if stores else 1
     search = _Search(client.read_value(args[first], SortedSet), target=args[1] if stores else None)
     from_member = from_place = False
@@ -190,7 +190,7 @@ def _search(client: Client, args: list[bytes], *, stores: bool) -> _Search:
 
 
 def _radius(client: Client, args: list[bytes], *, by_member: bool, may_store: bool) -> bytes:
-    """GEORADIUS and its kin."""
+    """Run GEORADIUS or one of its variants."""
     search = _Search(client.read_value(args[1], SortedSet))
     if by_member:
         search.take_member(args[2])
@@ -217,36 +217,36 @@ def _radius(client: Client, args: list[bytes], *, by_member: bool, may_store: bo
 
 @handles(specs.GEOSEARCH)
 def geosearch(client: Client, args: list[bytes]) -> bytes:
-    """The members, with what the options ask for."""
+    """Reply with the members and the requested details."""
     search = _search(client, args, stores=False)
     return search.reply(search.find(), client.resp)
 
 
 @handles(specs.GEOSEARCHSTORE)
 def geosearchstore(client: Client, args: list[bytes]) -> bytes:
-    """How many; their scores are the geohashes, or the distances."""
+    """Reply with their number; their scores are the geohashes, or the distances."""
     return _search(client, args, stores=True).store(client, args, b"geosearchstore")
 
 
 @handles(specs.GEORADIUS)
 def georadius(client: Client, args: list[bytes]) -> bytes:
-    """The members, or how many were stored."""
+    """Reply with the members, or with the number stored."""
     return _radius(client, args, by_member=False, may_store=True)
 
 
 @handles(specs.GEORADIUS_RO)
 def georadius_ro(client: Client, args: list[bytes]) -> bytes:
-    """As GEORADIUS, which can not be sent to replicas because it may store."""
+    """As GEORADIUS, but without STORE, so that replicas can serve it."""
     return _radius(client, args, by_member=False, may_store=False)
 
 
 @handles(specs.GEORADIUSBYMEMBER)
 def georadiusbymember(client: Client, args: list[bytes]) -> bytes:
-    """The members, itself among them, or how many were stored."""
+    """Reply with the members, the given one included, or with the number stored."""
     return _radius(client, args, by_member=True, may_store=True)
 
 
 @handles(specs.GEORADIUSBYMEMBER_RO)
 def georadiusbymember_ro(client: Client, args: list[bytes]) -> bytes:
-    """As GEORADIUSBYMEMBER, which can not be sent to replicas because it may store."""
+    """As GEORADIUSBYMEMBER, but without STORE, so that replicas can serve it."""
     return _radius(client, args, by_member=True, may_store=False)

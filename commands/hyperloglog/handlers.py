@@ -1,4 +1,4 @@
-"""HyperLogLog: counting different elements, about, in little memory. The counters are strings (``storage/collections/hyperloglog``)."""
+"""HyperLogLog: approximate counts of distinct elements, kept in strings (``storage/collections/hyperloglog``)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _open(client: Client, data: bytes | None) -> HyperLogLog:
 
 
 def _store(client: Client, name: bytes, counter: HyperLogLog, changes: int) -> None:
-    """Put the counter in its place, the expiry of which stays, and tell of the change."""
+    """Store the counter, keep the expiry of the key, and signal the change."""
     db = client.db
     db.put(name, bytes(counter), keep_ttl=True)
     db.raw.add(name)
@@ -44,7 +44,7 @@ def _store(client: Client, name: bytes, counter: HyperLogLog, changes: int) -> N
 
 @handles(specs.PFADD)
 def pfadd(client: Client, args: list[bytes]) -> bytes:
-    """1 if it (or what it counts) changed, else 0."""
+    """Reply 1 if the counter (or its estimate) changed, else 0."""
     data = write_string(client, args[1])
     counter = _open(client, data)
     try:
@@ -61,7 +61,7 @@ def pfadd(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.PFCOUNT)
 def pfcount(client: Client, args: list[bytes]) -> bytes:
-    """A number. That of a single one is kept in it, which is a change of the key."""
+    """Reply with the estimate. A single counter caches it, which changes the key."""
     name = args[1]
     try:
         if len(args) > 2:
@@ -91,7 +91,7 @@ def pfcount(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.PFMERGE)
 def pfmerge(client: Client, args: list[bytes]) -> bytes:
-    """OK."""
+    """Reply OK."""
     sources = [_open(client, data) for name in args[1:] if (data := read_string(client, name)) is not None]
     counter = _open(client, write_string(client, args[1]))
     try:
