@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from rillet.__main__ import main
 from rillet.commands.spec.command import command
 from rillet.protocol import replies
-from rillet.server.execution.background_jobs import Slices
+from rillet.server.execution.background_jobs import BackgroundJobs
 from rillet.server.execution.turns import Turns
 from rillet.server.net.connection import Connection
 from rillet.server.net.tls_channel import SecureChannel
@@ -145,7 +145,7 @@ if __name__ == "__main__":
         ("tls", SecureChannel, "data_received"),
         ("tls", SecureChannel, "_read_on"),
         ("tls", SecureChannel, "_encrypt_on"),
-        ("slices", Slices, "_run"),
+        ("jobs", BackgroundJobs, "_run"),
         ("cron", Server, "_cron"),
     ):
         setattr(owner, method, WATCH.piece(name, getattr(owner, method)))

@@ -33,7 +33,7 @@ from ..storage.rdb import RdbError
 from .clock import Clock
 from .config_bindings import WITHOUT_EFFECT, bind, warn_without_effect
 from .execution.active_expiry import ActiveExpiry
-from .execution.background_jobs import Slices
+from .execution.background_jobs import BackgroundJobs
 from .execution.blocking import Blocking
 from .execution.client_eviction import ClientEviction
 from .execution.dispatcher import Dispatcher
@@ -128,7 +128,7 @@ class Server:
         self.active_expiry = ActiveExpiry(self)
         self.cron_paused = False  # by DEBUG PAUSE-CRON
         self.pause = Pause(self)
-        self.slices = Slices(self)
+        self.background_jobs = BackgroundJobs(self)
         self.turns: Turns[Connection] = Turns(self)
         self._client_ids = 0
         self.propagation = Propagation()
@@ -173,8 +173,8 @@ class Server:
     async def serve(self, on_ready: Callable[[], None] | None = None) -> None:
         """Run the whole lifecycle on the running loop; calls ``on_ready`` once clients can be served."""
         self.loop = asyncio.get_running_loop()
-        graveyard = self.keyspace.graveyard
-        graveyard.on_buried = lambda: self.slices.start(graveyard.step)
+        lazyfree = self.keyspace.lazyfree
+        lazyfree.on_queued = lambda: self.background_jobs.run_soon(lazyfree.step)
         self.keyspace.cold.on_freed = give_back
         if self.handles_signals:
             self._handle_signals()
@@ -264,7 +264,7 @@ class Server:
         # As in Redis the connections end without an error reply, so that client libraries reconnect.
         self.blocking.stop()
         self.pause.stop()
-        self.slices.stop()
+        self.background_jobs.stop()
         self.replication.stop()
         # From here on no command runs; replies that wait for the AOF are still sent.
         for client in list(self.clients.values()):
@@ -412,13 +412,13 @@ class Server:
         self.keyspace.now = now
         self.stats.sample(int(self.loop.time() * 1000))
         if self.active_expiry.step():
-            self.slices.start(self.active_expiry.step)
+            self.background_jobs.run_soon(self.active_expiry.step)
         if self.keyspace.idempotent and not self.loading:
             self.keyspace.expire_idempotent()
         if self.keyspace.behind:
-            self.slices.when_idle(self.keyspace.settle_some)
+            self.background_jobs.run_when_idle(self.keyspace.settle_some)
         if not self.loading and self.keyspace.cold.look(self.loop.time()):
-            self.slices.when_idle(self.keyspace.cold.step)
+            self.background_jobs.run_when_idle(self.keyspace.cold.step)
         self.persistence.cron()
         self.snapshots.cron()
         self.replication.cron()
@@ -488,7 +488,7 @@ class Server:
         self.tracking.remove(client)
         self.monitors.discard(client)
         self.pause.forget(client)
-        self.slices.forget(client)
+        self.background_jobs.forget(client)
         self.update_observed()
 
     def update_observed(self) -> None:

@@ -116,7 +116,7 @@ def _memory(server: ServerContext) -> Iterator[tuple[str, object]]:
     yield "maxmemory_policy", server.config.maxmemory_policy
     yield "mem_fragmentation_ratio", f"{resident / max(used, 1):.2f}"
     yield "mem_fragmentation_bytes", resident - used
-    yield "mem_not_counted_for_evict", not_counted_bytes(server) + server.keyspace.graveyard.weight
+    yield "mem_not_counted_for_evict", not_counted_bytes(server) + server.keyspace.lazyfree.weight
     yield "mem_replication_backlog", len(server.replication.backlog or b"")
     yield "mem_total_replication_buffers", 0
     yield "mem_clients_slaves", client_bytes(server, replicas=True)
@@ -125,8 +125,8 @@ def _memory(server: ServerContext) -> Iterator[tuple[str, object]]:
     yield "mem_aof_buffer", aof_buffer_bytes(server)
     yield "mem_allocator", f"python-{platform.python_version()}"
     yield "active_defrag_running", 0
-    yield "lazyfree_pending_objects", server.keyspace.graveyard.pending
-    yield "lazyfreed_objects", server.keyspace.graveyard.freed
+    yield "lazyfree_pending_objects", server.keyspace.lazyfree.pending
+    yield "lazyfreed_objects", server.keyspace.lazyfree.freed
 
 
 def _scripting_memory(server: ServerContext) -> Iterator[tuple[str, object]]:

@@ -76,7 +76,7 @@ def used_bytes(server: ServerContext) -> int:
 
 def overhead_bytes(server: ServerContext) -> int:
     """The part of ``used_bytes`` that is not data."""
-    return SERVER_BYTES + buffer_bytes(server) + server.keyspace.graveyard.weight + not_counted_bytes(server)
+    return SERVER_BYTES + buffer_bytes(server) + server.keyspace.lazyfree.weight + not_counted_bytes(server)
 
 
 def buffer_bytes(server: ServerContext) -> int:

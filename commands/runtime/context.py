@@ -312,7 +312,7 @@ class Pause(Protocol):
 class Jobs(Protocol):
     """Runs background work in small steps between requests."""
 
-    def start(self, job: Callable[[], bool]) -> None:
+    def run_soon(self, job: Callable[[], bool]) -> None:
         """Call ``job`` again and again until it returns False."""
 
 
@@ -408,8 +408,8 @@ class ServerContext(Protocol):
         """CLIENT PAUSE."""
 
     @property
-    def slices(self) -> Jobs:
-        """The background work."""
+    def background_jobs(self) -> Jobs:
+        """Work that is done piece by piece."""
 
     @property
     def active_expiry(self) -> Switch:

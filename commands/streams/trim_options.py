@@ -117,7 +117,7 @@ class AddOrTrim:
     def _forget(self, client: Client, stream: Stream, gone: Removed) -> None:
         if let_go_later(client, gone.number) and not self.needs_downgrade:
             for job in forget_later(stream, gone):
-                client.server.slices.start(job)
+                client.server.background_jobs.run_soon(job)
             return
         numbers = gone.ids()
         if self.needs_downgrade:

@@ -148,7 +148,7 @@ def xgroup_destroy(client: Client, args: list[bytes]) -> bytes:
     group = stream.groups.pop(args[3], None)
     if group is None:
         return replies.ZERO
-    client.db.keyspace.graveyard.bury(group)
+    client.db.keyspace.lazyfree.free_later(group)
     _changed(client, args, b"xgroup-destroy")
     client.db.signal_ready(args[2])
     return replies.ONE
@@ -176,7 +176,7 @@ def xgroup_delconsumer(client: Client, args: list[bytes]) -> bytes:
     if dropped and dropped == len(group.pel):
         _replace(client, args, group)
     elif let_go_later(client, dropped):
-        client.server.slices.start(group.delete_consumer_later(consumer))
+        client.server.background_jobs.run_soon(group.delete_consumer_later(consumer))
     else:
         group.delete_consumer(consumer)
     _changed(client, args, b"xgroup-delconsumer")
@@ -190,7 +190,7 @@ def _replace(client: Client, args: list[bytes], group: Group) -> None:
     for consumer in group.consumers.values():
         if consumer.name != args[4]:
             fresh.create_consumer(consumer.name, consumer.seen_ms, consumer.active_ms)
-    client.db.keyspace.graveyard.bury(group)
+    client.db.keyspace.lazyfree.free_later(group)
 
 
 @handles(specs.XGROUP_HELP)

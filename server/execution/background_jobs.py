@@ -2,7 +2,7 @@
 
 A job is a function that does a little work (about a tenth of a millisecond) each time it is called, and returns
 whether anything is left to do. Jobs take turns. A client may be held until a job is done: its command then runs again
-as if it had just arrived. Jobs that no client waits for (``when_idle``) run only while there are few requests.
+as if it had just arrived. Jobs that no client waits for (``run_when_idle``) run only while there are few requests.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BUSY: Final = 2000  # requests a second
 _WAIT: Final = 0.1  # seconds until the server's load is measured again
 
 
-class Slices:
+class BackgroundJobs:
     """The background jobs of one server."""
 
     def __init__(self, server: Server) -> None:
@@ -37,17 +37,17 @@ class Slices:
         # When the load was last measured, and the number of requests up to then.
         self._looked_at = (0.0, 0)
 
-    def start(self, job: Job) -> None:
+    def run_soon(self, job: Job) -> None:
         """Schedule a job; scheduling it several times runs it once."""
         self._add(job)
 
-    def when_idle(self, job: Job) -> None:
+    def run_when_idle(self, job: Job) -> None:
         """Schedule a job for times in which clients leave the server idle."""
         if job not in self._idle_jobs:
             self._idle_jobs[job] = None
             self._wake()
 
-    def hold(self, client: Client, job: Job) -> None:
+    def run_before(self, client: Client, job: Job) -> None:
         """Schedule a job, and hold the client and its later commands until it is done."""
         client.postponed = True
         client.update_plain()

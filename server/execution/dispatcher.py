@@ -453,7 +453,7 @@ class Dispatcher:
         """Return the reply for an exception of a handler; None if the command is only deferred."""
         server = self.server
         if isinstance(error, Deferred):
-            server.slices.hold(client, error.step)
+            server.background_jobs.run_before(client, error.step)
             return None
         entry.failed += 1
         if isinstance(error, ReplyError):

@@ -103,7 +103,7 @@ class Eviction:
 
     def _start(self, job: Callable[[], bool]) -> None:
         if hasattr(self.server, "loop"):  # else the cron starts it
-            self.server.slices.start(job)
+            self.server.background_jobs.run_soon(job)
 
     def _measure(self) -> bool:
         return metering.measure_some(self.server.keyspace)
@@ -261,8 +261,8 @@ class Eviction:
             server.keyspace.notify(events.EVICTED, b"evicted", key, db)
         finally:
             server.current_client = client
-        graveyard = server.keyspace.graveyard
-        while not lazy and graveyard.pending and perf_counter() < until and graveyard.step():
+        lazyfree = server.keyspace.lazyfree
+        while not lazy and lazyfree.pending and perf_counter() < until and lazyfree.step():
             pass
         server.stats.evicted_keys += 1
         if server.propagation.effects:

@@ -356,7 +356,7 @@ class MasterLink:
             server.current_client = None
             done, self._processed = self._processed, 0
             if done:
-                self.replication.feed(self._units.pass_on(done))
+                self.replication.feed(self._units.forward(done))
         server.finish_unit()
 
     def _run_unit(self, client: MasterClient, unit: list[list[bytes]]) -> None:

@@ -32,7 +32,7 @@ async def load_snapshot(server: Server, file: BinaryIO) -> int:
     log = server.log
     fresh = Keyspace(len(server.keyspace.databases))
     fresh.track_usage_as(server.keyspace)
-    fresh.graveyard = server.keyspace.graveyard
+    fresh.lazyfree = server.keyspace.lazyfree
     fresh.cold = server.keyspace.cold
     fresh.now = server.keyspace.now
     fresh.expiring = False

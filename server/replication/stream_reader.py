@@ -63,7 +63,7 @@ class Units:
             size, self._size, self._unit = self._size, 0, []
             yield unit, size
 
-    def pass_on(self, size: int) -> bytes:
+    def forward(self, size: int) -> bytes:
         """Remove and return the bytes, as they arrived, of taken units of ``size`` bytes.
 
         Raises:

@@ -211,7 +211,7 @@ class Database:
         if self.scan_order is not None:
             self.scan_order.add(key)
         if type(value) is Stream:
-            value.join(keyspace.behind, keyspace.graveyard.bury, keyspace.cold)
+            value.join(keyspace.behind, keyspace.lazyfree.free_later, keyspace.cold)
         elif type(value) is Hash and value.times is not None and (first := value.times.first()) is not None:
             self.field_due.bring_forward(key, first[0])
         if self.awaited:
@@ -242,9 +242,9 @@ class Database:
         before = self.entries[key]
         meter = self.meter
         if type(before) is not bytes and before is not value:
-            self.keyspace.graveyard.bury(before)
+            self.keyspace.lazyfree.free_later(before)
             if meter is not None:
-                self.keyspace.graveyard.weigh(meter.sizes.get(key, 0))
+                self.keyspace.lazyfree.weigh(meter.sizes.get(key, 0))
         self.entries[key] = value
         self.accessed[key] = self.keyspace.now
         if meter is not None:
@@ -280,7 +280,7 @@ class Database:
         if value is None:
             return None
         if type(value) is not bytes:
-            self.keyspace.graveyard.bury(value)
+            self.keyspace.lazyfree.free_later(value)
         if self.raw:
             self.raw.discard(key)
         if self.awaited:
@@ -308,16 +308,16 @@ class Database:
         for key in self.awaited:
             if key in gone:
                 self.signal_ready(key)
-        bury = self.keyspace.graveyard.bury
+        free_later = self.keyspace.lazyfree.free_later
         number = len(gone)
-        bury(gone, number)
+        free_later(gone, number)
         if self.meter is not None:
-            self.keyspace.graveyard.weigh(self.meter.total)
+            self.keyspace.lazyfree.weigh(self.meter.total)
             self.meter.clear()
             self.frequencies = {}
         for other in (self.expires, self.due, self.field_due, self.accessed, self.raw, self.scan_order):
             if other:
-                bury(other, 0)
+                free_later(other, 0)
         field_due = Deadlines()
         raw: set[bytes] = set()
         # No call comes between these, and so no exception.

@@ -16,7 +16,7 @@ from ..streams.idempotency import Idempotency
 from ..streams.stream import Stream
 from .database import Database
 from .function_libraries import Libraries
-from .lazyfree import Graveyard
+from .lazyfree import LazyFree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -42,7 +42,7 @@ class Keyspace:
         idempotency_defaults: duration (seconds) and maxsize that new streams have.
         limits: up to which sizes collections have compact forms.
         libraries: the source code of function libraries.
-        graveyard: what is big and gone, to be freed piece by piece.
+        lazyfree: what is big and gone, to be freed piece by piece.
         behind: streams whose macro nodes are far from known; the server accounts for them when it is idle.
         cold: packs old chunks of streams, as far as it is told to.
         hits, misses, expired, expired_fields: INFO keyspace_hits, keyspace_misses, expired_keys, expired_subkeys.
@@ -62,12 +62,12 @@ class Keyspace:
         "expired",
         "expired_fields",
         "expiring",
-        "graveyard",
         "hides_expired",
         "hits",
         "idempotency_defaults",
         "idempotent",
         "keeps_idle",
+        "lazyfree",
         "libraries",
         "limits",
         "misses",
@@ -102,7 +102,7 @@ class Keyspace:
         self.idempotency_defaults = (100, 100)
         self.limits = Limits()
         self.libraries = Libraries()
-        self.graveyard = Graveyard()
+        self.lazyfree = LazyFree()
         self.behind: WeakSet[Stream] = WeakSet()
         self.cold = Cold()
         self.on_event: Callable[[int, bytes, bytes, Sequence[bytes]], None] | None = None
@@ -121,7 +121,7 @@ class Keyspace:
 
     def reset_statistics(self) -> None:
         """Count hits, misses, what expired and what was freed from zero on."""
-        self.hits = self.misses = self.expired = self.expired_fields = self.graveyard.freed = 0
+        self.hits = self.misses = self.expired = self.expired_fields = self.lazyfree.freed = 0
 
     def idempotency_of(self, stream: Stream) -> Idempotency:
         """What a stream remembers of producers; made at its first use, and then looked after."""
@@ -217,7 +217,7 @@ class Keyspace:
         self.idempotent = other.idempotent
         self.behind = other.behind
         self.libraries.take_over(other.libraries)
-        other.graveyard = self.graveyard
+        other.lazyfree = self.lazyfree
         other.clear()
         if self.on_flushed is not None:
             self.on_flushed()

@@ -55,23 +55,23 @@ _HOLDERS: Final = (
 _ALONE: Final = 2  # getrefcount of an object that only one local variable references
 
 
-class Graveyard:
+class LazyFree:
     """The queue of values to free.
 
     Attributes:
         pending: keys and groups that are not freed yet (INFO lazyfree_pending_objects).
         freed: number of freed ones (INFO lazyfreed_objects).
         weight: approximate bytes of what is pending, as far as the callers knew them.
-        on_buried: called when there is something to free; while it is None everything is freed immediately.
+        on_queued: called when there is something to free; while it is None everything is freed immediately.
     """
 
-    __slots__ = ("_containers", "_holders", "_objects", "_waiting", "freed", "on_buried", "pending", "weight")
+    __slots__ = ("_containers", "_holders", "_objects", "_waiting", "freed", "on_queued", "pending", "weight")
 
     def __init__(self) -> None:
         self.pending = 0
         self.freed = 0
         self.weight = 0
-        self.on_buried: Callable[[], None] | None = None
+        self.on_queued: Callable[[], None] | None = None
         self._waiting: deque[tuple[object, int]] = deque()
         # What is being taken apart: the number of objects it counts for, and its parts. Parts that reference containers
         # come first, because a container with another reference is not emptied.
@@ -79,18 +79,18 @@ class Graveyard:
         self._holders: list[object] = []
         self._containers: list[object] = []
 
-    def bury(self, value: object, objects: int = 1) -> None:
+    def free_later(self, value: object, objects: int = 1) -> None:
         """Queue a value that the caller no longer uses.
 
         Args:
             value: a value of a key, a group, or a container of such.
             objects: the number of objects it counts for.
         """
-        if self.on_buried is None or _goes_at_once(value):
+        if self.on_queued is None or _goes_at_once(value):
             return
         self._waiting.append((value, objects))
         self.pending += objects
-        self.on_buried()
+        self.on_queued()
 
     def weigh(self, size: int) -> None:
         """Add the bytes of the value that was queued last, which may be freed already."""

@@ -155,11 +155,11 @@ class Meter:
                 db.accessed[key] = db.keyspace.now
 
     def note_gone(self, db: Database, key: bytes, value: Value) -> None:
-        """A key was removed, and its value was buried."""
+        """A key was removed, and its value waits to be freed."""
         size = self.forget(key)
         db.frequencies.pop(key, None)
         if type(value) is not bytes:
-            db.keyspace.graveyard.weigh(size)
+            db.keyspace.lazyfree.weigh(size)
 
     def count(self, db: Database, key: bytes) -> None:
         """Count an access, which matters under LFU only."""

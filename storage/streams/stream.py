@@ -106,7 +106,7 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
 
         Args:
             behind: takes the stream when many entries wait to be accounted for: ``settle_some`` is to be called.
-            discard: takes what trimming cuts off, and as how many objects it counts (``Graveyard.bury``).
+            discard: takes what trimming cuts off, and as how many objects it counts (``LazyFree.free_later``).
             cold: packs old chunks.
         """
         self._behind = behind

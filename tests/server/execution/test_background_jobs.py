@@ -21,19 +21,19 @@ def server():
 
 @contextmanager
 def by_hand(server):
-    """Slices are done only when `with by_hand(server) as go_on: … go_on()` says so; it answers whether more is to do."""
-    slices = server.inside.slices
-    server.run_inside(lambda: setattr(slices, "_wake", lambda *_: None))
+    """Jobs run only when `with by_hand(server) as go_on: … go_on()` says so; it answers whether more is to do."""
+    jobs = server.inside.background_jobs
+    server.run_inside(lambda: setattr(jobs, "_wake", lambda *_: None))
 
     def go_on() -> bool:
-        server.run_inside(slices._run)
-        return bool(slices._jobs)
+        server.run_inside(jobs._run)
+        return bool(jobs._jobs)
 
     try:
         yield go_on
     finally:
-        del slices._wake
-        server.run_inside(slices._wake)
+        del jobs._wake
+        server.run_inside(jobs._wake)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def stream_at(server, key=b"s"):
 
 
 def held(server):
-    return [client for clients in list(server.inside.slices._jobs.values()) for client in clients]
+    return [client for clients in list(server.inside.background_jobs._jobs.values()) for client in clients]
 
 
 @pytest.mark.parametrize(
@@ -180,9 +180,9 @@ def test_macro_nodes_are_learnt_when_nobody_asks_for_anything(server, steps):
 
 
 def test_while_there_are_many_requests_nothing_is_done_that_nobody_waits_for(server, steps, monkeypatch):
-    slices = server.inside.slices
+    jobs = server.inside.background_jobs
     asked = []
-    monkeypatch.setattr(slices, "_is_busy", lambda: bool(asked.append(True)) or True)
+    monkeypatch.setattr(jobs, "_is_busy", lambda: bool(asked.append(True)) or True)
     with server.wire() as wire:
         add(wire)
         eventually(lambda: len(asked) > 2)
@@ -307,7 +307,7 @@ def test_few_pending_entries_go_at_once(server):
             wire.call("XREADGROUP", "GROUP", "g", name, "COUNT", "20", "STREAMS", "s", ">")
         wire.call("XGROUP", "DELCONSUMER", "s", "g", "c")
         wire.call("XTRIM", "s", "MAXLEN", "20", "DELREF")
-        assert not server.inside.slices._jobs
+        assert not server.inside.background_jobs._jobs
         assert server.call(wire, "XPENDING", "s", "g")[:1] == [10]
 
 
@@ -355,7 +355,9 @@ def test_keys_expire_a_few_at_a_time(server):
             assert server.run_inside(one_step)
             left = server.call(wire, "DBSIZE")
             assert 400 < left < 500
-            server.run_inside(lambda: server.inside.slices.start(server.inside.active_expiry.step))
+            server.run_inside(
+                lambda: server.inside.background_jobs.run_soon(server.inside.active_expiry.step)
+            )
             del go_on
     assert server.aof()[-1][0] in {b"DEL", b"UNLINK", b"EXEC"}
 

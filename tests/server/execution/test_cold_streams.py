@@ -37,7 +37,7 @@ def packed(server, key=b"s") -> int:
 
 def wait_until_packed(server, key=b"s", depth=2):
     eventually(lambda: packed(server, key) == len(stream_at(server, key)._chunks) - depth)
-    eventually(lambda: server.inside.keyspace.cold.step not in server.inside.slices._idle_jobs)
+    eventually(lambda: server.inside.keyspace.cold.step not in server.inside.background_jobs._idle_jobs)
 
 
 def usage(wire, key="s") -> int:

@@ -35,7 +35,7 @@ def test_units_come_out_whole_however_the_stream_is_cut(sent, pieces):
             assert size == len(encode(unit))
             got.append(unit)
             done += size
-        passed += units.pass_on(done)
+        passed += units.forward(done)
         assert passed == b"".join(map(encode, got))
     assert got == sent
     assert passed == data
@@ -61,4 +61,4 @@ def test_a_spelling_that_would_lose_the_place_ends_the_link():
     units = Units()
     units.feed(b"*1\r\n+PING\r\n" + encode([[b"PING"]]))
     with pytest.raises(LostPlaceError):
-        units.pass_on(sum(size for _, size in units.take()))
+        units.forward(sum(size for _, size in units.take()))

@@ -16,7 +16,7 @@ from rillet.storage.collections.sorted_set import SortedSet
 from rillet.storage.groups.group import Group
 from rillet.storage.keyspace import lazyfree as freeing
 from rillet.storage.keyspace.keyspace import Keyspace
-from rillet.storage.keyspace.lazyfree import PIECE, Graveyard
+from rillet.storage.keyspace.lazyfree import PIECE, LazyFree
 from rillet.storage.streams.chunk import MAX_ENTRIES
 from rillet.storage.streams.stream import Stream
 
@@ -84,15 +84,15 @@ def no_collector():
     gc.enable()
 
 
-def waiting() -> Graveyard:
-    graveyard = Graveyard()
-    graveyard.on_buried = lambda: None
-    return graveyard
+def waiting() -> LazyFree:
+    lazyfree = LazyFree()
+    lazyfree.on_queued = lambda: None
+    return lazyfree
 
 
-def steps(graveyard: Graveyard) -> int:
+def steps(lazyfree: LazyFree) -> int:
     number = 1
-    while graveyard.step():
+    while lazyfree.step():
         number += 1
     return number
 
@@ -102,33 +102,33 @@ def test_everything_is_freed_in_many_steps_and_without_the_collector(kind):
     witness = Witness(b"7-0")
     gone = witness.gone = []
     value = MAKERS[kind](witness)
-    graveyard = waiting()
-    graveyard.bury(value, 3)
+    lazyfree = waiting()
+    lazyfree.free_later(value, 3)
     del value, witness
-    assert (graveyard.pending, graveyard.freed) == (3, 0)
+    assert (lazyfree.pending, lazyfree.freed) == (3, 0)
     assert not gone
     # A stream's entries go by whole chunks, and what was delivered together by whole pages.
     objects = N / MAX_ENTRIES if kind == "stream with deliveries of many" else N
-    assert steps(graveyard) > objects / PIECE
+    assert steps(lazyfree) > objects / PIECE
     assert gone
-    assert (graveyard.pending, graveyard.freed) == (0, 3)
-    assert not graveyard.step()
+    assert (lazyfree.pending, lazyfree.freed) == (0, 3)
+    assert not lazyfree.step()
 
 
 def test_what_is_used_elsewhere_stays_whole():
-    graveyard = waiting()
+    lazyfree = waiting()
     value = a_hash(b"v")
-    graveyard.bury(value)
-    steps(graveyard)
+    lazyfree.free_later(value)
+    steps(lazyfree)
     assert len(value) == N + 1
-    assert (graveyard.pending, graveyard.freed) == (0, 0)
+    assert (lazyfree.pending, lazyfree.freed) == (0, 0)
 
 
 def test_a_part_that_is_used_elsewhere_stays_whole():
-    graveyard = waiting()
+    lazyfree = waiting()
     words = [b"%d" % number for number in range(N)]
-    graveyard.bury([words, [b"other"] * N])
-    steps(graveyard)
+    lazyfree.free_later([words, [b"other"] * N])
+    steps(lazyfree)
     assert len(words) == N
 
 
@@ -137,10 +137,10 @@ def test_a_copy_keeps_its_entries_and_pending_entries():
     assert stream.nodes > 100
     twin = stream.copy()
     expected = twin.range(0, 1 << 128), twin.nodes, list(twin.groups[b"g"])
-    graveyard = waiting()
-    graveyard.bury(stream)
+    lazyfree = waiting()
+    lazyfree.free_later(stream)
     del stream
-    steps(graveyard)
+    steps(lazyfree)
     assert (twin.range(0, 1 << 128), twin.nodes, list(twin.groups[b"g"])) == expected
     twin.append(N + 1 << 64, FIELDS)
     assert twin.known_nodes()[-1].last_id == N + 1 << 64
@@ -148,22 +148,22 @@ def test_a_copy_keeps_its_entries_and_pending_entries():
 
 @pytest.mark.parametrize("value", [b"x" * 1000, a_stream(10), Hash(), [b"a"] * 10])
 def test_what_is_small_does_not_wait(value):
-    graveyard = waiting()
-    graveyard.bury(value)
-    assert graveyard.pending == 0
-    assert not graveyard.step()
+    lazyfree = waiting()
+    lazyfree.free_later(value)
+    assert lazyfree.pending == 0
+    assert not lazyfree.step()
 
 
 def test_nothing_waits_where_nobody_comes_to_free_it():
-    graveyard = Graveyard()
-    graveyard.bury(a_hash(b"v"))
-    assert graveyard.pending == 0
+    lazyfree = LazyFree()
+    lazyfree.free_later(a_hash(b"v"))
+    assert lazyfree.pending == 0
 
 
 def test_keys_that_go_are_buried_and_renamed_ones_are_not_touched():
     keyspace = Keyspace()
-    graveyard = keyspace.graveyard
-    graveyard.on_buried = lambda: None
+    lazyfree = keyspace.lazyfree
+    lazyfree.on_queued = lambda: None
     db = keyspace.databases[0]
     for key in (b"renamed", b"deleted", b"overwritten"):
         db.add(key, a_hash(b"v"))
@@ -171,65 +171,65 @@ def test_keys_that_go_are_buried_and_renamed_ones_are_not_touched():
     db.remove(b"renamed")
     db.remove(b"deleted")
     db.put(b"overwritten", b"v")
-    assert graveyard.pending == 3
-    steps(graveyard)
-    assert graveyard.freed == 2
+    assert lazyfree.pending == 3
+    steps(lazyfree)
+    assert lazyfree.freed == 2
     assert len(db.entries[b"new"]) == N + 1
 
 
 def test_a_flush_counts_its_keys():
     keyspace = Keyspace()
-    keyspace.graveyard.on_buried = lambda: None
+    keyspace.lazyfree.on_queued = lambda: None
     db = keyspace.databases[3]
     for number in range(1000):
         db.add(b"%d" % number, b"v")
         db.set_expiry(b"%d" % number, 5)
     assert keyspace.flush(keyspace.databases) == 1000
-    assert keyspace.graveyard.pending == 1000
-    steps(keyspace.graveyard)
-    assert (keyspace.graveyard.pending, keyspace.graveyard.freed) == (0, 1000)
+    assert keyspace.lazyfree.pending == 1000
+    steps(keyspace.lazyfree)
+    assert (keyspace.lazyfree.pending, keyspace.lazyfree.freed) == (0, 1000)
 
 
 def test_a_few_keys_with_much_in_them_are_freed_piece_by_piece():
     keyspace = Keyspace()
-    keyspace.graveyard.on_buried = lambda: None
+    keyspace.lazyfree.on_queued = lambda: None
     keyspace.databases[0].add(b"s", a_stream())
     keyspace.flush(keyspace.databases)
-    assert keyspace.graveyard.pending == 1
+    assert keyspace.lazyfree.pending == 1
 
 
 def test_statistics_begin_anew():
     keyspace = Keyspace()
-    keyspace.graveyard.on_buried = lambda: None
+    keyspace.lazyfree.on_queued = lambda: None
     db = keyspace.databases[0]
     db.add(b"h", a_hash(b"v"))
     db.read(b"h")
     db.read(b"missing")
     db.remove(b"h")
-    steps(keyspace.graveyard)
+    steps(keyspace.lazyfree)
     keyspace.reset_statistics()
-    assert (keyspace.hits, keyspace.misses, keyspace.graveyard.freed) == (0, 0, 0)
+    assert (keyspace.hits, keyspace.misses, keyspace.lazyfree.freed) == (0, 0, 0)
 
 
 def test_the_data_that_a_replica_had_before_is_freed_later():
     mine, fresh = Keyspace(), Keyspace()
-    mine.graveyard.on_buried = lambda: None
+    mine.lazyfree.on_queued = lambda: None
     mine.databases[1].add(b"h", a_hash(b"v"))
     fresh.databases[1].add(b"h", a_hash(b"v"))
     mine.take_over(fresh)
-    assert mine.graveyard.pending == 1
-    steps(mine.graveyard)
+    assert mine.lazyfree.pending == 1
+    steps(mine.lazyfree)
     assert len(mine.databases[1].entries[b"h"]) == N + 1
 
 
 def test_what_is_cut_off_a_stream_is_freed_later():
     keyspace = Keyspace()
-    keyspace.graveyard.on_buried = lambda: None
+    keyspace.lazyfree.on_queued = lambda: None
     stream = a_stream()
     keyspace.databases[0].add(b"s", stream)
     assert stream.trim_to_length(10) == N - 10
-    assert keyspace.graveyard.pending == 0  # it is no key
-    assert steps(keyspace.graveyard) > 1
+    assert keyspace.lazyfree.pending == 0  # it is no key
+    assert steps(keyspace.lazyfree) > 1
     assert stream.length == len(list(stream.ids_from(0))) == 10
 
 
@@ -240,12 +240,12 @@ def test_a_group_with_pending_cleanup_is_freed_in_steps_too():
     group.delete_consumer_later(consumer)
     pel = group._pel
     del group, consumer
-    graveyard = Graveyard()
-    graveyard.on_buried = lambda: None
-    graveyard.bury(stream)
+    lazyfree = LazyFree()
+    lazyfree.on_queued = lambda: None
+    lazyfree.free_later(stream)
     del stream
     sizes = [len(pel)]
-    while graveyard.step():
+    while lazyfree.step():
         sizes.append(len(pel))
     assert sizes[-1] < sizes[0] - 5000  # what the consumer had is gone; the rest we hold
     assert max(before - after for before, after in itertools.pairwise(sizes)) < 2000

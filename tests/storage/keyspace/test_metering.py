@@ -116,16 +116,16 @@ def test_a_stream_whose_chunks_are_packed_without_a_command_is_measured_again(ke
 
 
 def test_what_is_buried_weighs_until_it_is_freed(keyspace):
-    keyspace.graveyard.on_buried = lambda: None
+    keyspace.lazyfree.on_queued = lambda: None
     db = keyspace.databases[0]
     db.add(b"l", List([b"element %d" % number for number in range(5000)]))
     size = measured(db)[b"l"]
     db.remove(b"l")
-    assert keyspace.graveyard.weight == size
+    assert keyspace.lazyfree.weight == size
     assert db.meter.bytes_of(db) == 0
-    while keyspace.graveyard.step():
+    while keyspace.lazyfree.step():
         pass
-    assert keyspace.graveyard.weight == 0
+    assert keyspace.lazyfree.weight == 0
 
 
 def test_swapped_databases_take_their_sizes_along(keyspace):
@@ -261,7 +261,7 @@ class Metered(RuleBasedStateMachine):
         server.config.lazyfree_lazy_user_flush = False
         self.client = make_client(server=server)
         self.keyspace = server.keyspace
-        self.keyspace.graveyard.on_buried = lambda: None
+        self.keyspace.lazyfree.on_queued = lambda: None
         for key, word in before:
             self.run("SET", key, word)
         metering.switch_on(self.keyspace)
@@ -363,9 +363,9 @@ class Metered(RuleBasedStateMachine):
 
     @rule()
     def freed(self):
-        while self.keyspace.graveyard.step():
+        while self.keyspace.lazyfree.step():
             pass
-        assert self.keyspace.graveyard.weight == 0
+        assert self.keyspace.lazyfree.weight == 0
 
     @invariant()
     def the_sum_is_that_of_the_keys(self):
@@ -376,7 +376,7 @@ class Metered(RuleBasedStateMachine):
                 key for key, value in db.entries.items() if type(value) is Stream
             }
             assert db.entries.keys() == db.accessed.keys()
-        assert self.keyspace.graveyard.weight >= 0
+        assert self.keyspace.lazyfree.weight >= 0
 
 
 TestMetered = Metered.TestCase

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from support.pending import taken
 
 from rillet.storage.keyspace.keyspace import Keyspace
-from rillet.storage.keyspace.lazyfree import Graveyard
+from rillet.storage.keyspace.lazyfree import LazyFree
 from rillet.storage.rdb import ByteSource, dump_value, load_rdb, rdb_chunks
 from rillet.storage.streams.chunk import MAX_ENTRIES, Chunk, ColdChunk, ids_in, texts_in
 from rillet.storage.streams.chunk_codec import unpack
@@ -457,14 +457,14 @@ def test_a_packed_stream_is_freed_without_being_read_and_leaves_the_shelf_to_oth
     stream, cold = packed_stream(300 * MAX_ENTRIES)
     assert stream.contains(make_id(5))
     shelf = list(cold._shelf)
-    graveyard = Graveyard()
-    graveyard.on_buried = lambda: None
-    graveyard.bury(stream)
+    lazyfree = LazyFree()
+    lazyfree.on_queued = lambda: None
+    lazyfree.free_later(stream)
     del stream
     monkeypatch.setattr("rillet.storage.streams.chunk.unpack", None)
-    while graveyard.step():
+    while lazyfree.step():
         pass
-    assert graveyard.freed == 1
+    assert lazyfree.freed == 1
     assert list(cold._shelf) == shelf
 
 
