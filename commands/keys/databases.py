@@ -1,4 +1,4 @@
-"""Whole databases, and keys that go from one to another: DBSIZE, FLUSHDB, FLUSHALL, SWAPDB, MOVE, COPY."""
+"""Whole databases, and keys between databases: DBSIZE, FLUSHDB, FLUSHALL, SWAPDB, MOVE, COPY."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BEYOND_INT: Final = b"ERR value is out of range, value must between -2147483648
 
 
 def _parse_index(word: bytes, error: bytes | None = None) -> int:
-    """A database index as a C int; ``error`` is the text for anything else, None for Redis' usual ones."""
+    """Parse a database index as a C int; ``error`` is the text for any other word, None for those of Redis."""
     index = parse_integer(word) if error is None else parse_integer(word, error)
     if not _INT_MIN <= index <= _INT_MAX:
         raise ReplyError(_BEYOND_INT if error is None else error)
@@ -39,20 +39,20 @@ def _database(client: Client, index: int) -> Database:
 
 @handles(specs.DBSIZE)
 def dbsize(client: Client, args: list[bytes]) -> bytes:
-    """How many keys there are, those past their time but not yet noticed among them."""
+    """Reply with the number of keys, expired keys that are not deleted yet included."""
     del args
     return replies.integer(len(client.db))
 
 
 def _check_flush(args: list[bytes]) -> None:
-    """ASYNC or SYNC may follow; here both mean the same."""
+    """Accept ASYNC or SYNC; both mean the same here."""
     if len(args) > 2 or (len(args) == 2 and args[1].upper() not in {b"ASYNC", b"SYNC"}):
         raise ReplyError(SYNTAX)
 
 
 @handles(specs.FLUSHDB)
 def flushdb(client: Client, args: list[bytes]) -> bytes:
-    """OK; propagated even if there was nothing."""
+    """Reply OK; propagated even if the database is empty."""
     _check_flush(args)
     keyspace = client.server.keyspace
     keyspace.dirty += keyspace.flush([client.db])
@@ -62,7 +62,7 @@ def flushdb(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.FLUSHALL)
 def flushall(client: Client, args: list[bytes]) -> bytes:
-    """OK; propagated even if there was nothing."""
+    """Reply OK; propagated even if all databases are empty."""
     _check_flush(args)
     keyspace = client.server.keyspace
     gone = keyspace.flush(keyspace.databases)
@@ -74,7 +74,7 @@ def flushall(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SWAPDB)
 def swapdb(client: Client, args: list[bytes]) -> bytes:
-    """OK; at once everybody connected to either database sees the keys of the other."""
+    """Reply OK; all clients of either database immediately see the keys of the other."""
     first = _parse_index(args[1], b"ERR invalid first DB index")
     second = _parse_index(args[2], b"ERR invalid second DB index")
     keyspace = client.server.keyspace
@@ -93,7 +93,7 @@ def swapdb(client: Client, args: list[bytes]) -> bytes:
 
 @handles(keys_specs.MOVE)
 def move(client: Client, args: list[bytes]) -> bytes:
-    """1 if it was moved, 0 if it is missing or the other database has such a key already."""
+    """Reply 1 if it was moved, 0 if it is missing or the target has the key already."""
     name, db = args[1], client.db
     target = _database(client, _parse_index(args[2]))
     if target is db:
@@ -119,7 +119,7 @@ def move(client: Client, args: list[bytes]) -> bytes:
 
 @handles(keys_specs.COPY)
 def copy(client: Client, args: list[bytes]) -> bytes:
-    """1 if it was copied, with its expiry, else 0; a stream's groups and pending entries are copied too."""
+    """Reply 1 if it was copied with its expiry, else 0; a stream's groups and pending entries are copied, too."""
     source, name, db = args[1], args[2], client.db
     target = db
     overwrite = False

@@ -1,4 +1,4 @@
-"""DUMP and RESTORE: a value as the bytes in which an RDB file would hold it, to carry it to another server."""
+"""DUMP and RESTORE: a value in the encoding of an RDB file, to move it to another server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HIGHEST_FREQUENCY: Final = 255
 
 @handles(specs.DUMP)
 def dump(client: Client, args: list[bytes]) -> bytes:
-    """Bytes as a bulk string, null for a missing key; rdb-version says for which servers."""
+    """Reply with a bulk string, null for a missing key; rdb-version sets the target version."""
     value = client.db.read(args[1])
     if value is None:
         return replies.null(client.resp)
@@ -39,7 +39,7 @@ def dump(client: Client, args: list[bytes]) -> bytes:
 
 
 def _restore(client: Client, args: list[bytes]) -> bytes:
-    """OK. A time to live of 0 is none; one that is over already deletes what REPLACE would have replaced."""
+    """Reply OK. A time to live of 0 means none; a time in the past deletes the key that REPLACE would replace."""
     name, db = args[1], client.db
     options = Arguments(args, 4)
     replace = absolute = False
@@ -105,11 +105,11 @@ def _restore(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.RESTORE)
 def restore(client: Client, args: list[bytes]) -> bytes:
-    """See ``_restore``."""
+    """Run ``_restore``."""
     return _restore(client, args)
 
 
 @handles(specs.RESTORE_ASKING)
 def restore_asking(client: Client, args: list[bytes]) -> bytes:
-    """See ``_restore``."""
+    """Run ``_restore``."""
     return _restore(client, args)

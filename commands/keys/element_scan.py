@@ -1,4 +1,4 @@
-"""What HSCAN, SSCAN and ZSCAN have in common."""
+"""The shared part of HSCAN, SSCAN and ZSCAN."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _DEFAULT_COUNT: Final = 10
-# The reply for a key that is missing: the walk is over.
+# The reply for a missing key: the iteration is complete.
 EMPTY: Final = b"*2\r\n$1\r\n0\r\n*0\r\n"
 
 
 class ScanOptions:
-    """The words behind the cursor.
+    """The words after the cursor.
 
     Args:
         words: the whole command.
-        novalues: whether NOVALUES may stand there; None where it is not known at all.
+        novalues: whether NOVALUES is allowed; None: the option is unknown.
 
     Attributes:
-        count: how many elements to look at.
-        fits: tells whether an element matches the pattern; None without MATCH.
-        names_only: NOVALUES was there.
+        count: how many elements to examine.
+        fits: returns whether an element matches the pattern; None without MATCH.
+        names_only: NOVALUES was given.
     """
 
     __slots__ = ("count", "fits", "names_only")
@@ -56,5 +56,5 @@ class ScanOptions:
 
 
 def page(cursor: int, elements: Sequence[bytes]) -> bytes:
-    """The reply: ``[next cursor, [elements]]``."""
+    """Encode the reply: ``[next cursor, [elements]]``."""
     return b"*2\r\n" + replies.bulk(b"%d" % cursor) + replies.bulk_array(elements)

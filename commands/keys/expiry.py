@@ -1,4 +1,4 @@
-"""Times to live: EXPIRE and its kin, TTL and its kin, PERSIST; and what other commands that set an expiry need."""
+"""Times to live: EXPIRE, TTL and their variants, PERSIST; and the helpers of other commands that set an expiry."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _invalid_time(command_name: str) -> ReplyError:
 
 
 def _absolute(amount: int, command_name: str, base: int, *, seconds: bool) -> int:
-    """An absolute time in milliseconds; refused where Redis' 64-bit arithmetic would overflow."""
+    """Return an absolute time in milliseconds; refuses overflow of Redis' 64-bit arithmetic."""
     if seconds:
         # Redis divides towards zero.
         if not -(-INT64_MIN // 1000) <= amount <= INT64_MAX // 1000:
@@ -32,18 +32,18 @@ def _absolute(amount: int, command_name: str, base: int, *, seconds: bool) -> in
     return amount + base
 
 
-# How SET and its kin say when a key is to expire.
+# The units in which SET, GETEX and other commands give an expiry.
 TIME_UNITS: Final = frozenset((b"EX", b"PX", b"EXAT", b"PXAT"))
 
 
 def checked_time_in(unit: bytes, word: bytes, command_name: str, now: int) -> int:
-    """As ``checked_time``, for an amount behind one of TIME_UNITS; ``now`` is what EX and PX count from."""
+    """As ``checked_time``, but for an amount after one of TIME_UNITS; EX and PX count from ``now``."""
     base = now if unit in {b"EX", b"PX"} else 0
     return checked_time(word, command_name, base, seconds=unit.startswith(b"EX"))
 
 
 def checked_time(word: bytes, command_name: str, base: int, *, seconds: bool) -> int:
-    """The absolute expiry in milliseconds that a SET or GETEX asks for; it takes only positive amounts.
+    """Return the absolute expiry in milliseconds for SET or GETEX; only positive amounts are valid.
 
     Args:
         word: the amount as it was sent.
@@ -58,7 +58,7 @@ def checked_time(word: bytes, command_name: str, base: int, *, seconds: bool) ->
 
 
 def set_expiry(client: Client, name: bytes, when: int) -> None:
-    """Let a key expire: tell watchers and subscribers, count one change. The caller propagates."""
+    """Set the expiry of a key: signal watchers and subscribers, count one change. The caller propagates."""
     db = client.db
     db.set_expiry(name, when)
     db.modified(name)
@@ -67,9 +67,9 @@ def set_expiry(client: Client, name: bytes, when: int) -> None:
 
 
 def delete_expired(client: Client, name: bytes, when: int) -> bool:
-    """Delete a key, instead of letting it expire, if that time is past already; True if so. Propagates.
+    """Delete a key if its new expiry is already past; returns whether it did. Propagates.
 
-    Not while a file is loaded: time passes for a loaded key only when the load is over.
+    Does nothing while a file is loaded: loaded keys expire only after the load.
     """
     keyspace = client.db.keyspace
     if when > keyspace.now or not keyspace.expiring:
@@ -97,7 +97,7 @@ def _parse_conditions(words: list[bytes]) -> set[bytes]:
 
 
 def _allows(conditions: set[bytes], present: int | None, when: int) -> bool:
-    """Whether the conditions allow a new expiry; a key without one is taken to live for ever."""
+    """Whether the conditions allow a new expiry; a key without one counts as never expiring."""
     if present is None:
         return not conditions & {b"XX", b"GT"}
     if b"NX" in conditions or (b"GT" in conditions and when <= present):
@@ -122,7 +122,7 @@ def _expire(client: Client, args: list[bytes], command_name: str, *, seconds: bo
 
 @handles(specs.EXPIRE)
 def expire(client: Client, args: list[bytes]) -> bytes:
-    """1 if the expiry was set (or the key deleted, its time being past), 0 if the key is missing or a condition fails."""
+    """Reply 1 if the expiry was set (or, if past, the key deleted), 0 if it is missing or a condition fails."""
     return _expire(client, args, "expire", seconds=True, relative=True)
 
 
@@ -161,31 +161,31 @@ def _time_of(client: Client, args: list[bytes], *, seconds: bool, remaining: boo
 
 @handles(specs.TTL)
 def ttl(client: Client, args: list[bytes]) -> bytes:
-    """Seconds, rounded to the nearest; -1 for a key without expiry, -2 for a missing key."""
+    """Reply in seconds, rounded to the nearest; -1 for a key without expiry, -2 for a missing key."""
     return _time_of(client, args, seconds=True, remaining=True)
 
 
 @handles(specs.PTTL)
 def pttl(client: Client, args: list[bytes]) -> bytes:
-    """Milliseconds; -1 for a key without expiry, -2 for a missing key."""
+    """Reply in milliseconds; -1 for a key without expiry, -2 for a missing key."""
     return _time_of(client, args, seconds=False, remaining=True)
 
 
 @handles(specs.EXPIRETIME)
 def expiretime(client: Client, args: list[bytes]) -> bytes:
-    """Seconds, rounded to the nearest; -1 for a key without expiry, -2 for a missing key."""
+    """Reply in seconds, rounded to the nearest; -1 for a key without expiry, -2 for a missing key."""
     return _time_of(client, args, seconds=True, remaining=False)
 
 
 @handles(specs.PEXPIRETIME)
 def pexpiretime(client: Client, args: list[bytes]) -> bytes:
-    """Milliseconds; -1 for a key without expiry, -2 for a missing key."""
+    """Reply in milliseconds; -1 for a key without expiry, -2 for a missing key."""
     return _time_of(client, args, seconds=False, remaining=False)
 
 
 @handles(specs.PERSIST)
 def persist(client: Client, args: list[bytes]) -> bytes:
-    """1 if the key had an expiry, else 0."""
+    """Reply 1 if the key had an expiry, else 0."""
     if client.db.write(args[1]) is None or not make_persistent(client, args[1]):
         return replies.ZERO
     client.propagate(args)
@@ -193,7 +193,7 @@ def persist(client: Client, args: list[bytes]) -> bytes:
 
 
 def make_persistent(client: Client, name: bytes) -> bool:
-    """Take the expiry from a key: tell watchers and subscribers, count one change. False if it had none.
+    """Remove the expiry of a key, signal watchers and subscribers, count one change; False if it had none.
 
     The caller propagates.
     """

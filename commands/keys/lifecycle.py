@@ -1,4 +1,4 @@
-"""Commands for keys whatever they hold: delete, ask for, rename."""
+"""Delete, test and rename keys of any type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def delete(client: Client, name: bytes) -> None:
-    """Delete a key that exists: tell watchers and subscribers, count one change. The caller propagates."""
+    """Delete an existing key: signal watchers and subscribers, count one change. The caller propagates."""
     db = client.db
     keyspace = db.keyspace
     db.remove(name)
@@ -39,25 +39,25 @@ def _delete_all(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.DEL)
 def del_(client: Client, args: list[bytes]) -> bytes:
-    """How many there were."""
+    """Reply with the number of deleted keys."""
     return _delete_all(client, args)
 
 
 @handles(specs.UNLINK)
 def unlink(client: Client, args: list[bytes]) -> bytes:
-    """The same as DEL: what is big is freed later in either case (``storage.keyspace.lazyfree``)."""
+    """As DEL: large values are freed in the background in both cases (``storage.keyspace.lazyfree``)."""
     return _delete_all(client, args)
 
 
 @handles(specs.EXISTS)
 def exists(client: Client, args: list[bytes]) -> bytes:
-    """How many exist; a key named twice counts twice."""
+    """Reply with the number of existing keys; a key named twice counts twice."""
     return replies.integer(sum([client.db.look(name) is not None for name in args[1:]]))
 
 
 @handles(specs.TOUCH)
 def touch(client: Client, args: list[bytes]) -> bytes:
-    """How many exist. It is an access even for a client under CLIENT NO-TOUCH."""
+    """Reply with the number of existing keys. It is an access even under CLIENT NO-TOUCH."""
     db = client.db
     found = [name for name in args[1:] if db.look(name) is not None]
     for name in found:
@@ -67,7 +67,7 @@ def touch(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.TYPE)
 def type_(client: Client, args: list[bytes]) -> bytes:
-    """``+stream``, ``+string`` or ``+none``."""
+    """Reply with the type: ``+stream``, ``+string``, … or ``+none``."""
     return replies.simple(type_name(client.db.look(args[1])))
 
 
@@ -101,12 +101,12 @@ def _rename(client: Client, args: list[bytes], *, overwrite: bool) -> bool:
 
 @handles(specs.RENAME)
 def rename(client: Client, args: list[bytes]) -> bytes:
-    """OK; the expiry goes with the key."""
+    """Reply OK; the expiry moves with the key."""
     _rename(client, args, overwrite=True)
     return replies.OK
 
 
 @handles(specs.RENAMENX)
 def renamenx(client: Client, args: list[bytes]) -> bytes:
-    """1 if it was renamed, else 0."""
+    """Reply 1 if it was renamed, else 0."""
     return replies.ONE if _rename(client, args, overwrite=False) else replies.ZERO

@@ -1,4 +1,4 @@
-"""OBJECT: how a value is kept and when it was last looked at, in the terms of Redis."""
+"""OBJECT: the encoding of a value and its last access, in the terms of Redis."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SHARED: Final = replies.integer((1 << 31) - 1)
 
 
 def encoding(value: Value, *, is_raw: bool = False) -> bytes:
-    """The name of the form in which Redis would keep a value; ``is_raw`` for a string that is in ``Database.raw``."""
+    """Return the encoding that Redis would use; ``is_raw`` for a string that is in ``Database.raw``."""
     if type(value) is not bytes:
         return value.encoding if isinstance(value, Collection) else b"stream"
     if is_raw:
@@ -50,7 +50,7 @@ def _is_lfu(client: Client) -> bool:
 
 @handles(specs.OBJECT_ENCODING)
 def object_encoding(client: Client, args: list[bytes]) -> bytes:
-    """``stream``, or for a string ``int``, ``embstr`` or ``raw``; null for a missing key."""
+    """Reply with the encoding, for a string ``int``, ``embstr`` or ``raw``; null for a missing key."""
     value = client.db.look(args[2], notify=False)
     if value is None:
         return replies.null(client.resp)
@@ -63,7 +63,7 @@ def object_encoding(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.OBJECT_FREQ)
 def object_freq(client: Client, args: list[bytes]) -> bytes:
-    """A number from 0 to 255; an error without an LFU policy, null for a missing key."""
+    """Reply with 0 to 255; an error without an LFU policy, null for a missing key."""
     if client.db.look(args[2], notify=False) is None:
         return replies.null(client.resp)
     if not _is_lfu(client):
@@ -73,7 +73,7 @@ def object_freq(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.OBJECT_IDLETIME)
 def object_idletime(client: Client, args: list[bytes]) -> bytes:
-    """Whole seconds; an error under an LFU policy, null for a missing key."""
+    """Reply in whole seconds; an error under an LFU policy, null for a missing key."""
     db = client.db
     if db.look(args[2], notify=False) is None:
         return replies.null(client.resp)
@@ -84,7 +84,7 @@ def object_idletime(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.OBJECT_REFCOUNT)
 def object_refcount(client: Client, args: list[bytes]) -> bytes:
-    """1, or 2147483647 for the small integers that Redis shares; null for a missing key."""
+    """Reply 1, or 2147483647 for the small integers that Redis shares; null for a missing key."""
     value = client.db.look(args[2], notify=False)
     if value is None:
         return replies.null(client.resp)

@@ -1,4 +1,4 @@
-"""Walking over keys: SCAN, KEYS, RANDOMKEY."""
+"""Iterate over keys: SCAN, KEYS, RANDOMKEY."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DEFAULT_COUNT: Final = 10
 
 
 def parse_cursor(word: bytes) -> int:
-    """A cursor as it was sent, an unsigned number of 64 bits."""
+    """Parse a cursor, an unsigned number of 64 bits."""
     if len(word) <= _MAX_CURSOR_TEXT and _CURSOR.match(word):
         cursor = int(word)
         if 0 <= cursor <= _MAX_CURSOR:
@@ -36,7 +36,7 @@ def parse_cursor(word: bytes) -> int:
 
 @handles(specs.SCAN)
 def scan(client: Client, args: list[bytes]) -> bytes:
-    """``[next cursor, [keys]]``; COUNT is how many keys are looked at, the filters choose among them."""
+    """Reply ``[next cursor, [keys]]``; COUNT is how many keys are examined, the options filter them."""
     cursor = parse_cursor(args[1])
     options = Arguments(args, 2)
     count = _DEFAULT_COUNT
@@ -70,18 +70,18 @@ def scan(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.KEYS)
 def keys(client: Client, args: list[bytes]) -> bytes:
-    """The names, in no order to rely on."""
+    """Reply with the names, in no guaranteed order."""
     fits = matcher(args[1])
     return replies.bulk_array([name for name in client.db.visible_keys() if fits(name)])
 
 
 @handles(specs.RANDOMKEY)
 def randomkey(client: Client, args: list[bytes]) -> bytes:
-    """A name, or null if there is no key."""
+    """Reply with a name, or null if there is no key."""
     del args
     db = client.db
     if db.keyspace.hides_expired:
-        # What is past its time stays, so another try may find it again.
+        # An expired key stays, so another try may find it again.
         names = list(db.visible_keys())
         return replies.bulk(random.choice(names)) if names else replies.null(client.resp)  # noqa: S311 - no secret
     order = db.order()

@@ -1,4 +1,4 @@
-"""SORT: the elements of a list, set or sorted set in another order, told or stored.
+"""SORT: the elements of a list, set or sorted set in another order, returned or stored.
 
 Texts are compared as in the C locale, the one of services and containers: byte by byte.
 """
@@ -42,7 +42,7 @@ _INFINITE: Final = re.compile(rb"[ \t\n\v\f\r]*[+-]?inf(?:inity)?\Z", re.IGNOREC
 
 @dataclass(slots=True)
 class _Options:
-    """What is asked for; without ``by`` the elements themselves are compared."""
+    """The parsed options; without ``by`` the elements themselves are compared."""
 
     by: bytes | None = None
     gets: list[bytes] = field(default_factory=list)
@@ -54,7 +54,7 @@ class _Options:
 
     @property
     def is_unsorted(self) -> bool:
-        """A pattern that is the same for all elements sorts nothing."""
+        """Whether BY is the same for all elements, which sorts nothing."""
         return self.by is not None and b"*" not in self.by
 
 
@@ -87,13 +87,13 @@ def _parse(client: Client, words: list[bytes], *, may_store: bool) -> _Options:
 
 
 def _check_reader(client: Client, option: bytes) -> None:
-    """Nobody knows before which keys a pattern will name: it takes the right to read all."""
+    """Require permission to read all keys, because a pattern names its keys only at run time."""
     if not (client.trusted or client.user.is_unlimited or client.user.may_read_every_key()):
         raise ReplyError(_DENIED % option)
 
 
 def _elements(value: Value | None, options: _Options) -> list[bytes]:
-    """The elements in their own order; what has one is turned round by DESC if nothing else sorts."""
+    """Return the elements in their own order; without other sorting DESC reverses an ordered type."""
     if value is None:
         return []
     if type(value) is List:
@@ -110,7 +110,7 @@ def _elements(value: Value | None, options: _Options) -> list[bytes]:
 
 
 def _find(client: Client, pattern: bytes, element: bytes) -> bytes | None:
-    """What a pattern names for an element: ``#`` itself, ``prefix*`` a string, ``prefix*->field`` of a hash."""
+    """Return what a pattern names: ``#`` the element, ``prefix*`` a string, ``prefix*->field`` of a hash."""
     if pattern == b"#":
         return element
     before, star, after = pattern.partition(b"*")
@@ -127,7 +127,7 @@ def _find(client: Client, pattern: bytes, element: bytes) -> bytes | None:
 
 
 def _number(text: bytes) -> float:
-    """As C's strtod reads it: an empty text is 0, what is too large or too small is no number."""
+    """Parse as C's strtod: an empty text is 0, overflow and underflow are errors."""
     if _DECIMAL.match(text):
         number = float(text)
         is_tiny = abs(number) < float_info.min and _NOT_ZERO.match(text)
@@ -147,7 +147,7 @@ def _number(text: bytes) -> float:
 
 
 def _order(client: Client, options: _Options) -> Callable[[bytes], tuple[float | bool, bytes]]:
-    """What elements are compared by. Equal numbers leave it to the bytes of the elements."""
+    """Return the sort key of elements. Equal numbers are ordered by the bytes of the elements."""
     by = options.by
 
     def number(element: bytes) -> tuple[float | bool, bytes]:
@@ -158,7 +158,7 @@ def _order(client: Client, options: _Options) -> Callable[[bytes], tuple[float |
         found = element if by is None else _find(client, by, element)
         if found is None:
             return False, b""
-        # The locale's comparison ends at a zero byte; what is stored does not depend on locales.
+        # The locale's comparison ends at a zero byte; a stored result does not depend on locales.
         return True, found if options.target is not None else found.partition(b"\0")[0]
 
     return text if options.alphabetic else number
@@ -168,7 +168,7 @@ def _sort(client: Client, args: list[bytes], *, may_store: bool) -> bytes:
     options = _parse(client, args, may_store=may_store)
     value = client.db.read(args[1])
     if type(value) is Set and options.is_unsorted and (options.target is not None or client.is_script):
-        # Sets have no order that replicas would share, or on which a script may build.
+        # Sets have no order that replicas share or that a script may rely on.
         options.by, options.alphabetic = None, True
     elements = _elements(value, options)
     if not options.is_unsorted:
@@ -187,7 +187,7 @@ def _sort(client: Client, args: list[bytes], *, may_store: bool) -> bytes:
 
 
 def _store(client: Client, target: bytes, words: list[bytes]) -> bool:
-    """Put a list in place of whatever there was, or nothing at all; False if that changed nothing."""
+    """Replace the value at a key by a list, or delete it for no words; returns False if nothing changed."""
     db = client.db
     before = db.write(target)
     if not words:
@@ -207,11 +207,11 @@ def _store(client: Client, target: bytes, words: list[bytes]) -> bool:
 
 @handles(specs.SORT)
 def sort(client: Client, args: list[bytes]) -> bytes:
-    """The elements, or what GET names for each; with STORE how many were stored."""
+    """Reply with the elements, or the values that GET names; with STORE the number stored."""
     return _sort(client, args, may_store=True)
 
 
 @handles(specs.SORT_RO)
 def sort_ro(client: Client, args: list[bytes]) -> bytes:
-    """As SORT, which can not be sent to replicas because it may store."""
+    """As SORT, but without STORE, so that replicas can serve it."""
     return _sort(client, args, may_store=False)

@@ -1,4 +1,4 @@
-"""What SUNIONSTORE, ZRANGESTORE, GEOSEARCHSTORE and their kin do with what they found."""
+"""Store the result of SUNIONSTORE, ZRANGESTORE, GEOSEARCHSTORE and similar commands."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def store_result(
     event: bytes,
     changes: int = 1,
 ) -> bytes:
-    """Put a collection in place of whatever is at a key, or delete that if it is empty; answers its length.
+    """Store a collection at a key, or delete the key if it is empty; replies with its length.
 
     Args:
-        client: who asked.
+        client: the caller.
         args: the command, which is propagated as it is.
         name: the key.
-        value: what was found.
+        value: the result.
         event_class: of the keyspace event, see ``storage.keyspace.notifications``.
         event: its name.
-        changes: what it adds to the count of changes since the last save.
+        changes: the number of changes to add to those since the last save.
     """
     db = client.db
     keyspace = db.keyspace
