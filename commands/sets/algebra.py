@@ -1,4 +1,4 @@
-"""Sets from sets: intersections, unions and differences, given, counted or stored."""
+"""Combine sets: intersections, unions and differences, returned, counted or stored."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _LIMIT: Final = b"ERR LIMIT can't be negative"
 
 
 def _operands(client: Client, names: Sequence[bytes]) -> list[Set | None]:
-    """The sets at some keys, None for a missing one; WRONGTYPE if any key holds something else."""
+    """Return the sets at some keys, None for a missing one; raises WRONGTYPE for another type."""
     return [client.read_value(name, Set) for name in names]
 
 
 def _intersection(operands: list[Set | None]) -> Iterator[bytes]:
-    """The members that all have, in the order of the smallest set."""
+    """Yield the members that all sets have, in the order of the smallest set."""
     present = [each for each in operands if each is not None]
     if len(present) < len(operands):
         return iter(())
@@ -44,7 +44,7 @@ def _intersection(operands: list[Set | None]) -> Iterator[bytes]:
 
 
 def _union(operands: list[Set | None]) -> list[bytes]:
-    """The members that any has: integers by their value if there is nothing else, as an intset has them."""
+    """Return the members of any set: sorted by value if all are integers, as in an intset."""
     found: dict[bytes, None] = {}
     for each in operands:
         if each is not None:
@@ -55,7 +55,7 @@ def _union(operands: list[Set | None]) -> list[bytes]:
 
 
 def _difference(operands: list[Set | None]) -> Iterator[bytes]:
-    """The members of the first set that no other has."""
+    """Yield the members of the first set that no other set has."""
     first, *others = operands
     if first is None or first in others:
         return iter(())
@@ -72,13 +72,13 @@ def _answer(client: Client, found: Iterator[bytes] | list[bytes]) -> bytes:
 
 @handles(specs.SINTER)
 def sinter(client: Client, args: list[bytes]) -> bytes:
-    """A set; empty if any key is missing."""
+    """Reply with a set; empty if any key is missing."""
     return _answer(client, _intersection(_operands(client, args[1:])))
 
 
 @handles(specs.SINTERSTORE)
 def sinterstore(client: Client, args: list[bytes]) -> bytes:
-    """How many members it has."""
+    """Reply with the number of members stored."""
     return store_result(
         client, args, args[1], Set(_intersection(_operands(client, args[2:]))), events.SET, b"sinterstore"
     )
@@ -86,13 +86,13 @@ def sinterstore(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SUNION)
 def sunion(client: Client, args: list[bytes]) -> bytes:
-    """A set."""
+    """Reply with a set."""
     return _answer(client, _union(_operands(client, args[1:])))
 
 
 @handles(specs.SUNIONSTORE)
 def sunionstore(client: Client, args: list[bytes]) -> bytes:
-    """How many members it has."""
+    """Reply with the number of members stored."""
     return store_result(
         client, args, args[1], Set(_union(_operands(client, args[2:]))), events.SET, b"sunionstore"
     )
@@ -100,20 +100,20 @@ def sunionstore(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SDIFF)
 def sdiff(client: Client, args: list[bytes]) -> bytes:
-    """A set."""
+    """Reply with a set."""
     return _answer(client, _difference(_operands(client, args[1:])))
 
 
 @handles(specs.SDIFFSTORE)
 def sdiffstore(client: Client, args: list[bytes]) -> bytes:
-    """How many members it has."""
+    """Reply with the number of members stored."""
     return store_result(
         client, args, args[1], Set(_difference(_operands(client, args[2:]))), events.SET, b"sdiffstore"
     )
 
 
 class _Counted:
-    """The arguments of S*CARD: ``numkeys key ... [LIMIT limit]`` and perhaps ``[APPROX]``."""
+    """The arguments of S*CARD: ``numkeys key ... [LIMIT limit]``, for some with ``[APPROX]``."""
 
     __slots__ = ("approximate", "limit", "names")
 
@@ -139,20 +139,20 @@ class _Counted:
                 raise ReplyError(SYNTAX)
 
     def answer(self, found: Iterator[bytes]) -> bytes:
-        """How many there are, counted no further than the limit."""
+        """Return the number of members, counted at most up to the limit."""
         return replies.integer(sum(1 for _ in islice(found, self.limit or None)))
 
 
 @handles(specs.SINTERCARD)
 def sintercard(client: Client, args: list[bytes]) -> bytes:
-    """How many, at most LIMIT."""
+    """Reply with the number, at most LIMIT."""
     asked = _Counted(args)
     return asked.answer(_intersection(_operands(client, asked.names)))
 
 
 @handles(specs.SUNIONCARD)
 def sunioncard(client: Client, args: list[bytes]) -> bytes:
-    """How many, at most LIMIT; with APPROX as a HyperLogLog estimates it."""
+    """Reply with the number, at most LIMIT; with APPROX the estimate of a HyperLogLog."""
     asked = _Counted(args, may_approximate=True)
     operands = _operands(client, asked.names)
     if not asked.approximate:
@@ -163,6 +163,6 @@ def sunioncard(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SDIFFCARD)
 def sdiffcard(client: Client, args: list[bytes]) -> bytes:
-    """How many, at most LIMIT."""
+    """Reply with the number, at most LIMIT."""
     asked = _Counted(args)
     return asked.answer(_difference(_operands(client, asked.names)))

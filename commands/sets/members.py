@@ -1,4 +1,4 @@
-"""Sets: adding, removing, asking for members, choosing some by chance, walking over them."""
+"""Members of sets: add, remove, look up, choose at random, scan."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _NEGATIVE: Final = b"ERR value is out of range, must be positive"
 _NOT_A_RANGE: Final = (
     b"ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807"
 )
-_A_REMOVAL: Final = 1024  # members in one propagated SREM
+_A_REMOVAL: Final = 1024  # members of one propagated SREM
 
 
 def remove_if_empty(client: Client, name: bytes, members: Set) -> None:
-    """Drop a key with its last member and tell of it."""
+    """Delete a key whose last member is gone, and send the event."""
     if not members:
         client.db.remove(name)
         client.db.keyspace.notify(events.GENERIC, b"del", name, client.db)
@@ -36,7 +36,7 @@ def remove_if_empty(client: Client, name: bytes, members: Set) -> None:
 
 @handles(specs.SADD)
 def sadd(client: Client, args: list[bytes]) -> bytes:
-    """How many were not there before."""
+    """Reply with the number of new members."""
     name = args[1]
     db = client.db
     keyspace = db.keyspace
@@ -64,7 +64,7 @@ def sadd(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SREM)
 def srem(client: Client, args: list[bytes]) -> bytes:
-    """How many were there."""
+    """Reply with the number of removed members."""
     name = args[1]
     members = client.write_value(name, Set)
     if members is None:
@@ -77,7 +77,7 @@ def srem(client: Client, args: list[bytes]) -> bytes:
 
 
 def _removed(client: Client, name: bytes, members: Set, event: bytes, count: int) -> None:
-    """Tell that members are gone, and drop the key with the last of them."""
+    """Signal the removal of members, and delete the key if no member is left."""
     db = client.db
     db.modified(name)
     db.keyspace.notify(events.SET, event, name, db)
@@ -87,7 +87,7 @@ def _removed(client: Client, name: bytes, members: Set, event: bytes, count: int
 
 @handles(specs.SMOVE)
 def smove(client: Client, args: list[bytes]) -> bytes:
-    """1 if it was moved, 0 if it was not there."""
+    """Reply 1 if it was moved, 0 if it was not there."""
     source, target, member = args[1:]
     db = client.db
     keyspace = db.keyspace
@@ -118,14 +118,14 @@ def smove(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SISMEMBER)
 def sismember(client: Client, args: list[bytes]) -> bytes:
-    """1 or 0."""
+    """Reply 1 or 0."""
     members = client.read_value(args[1], Set)
     return replies.ZERO if members is None or args[2] not in members.members else replies.ONE
 
 
 @handles(specs.SMISMEMBER)
 def smismember(client: Client, args: list[bytes]) -> bytes:
-    """1 or 0 for each."""
+    """Reply 1 or 0 for each."""
     value = client.read_value(args[1], Set)
     members = {} if value is None else value.members
     return replies.array([replies.ONE if member in members else replies.ZERO for member in args[2:]])
@@ -133,14 +133,14 @@ def smismember(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SCARD)
 def scard(client: Client, args: list[bytes]) -> bytes:
-    """0 for a missing key."""
+    """Reply with the number of members; 0 for a missing key."""
     members = client.read_value(args[1], Set)
     return replies.ZERO if members is None else replies.integer(len(members))
 
 
 @handles(specs.SMEMBERS)
 def smembers(client: Client, args: list[bytes]) -> bytes:
-    """A set (an array in RESP2)."""
+    """Reply with a set (an array in RESP2)."""
     members = client.read_value(args[1], Set)
     return _bulks(members or (), client.resp)
 
@@ -151,7 +151,7 @@ def _bulks(members: Set | Sequence[bytes], resp: int) -> bytes:
 
 @handles(specs.SPOP)
 def spop(client: Client, args: list[bytes]) -> bytes:
-    """The member or null; with a count a set of members."""
+    """Reply with the member or null; with a count a set of members."""
     if len(args) > 2:
         return _pop_many(client, args)
     members = client.write_value(args[1], Set)
@@ -165,7 +165,7 @@ def spop(client: Client, args: list[bytes]) -> bytes:
 
 
 def _pop_effects(client: Client, name: bytes, members: Set, count: int) -> None:
-    """As ``_removed``, only that watchers hear of it last."""
+    """As ``_removed``, but watchers are signalled last."""
     db = client.db
     db.keyspace.notify(events.SET, b"spop", name, db)
     remove_if_empty(client, name, members)
@@ -200,7 +200,7 @@ def _pop_many(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SRANDMEMBER)
 def srandmember(client: Client, args: list[bytes]) -> bytes:
-    """The member or null; with a count an array of so many different ones, or if it is negative of any."""
+    """Reply with a member or null; count: distinct members; negative count: members that may repeat."""
     if len(args) > 3:
         raise ReplyError(SYNTAX)
     if len(args) == 2:
@@ -224,7 +224,7 @@ def srandmember(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SSCAN)
 def sscan(client: Client, args: list[bytes]) -> bytes:
-    """``[next cursor, [members]]``; COUNT is how many are looked at, MATCH chooses among them."""
+    """Reply ``[next cursor, [members]]``; COUNT is how many are examined, MATCH filters them."""
     cursor = parse_cursor(args[2])
     members = client.read_value(args[1], Set)
     if members is None:

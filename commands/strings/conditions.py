@@ -1,4 +1,4 @@
-"""Strings compared before something is done to them: DIGEST, DELEX, and the conditions of SET."""
+"""Compare strings before an operation: DIGEST, DELEX, and the conditions of SET."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _DIGEST: Final = re.compile(rb"[0-9a-fA-F]{16}\Z")
 
 
 def digest_of(value: bytes) -> bytes:
-    """XXH3 of 64 bits, as 16 lower-case hexadecimal digits."""
+    """Return the XXH3 of 64 bits as 16 lower-case hexadecimal digits."""
     return xxh3_64_hexdigest(value).encode()
 
 
 def holds(condition: bytes, operand: bytes, value: Value | None) -> bool:
-    """Whether a value meets one of CONDITIONS; a missing one is equal to nothing.
+    """Whether a value meets one of CONDITIONS; a missing value equals nothing.
 
     Raises:
-        ReplyError: the value is no string, or the operand no digest; nobody looks at it if the value is missing.
+        ReplyError: the value is no string, or the operand no digest; a missing value raises neither.
     """
     if value is None:
         return condition in {b"IFNE", b"IFDNE"}
@@ -46,14 +46,14 @@ def holds(condition: bytes, operand: bytes, value: Value | None) -> bool:
 
 @handles(specs.DIGEST)
 def digest(client: Client, args: list[bytes]) -> bytes:
-    """16 hexadecimal digits as a bulk string, null for a missing key."""
+    """Reply with 16 hexadecimal digits as a bulk string, null for a missing key."""
     value = read_string(client, args[1])
     return replies.null(client.resp) if value is None else replies.bulk(digest_of(value))
 
 
 @handles(specs.DELEX)
 def delex(client: Client, args: list[bytes]) -> bytes:
-    """1 if it was deleted, else 0; without a condition a key of any type goes. Propagated as DEL."""
+    """Reply 1 if it was deleted, else 0; without a condition any type is deleted. Propagated as DEL."""
     if len(args) not in {2, 4}:
         raise wrong_arity("delex")
     condition = args[2].upper() if len(args) == 4 else b""

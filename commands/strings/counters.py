@@ -1,4 +1,4 @@
-"""Strings as numbers: INCR and its kin, INCRBYFLOAT."""
+"""Strings as numbers: INCR and its variants, INCRBYFLOAT, INCREX."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _increment(client: Client, args: list[bytes], amount: int) -> bytes:
-    """Add to the number at a key, a missing one being 0; the expiry stays."""
+    """Add to the number at a key, a missing key being 0; the expiry stays."""
     value = write_string(client, args[1])
     number = (0 if value is None else parse_integer(value)) + amount
     if not INT64_MIN <= number <= INT64_MAX:
@@ -32,25 +32,25 @@ def _increment(client: Client, args: list[bytes], amount: int) -> bytes:
 
 @handles(specs.INCR)
 def incr(client: Client, args: list[bytes]) -> bytes:
-    """The new number."""
+    """Reply with the new number."""
     return _increment(client, args, 1)
 
 
 @handles(specs.DECR)
 def decr(client: Client, args: list[bytes]) -> bytes:
-    """The new number."""
+    """Reply with the new number."""
     return _increment(client, args, -1)
 
 
 @handles(specs.INCRBY)
 def incrby(client: Client, args: list[bytes]) -> bytes:
-    """The new number."""
+    """Reply with the new number."""
     return _increment(client, args, parse_integer(args[2]))
 
 
 @handles(specs.DECRBY)
 def decrby(client: Client, args: list[bytes]) -> bytes:
-    """The new number."""
+    """Reply with the new number."""
     amount = parse_integer(args[2])
     if amount == INT64_MIN:
         raise ReplyError(b"ERR decrement would overflow")
@@ -59,7 +59,7 @@ def decrby(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.INCRBYFLOAT)
 def incrbyfloat(client: Client, args: list[bytes]) -> bytes:
-    """The new number as a bulk string, also what is stored; propagated as the SET of that text."""
+    """Reply with the new number as a bulk string; the same text is stored, and propagated as SET."""
     value = write_string(client, args[1])
     try:
         present = long_double.parse(b"0" if value is None else value)
@@ -79,11 +79,11 @@ _WITH_VALUE: Final = frozenset((b"BYINT", b"BYFLOAT", b"LBOUND", b"UBOUND", *TIM
 _ALONE: Final = frozenset((b"SATURATE", b"PERSIST", b"ENX"))
 
 
-_GREATEST: Final = Fraction((1 << 16384) - (1 << 16320))  # that 80 bits can hold
+_GREATEST: Final = Fraction((1 << 16384) - (1 << 16320))  # the greatest 80-bit number
 
 
 class _Options:
-    """The options, each given once at most; `words` has those that were given with what follows them."""
+    """The parsed options, each given at most once; ``words`` holds the given options with their values."""
 
     __slots__ = ("unit", "words")
 
@@ -104,7 +104,7 @@ class _Options:
             raise ReplyError(b"ERR ENX flag requires an expiration")
 
     def expiry(self, now: int) -> int | None:
-        """The absolute time in milliseconds, None without a unit."""
+        """Return the absolute time in milliseconds, None without a unit."""
         if not self.unit:
             return None
         return checked_time_in(self.unit, self.words[self.unit], "increx", now)
@@ -130,9 +130,9 @@ def _present(value: bytes | None, *, whole: bool) -> Fraction:
 
 @handles(specs.INCREX)
 def increx(client: Client, args: list[bytes]) -> bytes:
-    """The number and how much was added: nothing (and nothing changes) if a bound stops it, unless SATURATE.
+    """Reply with the number and the amount added: 0 (and no change) beyond a bound, unless SATURATE is given.
 
-    With ENX an expiry that is there stays. Propagated as the SET that has the same effect.
+    With ENX an existing expiry stays. Propagated as the equivalent SET.
     """
     name, db = args[1], client.db
     options = _Options(Arguments(args, 2))
@@ -169,7 +169,7 @@ def increx(client: Client, args: list[bytes]) -> bytes:
 
 
 def _sum(old: Fraction, amount: Fraction, *, whole: bool) -> Fraction:
-    """As the processor would have it; beyond all bounds where it knows no such number."""
+    """Add as the processor does; the result is beyond all bounds where the type overflows."""
     if whole:
         return old + amount
     try:

@@ -1,4 +1,4 @@
-"""Strings as whole values: GET and SET with their options, and the many at once."""
+"""Strings as whole values: GET and SET with their options, and the commands for several keys."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class _Options:
-    """The options of SET and GETEX as they were parsed.
+    """The parsed options of SET and GETEX.
 
     ``amount`` is the word after the unit, ``operand`` the one after ``condition`` (IFEQ and so on).
     """
@@ -45,16 +45,16 @@ class _Options:
         self.operand = b""
 
     def expiry(self, client: Client, command_name: str) -> int | None:
-        """The absolute expiry in milliseconds, None without one."""
+        """Return the absolute expiry in milliseconds, None without one."""
         if self.unit is None:
             return None
         return checked_time_in(self.unit, self.amount, command_name, client.db.keyspace.now)
 
 
 def _parse_options(words: list[bytes], *, setting: bool, comparing: bool = False) -> _Options:
-    """The options of SET (``setting``) or GETEX; a unit given again replaces the one before.
+    """Parse the options of SET (``setting``) or GETEX; a repeated unit replaces the previous one.
 
-    ``comparing``: IFEQ and its kin are known.
+    ``comparing``: IFEQ and the other comparisons are known.
     """
     options = _Options()
     position = 0
@@ -98,7 +98,7 @@ def _parse_options(words: list[bytes], *, setting: bool, comparing: bool = False
 
 @handles(specs.GET)
 def get(client: Client, args: list[bytes]) -> bytes:
-    """The value, or null."""
+    """Reply with the value, or null."""
     value = client.db.read(args[1])
     if value is None:
         return replies.null(client.resp)
@@ -109,10 +109,10 @@ def get(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SET)
 def set_(client: Client, args: list[bytes]) -> bytes:
-    """OK, or null if a condition stopped it; with GET the old value or null instead."""
+    """Reply OK, or null if a condition failed; with GET the old value or null instead."""
     if len(args) > 3:
         return _set_with_options(client, args)
-    # The most frequent write: overwrite() spelled out, and one encoding for all sinks.
+    # The most frequent write: overwrite() inlined, and one encoding for the AOF and the replicas.
     name, value = args[1], args[2]
     db = client.db
     keyspace = db.keyspace
@@ -177,7 +177,7 @@ def _let_expire(client: Client, name: bytes, value: bytes, expiry: int) -> None:
 
 @handles(specs.GETDEL)
 def getdel(client: Client, args: list[bytes]) -> bytes:
-    """The value, or null."""
+    """Reply with the value, or null."""
     value = read_string(client, args[1])
     if value is None:
         return replies.null(client.resp)
@@ -188,7 +188,7 @@ def getdel(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.GETEX)
 def getex(client: Client, args: list[bytes]) -> bytes:
-    """The value, or null; for a missing key the amount is not looked at."""
+    """Reply with the value, or null; for a missing key the amount is not parsed."""
     name = args[1]
     options = _parse_options(args[2:], setting=False)
     value = read_string(client, name)
@@ -206,7 +206,7 @@ def getex(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.GETSET)
 def getset(client: Client, args: list[bytes]) -> bytes:
-    """The old value, or null."""
+    """Reply with the old value, or null."""
     old = read_string(client, args[1])
     overwrite(client, args[1], args[2])
     client.propagate([b"SET", args[1], args[2]])
@@ -215,7 +215,7 @@ def getset(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SETNX)
 def setnx(client: Client, args: list[bytes]) -> bytes:
-    """1 if it was set, else 0."""
+    """Reply 1 if it was set, else 0."""
     if client.db.write(args[1]) is not None:
         return replies.ZERO
     overwrite(client, args[1], args[2])
@@ -245,7 +245,7 @@ def psetex(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.MGET)
 def mget(client: Client, args: list[bytes]) -> bytes:
-    """The values in order; null for a missing key and for one of another type."""
+    """Reply with the values in order; null for a missing key and for one of another type."""
     null = replies.null(client.resp)
     values = map(client.db.read, args[1:])
     return replies.array([replies.bulk(value) if type(value) is bytes else null for value in values])
@@ -253,7 +253,7 @@ def mget(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.MSET)
 def mset(client: Client, args: list[bytes]) -> bytes:
-    """OK; of a key named twice the last value stays."""
+    """Reply OK; for a repeated key the last value is stored."""
     if len(args) % 2 == 0:
         raise wrong_arity("mset")
     for position in range(1, len(args), 2):
@@ -264,7 +264,7 @@ def mset(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.MSETNX)
 def msetnx(client: Client, args: list[bytes]) -> bytes:
-    """1 if all were set, 0 if none was."""
+    """Reply 1 if all were set, 0 if none was."""
     if len(args) % 2 == 0:
         raise wrong_arity("msetnx")
     for name in args[1::2]:

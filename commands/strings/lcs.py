@@ -1,8 +1,8 @@
 """The longest common subsequence of two strings: LCS.
 
-The table of lengths, a row for each byte of the first string, is kept as one number a row: bit j is clear where the
-length grows from j to j + 1. So a row costs a few operations on a long number instead of one for each of its bytes,
-and the length at any place is the number of clear bits below it.
+The table of lengths has a row for each byte of the first string. A row is one integer: bit j is clear where the length
+grows from j to j + 1. A row costs a few operations on a long integer instead of one operation per byte, and the length
+at any position is the number of clear bits below it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CELL_BYTES: Final = 4  # of the table that Redis makes, which may not be larger
 
 
 class _Match(NamedTuple):
-    """A run of bytes that both strings have: where it begins in each, and its length."""
+    """A run of bytes in both strings: its start in each, and its length."""
 
     first: int
     second: int
@@ -31,7 +31,7 @@ class _Match(NamedTuple):
 
 
 def _rows(first: bytes, second: bytes) -> list[int]:
-    """The rows of the table, that for no byte of the first string before them."""
+    """Return the rows of the table, after the row for the empty prefix of the first string."""
     places: dict[int, int] = defaultdict(int)
     for place, byte in enumerate(second):
         places[byte] |= 1 << place
@@ -50,7 +50,7 @@ def _length(row: int, end: int) -> int:
 
 
 def _walk(first: bytes, second: bytes, rows: list[int]) -> list[_Match]:
-    """The runs of one subsequence of the greatest length, the last one first: the one that Redis finds."""
+    """Return the runs of one longest subsequence, last one first: the one that Redis finds."""
     found: list[_Match] = []
     i, j, run = len(first), len(second), 0
     while i and j:
@@ -78,7 +78,7 @@ def _string_at(client: Client, name: bytes) -> bytes:
 
 @handles(specs.LCS)
 def lcs(client: Client, args: list[bytes]) -> bytes:
-    """The subsequence; with LEN its length; with IDX a map of ``matches`` (from the end) and ``len``."""
+    """Reply with the subsequence; LEN: its length; IDX: a map of ``matches`` (from the end) and ``len``."""
     first, second = _string_at(client, args[1]), _string_at(client, args[2])
     options = Arguments(args, 3)
     only_length = with_places = with_lengths = False

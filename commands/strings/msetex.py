@@ -1,4 +1,4 @@
-"""Several strings set at once, with one expiry and one condition: MSETEX."""
+"""Set several strings at once, with one expiry and one condition: MSETEX."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SINCE: Final = (8, 4)
 
 
 class _Options:
-    """What stands behind the pairs: NX or XX, and a unit with its amount or KEEPTTL."""
+    """The options after the pairs: NX or XX, and a unit with its amount or KEEPTTL."""
 
     __slots__ = ("amount", "condition", "keep_ttl", "unit")
 
@@ -42,7 +42,7 @@ class _Options:
                 raise ReplyError(SYNTAX)
 
     def expiry(self, now: int) -> int | None:
-        """The absolute time in milliseconds, None without a unit."""
+        """Return the absolute time in milliseconds, None without a unit."""
         if not self.unit:
             return None
         return checked_time_in(self.unit, self.amount, "msetex", now)
@@ -50,7 +50,7 @@ class _Options:
 
 @handles(specs.MSETEX)
 def msetex(client: Client, args: list[bytes]) -> bytes:
-    """1 if all were set, 0 if the condition fails for one: then none was."""
+    """Reply 1 if all were set, 0 if the condition fails for one key: then none was."""
     error = b"ERR invalid numkeys value"
     count = parse_integer(args[1], error)
     if not 1 <= count <= _INT_MAX:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @handles(specs.APPEND)
 def append(client: Client, args: list[bytes]) -> bytes:
-    """The new length; an empty piece counts as a change too."""
+    """Reply with the new length; an empty piece counts as a change, too."""
     old = write_string(client, args[1])
     if old is None:
         new = args[2]
@@ -32,7 +32,7 @@ def append(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.STRLEN)
 def strlen(client: Client, args: list[bytes]) -> bytes:
-    """Bytes; 0 for a missing key."""
+    """Reply with the bytes; 0 for a missing key."""
     return replies.integer(len(read_string(client, args[1]) or b""))
 
 
@@ -49,19 +49,19 @@ def _substring(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.GETRANGE)
 def getrange(client: Client, args: list[bytes]) -> bytes:
-    """The bytes from start to end, both included; negative positions count from the end of the string."""
+    """Reply with the bytes from start to end, both included; negative positions count from the end."""
     return _substring(client, args)
 
 
 @handles(specs.SUBSTR)
 def substr(client: Client, args: list[bytes]) -> bytes:
-    """The old name of GETRANGE."""
+    """As GETRANGE, of which it is the old name."""
     return _substring(client, args)
 
 
 @handles(specs.SETRANGE)
 def setrange(client: Client, args: list[bytes]) -> bytes:
-    """The new length; a gap is filled with zero bytes, an empty piece changes nothing."""
+    """Reply with the new length; a gap is filled with zero bytes, an empty piece changes nothing."""
     offset = parse_integer(args[2])
     if offset < 0:
         raise ReplyError(b"ERR offset is out of range")

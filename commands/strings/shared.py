@@ -1,4 +1,4 @@
-"""What the string commands share: reading, storing and measuring string values."""
+"""Read, store and measure string values, for all string commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOO_LONG: Final = b"ERR string exceeds maximum allowed size (proto-max-bulk-len)
 
 
 def read_string(client: Client, key: bytes) -> bytes | None:
-    """The string at a key for a command that only reads, None if missing; WRONGTYPE for another type."""
+    """Return the string at a key for a read, None if missing; raises WRONGTYPE for another type."""
     value = client.db.read(key)
     if value is None or type(value) is bytes:
         return value
@@ -23,7 +23,7 @@ def read_string(client: Client, key: bytes) -> bytes | None:
 
 
 def write_string(client: Client, key: bytes) -> bytes | None:
-    """The string at a key for a command that may change it, None if missing; WRONGTYPE for another type."""
+    """Return the string at a key for a change, None if missing; raises WRONGTYPE for another type."""
     value = client.db.write(key)
     if value is None or type(value) is bytes:
         return value
@@ -37,19 +37,19 @@ def check_length(client: Client, length: int) -> None:
 
 
 def replaced(value: bytes, at: int, piece: bytes) -> bytes:
-    """Return the string with ``piece`` from a place (bytes) on; zeros fill a gap. It is copied once."""
+    """Return a copy with ``piece`` at a position (bytes); zeros fill a gap. It is copied once."""
     view = memoryview(value)
     return b"".join((view[:at], bytes(max(at - len(value), 0)), piece, view[at + len(piece) :]))
 
 
 def store_changed(client: Client, key: bytes, value: bytes, event: bytes) -> None:
-    """As ``store`` for a string that is changed in place: its expiry stays, and so does the room to grow."""
+    """As ``store``, but for a change in place: the expiry stays, and so does the room to grow."""
     store(client, key, value, event, keep_ttl=True)
     client.db.raw.add(key)
 
 
 def overwrite(client: Client, key: bytes, value: bytes, *, keep_ttl: bool = False) -> None:
-    """As ``store`` for SET and its kin, which put a value in place of another one instead of changing it."""
+    """As ``store``, but for SET and others that replace the value instead of changing it."""
     db = client.db
     before = db.peek(key)
     store(client, key, value, b"set", keep_ttl=keep_ttl, before=before)
@@ -66,7 +66,7 @@ def store(
 ) -> None:
     """Set a key to a string, tell watchers and subscribers (``event`` is of class ``$``), count one change.
 
-    ``before`` is the value that is overwritten as a whole, None if there is none or it is only changed.
+    ``before`` is the value that is replaced; None if there is none or if it is changed in place.
     """
     db = client.db
     keyspace = db.keyspace
