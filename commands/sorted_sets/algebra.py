@@ -1,6 +1,6 @@
-"""Sorted sets from sorted sets: unions, intersections and differences, given, counted or stored.
+"""Combine sorted sets: unions, intersections and differences, returned, counted or stored.
 
-Plain sets take part too, each member with a score of 1.
+Plain sets are valid inputs; each member has a score of 1.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _LIMIT: Final = b"ERR LIMIT can't be negative"
 
 @dataclass(frozen=True, slots=True)
 class _Operand:
-    """One input: its members, their scores (None: 1 each), and by what these are multiplied."""
+    """One input: its members, their scores (None: 1 each), and the weight of the scores."""
 
     members: Mapping[bytes, object]
     scores: dict[bytes, float] | None
     weight: float = 1.0
 
     def product(self, member: bytes) -> float:
-        """The weighted score of a member that it has; NaN where 0 and infinity meet."""
+        """Return the weighted score of a member; NaN where 0 and infinity are multiplied."""
         return self.weight * (1.0 if self.scores is None else self.scores[member])
 
     def score(self, member: bytes) -> float:
-        """As ``product``, with 0 for NaN."""
+        """As ``product``, but 0 for NaN."""
         score = self.product(member)
         return 0.0 if isnan(score) else score
 
@@ -65,8 +65,8 @@ class _Request:
 
     Args:
         position: of numkeys.
-        weighs: whether WEIGHTS and AGGREGATE may be there.
-        counts: whether LIMIT may be there, and nothing else.
+        weighs: whether WEIGHTS and AGGREGATE are allowed.
+        counts: whether only LIMIT is allowed.
     """
 
     __slots__ = ("aggregate", "limit", "operands", "with_scores")
@@ -117,7 +117,7 @@ class _Request:
             self.operands = [_Operand(each.members, None, each.weight) for each in self.operands]
 
     def answer(self, client: Client, scores: dict[bytes, float]) -> bytes:
-        """The reply of a command that gives them, the lowest first."""
+        """Encode the reply with the members, lowest score first."""
         items = sorted([(score, member) for member, score in scores.items()])
         return encode_items(client, items, with_scores=self.with_scores)
 
@@ -138,7 +138,7 @@ def _size(operand: _Operand) -> int:
 
 
 def _union(request: _Request) -> dict[bytes, float]:
-    """All members; the smallest input comes first, which matters for sums that are rounded."""
+    """Return all members; the smallest input comes first, which affects the rounding of sums."""
     aggregate = request.aggregate
     found: dict[bytes, float] = {}
     for operand in sorted(request.operands, key=_size):
@@ -149,7 +149,7 @@ def _union(request: _Request) -> dict[bytes, float]:
 
 
 def _in_all(operands: Sequence[_Operand]) -> Iterator[bytes]:
-    """The members that all inputs have; the first is to be the smallest."""
+    """Yield the members that all inputs have; the first input must be the smallest."""
     first, *others = operands
     return (member for member in first.members if all(member in other.members for other in others))
 
@@ -163,7 +163,7 @@ def _intersection(request: _Request) -> dict[bytes, float]:
         for operand in operands[1:]:
             score = aggregate(
                 score, operand.product(member)
-            )  # a sum with NaN becomes 0, MIN and MAX pass over it
+            )  # a sum with NaN becomes 0, MIN and MAX ignore it
         found[member] = score
     return found
 
@@ -179,46 +179,46 @@ def _difference(request: _Request) -> dict[bytes, float]:
 
 @handles(specs.ZUNION)
 def zunion(client: Client, args: list[bytes]) -> bytes:
-    """An array, as of ZRANGE."""
+    """Reply with an array, as ZRANGE."""
     request = _Request(client, args, weighs=True)
     return request.answer(client, _union(request))
 
 
 @handles(specs.ZINTER)
 def zinter(client: Client, args: list[bytes]) -> bytes:
-    """An array, as of ZRANGE."""
+    """Reply with an array, as ZRANGE."""
     request = _Request(client, args, weighs=True)
     return request.answer(client, _intersection(request))
 
 
 @handles(specs.ZDIFF)
 def zdiff(client: Client, args: list[bytes]) -> bytes:
-    """An array, as of ZRANGE."""
+    """Reply with an array, as ZRANGE."""
     request = _Request(client, args)
     return request.answer(client, _difference(request))
 
 
 @handles(specs.ZUNIONSTORE)
 def zunionstore(client: Client, args: list[bytes]) -> bytes:
-    """How many there are."""
+    """Reply with the number of members stored."""
     return store(client, args, _union(_Request(client, args, 2, weighs=True)), b"zunionstore")
 
 
 @handles(specs.ZINTERSTORE)
 def zinterstore(client: Client, args: list[bytes]) -> bytes:
-    """How many there are."""
+    """Reply with the number of members stored."""
     return store(client, args, _intersection(_Request(client, args, 2, weighs=True)), b"zinterstore")
 
 
 @handles(specs.ZDIFFSTORE)
 def zdiffstore(client: Client, args: list[bytes]) -> bytes:
-    """How many there are."""
+    """Reply with the number of members stored."""
     return store(client, args, _difference(_Request(client, args, 2)), b"zdiffstore")
 
 
 @handles(specs.ZINTERCARD)
 def zintercard(client: Client, args: list[bytes]) -> bytes:
-    """How many, at most LIMIT."""
+    """Reply with the number, at most LIMIT."""
     request = _Request(client, args, counts=True)
     found = _in_all(sorted(request.operands, key=_size))
     return replies.integer(sum(1 for _ in islice(found, request.limit or None)))

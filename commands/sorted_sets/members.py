@@ -1,4 +1,4 @@
-"""Sorted sets: setting scores, asking for them and for ranks, removing, choosing by chance, walking."""
+"""Members of sorted sets: set and get scores, get ranks, remove, choose at random, scan."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NOT_A_RANGE: Final = (
 
 @handles(specs.ZADD)
 def zadd(client: Client, args: list[bytes]) -> bytes:
-    """How many are new (CH: or changed); with INCR the new score, or null if a condition stopped it."""
+    """Reply with the number of new (CH: or changed) members; INCR: the new score, null if a condition failed."""
     position = 2
     options = _NO_OPTIONS
     while position < len(args) and (option := args[position].upper()) in _OPTIONS:
@@ -46,14 +46,14 @@ def zadd(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ZINCRBY)
 def zincrby(client: Client, args: list[bytes]) -> bytes:
-    """The new score."""
+    """Reply with the new score."""
     if args[2].upper() in _OPTIONS:
         raise ReplyError(SYNTAX)
     return _add(client, args, 2, _INCREMENT)
 
 
 def _add(client: Client, args: list[bytes], position: int, options: frozenset[bytes]) -> bytes:
-    """ZADD from the first score on."""
+    """Run ZADD from the first score on."""
     pairs, odd = divmod(len(args) - position, 2)
     if odd or not pairs:
         raise ReplyError(SYNTAX)
@@ -114,7 +114,7 @@ def _check(options: frozenset[bytes], pairs: int) -> None:
 
 
 def _is_stopped(options: frozenset[bytes], before: float | None, score: float) -> bool:
-    """Whether a condition forbids to give a member this score."""
+    """Whether a condition forbids this score for a member."""
     if before is None:
         return b"XX" in options
     if b"NX" in options:
@@ -123,7 +123,7 @@ def _is_stopped(options: frozenset[bytes], before: float | None, score: float) -
 
 
 def after_removal(client: Client, name: bytes, value: SortedSet, event: bytes, count: int) -> None:
-    """Members are gone: tell of it, drop the key with its last member, count the changes."""
+    """Signal the removal of members, delete the key if none is left, count the changes."""
     db = client.db
     keyspace = db.keyspace
     keyspace.notify(events.ZSET, event, name, db)
@@ -136,7 +136,7 @@ def after_removal(client: Client, name: bytes, value: SortedSet, event: bytes, c
 
 @handles(specs.ZREM)
 def zrem(client: Client, args: list[bytes]) -> bytes:
-    """How many were there."""
+    """Reply with the number of removed members."""
     value = client.write_value(args[1], SortedSet)
     if value is None:
         return replies.ZERO
@@ -149,14 +149,14 @@ def zrem(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ZCARD)
 def zcard(client: Client, args: list[bytes]) -> bytes:
-    """0 for a missing key."""
+    """Reply with the number of members; 0 for a missing key."""
     value = client.read_value(args[1], SortedSet)
     return replies.ZERO if value is None else replies.integer(len(value))
 
 
 @handles(specs.ZSCORE)
 def zscore(client: Client, args: list[bytes]) -> bytes:
-    """A double, or null if there is no such member."""
+    """Reply with a double, or null if there is no such member."""
     value = client.read_value(args[1], SortedSet)
     score = None if value is None else value.scores.get(args[2])
     return replies.null(client.resp) if score is None else encode_score(client, score)
@@ -164,7 +164,7 @@ def zscore(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ZMSCORE)
 def zmscore(client: Client, args: list[bytes]) -> bytes:
-    """For each a double or null."""
+    """Reply with a double or null for each."""
     value = client.read_value(args[1], SortedSet)
     scores = {} if value is None else value.scores
     null = replies.null(client.resp)
@@ -189,19 +189,19 @@ def _rank(client: Client, args: list[bytes], *, reverse: bool) -> bytes:
 
 @handles(specs.ZRANK)
 def zrank(client: Client, args: list[bytes]) -> bytes:
-    """0 for the lowest; null if there is no such member. WITHSCORE adds the score."""
+    """Reply with the rank, 0 for the lowest score; null for no member. WITHSCORE adds the score."""
     return _rank(client, args, reverse=False)
 
 
 @handles(specs.ZREVRANK)
 def zrevrank(client: Client, args: list[bytes]) -> bytes:
-    """0 for the highest; null if there is no such member. WITHSCORE adds the score."""
+    """Reply with the rank, 0 for the highest score; null for no member. WITHSCORE adds the score."""
     return _rank(client, args, reverse=True)
 
 
 @handles(specs.ZRANDMEMBER)
 def zrandmember(client: Client, args: list[bytes]) -> bytes:
-    """The member or null; with a count an array of so many different ones, or if it is negative of any."""
+    """Reply with a member or null; count: distinct members; negative count: members that may repeat."""
     if len(args) == 2:
         value = client.read_value(args[1], SortedSet)
         if value is None:
@@ -232,7 +232,7 @@ def zrandmember(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ZSCAN)
 def zscan(client: Client, args: list[bytes]) -> bytes:
-    """``[next cursor, [member, score ...]]``; COUNT is how many are looked at, MATCH chooses among them."""
+    """Reply ``[next cursor, [member, score ...]]``; COUNT is how many are examined, MATCH filters them."""
     cursor = parse_cursor(args[2])
     value = client.read_value(args[1], SortedSet)
     if value is None:

@@ -1,7 +1,7 @@
-"""Commands that take the lowest or highest members of sorted sets, and those that wait for some.
+"""Take the lowest or highest members of sorted sets, and block until there are some.
 
-A command that waited runs again when one of its keys has become a sorted set. Waiting or not, what is propagated is
-the command of the same effect that never waits and names one key.
+A blocked command runs again when one of its keys becomes a sorted set. In every case the server propagates the
+equivalent command that never blocks and names one key.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HIGHEST: Final = -1
 
 
 def _take(client: Client, name: bytes, value: SortedSet, place: int, count: int) -> list[tuple[float, bytes]]:
-    """Take up to so many members from one end, with all that follows but the propagation."""
+    """Take up to ``count`` members from one end, with all effects except propagation."""
     items = [value.pop(place) for _ in range(min(count, len(value)))]
     after_removal(client, name, value, b"zpopmin" if place == _LOWEST else b"zpopmax", len(items))
     return items
@@ -59,7 +59,7 @@ def _pop(client: Client, args: list[bytes], place: int) -> bytes:
 
 @handles(specs.ZPOPMIN)
 def zpopmin(client: Client, args: list[bytes]) -> bytes:
-    """Member and score; with a count pairs of them in RESP3, all in one array in RESP2."""
+    """Reply with member and score; with a count pairs in RESP3, a flat array in RESP2."""
     return _pop(client, args, _LOWEST)
 
 
@@ -98,7 +98,7 @@ class _MultiplePop:
         self.count = self.count or 1
 
     def take(self, client: Client) -> bytes | None:
-        """Take from the first sorted set that there is: the reply, and it is propagated; None if there is none."""
+        """Take from the first existing sorted set and propagate; returns the reply, None if none exists."""
         for name in self.keys:
             value = client.write_value(name, SortedSet)
             if value is not None:
@@ -111,7 +111,7 @@ class _MultiplePop:
 
 @handles(specs.ZMPOP)
 def zmpop(client: Client, args: list[bytes]) -> bytes:
-    """``[key, [[member, score] ...]]``; null if there is no sorted set."""
+    """Reply ``[key, [[member, score] ...]]``; null if there is no sorted set."""
     reply = _MultiplePop(args, 1).take(client)
     return replies.null_array(client.resp) if reply is None else reply
 
@@ -130,19 +130,19 @@ def _wait(client: Client, args: list[bytes], place: int) -> bytes | None:
 
 @handles(specs.BZPOPMIN)
 def bzpopmin(client: Client, args: list[bytes]) -> bytes | None:
-    """Key, member and score; null when the time is up."""
+    """Reply with key, member and score; null on timeout."""
     return _wait(client, args, _LOWEST)
 
 
 @handles(specs.BZPOPMAX)
 def bzpopmax(client: Client, args: list[bytes]) -> bytes | None:
-    """Key, member and score; null when the time is up."""
+    """Reply with key, member and score; null on timeout."""
     return _wait(client, args, _HIGHEST)
 
 
 @handles(specs.BZMPOP)
 def bzmpop(client: Client, args: list[bytes]) -> bytes | None:
-    """As ZMPOP; null when the time is up."""
+    """As ZMPOP, but block if there is no member; null on timeout."""
     timeout = parse_seconds(client, args[1])
     wanted = _MultiplePop(args, 2)
     reply = wanted.take(client)

@@ -1,4 +1,4 @@
-"""Ranges of sorted sets, by rank, by score or by name: given, counted, stored, removed."""
+"""Ranges of sorted sets by rank, score or name: returned, counted, stored, removed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SCORES_OF_NAMES: Final = b"ERR syntax error, WITHSCORES not supported in combin
 
 
 class By(Enum):
-    """What the bounds of a range are."""
+    """What the bounds of a range mean."""
 
     RANK = 1
     SCORE = 2
@@ -42,7 +42,7 @@ class By(Enum):
 
 
 def parse_range(by: By, low: bytes, high: bytes, *, reverse: bool = False) -> Range:
-    """A range between two bounds. Ranks count from the other end if ``reverse``; other bounds are in order."""
+    """Parse two bounds. With ``reverse``, ranks count from the other end; other bounds are in order."""
     if by is By.RANK:
         return _rank_range(parse_integer(low), parse_integer(high), reverse=reverse)
     if by is By.SCORE:
@@ -70,7 +70,7 @@ def _score_range(low: bytes, high: bytes) -> Range:
 
 
 def _bound(word: bytes) -> float:
-    """A bound may be infinite by being too large; no word at all is 0."""
+    """Parse a bound; a number that is too large is infinite, an empty word is 0."""
     if not word:
         return 0.0
     try:
@@ -95,7 +95,7 @@ def _name_range(low: bytes, high: bytes) -> Range:
 
 
 class _Query:
-    """The arguments of ZRANGE and its kin from the first bound on.
+    """The arguments of ZRANGE and its variants from the first bound on.
 
     ``by`` and ``reverse`` are what the command's name says; for ZRANGE and ZRANGESTORE the options say it.
     """
@@ -137,7 +137,7 @@ class _Query:
         self._range = parse_range(by, low, high, reverse=self._reverse)
 
     def items(self, value: SortedSet) -> list[tuple[float, bytes]]:
-        """What of a sorted set is in the range, in the order that is asked for."""
+        """Return the items of a sorted set in the range, in the requested order."""
         start, stop = self._range(value)
         if self._offset < 0:
             return []
@@ -152,7 +152,7 @@ class _Query:
         return list(value.slice(start, stop, reverse=self._reverse)) if start < stop else []
 
     def answer(self, client: Client, name: bytes) -> bytes:
-        """The reply of a command that gives them."""
+        """Encode the reply with the items."""
         value = client.read_value(name, SortedSet)
         if value is None:
             return replies.EMPTY_ARRAY
@@ -161,7 +161,7 @@ class _Query:
 
 @handles(specs.ZRANGE)
 def zrange(client: Client, args: list[bytes]) -> bytes:
-    """An array; with WITHSCORES pairs in RESP3, members and scores in turn in RESP2."""
+    """Reply with an array; WITHSCORES: pairs in RESP3, alternating members and scores in RESP2."""
     return _Query(Arguments(args, 2)).answer(client, args[1])
 
 
@@ -197,7 +197,7 @@ def zrevrangebylex(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.ZRANGESTORE)
 def zrangestore(client: Client, args: list[bytes]) -> bytes:
-    """How many there are."""
+    """Reply with the number stored."""
     query = _Query(Arguments(args, 3), stores=True)
     value = client.read_value(args[2], SortedSet)
     items = [] if value is None else query.items(value)
@@ -211,12 +211,12 @@ def zrangestore(client: Client, args: list[bytes]) -> bytes:
 
 
 def store(client: Client, args: list[bytes], scores: dict[bytes, float], event: bytes) -> bytes:
-    """Put a sorted set in place of whatever is at the key after the command's name; see ``store_result``."""
+    """Replace the value at the key after the command's name by a sorted set; see ``store_result``."""
     return store_result(client, args, args[1], sorted_set_of(scores), events.ZSET, event)
 
 
 def sorted_set_of(scores: dict[bytes, float]) -> SortedSet:
-    """A sorted set made as a whole: as Redis makes it, a skiplist first that ``fit`` may make smaller."""
+    """Build a sorted set as Redis does: as a skiplist that ``fit`` may convert to a smaller form."""
     value = SortedSet(scores)
     value.encoding = SKIPLIST
     return value
@@ -233,13 +233,13 @@ def _count(client: Client, args: list[bytes], by: By) -> bytes:
 
 @handles(specs.ZCOUNT)
 def zcount(client: Client, args: list[bytes]) -> bytes:
-    """How many."""
+    """Reply with the number of members."""
     return _count(client, args, By.SCORE)
 
 
 @handles(specs.ZLEXCOUNT)
 def zlexcount(client: Client, args: list[bytes]) -> bytes:
-    """How many."""
+    """Reply with the number of members."""
     return _count(client, args, By.NAME)
 
 
@@ -257,17 +257,17 @@ def _remove(client: Client, args: list[bytes], by: By, event: bytes) -> bytes:
 
 @handles(specs.ZREMRANGEBYRANK)
 def zremrangebyrank(client: Client, args: list[bytes]) -> bytes:
-    """How many there were."""
+    """Reply with the number of removed members."""
     return _remove(client, args, By.RANK, b"zremrangebyrank")
 
 
 @handles(specs.ZREMRANGEBYSCORE)
 def zremrangebyscore(client: Client, args: list[bytes]) -> bytes:
-    """How many there were."""
+    """Reply with the number of removed members."""
     return _remove(client, args, By.SCORE, b"zremrangebyscore")
 
 
 @handles(specs.ZREMRANGEBYLEX)
 def zremrangebylex(client: Client, args: list[bytes]) -> bytes:
-    """How many there were."""
+    """Reply with the number of removed members."""
     return _remove(client, args, By.NAME, b"zremrangebylex")

@@ -1,4 +1,4 @@
-"""Scores of sorted sets in replies."""
+"""Encode the scores of sorted sets in replies."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ if TYPE_CHECKING:
 
 
 def score_text(client: Client, score: float) -> bytes:
-    """The text of a score, in the spelling of the version that the server answers as."""
+    """Return the text of a score, in the spelling of the version that the server presents."""
     if client.server.compat.shortest_doubles or isinf(score):
         return replies.format_double(score)
     return b"%.17g" % score
 
 
 def encode_score(client: Client, score: float) -> bytes:
-    """A double; in RESP2 a bulk string."""
+    """Encode a double; in RESP2 a bulk string."""
     text = score_text(client, score)
     return b",%b\r\n" % text if client.resp == 3 else replies.bulk(text)
 
 
 def encode_pair(client: Client, score: float, member: bytes) -> bytes:
-    """A member and its score one after the other, without anything around them."""
+    """Encode a member and its score in sequence, without an array around them."""
     return b"$%d\r\n%b\r\n%b" % (len(member), member, encode_score(client, score))
 
 
 def encode_items(client: Client, items: list[tuple[float, bytes]], *, with_scores: bool) -> bytes:
-    """Members as an array; with scores pairs in RESP3, and one flat array in RESP2."""
+    """Encode members as an array; with scores pairs in RESP3, and one flat array in RESP2."""
     if not with_scores:
         return replies.array([b"$%d\r\n%b\r\n" % (len(member), member) for _, member in items])
     pairs = [encode_pair(client, score, member) for score, member in items]
