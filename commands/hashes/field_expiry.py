@@ -1,4 +1,4 @@
-"""Times to live of the fields of a hash: HEXPIRE and its kin, HTTL and its kin, HPERSIST."""
+"""Times to live of hash fields: HEXPIRE, HTTL and their variants, HPERSIST."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _GONE: Final = replies.integer(2)
 
 
 def parse_time(word: bytes, command_name: str, base: int, *, seconds: bool) -> int:
-    """When a field shall expire, in milliseconds since the epoch.
+    """Return when a field expires, in milliseconds since the epoch.
 
     Args:
         word: the amount as it was sent.
@@ -46,13 +46,13 @@ def parse_time(word: bytes, command_name: str, base: int, *, seconds: bool) -> i
 
 
 def is_past(client: Client, when: int) -> bool:
-    """Whether a field with such a time is deleted at once; a replica leaves that to its master."""
+    """Whether a field with this time is deleted at once; a replica leaves that to its master."""
     keyspace = client.db.keyspace
     return when <= keyspace.now and keyspace.expiring and not keyspace.hides_expired
 
 
 def parse_fields(words: list[bytes]) -> list[bytes]:
-    """``FIELDS numfields field [field ...]``, which is all there is from the third word on."""
+    """Parse ``FIELDS numfields field [field ...]``, which must be all words from the third on."""
     if words[2].upper() != b"FIELDS":
         raise ReplyError(_MISPLACED)
     error = b"ERR Number of fields must be a positive integer"
@@ -96,7 +96,7 @@ def _parse_conditions(words: list[bytes]) -> tuple[bytes, list[bytes]]:
 
 
 def _allows(condition: bytes, present: int | None, when: int) -> bool:
-    """Whether a condition allows a new time; a field without one is taken to live for ever."""
+    """Whether a condition allows a new time; a field without one counts as never expiring."""
     if present is None:
         return condition not in {b"XX", b"GT"}
     if condition == b"GT":
@@ -141,7 +141,7 @@ def _expire(client: Client, args: list[bytes], command_name: str, *, seconds: bo
 
 
 def _end(client: Client, name: bytes, value: Hash, looks: Looks, deleted: bool) -> None:
-    """Tell what is left to tell after fields went by their old times and by new ones."""
+    """Propagate and signal the removal of fields that expired or got a time in the past."""
     if looks.dropped:
         looks.finish()
     elif deleted:
@@ -149,14 +149,14 @@ def _end(client: Client, name: bytes, value: Hash, looks: Looks, deleted: bool) 
 
 
 def tell_times(client: Client, words: list[bytes], fields: list[bytes]) -> None:
-    """Propagate that fields have other times, or none; replicas that know no times learn of the end of the fields."""
+    """Propagate new times of fields, or none; replicas without field expiry receive only the deletions."""
     told = [*words, b"FIELDS", b"%d" % len(fields), *fields]
     client.propagate_with_downgrade(told, [] if needs_downgrade(client, FIELD_TIMES_SINCE) else None)
 
 
 @handles(specs.HEXPIRE)
 def hexpire(client: Client, args: list[bytes]) -> bytes:
-    """For each field: 1 it will expire, 2 it was deleted, its time being past, 0 the condition fails, -2 it is missing."""
+    """Reply per field: 1 expiry set, 2 deleted because the time is past, 0 condition failed, -2 missing."""
     return _expire(client, args, "hexpire", seconds=True, relative=True)
 
 
@@ -199,31 +199,31 @@ def _times_of(client: Client, args: list[bytes], *, seconds: bool, remaining: bo
 
 @handles(specs.HTTL)
 def httl(client: Client, args: list[bytes]) -> bytes:
-    """For each field: seconds, rounded up; -1 without expiry, -2 if it is missing."""
+    """Reply per field: seconds, rounded up; -1 without expiry, -2 if it is missing."""
     return _times_of(client, args, seconds=True, remaining=True)
 
 
 @handles(specs.HPTTL)
 def hpttl(client: Client, args: list[bytes]) -> bytes:
-    """For each field: milliseconds; -1 without expiry, -2 if it is missing."""
+    """Reply per field: milliseconds; -1 without expiry, -2 if it is missing."""
     return _times_of(client, args, seconds=False, remaining=True)
 
 
 @handles(specs.HEXPIRETIME)
 def hexpiretime(client: Client, args: list[bytes]) -> bytes:
-    """For each field: seconds, rounded up; -1 without expiry, -2 if it is missing."""
+    """Reply per field: seconds, rounded up; -1 without expiry, -2 if it is missing."""
     return _times_of(client, args, seconds=True, remaining=False)
 
 
 @handles(specs.HPEXPIRETIME)
 def hpexpiretime(client: Client, args: list[bytes]) -> bytes:
-    """For each field: milliseconds; -1 without expiry, -2 if it is missing."""
+    """Reply per field: milliseconds; -1 without expiry, -2 if it is missing."""
     return _times_of(client, args, seconds=False, remaining=False)
 
 
 @handles(specs.HPERSIST)
 def hpersist(client: Client, args: list[bytes]) -> bytes:
-    """For each field: 1 if it had an expiry, -1 if not, -2 if it is missing."""
+    """Reply per field: 1 if it had an expiry, -1 if not, -2 if it is missing."""
     name = args[1]
     value = client.write_value(name, Hash)
     fields = parse_fields(args)

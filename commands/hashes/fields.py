@@ -1,4 +1,4 @@
-"""Hashes: setting, getting, counting and deleting fields, and fields as numbers."""
+"""Hashes: set, get, count and delete fields, and fields as numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIELD_TIMES_SINCE: Final = (7, 4)
 
 
 def _set_fields(client: Client, args: list[bytes], command_name: str) -> int:
-    """Set the fields that the words from the third on name; returns how many are new."""
+    """Set the fields given from the third word on; returns how many are new."""
     if len(args) % 2:
         raise wrong_arity(command_name)
     db = client.db
@@ -47,20 +47,20 @@ def _set_fields(client: Client, args: list[bytes], command_name: str) -> int:
 
 @handles(specs.HSET)
 def hset(client: Client, args: list[bytes]) -> bytes:
-    """How many of the fields are new; those that expire live for ever again."""
+    """Reply with the number of new fields; the expiry of the set fields is removed."""
     return replies.integer(_set_fields(client, args, "hset"))
 
 
 @handles(specs.HMSET)
 def hmset(client: Client, args: list[bytes]) -> bytes:
-    """As HSET, but answers OK."""
+    """As HSET, but replies OK."""
     _set_fields(client, args, "hmset")
     return replies.OK
 
 
 @handles(specs.HSETNX)
 def hsetnx(client: Client, args: list[bytes]) -> bytes:
-    """1 if it was set, else 0."""
+    """Reply 1 if it was set, else 0."""
     name = args[1]
     value = client.write_value(name, Hash)
     if value is not None and find_field(client.db, name, value, args[2]) is not None:
@@ -72,13 +72,13 @@ def hsetnx(client: Client, args: list[bytes]) -> bytes:
 
 
 def _present(client: Client, name: bytes, value: Hash | None) -> Hash:
-    """The hash, or a new one if there is none (any more: its last field may just have expired)."""
+    """Return the hash, or a new one if there is none (or none any more: its last field has just expired)."""
     return value if value is not None and value.fields else make_hash(client, name)
 
 
 @handles(specs.HGET)
 def hget(client: Client, args: list[bytes]) -> bytes:
-    """The value, or null."""
+    """Reply with the value, or null."""
     value = client.db.read(args[1])
     if value is None:
         return replies.null(client.resp)
@@ -92,7 +92,7 @@ def hget(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HMGET)
 def hmget(client: Client, args: list[bytes]) -> bytes:
-    """The values in order, null for a missing field."""
+    """Reply with the values in order, null for a missing field."""
     value = client.read_value(args[1], Hash)
     null = replies.null(client.resp)
     if value is None:
@@ -107,7 +107,7 @@ def hmget(client: Client, args: list[bytes]) -> bytes:
 
 
 def _visible(client: Client, name: bytes) -> dict[bytes, bytes]:
-    """The fields of a hash that are not past their time."""
+    """Return the fields of a hash that have not expired."""
     value = client.read_value(name, Hash)
     if value is None:
         return {}
@@ -119,7 +119,7 @@ def _visible(client: Client, name: bytes) -> dict[bytes, bytes]:
 
 @handles(specs.HGETALL)
 def hgetall(client: Client, args: list[bytes]) -> bytes:
-    """A map of field to value."""
+    """Reply with a map of field to value."""
     fields = _visible(client, args[1])
     return replies.map_header(len(fields), client.resp) + b"".join(
         [b"$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(name), name, len(text), text) for name, text in fields.items()]
@@ -128,26 +128,26 @@ def hgetall(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HKEYS)
 def hkeys(client: Client, args: list[bytes]) -> bytes:
-    """The fields without their values."""
+    """Reply with the fields without their values."""
     return replies.bulk_array(_visible(client, args[1]))
 
 
 @handles(specs.HVALS)
 def hvals(client: Client, args: list[bytes]) -> bytes:
-    """The values without their fields."""
+    """Reply with the values without their fields."""
     return replies.bulk_array(_visible(client, args[1]).values())
 
 
 @handles(specs.HLEN)
 def hlen(client: Client, args: list[bytes]) -> bytes:
-    """How many there are, those past their time but not yet noticed among them."""
+    """Reply with the number of fields, expired ones that are not deleted yet included."""
     value = client.read_value(args[1], Hash)
     return replies.ZERO if value is None else replies.integer(len(value.fields))
 
 
 @handles(specs.HEXISTS)
 def hexists(client: Client, args: list[bytes]) -> bytes:
-    """1 or 0."""
+    """Reply 1 or 0."""
     value = client.read_value(args[1], Hash)
     if value is None or find_field(client.db, args[1], value, args[2]) is None:
         return replies.ZERO
@@ -156,7 +156,7 @@ def hexists(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HSTRLEN)
 def hstrlen(client: Client, args: list[bytes]) -> bytes:
-    """Bytes; 0 for a missing field."""
+    """Reply with the bytes; 0 for a missing field."""
     value = client.read_value(args[1], Hash)
     content = None if value is None else find_field(client.db, args[1], value, args[2])
     return replies.integer(len(content or b""))
@@ -164,7 +164,7 @@ def hstrlen(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HDEL)
 def hdel(client: Client, args: list[bytes]) -> bytes:
-    """How many there were."""
+    """Reply with the number of deleted fields."""
     name = args[1]
     value = client.write_value(name, Hash)
     if value is None:
@@ -182,7 +182,7 @@ def hdel(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HINCRBY)
 def hincrby(client: Client, args: list[bytes]) -> bytes:
-    """The new number; the field expires when it did before."""
+    """Reply with the new number; the expiry of the field stays."""
     name, field = args[1], args[2]
     amount = parse_integer(args[3])
     value = client.write_value(name, Hash)
@@ -200,7 +200,7 @@ def hincrby(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HINCRBYFLOAT)
 def hincrbyfloat(client: Client, args: list[bytes]) -> bytes:
-    """The new number as a bulk string, also what is stored.
+    """Reply with the new number as a bulk string; the same text is stored.
 
     Propagated as HSET of that text; where that would end the field's time to live, as HSETEX KEEPTTL.
     """

@@ -1,4 +1,4 @@
-"""Fields of a hash got or set together with their times to live: HGETEX, HSETEX, HGETDEL."""
+"""Get or set fields of a hash together with their times to live: HGETEX, HSETEX, HGETDEL."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _INT_MAX: Final = (1 << 31) - 1
 
 
 class _Options:
-    """The options of HGETEX or HSETEX, which may stand in any order.
+    """The options of HGETEX or HSETEX, in any order.
 
     Args:
         words: the whole command.
@@ -80,7 +80,7 @@ class _Options:
 
 
 def _counted(options: Arguments, command_name: str, words_each: int) -> list[bytes]:
-    """``numfields`` and what it counts."""
+    """Return the words that ``numfields`` counts."""
     error = b"ERR invalid number of fields"
     if options.remaining < 1 + words_each:
         raise wrong_arity(command_name)
@@ -94,7 +94,7 @@ def _counted(options: Arguments, command_name: str, words_each: int) -> list[byt
 
 @handles(specs.HGETEX)
 def hgetex(client: Client, args: list[bytes]) -> bytes:
-    """The values in order, null for a missing field. Propagated as HPEXPIREAT, HPERSIST or HDEL."""
+    """Reply with the values in order, null for a missing field. Propagated as HPEXPIREAT, HPERSIST or HDEL."""
     name, db = args[1], client.db
     options = _Options(args, db.keyspace.now, setting=False)
     value = client.write_value(name, Hash)
@@ -136,7 +136,7 @@ def hgetex(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HSETEX)
 def hsetex(client: Client, args: list[bytes]) -> bytes:
-    """1 if all fields were set, 0 if the condition fails: then none was."""
+    """Reply 1 if all fields were set, 0 if the condition fails: then none was."""
     name, db = args[1], client.db
     options = _Options(args, db.keyspace.now, setting=True)
     value = client.write_value(name, Hash)
@@ -186,7 +186,7 @@ def _tell_set(client: Client, args: list[bytes], options: _Options) -> None:
 
 @handles(specs.HGETDEL)
 def hgetdel(client: Client, args: list[bytes]) -> bytes:
-    """The values in order, null for a missing field. Propagated as HDEL."""
+    """Reply with the values in order, null for a missing field. Propagated as HDEL."""
     name = args[1]
     value = client.write_value(name, Hash)
     fields = parse_fields(args)

@@ -1,4 +1,4 @@
-"""HIMPORT: many hashes of the same fields, whose names a connection tells once."""
+"""HIMPORT: many hashes with the same fields, whose names a connection sends once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WRONG_COUNT: Final = b"ERR value count does not match fieldset field count"
 
 @handles(specs.HIMPORT_PREPARE)
 def himport_prepare(client: Client, args: list[bytes]) -> bytes:
-    """OK; another list of that name is forgotten."""
+    """Reply OK; an earlier list of that name is replaced."""
     fields = args[3:]
     if len(set(fields)) != len(fields):
         raise ReplyError(_DUPLICATE)
@@ -35,7 +35,7 @@ def himport_prepare(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HIMPORT_SET)
 def himport_set(client: Client, args: list[bytes]) -> bytes:
-    """OK. Propagated as DEL (if there was a hash, with its expiry) and HSET: nobody else knows the fields."""
+    """Reply OK. Propagated as DEL (if a hash existed, because of its expiry) and HSET, with all field names."""
     name, values = args[2], args[4:]
     present = client.write_value(name, Hash)
     fieldset = (client.fieldsets or {}).get(args[3])
@@ -61,14 +61,14 @@ def himport_set(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HIMPORT_DISCARD)
 def himport_discard(client: Client, args: list[bytes]) -> bytes:
-    """1 if there was one of that name, else 0."""
+    """Reply 1 if there was a list of that name, else 0."""
     found = client.fieldsets is not None and client.fieldsets.pop(args[2], None) is not None
     return replies.integer(found)
 
 
 @handles(specs.HIMPORT_DISCARDALL)
 def himport_discardall(client: Client, args: list[bytes]) -> bytes:
-    """How many there were."""
+    """Reply with the number of lists."""
     del args
     count = len(client.fieldsets or ())
     client.fieldsets = None

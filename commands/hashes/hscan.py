@@ -1,4 +1,4 @@
-"""Hashes walked and sampled: HSCAN, HRANDFIELD."""
+"""Iterate over hashes and sample them: HSCAN, HRANDFIELD."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FEW: Final = 3  # fewer than one in so many: tries until enough are found
 
 @handles(specs.HSCAN)
 def hscan(client: Client, args: list[bytes]) -> bytes:
-    """``[next cursor, [field, value ...]]``; a small hash comes at once."""
+    """Reply ``[next cursor, [field, value ...]]``; a small hash is returned in one call."""
     cursor = parse_cursor(args[2])
     value = client.read_value(args[1], Hash)
     if value is None:
@@ -49,7 +49,7 @@ def hscan(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.HRANDFIELD)
 def hrandfield(client: Client, args: list[bytes]) -> bytes:
-    """One field, null for a missing key; with a count an array, of different fields unless it is negative."""
+    """Reply with a field, null for a missing key; with a count an array, distinct unless it is negative."""
     if len(args) == 2:
         value = _without_due(client, args[1])
         return replies.null(client.resp) if value is None else replies.bulk(_pick(value))
@@ -81,7 +81,7 @@ def hrandfield(client: Client, args: list[bytes]) -> bytes:
 
 
 def _without_due(client: Client, name: bytes) -> Hash | None:
-    """The hash without the fields past their time, None if none is left; a replica keeps them, and may pick them."""
+    """Return the hash without expired fields, None if none is left; a replica keeps and may return them."""
     value = client.read_value(name, Hash)
     if value is not None and value.times is not None:
         drop_all_due(client.db, name, value)
@@ -93,7 +93,7 @@ def _pick(value: Hash) -> bytes:
 
 
 def _sample(value: Hash, count: int) -> Sequence[bytes]:
-    """So many different fields, or all there are."""
+    """Return ``count`` distinct fields, or all if there are fewer."""
     fields = value.fields
     if count >= len(fields):
         return list(fields)

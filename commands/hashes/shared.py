@@ -1,4 +1,4 @@
-"""What the hash commands share: finding hashes and fields, and what follows when fields come and go."""
+"""Find hashes and fields, and signal changes of fields, for all hash commands."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def make_hash(client: Client, key: bytes) -> Hash:
-    """A new, empty hash at a key that is missing; the command fills it."""
+    """Return a new, empty hash at a missing key; the caller fills it."""
     value = Hash()
     client.db.add(key, value)
     return value
 
 
 class Looks:
-    """Several fields of one hash are looked at; those past their time go, which is told once, at the end.
+    """Look up several fields of one hash; expired fields are deleted, and signalled once at the end.
 
     Attributes:
         dropped: those that went.
@@ -37,7 +37,7 @@ class Looks:
         self.dropped: list[bytes] = []
 
     def find(self, field: bytes) -> bytes | None:
-        """The value of a field that is not past its time."""
+        """Return the value of a field that has not expired, else None."""
         value, db = self._hash, self._client.db
         content = value.fields.get(field)
         if content is not None and value.times is not None and is_due(value, field, db.keyspace):
@@ -48,13 +48,13 @@ class Looks:
         return content
 
     def finish(self) -> None:
-        """Tell of the fields that went; without fields the hash goes too."""
+        """Signal the deleted fields; a hash without fields is deleted, too."""
         if self.dropped:
             after_drops(self._client.db, self._key, self._hash, self.dropped)
 
 
 def changed(client: Client, key: bytes, event: bytes, fields: Sequence[bytes]) -> None:
-    """Tell watchers and subscribers that fields of a hash changed, count the changes. The caller propagates."""
+    """Signal changed fields to watchers and subscribers, count the changes. The caller propagates."""
     db = client.db
     keyspace = db.keyspace
     db.modified(key)
@@ -64,7 +64,7 @@ def changed(client: Client, key: bytes, event: bytes, fields: Sequence[bytes]) -
 
 
 def remove_if_empty(client: Client, key: bytes, value: Hash) -> None:
-    """A hash that lost fields goes with the last of them."""
+    """Delete a hash that has lost its last field."""
     if not value.fields:
         db = client.db
         db.remove(key)
