@@ -1,8 +1,8 @@
-"""The version of Redis that the server answers as, and every difference between versions that it minds.
+"""The version of Redis that the server presents, and every difference between versions that it implements.
 
-One table: a field for each difference, named for what the server does, told for every version by ``compat_with``.
-Handlers ask ``client.server.compat``, and only where the difference shows, never on the way every command takes.
-What is merely newer (a command, an option) needs no field: ``knows("8.2")``, and for commands their ``since``.
+One table: a field for each difference, named for what the server does; ``compat_with`` fills it for a version.
+Handlers read ``client.server.compat`` only where the difference shows, never on the path of every command. A newer
+command or option needs no field: commands have ``since``, options use ``knows("8.2")``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .command import REGISTRY
 if TYPE_CHECKING:
     from .command import Command
 
-# Each with the release that stands for it.
+# Each version with its release.
 VERSIONS: Final = {
     "7.0": "7.0.15",
     "7.2": "7.2.0",
@@ -34,47 +34,50 @@ NEWEST: Final = "8.10"
 
 @dataclass(frozen=True, slots=True)
 class Compat:
-    """What one version does; the sections are those of the reference on streams.
+    """The behaviour of one version.
+
+    In parentheses: the first version with the behaviour, and the Redis issue or pull request where there is one.
 
     Attributes:
         version: one of VERSIONS.
         number: the same as two numbers.
-        release: what INFO, HELLO and LOLWUT tell: ``8.10.0``.
-        creates_consumer_on_empty_read: XREADGROUP and X[AUTO]CLAIM make their consumer, and count as having seen it, even if
-            nothing is read or claimed (1, 7.2).
-        reports_active_time: XINFO tells a consumer's inactive and active-time (12.2, 7.2).
-        reruns_blocked_command: a blocked command runs again when it wakes up; else only the key that changed is read, whether or
-            not anything is left, and texts of its own tell of a key or group that went (1 and 14, 7.2).
-        sends_own_pushes_after_reply: a push that a client's own command causes comes behind its reply (7.2).
-        names_command_in_unbalanced_error: the text on an odd number of keys and IDs names the command (10.1, 7.2).
-        supports_plus_in_xread: ``+`` is an ID of XREAD (10.2, 7.4).
-        refuses_overflowing_timeouts: a timeout that overflows the clock is refused; else it is for ever (10.1, 7.2).
-        counts_from_last_id: a group's counter goes on where it was trusted last, and tombstones count from there
-            (15, #13338, #13473); else as 7.0 did.
-        lags_by_position: a group behind all deletions lags by the length, one of an empty stream by nothing (15,
-            rules 2 and 3).
-        treats_partial_ids_as_small: ``ms-*`` with a full sequence is a small ID; else something is too large (6.1, 7.2).
-        guards_max_deleted: XSETID of an empty stream may not go below max-deleted-entry-id (12.3, 7.2).
-        checks_bit_range_before_key: BITCOUNT and BITPOS look at their range before they look for the key (7.2).
-        refuses_unknown_scan_types: SCAN TYPE knows which types there are (7.2).
-        names_protocol_in_hello_error: the text on HELLO without AUTH has a place for the protocol (7.2).
-        details_acl_denials: what ACL denies names the user, and ACL LOG numbers its entries (7.2).
-        uses_imperative_help_line: HELP's last line is in the imperative (18, 7.2).
-        reads_propagate_setid: XREADGROUP's XCLAIMs are followed by XGROUP SETID; else only NOACK states it (13.2, 7.4).
-        reads_propagate_own_lastid: XREADGROUP's XCLAIMs carry as LASTID the entry itself; else where the group was
-            before the read (13.2, #14516).
-        empty_read_propagates_new_consumer: XREADGROUP that delivers nothing to a consumer it made propagates
-            XGROUP CREATECONSUMER; else it says nothing unless NOACK is given (13.1, #14963).
-        propagates_consumer_before_setid: XREADGROUP NOACK for a new consumer propagates CREATECONSUMER, then SETID; else the
-            other way round (13.2).
-        caps_entries_read: XGROUP's ENTRIESREAD is lowered to the entries ever added (12.1, #14259).
+        release: the version that INFO, HELLO and LOLWUT show: ``8.10.0``.
+        creates_consumer_on_empty_read: XREADGROUP and X[AUTO]CLAIM create their consumer and set its seen-time even
+            if they read or claim nothing (7.2).
+        reports_active_time: XINFO shows a consumer's inactive and active-time (7.2).
+        reruns_blocked_command: a blocked command runs again when it wakes up. Before: it reads only the key that
+            changed, even if no entry is left, and has its own errors for a deleted key or group (7.2).
+        sends_own_pushes_after_reply: a push that a client's own command causes follows its reply (7.2).
+        names_command_in_unbalanced_error: the error for an odd number of keys and IDs names the command (7.2).
+        supports_plus_in_xread: ``+`` is an ID of XREAD (7.4).
+        refuses_overflowing_timeouts: a timeout that overflows the clock is an error. Before: it means no limit (7.2).
+        counts_from_last_id: a group's entries-read counter continues from its last trusted value, and tombstones
+            count from there (7.2, #13338, #13473). Before: as in 7.0.
+        lags_by_position: a group that has read nothing beyond any deleted entry lags by the length of the stream; the
+            lag for an empty stream is 0 (7.4).
+        treats_partial_ids_as_small: ``ms-*`` with an exhausted sequence is an ID that is too small. Before: the error
+            says that the elements are too large (7.2).
+        guards_max_deleted: XSETID on an empty stream may not go below max-deleted-entry-id (7.2).
+        checks_bit_range_before_key: BITCOUNT and BITPOS check their range before they look up the key (7.2).
+        refuses_unknown_scan_types: SCAN TYPE refuses unknown types (7.2).
+        names_protocol_in_hello_error: the error of HELLO without AUTH shows an argument for the protocol (7.2).
+        details_acl_denials: the error of a denial names the user, and ACL LOG numbers its entries (7.2).
+        uses_imperative_help_line: HELP's last line is in the imperative (7.2).
+        reads_propagate_setid: XGROUP SETID follows the XCLAIMs of XREADGROUP. Before: only with NOACK (7.4).
+        reads_propagate_own_lastid: the LASTID of XREADGROUP's XCLAIMs is the entry itself (up to 8.2). Later: the
+            group's position before the read (8.4, #14516).
+        empty_read_propagates_new_consumer: XREADGROUP that delivers nothing to a consumer that it created propagates
+            XGROUP CREATECONSUMER (8.8, #14963). Before: only with NOACK.
+        propagates_consumer_before_setid: XREADGROUP NOACK for a new consumer propagates CREATECONSUMER, then SETID
+            (up to 8.6). Later: in the other order (8.8).
+        caps_entries_read: XGROUP's ENTRIESREAD is capped at the number of entries ever added (8.2, #14259).
         supports_reference_policies: KEEPREF, DELREF and ACKED are options of XADD and XTRIM (8.2).
-        supports_xadd_idmp: IDMP and IDMPAUTO are options of XADD, and XINFO STREAM tells of them (8.6).
-        reports_nacked_count: XINFO STREAM FULL tells nacked-count (8.8).
-        compact_sets: OBJECT ENCODING calls a small set a listpack; else it is a hashtable (7.2).
-        shortest_doubles: a score has the fewest digits that tell it from others; else always up to 17 (7.2).
-        compact_lists: OBJECT ENCODING calls a small list a listpack; else every list is a quicklist (7.2).
-        refuses_minimum_list_counts: LREM's count and LPOS's RANK may not be the least integer there is (7.2).
+        supports_xadd_idmp: IDMP and IDMPAUTO are options of XADD, and XINFO STREAM has their fields (8.6).
+        reports_nacked_count: XINFO STREAM FULL shows nacked-count (8.8).
+        compact_sets: OBJECT ENCODING of a small set is listpack. Before: hashtable (7.2).
+        shortest_doubles: a score has the fewest digits that identify it. Before: always up to 17 (7.2).
+        compact_lists: OBJECT ENCODING of a small list is listpack. Before: every list is a quicklist (7.2).
+        refuses_minimum_list_counts: LREM's count and LPOS's RANK may not be the smallest 64-bit integer (7.2).
     """
 
     version: str
@@ -110,7 +113,7 @@ class Compat:
     refuses_minimum_list_counts: bool
 
     def knows(self, since: str) -> bool:
-        """Whether what came with a version (``8.2`` or ``8.6.2``) is there."""
+        """Whether this version includes the features of a version (``8.2`` or ``8.6.2``)."""
         return _number(since) <= self.number
 
 
@@ -120,7 +123,7 @@ def _number(version: str) -> tuple[int, int]:
 
 
 def compat_with(version: str) -> Compat:
-    """The row of one of VERSIONS."""
+    """Return the row of one of VERSIONS."""
     number = _number(version)
     return Compat(
         version=version,
@@ -158,11 +161,11 @@ def compat_with(version: str) -> Compat:
 
 
 def known_commands(compat: Compat) -> dict[str, Command]:
-    """Every command and subcommand of a version by its full name, containers too."""
+    """Return every command and subcommand of a version by its full name, containers included."""
     return {name: as_known(compat, entry) for name, entry in REGISTRY.items() if compat.knows(entry.since)}
 
 
-# 8.10 refuses subscriptions when memory is short, and no longer the commands that let fields of hashes expire.
+# Under memory pressure 8.10 refuses subscriptions, and no longer refuses the commands that expire hash fields.
 _REFUSED_SINCE_810: Final = frozenset(("subscribe", "psubscribe", "ssubscribe"))
 
 
@@ -170,7 +173,7 @@ _REFUSED_BEFORE_810: Final = frozenset(("hexpire", "hexpireat", "hpexpire", "hpe
 
 
 def as_known(compat: Compat, entry: Command) -> Command:
-    """A command with the arity and the flags that it had in a version."""
+    """Return a command with its arity and flags of a version."""
     if entry.name in _REFUSED_SINCE_810 and compat.number < (8, 10):
         return replace(entry, flags=entry.flags - {"denyoom"})
     if entry.name in _REFUSED_BEFORE_810 and compat.number < (8, 10):
