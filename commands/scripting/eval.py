@@ -1,4 +1,4 @@
-"""Scripts: EVAL and its relatives, and SCRIPT. What runs them is in ``lua/``."""
+"""Scripts: EVAL and its variants, and SCRIPT. The interpreter is in ``lua/``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ANY_SCRIPT: Final = "noscript stale skip_monitor no_mandatory_keys movablekeys"
 
 
 def script_keys(flags: str, notes: str | None = None) -> tuple[KeySpec, ...]:
-    """The keys of EVAL and its relatives, counted by the third word."""
+    """Return the key specs of EVAL and its variants; the third word counts the keys."""
     return (KeySpec(tuple(flags.split()), ("index", 2), ("keynum", 0, 1, 1), notes),)
 
 
@@ -54,7 +54,7 @@ def _evaluate_sha(client: Client, args: list[bytes], *, read_only: bool) -> byte
 
 @handles(specs.EVAL)
 def evaluate(client: Client, args: list[bytes]) -> bytes:
-    """What the script returns, converted as Redis does."""
+    """Reply with the script's result, converted as Redis does."""
     return _evaluate(client, args, read_only=False)
 
 
@@ -66,7 +66,7 @@ def evaluate_ro(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.EVALSHA)
 def evaluate_sha(client: Client, args: list[bytes]) -> bytes:
-    """As EVAL; NOSCRIPT if there is no such script."""
+    """As EVAL, but by SHA1; NOSCRIPT if there is no such script."""
     return _evaluate_sha(client, args, read_only=False)
 
 
@@ -78,7 +78,7 @@ def evaluate_sha_ro(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SCRIPT_DEBUG)
 def script_debug(client: Client, args: list[bytes]) -> bytes:
-    """OK for NO, which is in force; there is no debugger."""
+    """Reply OK for NO, the only mode; there is no debugger."""
     del client
     mode = args[2].upper()
     if mode == b"NO":
@@ -90,14 +90,14 @@ def script_debug(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SCRIPT_EXISTS)
 def script_exists(client: Client, args: list[bytes]) -> bytes:
-    """1 or 0 for each."""
+    """Reply 1 or 0 for each."""
     find = client.server.part(Scripting).scripts.find
     return replies.array([replies.ONE if find(sha) is not None else replies.ZERO for sha in args[2:]])
 
 
 @handles(specs.SCRIPT_FLUSH)
 def script_flush(client: Client, args: list[bytes]) -> bytes:
-    """Forget them, and with them all that scripts have set in the libraries (cjson.encode_max_depth …)."""
+    """Forget all scripts and the state that scripts have set in the libraries (cjson.encode_max_depth …)."""
     if len(args) > 3 or (len(args) == 3 and args[2].upper() not in {b"ASYNC", b"SYNC"}):
         raise ReplyError(b"ERR SCRIPT FLUSH only support SYNC|ASYNC option")
     client.server.part(Scripting).flush_scripts()
@@ -106,7 +106,7 @@ def script_flush(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SCRIPT_KILL)
 def script_kill(client: Client, args: list[bytes]) -> bytes:
-    """Let it end at its next step; refused once it has written."""
+    """End the script at its next step; refused once it has written."""
     del args
     client.server.part(Scripting).kill(function=False)
     return replies.OK
@@ -114,7 +114,7 @@ def script_kill(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SCRIPT_LOAD)
 def script_load(client: Client, args: list[bytes]) -> bytes:
-    """Its SHA1 in hex."""
+    """Reply with its SHA1 in hex."""
     scripting = client.server.part(Scripting)
     return replies.bulk(scripting.scripts.add(args[2], scripting.interpreter, from_eval=False).sha)
 

@@ -1,4 +1,4 @@
-"""Functions: FCALL, and FUNCTION that loads libraries of them. What compiles and runs them is in ``lua/``."""
+"""Functions: FCALL, and FUNCTION for libraries. The interpreter is in ``lua/``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _changed(client: Client, args: list[bytes]) -> None:
 
 @handles(specs.FCALL)
 def fcall(client: Client, args: list[bytes]) -> bytes:
-    """What the function returns, converted as that of a script."""
+    """Reply with the function's result, converted as that of a script."""
     return _call_function(client, args, read_only=False)
 
 
@@ -55,7 +55,7 @@ def fcall_ro(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.FUNCTION_DELETE)
 def function_delete(client: Client, args: list[bytes]) -> bytes:
-    """OK; an error if there is no such library."""
+    """Reply OK; an error if there is no such library."""
     if not client.server.part(Scripting).functions.remove(args[2]):
         raise ReplyError(b"ERR Library not found")
     _changed(client, args)
@@ -64,7 +64,7 @@ def function_delete(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.FUNCTION_DUMP)
 def function_dump(client: Client, args: list[bytes]) -> bytes:
-    """Bytes as a bulk string; rdb-version says for which servers."""
+    """Reply with a bulk string; rdb-version sets the target version."""
     del args
     server = client.server
     return replies.bulk(dump_libraries(server.keyspace.libraries.codes.values(), server.config.rdb_version))
@@ -72,7 +72,7 @@ def function_dump(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.FUNCTION_FLUSH)
 def function_flush(client: Client, args: list[bytes]) -> bytes:
-    """OK."""
+    """Reply OK."""
     if len(args) > 3:
         raise wrong_subcommand_arguments(args)
     if len(args) == 3 and args[2].upper() not in {b"ASYNC", b"SYNC"}:
@@ -84,7 +84,7 @@ def function_flush(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.FUNCTION_KILL)
 def function_kill(client: Client, args: list[bytes]) -> bytes:
-    """Let it end at its next step; refused once it has written."""
+    """End the function at its next step; refused once it has written."""
     del args
     client.server.part(Scripting).kill(function=True)
     return replies.OK
@@ -92,7 +92,7 @@ def function_kill(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.FUNCTION_LIST)
 def function_list(client: Client, args: list[bytes]) -> bytes:
-    """Maps of name, engine, functions and, if asked for, code; those whose name matches a pattern."""
+    """Reply with maps of name, engine, functions and, on request, code, filtered by a pattern."""
     pattern: bytes | None = None
     with_code = False
     position = 2
@@ -146,7 +146,7 @@ def _function(function: Function, resp: int) -> bytes:
 
 @handles(specs.FUNCTION_LOAD)
 def function_load(client: Client, args: list[bytes]) -> bytes:
-    """The name of the library."""
+    """Reply with the name of the library."""
     words = args[2:]
     replace = False
     for option in words[:-1]:
@@ -170,7 +170,7 @@ def function_load(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.FUNCTION_RESTORE)
 def function_restore(client: Client, args: list[bytes]) -> bytes:
-    """OK; on any collision nothing is changed."""
+    """Reply OK; on any collision nothing changes."""
     if len(args) > 4:
         raise wrong_subcommand_arguments(args)
     policy = args[3].upper() if len(args) == 4 else b"APPEND"
@@ -189,7 +189,7 @@ def function_restore(client: Client, args: list[bytes]) -> bytes:
 
 
 def _restore(functions: Functions, codes: list[bytes], policy: bytes) -> None:
-    """All of them or none."""
+    """Restore all libraries or none."""
     before = dict(functions.sources.codes)
     if policy == b"FLUSH":
         functions.clear()
@@ -211,7 +211,7 @@ def _add(functions: Functions, library: Library, *, replace: bool) -> None:
 
 @handles(specs.FUNCTION_STATS)
 def function_stats(client: Client, args: list[bytes]) -> bytes:
-    """What runs (null for nothing), and the figures of the one engine."""
+    """Reply with the running script (null for none), and the figures of the one engine."""
     del args
     resp = client.resp
     scripting = client.server.part(Scripting)

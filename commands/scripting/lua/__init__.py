@@ -1,4 +1,4 @@
-"""Lua for EVAL and FCALL: the interpreter that scripts run in, and what they see of the server.
+"""Lua for EVAL and FCALL: the interpreter, and the functions of the server that scripts can call.
 
 The Lua side stands in the ``.lua`` files beside: ``sandbox.lua`` builds what a script may touch and runs it,
 ``replies.lua`` turns what it returns into RESP, the others are the libraries that Redis ships. The Python side:

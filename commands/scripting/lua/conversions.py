@@ -1,4 +1,4 @@
-"""Values on their way between Lua and RESP: the words of redis.call, and the replies to it.
+"""Convert values between Lua and RESP: the words of redis.call, and the replies to it.
 
 What a script returns at its end goes another way: ``replies.lua`` encodes it where it is.
 """
@@ -24,7 +24,7 @@ class NotAWordError(ValueError):
 
 
 def to_words(values: Sequence[object]) -> list[bytes]:
-    """The words of a command, from what a script gave: strings as they are, numbers written out.
+    """Return the words of a command from the values of a script: strings unchanged, numbers as text.
 
     Raises:
         NotAWordError: something else is among them.
@@ -41,7 +41,7 @@ def _written(value: object) -> bytes:
 
 
 def format_number(value: float) -> bytes:
-    """A number as Redis writes it since 7.2: with the fewest digits that read back as the same.
+    """Format a number as Redis does since 7.2: with the fewest digits that read back as the same number.
 
     There is no exponent where a few zeros do.
     """
@@ -72,7 +72,7 @@ def format_number(value: float) -> bytes:
 
 
 def to_lua(reply: bytes, table: MakeTable) -> Any:
-    """What redis.call returns for a reply that is no error.
+    """Return the value of redis.call for a reply that is no error.
 
     Strings and integers are themselves, a status is ``{ok=…}``, arrays are tables from 1, the null of RESP2 is
     False and that of RESP3 nil; doubles, maps, sets, big numbers and verbatim strings are tables with the field
@@ -95,7 +95,7 @@ def to_lua(reply: bytes, table: MakeTable) -> Any:
 
 
 def _read(data: bytes, at: int) -> tuple[Any, int]:
-    """The value that begins at a place, as lists and dicts, and the place behind it."""
+    """Return the value at a position, as lists and dicts, and the position after it."""
     end = data.index(b"\r\n", at)
     kind, line, behind = data[at], data[at + 1 : end], end + 2
     if kind == _BULK:

@@ -1,4 +1,4 @@
-"""Everything a server knows of Lua: its interpreters, what is loaded, and the script that runs just now."""
+"""The scripting engine of a server: its interpreters, scripts and libraries, and the running script."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ _TO_REPLICAS: Final = 2
 
 
 class Scripting:
-    """Scripts and functions of one server.
+    """The scripts and functions of one server.
 
     Attributes:
         run: the script that runs just now.
@@ -103,7 +103,7 @@ class Scripting:
 
     @property
     def interpreter(self) -> Interpreter:
-        """Where scripts run."""
+        """The interpreter of scripts; created on first use."""
         if self._interpreter is None:
             functions = self._api()
             functions[b"replicate_commands"] = lambda *_: True
@@ -138,12 +138,12 @@ class Scripting:
         )
 
     def flush_scripts(self) -> None:
-        """SCRIPT FLUSH: forget the scripts, and the Lua state with them."""
+        """Forget the scripts and their Lua state: SCRIPT FLUSH."""
         self.scripts.clear()
         self._interpreter = None
 
     def renew(self) -> None:
-        """Make both Lua states again, from the sources: lua-memory-limit has changed."""
+        """Rebuild both Lua states from the sources, after lua-memory-limit has changed."""
         self._renew_interpreter()
         self.functions.renew()
 
@@ -253,7 +253,7 @@ class Scripting:
                 self.server.log.notice(f"Slow script is over after {milliseconds} milliseconds")
 
     def _check_flags(self, client: Client, flags: frozenset[str], *, read_only: bool) -> None:
-        """What a script that says what it does may do now."""
+        """Check the flags of a script against the state of the server."""
         server = self.server
         if server.replication.is_stale and not client.trusted and ALLOW_STALE not in flags:
             raise ReplyError(_MASTERDOWN)
@@ -291,7 +291,7 @@ class Scripting:
         return run.end_with
 
     def kill(self, *, function: bool) -> None:
-        """SCRIPT KILL and FUNCTION KILL.
+        """Kill the running script or function: SCRIPT KILL and FUNCTION KILL.
 
         Raises:
             ReplyError: nothing runs, or it has written already, or it is of the other kind.
@@ -306,7 +306,7 @@ class Scripting:
         run.end_with = _KILLED_FUNCTION if function else _KILLED
 
     def stop(self) -> None:
-        """SHUTDOWN NOSAVE: a script that runs ends now, whatever it has done."""
+        """End the running script now, whatever it has done: SHUTDOWN NOSAVE."""
         if self.run is not None:
             self.run.end_with = _STOPPED
 
@@ -386,7 +386,7 @@ class Scripting:
 
 
 def key_count(args: list[bytes], not_a_number: bytes = NOT_AN_INTEGER) -> int:
-    """The third word of EVAL and its relatives: how many of those that follow are keys.
+    """Return the number of keys, the third word of EVAL and its variants.
 
     Raises:
         ReplyError: it is no number (``not_a_number``), too high or too low.

@@ -1,4 +1,4 @@
-"""One Lua state, and what drives it. Nothing else in Rillet touches lupa, which is imported when a script needs it."""
+"""One Lua state and its driver. Only this file uses lupa, and imports it when a script needs it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _RANGE_31: Final = (1 << 31) - 1
 
 
 class ScriptError(Exception):
-    """An error that a script gets from one of the server's functions.
+    """An error that a function of the server raises in a script.
 
     Args:
         text: as in an error reply, its code first.
@@ -68,7 +68,7 @@ class FailedScriptError(Exception):
         self.counted = counted
 
     def reply(self, name: bytes) -> bytes:
-        """The text that the client is told: with the script's name (or SHA1) and the place."""
+        """Return the error text for the client: with the script's name (or SHA1) and the position."""
         if self.source is None or not self.line:
             return self.text
         return b"%b script: %b, on %b:%d." % (self.text, name, self.source, self.line)
@@ -162,7 +162,7 @@ class Interpreter:
     # What Lua calls: no exception leaves these, for it would be a value there
 
     def _hosted(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function for Lua that returns a value, or nil, a text and whether that error is counted.
+        """Wrap a function for Lua: it returns a value, or nil, a text and whether the error is counted.
 
         It returns nil and False after an exception that is no ``ScriptError``. The script ends then, and who ran it
         gets the exception.
@@ -180,7 +180,7 @@ class Interpreter:
         return call
 
     def _look(self) -> bool:
-        """Whether the script is to end now."""
+        """Whether the script must end now."""
         try:
             self._stopped = self._interrupt()
         except BaseException as error:  # noqa: BLE001 - kept, and raised again behind Lua
@@ -196,7 +196,7 @@ class Interpreter:
         return bool(self._lua.get_memory_used(total=True) + size <= self._most_memory)
 
     def expect_room_for(self, reply: bytes) -> None:
-        """Refuse a reply that does not fit beside what the script has already.
+        """Refuse a reply that does not fit into the remaining memory of the script.
 
         Raises:
             ScriptError: it does not.
@@ -219,7 +219,7 @@ class Interpreter:
     # Running
 
     def compile(self, code: bytes, name: bytes) -> Any:
-        """A function of Lua from source code; ``name`` stands in error texts.
+        """Compile source code to a Lua function; ``name`` appears in error texts.
 
         Raises:
             SyntaxError: with Lua's message as bytes.
@@ -257,7 +257,7 @@ class Interpreter:
         return self._ended(result)
 
     def call(self, function: Any, resp: int, keys: int, words: Sequence[bytes]) -> bytes:
-        """Call a function of a library: as ``run``, with the keys and the other words as its two parameters."""
+        """As ``run``, but for a function of a library: the keys and the other words are its two parameters."""
         self._expect_room_for_words(words)
         table = self.table
         try:
@@ -284,13 +284,13 @@ class Interpreter:
             self.on_exhausted()
 
     def _broken(self, error: Exception) -> tuple[object, ...]:
-        """What to answer when not the script failed, but what runs it."""
+        """Return the error for a failure of the interpreter, not of the script."""
         if not isinstance(error, MemoryError):
             self._stopped = error
         return False, NOT_ENOUGH_MEMORY, None, None, None, True
 
     def _ended(self, result: Any) -> bytes:
-        """The reply in what the driver returned.
+        """Return the reply from the driver's result.
 
         Raises:
             FailedScriptError: the script failed, or was ended.
@@ -313,13 +313,13 @@ class Interpreter:
 
     @property
     def memory(self) -> int:
-        """Bytes that the state uses."""
+        """The bytes that the state uses."""
         return int(self._memory())
 
     # math.random
 
     def seed(self, value: float) -> None:
-        """As math.randomseed."""
+        """Seed the random numbers, as math.randomseed."""
         low = math.trunc(value) & 0xFFFFFFFF if math.isfinite(value) else 0
         self._random = low << 16 | _LOW_SEED
 

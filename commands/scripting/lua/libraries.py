@@ -1,4 +1,4 @@
-"""Function libraries: what FUNCTION LOAD brought, compiled.
+"""Function libraries: the code of FUNCTION LOAD, compiled.
 
 The keyspace keeps their source code, for that is data: it is saved, loaded and replicated. What they compile to is
 made from it here, when somebody asks.
@@ -67,7 +67,7 @@ class Functions:
 
     @property
     def interpreter(self) -> Interpreter:
-        """Where functions run."""
+        """The interpreter of functions; created on first use."""
         if self.made is None:
             self.made = self._new_interpreter()
         return self.made
@@ -80,7 +80,7 @@ class Functions:
         return self._libraries
 
     def _follow(self) -> None:
-        """The sources came from a file or a master: compile them."""
+        """Compile the sources that came from a file or a master."""
         version = self.sources.version
         libraries: dict[bytes, Library] = {}
         self.made = None
@@ -94,17 +94,17 @@ class Functions:
         self._seen = version
 
     def renew(self) -> None:
-        """Make the Lua state again, and compile all libraries in it, when they are needed next."""
+        """Discard the Lua state; it is rebuilt with all libraries on next use."""
         self.made = None
         self._libraries = {}
         self._seen = -1
 
     def count(self) -> int:
-        """How many functions there are."""
+        """The number of functions."""
         return sum(len(library.functions) for library in self.libraries.values())
 
     def find(self, name: bytes) -> Function | None:
-        """A function by its name; case does not matter.
+        """Return a function by its name; case does not matter.
 
         Raises:
             ReplyError: nobody knows, for there are libraries and no interpreter.
@@ -123,7 +123,7 @@ class Functions:
     # Changing them
 
     def compile(self, code: bytes) -> Library:
-        """The library of a source text, not yet kept.
+        """Return the library of a source text, without keeping it.
 
         Raises:
             ReplyError: it is no library, or its code fails.
@@ -157,7 +157,7 @@ class Functions:
         return library
 
     def register(self, name: bytes, callback: Any, description: bytes | None = None, *flags: bytes) -> None:
-        """redis.register_function, called by the code of the library that is being compiled.
+        """Register a function (redis.register_function) for the library that is being compiled.
 
         Raises:
             ScriptError: a bad name or flag, or a second function of that name.
@@ -199,13 +199,13 @@ class Functions:
         self._seen = self.sources.version
 
     def keep_source(self, code: bytes) -> bytes:
-        """Keep a library that can not be compiled here, so that it is not lost to those who can; gives its name."""
+        """Keep a library that cannot be compiled here, so that other servers still get it; returns its name."""
         name, _ = library_head(code)
         self.sources.put(name, code)
         return name
 
     def remove(self, name: bytes) -> bool:
-        """Forget a library; False if there is none of that name."""
+        """Remove a library; returns False if there is none of that name."""
         if self.libraries.pop(name, None) is None and name not in self.sources.codes:
             return False
         self.sources.remove(name)
@@ -213,7 +213,7 @@ class Functions:
         return True
 
     def clear(self) -> None:
-        """Forget them all, and the Lua state with them."""
+        """Remove all libraries and the Lua state."""
         self.sources.clear()
         self._libraries = {}
         self._seen = self.sources.version

@@ -47,7 +47,7 @@ _STALE: Final = b"ERR Can not execute the command on a stale replica"
 
 
 def words_of(values: tuple[object, ...]) -> list[bytes]:
-    """The words of a command that a script gave.
+    """Return the words of a command from the arguments of a script.
 
     Raises:
         ScriptError: there are none, or they are neither strings nor numbers.
@@ -86,7 +86,7 @@ def call(run: Run, interpreter: Interpreter, values: tuple[object, ...]) -> Any:
 
 
 def _allowed(run: Run, argv: list[bytes]) -> CommandEntry:
-    """The entry of a command that this script may run now."""
+    """Return the entry of a command that this script may run now."""
     server = run.server
     dispatcher = server.dispatcher
     entry = dispatcher.table.get(argv[0])

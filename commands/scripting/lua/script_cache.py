@@ -37,7 +37,7 @@ class Script:
 
 
 class Scripts:
-    """The cache. What only EVAL brought is limited to so many, the longest unused goes first."""
+    """The cache of scripts. Those only seen in EVAL are limited in number; the least recently used is dropped."""
 
     def __init__(self) -> None:
         self._by_sha: dict[bytes, Script] = {}
@@ -54,14 +54,14 @@ class Scripts:
         return sum(map(len, self._by_body))
 
     def find(self, sha: bytes) -> Script | None:
-        """A script by its SHA1 in any case of letters."""
+        """Return a script by its SHA1 in any case of letters."""
         script = self._by_sha.get(sha) or self._by_sha.get(sha.lower())
         if script is not None and script.from_eval:
             self._from_eval.move_to_end(script.sha)
         return script
 
     def of_body(self, body: bytes) -> Script | None:
-        """A script by its source."""
+        """Return a script by its source."""
         script = self._by_body.get(body)
         if script is not None and script.from_eval:
             self._from_eval.move_to_end(script.sha)
@@ -96,13 +96,13 @@ class Scripts:
         return script
 
     def forget_compiled(self) -> None:
-        """Keep the sources alone: the Lua state that the scripts were compiled in goes."""
+        """Keep only the sources, because the Lua state of the compiled scripts is discarded."""
         for script in self._by_sha.values():
             script.function = None
 
     @staticmethod
     def compile_again(script: Script, interpreter: Interpreter) -> Any:
-        """Compile a script that a former Lua state had compiled.
+        """Compile a script again after its Lua state was discarded.
 
         Raises:
             ReplyError: there is too little memory.
@@ -115,7 +115,7 @@ class Scripts:
         return script.function
 
     def clear(self) -> None:
-        """SCRIPT FLUSH."""
+        """Forget all scripts: SCRIPT FLUSH."""
         self._by_sha.clear()
         self._by_body.clear()
         self._from_eval.clear()

@@ -1,4 +1,4 @@
-"""A script that runs: for whom, as which client, since when."""
+"""A running script: its caller, its client, its start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ScriptClient(Client):
-    """Who runs the commands of a script: its own database and protocol, everything else as its caller."""
+    """The client of a script's commands: it has its own database and protocol, the rest is its caller's."""
 
     is_script: ClassVar[bool] = True
     __slots__ = ()
@@ -36,7 +36,7 @@ class ScriptClient(Client):
 
 @dataclass(slots=True)
 class Run:
-    """A script under way.
+    """A running script.
 
     Attributes:
         name: the SHA1 of a script, the name of a function.

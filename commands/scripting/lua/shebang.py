@@ -13,7 +13,7 @@ FLAGS: Final = (NO_WRITES, ALLOW_OOM, ALLOW_STALE, "no-cluster", "allow-cross-sl
 
 
 def read_script_shebang(script: bytes) -> tuple[frozenset[str] | None, bytes]:
-    """The flags of a script of EVAL, None if it does not begin with ``#!``; and its code, with the same line numbers.
+    """Return a script's flags (None without ``#!``) and its code, with the same line numbers.
 
     Raises:
         ReplyError: the line is malformed.
