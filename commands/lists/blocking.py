@@ -1,4 +1,4 @@
-"""Commands that take from lists and wait for an element if there is none.
+"""Commands that take from lists, and block until there is an element.
 
 A command that waited runs again when one of its keys has become a list. Waiting or not, what is propagated is the
 command of the same effect that never waits.
@@ -33,13 +33,13 @@ def _pop(client: Client, args: list[bytes], *, left: bool) -> bytes | None:
 
 @handles(specs.BLPOP)
 def blpop(client: Client, args: list[bytes]) -> bytes | None:
-    """The key and the element; null when the time is up."""
+    """Reply with the key and the element; null on timeout."""
     return _pop(client, args, left=True)
 
 
 @handles(specs.BRPOP)
 def brpop(client: Client, args: list[bytes]) -> bytes | None:
-    """The key and the element; null when the time is up."""
+    """Reply with the key and the element; null on timeout."""
     return _pop(client, args, left=False)
 
 
@@ -59,7 +59,7 @@ def _move(
 
 @handles(specs.BLMOVE)
 def blmove(client: Client, args: list[bytes]) -> bytes | None:
-    """The element; a null array when the time is up, a null of single values where it may not wait."""
+    """Reply with the element; a null array on timeout, a null bulk string where it may not block."""
     from_left, to_left = parse_side(args[3]), parse_side(args[4])
     return _move(client, args, from_left=from_left, to_left=to_left, propagated=[b"LMOVE", *args[1:5]])
 
@@ -72,7 +72,7 @@ def brpoplpush(client: Client, args: list[bytes]) -> bytes | None:
 
 @handles(specs.BLMPOP)
 def blmpop(client: Client, args: list[bytes]) -> bytes | None:
-    """The key and an array of its elements; null when the time is up."""
+    """Reply with the key and an array of its elements; null on timeout."""
     wanted = MultiplePop(args, 2)
     timeout = parse_seconds(client, args[1])
     reply = wanted.take(client)

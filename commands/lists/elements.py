@@ -1,4 +1,4 @@
-"""Single lists: their ends, their elements by index and by value."""
+"""Single lists: both ends, and elements by index and by value."""
 
 from __future__ import annotations
 
@@ -46,25 +46,25 @@ def _push(client: Client, args: list[bytes], *, left: bool, must_exist: bool = F
 
 @handles(specs.LPUSH)
 def lpush(client: Client, args: list[bytes]) -> bytes:
-    """The new length; the last element that is named comes to stand first."""
+    """Reply with the new length; the last argument becomes the first element."""
     return _push(client, args, left=True)
 
 
 @handles(specs.RPUSH)
 def rpush(client: Client, args: list[bytes]) -> bytes:
-    """The new length."""
+    """Reply with the new length."""
     return _push(client, args, left=False)
 
 
 @handles(specs.LPUSHX)
 def lpushx(client: Client, args: list[bytes]) -> bytes:
-    """The new length, 0 without a list."""
+    """Reply with the new length, 0 without a list."""
     return _push(client, args, left=True, must_exist=True)
 
 
 @handles(specs.RPUSHX)
 def rpushx(client: Client, args: list[bytes]) -> bytes:
-    """The new length, 0 without a list."""
+    """Reply with the new length, 0 without a list."""
     return _push(client, args, left=False, must_exist=True)
 
 
@@ -94,25 +94,25 @@ def _pop(client: Client, args: list[bytes], *, left: bool) -> bytes:
 
 @handles(specs.LPOP)
 def lpop(client: Client, args: list[bytes]) -> bytes:
-    """The element, or with a count an array of them; null if the list is missing."""
+    """Reply with the element, or with a count an array of them; null if the list is missing."""
     return _pop(client, args, left=True)
 
 
 @handles(specs.RPOP)
 def rpop(client: Client, args: list[bytes]) -> bytes:
-    """The element, or with a count an array of them, the last one first; null if the list is missing."""
+    """Reply with the element, or with a count an array, last element first; null if the list is missing."""
     return _pop(client, args, left=False)
 
 
 @handles(specs.LLEN)
 def llen(client: Client, args: list[bytes]) -> bytes:
-    """The length; 0 without a list."""
+    """Reply with the length; 0 without a list."""
     value = client.read_value(args[1], List)
     return replies.ZERO if value is None else replies.integer(len(value))
 
 
 def _bounds(first: int, last: int, length: int) -> tuple[int, int]:
-    """Redis' indices, of which negative ones count from the end, as a range of Python: may be empty, never reversed."""
+    """Convert indices of Redis, negative ones from the end, to a Python range; may be empty, never reversed."""
     if first < 0:
         first = max(first + length, 0)
     if last < 0:
@@ -123,7 +123,7 @@ def _bounds(first: int, last: int, length: int) -> tuple[int, int]:
 
 @handles(specs.LRANGE)
 def lrange(client: Client, args: list[bytes]) -> bytes:
-    """The elements; both indices are included, negative ones count from the end."""
+    """Reply with the elements; both indices are included, negative ones count from the end."""
     first, last = parse_integer(args[2]), parse_integer(args[3])
     value = client.read_value(args[1], List)
     if value is None:
@@ -133,7 +133,7 @@ def lrange(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.LINDEX)
 def lindex(client: Client, args: list[bytes]) -> bytes:
-    """The element, null if there is none; without a list the index is not looked at."""
+    """Reply with the element, null if there is none; without a list the index is not parsed."""
     value = client.read_value(args[1], List)
     if value is None:
         return replies.null(client.resp)
@@ -146,7 +146,7 @@ def lindex(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.LSET)
 def lset(client: Client, args: list[bytes]) -> bytes:
-    """OK; there must be such an element."""
+    """Reply OK; the element must exist."""
     db = client.db
     value = client.write_value(args[1], List)
     if value is None:
@@ -167,7 +167,7 @@ def lset(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.LINSERT)
 def linsert(client: Client, args: list[bytes]) -> bytes:
-    """The new length; -1 if the pivot is not there, 0 without a list."""
+    """Reply with the new length; -1 if the pivot is missing, 0 without a list."""
     where = args[2].upper()
     if where not in {b"BEFORE", b"AFTER"}:
         raise ReplyError(SYNTAX)
@@ -190,7 +190,7 @@ def linsert(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.LREM)
 def lrem(client: Client, args: list[bytes]) -> bytes:
-    """How many were removed: up to count from the first on, below 0 from the last on, for 0 all of them."""
+    """Reply with the number removed: up to ``count`` from the start, below 0 from the end, for 0 all."""
     count = parse_integer(args[2])
     if count == INT64_MIN and client.server.compat.refuses_minimum_list_counts:
         raise ReplyError(_OUT_OF_RANGE)
@@ -208,7 +208,7 @@ def lrem(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.LTRIM)
 def ltrim(client: Client, args: list[bytes]) -> bytes:
-    """OK; subscribers hear of it even if nothing had to go."""
+    """Reply OK; sends the event even if nothing is removed."""
     first, last = parse_integer(args[2]), parse_integer(args[3])
     value = client.write_value(args[1], List)
     if value is None:
@@ -224,7 +224,7 @@ def ltrim(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.LPOS)
 def lpos(client: Client, args: list[bytes]) -> bytes:
-    """The first index or null; with COUNT an array of them. RANK skips matches, below 0 it searches from the end."""
+    """Reply with the first index or null; COUNT: an array. RANK skips matches, below 0 it searches from the end."""
     rank, count, most = 1, None, 0
     arguments = Arguments(args, 3)
     while arguments:

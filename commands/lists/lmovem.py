@@ -1,4 +1,4 @@
-"""LMOVEM and BLMOVEM: several elements go from one list to another at once."""
+"""LMOVEM and BLMOVEM: move several elements between lists at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COUNT: Final = b"ERR count should be greater than 0"
 
 
 class _Batch:
-    """What LMOVEM and BLMOVEM were asked.
+    """The arguments of LMOVEM and BLMOVEM.
 
     Args:
         words: the command.
@@ -48,7 +48,7 @@ class _Batch:
         self.exactly = selector == b"EXACTLY"
 
     def move(self, client: Client) -> list[bytes] | None:
-        """Move the elements: those moved as they stand in the target, or None if there are too few."""
+        """Move the elements; returns them in the order of the target, or None if there are too few."""
         value = client.write_value(self.source, List)
         if value is None or (self.exactly and len(value) < self.count):
             return None
@@ -70,7 +70,7 @@ class _Batch:
         return elements
 
     def propagate(self, client: Client, words: Sequence[bytes], elements: list[bytes]) -> None:
-        """Tell of it; replicas that may be older hear of what is taken and what is put."""
+        """Propagate the move; older replicas receive the removals and the insertions."""
         older: list[Sequence[bytes]] | None = None
         if needs_downgrade(client, _SINCE):
             pushed = elements[::-1] if self.to_left else elements
@@ -85,7 +85,7 @@ class _Batch:
 
 @handles(specs.LMOVEM)
 def lmovem(client: Client, args: list[bytes]) -> bytes:
-    """The elements as they stand in the destination: one after another (OBO) or in their old order (BULK).
+    """Reply with the elements in the order of the destination: reversed one by one (OBO) or kept (BULK).
 
     A null array if the source is missing or has fewer than EXACTLY as many.
     """
@@ -99,7 +99,7 @@ def lmovem(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.BLMOVEM)
 def blmovem(client: Client, args: list[bytes]) -> bytes | None:
-    """As LMOVEM; a null array when the time is up. COUNT waits for one element, EXACTLY for all."""
+    """As LMOVEM, but block; a null array on timeout. COUNT waits for one element, EXACTLY for all."""
     batch = _Batch(args, 6)
     timeout = parse_seconds(client, args[5])
     elements = batch.move(client)

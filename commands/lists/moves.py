@@ -1,4 +1,4 @@
-"""Elements that go from one list to another, and elements from the first of several lists."""
+"""Move elements between lists, and take elements from the first of several lists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @handles(specs.LMOVE)
 def lmove(client: Client, args: list[bytes]) -> bytes:
-    """The element, null if the source is missing; both may be the same list."""
+    """Reply with the element, null if the source is missing; both may be the same list."""
     from_left, to_left = parse_side(args[3]), parse_side(args[4])
     reply = move(client, args[1], args[2], from_left=from_left, to_left=to_left)
     if reply is None:
@@ -36,6 +36,6 @@ def rpoplpush(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.LMPOP)
 def lmpop(client: Client, args: list[bytes]) -> bytes:
-    """The key and an array of its elements, or null."""
+    """Reply with the key and an array of its elements, or null."""
     reply = MultiplePop(args, 1).take(client)
     return replies.null_array(client.resp) if reply is None else reply

@@ -1,4 +1,4 @@
-"""What the list commands share: adding elements, and what follows when elements are gone."""
+"""Add elements, and signal additions and removals, for all list commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COUNT: Final = b"ERR count should be greater than 0"
 
 
 def parse_side(word: bytes) -> bool:
-    """Whether a word says LEFT; else it says RIGHT."""
+    """Return whether the word is LEFT; any other word but RIGHT is an error."""
     side = word.upper()
     if side == b"LEFT":
         return True
@@ -30,7 +30,7 @@ def parse_side(word: bytes) -> bool:
 
 
 def push(client: Client, key: bytes, value: List | None, elements: Sequence[bytes], *, left: bool) -> List:
-    """Add elements at one end of a list, which is made if there is none; tell watchers and subscribers."""
+    """Add elements at one end of a list, created if missing; signal watchers and subscribers."""
     db = client.db
     keyspace = db.keyspace
     limit = keyspace.limits.list_max_listpack_size
@@ -50,7 +50,7 @@ def push(client: Client, key: bytes, value: List | None, elements: Sequence[byte
 
 
 def after_removal(client: Client, key: bytes, value: List, event: bytes, count: int) -> None:
-    """Elements are gone: tell of it, drop the key with its last element, count the changes."""
+    """Signal the removal of elements, delete the key if none is left, count the changes."""
     db = client.db
     keyspace = db.keyspace
     if keyspace.notify_mask:
@@ -65,14 +65,14 @@ def after_removal(client: Client, key: bytes, value: List, event: bytes, count: 
 
 
 def pop(client: Client, key: bytes, value: List, *, left: bool) -> bytes:
-    """Take the element at one end, with all that follows."""
+    """Take the element at one end, with all effects except propagation."""
     element = value.pop_left() if left else value.pop_right()
     after_removal(client, key, value, b"lpop" if left else b"rpop", 1)
     return element
 
 
 def take(value: List, count: int, *, left: bool) -> list[bytes]:
-    """Take so many elements, which must be there, from one end; in the order of the list."""
+    """Take ``count`` elements, which must exist, from one end; returns them in the order of the list."""
     length = len(value)
     if left:
         elements = value.slice(0, count)
@@ -84,7 +84,7 @@ def take(value: List, count: int, *, left: bool) -> list[bytes]:
 
 
 def pop_many(client: Client, key: bytes, value: List, count: int, *, left: bool) -> list[bytes]:
-    """Take up to so many elements (at least one) from one end, in the order in which they come."""
+    """Take up to ``count`` elements (at least one) from one end; returns them in the order of removal."""
     count = min(count, len(value))
     elements = take(value, count, left=left)
     if not left:
@@ -94,7 +94,7 @@ def pop_many(client: Client, key: bytes, value: List, count: int, *, left: bool)
 
 
 def pop_command(key: bytes, count: int | None, *, left: bool) -> list[bytes]:
-    """What is propagated for elements that were taken: one, or so many."""
+    """Return the command to propagate for removed elements: with or without a count."""
     words = [b"LPOP" if left else b"RPOP", key]
     return words if count is None else [*words, b"%d" % count]
 
@@ -134,7 +134,7 @@ class MultiplePop:
         self.count = self.count or 1
 
     def take(self, client: Client) -> bytes | None:
-        """Take from the first list that there is: the reply, and it is propagated; None if there is none."""
+        """Take from the first existing list and propagate; returns the reply, None if no list exists."""
         for key in self.keys:
             value = client.write_value(key, List)
             if value is not None:
@@ -145,7 +145,7 @@ class MultiplePop:
 
 
 def parse_positive(word: bytes, error: bytes) -> int:
-    """A number greater than 0."""
+    """Parse a number greater than 0."""
     number = parse_integer(word, error)
     if number <= 0:
         raise ReplyError(error)
