@@ -1,4 +1,4 @@
-"""COMMAND: the command table told to clients."""
+"""COMMAND: the command table for clients."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _argument(client: Client, argument: Argument) -> bytes:
 
 @handles(specs.COMMAND)
 def command_all(client: Client, args: list[bytes]) -> bytes:
-    """The ten-element description of each command."""
+    """Reply with the ten-element description of each command."""
     if len(args) > 1:
         raise ReplyError(b"ERR unknown subcommand '%b'. Try COMMAND HELP." % shown(args[1])[:128])
     return replies.array([_info(client, entry) for entry in _top_level(client)])
@@ -183,7 +183,7 @@ def command_all(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.COMMAND_INFO)
 def command_info(client: Client, args: list[bytes]) -> bytes:
-    """As COMMAND, for the named ones; null for an unknown name."""
+    """As COMMAND, but for the named commands; null for an unknown name."""
     if len(args) == 2:
         return replies.array([_info(client, entry) for entry in _top_level(client)])
     found = [_named(client, word) for word in args[2:]]
@@ -194,7 +194,7 @@ def command_info(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.COMMAND_DOCS)
 def command_docs(client: Client, args: list[bytes]) -> bytes:
-    """A map of name to documentation; unknown names are left out."""
+    """Reply with a map of name to documentation; unknown names are left out."""
     found = (
         _top_level(client)
         if len(args) == 2
@@ -205,14 +205,14 @@ def command_docs(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.COMMAND_COUNT)
 def command_count(client: Client, args: list[bytes]) -> bytes:
-    """Subcommands are not counted."""
+    """Reply with the number of commands, without subcommands."""
     del args
     return replies.integer(len(_top_level(client)))
 
 
 @handles(specs.COMMAND_LIST)
 def command_list(client: Client, args: list[bytes]) -> bytes:
-    """Names, those of subcommands too."""
+    """Reply with names, those of subcommands included."""
     if len(args) == 2:
         names = list(known_commands(client.server.compat))
     elif len(args) == 5 and args[2].upper() == b"FILTERBY":
@@ -257,7 +257,7 @@ def _keys_of_words(client: Client, words: list[bytes]) -> list[KeyReference]:
 
 
 def _access(client: Client, words: list[bytes], reference: KeyReference) -> list[str]:
-    """How this very invocation treats a key; only SET's options make a difference."""
+    """Return how this invocation uses a key; only SET's options make a difference."""
     if "variable_flags" not in reference.flags:
         return _known_flags(client, reference.flags)
     return list(flags_of(reference.flags, client.server.dispatcher.find(words).command, words))
@@ -265,14 +265,14 @@ def _access(client: Client, words: list[bytes], reference: KeyReference) -> list
 
 @handles(specs.COMMAND_GETKEYS)
 def command_getkeys(client: Client, args: list[bytes]) -> bytes:
-    """The keys."""
+    """Reply with the keys."""
     words = args[2:]
     return replies.bulk_array([words[reference.index] for reference in _keys_of_words(client, words)])
 
 
 @handles(specs.COMMAND_GETKEYSANDFLAGS)
 def command_getkeysandflags(client: Client, args: list[bytes]) -> bytes:
-    """``[key, [flags]]`` per key."""
+    """Reply ``[key, [flags]]`` per key."""
     words = args[2:]
     return replies.array(
         [

@@ -1,4 +1,4 @@
-"""CONFIG: reading and changing the configuration of a running server."""
+"""CONFIG: read and change the configuration of a running server."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @handles(specs.CONFIG_GET)
 def config_get(client: Client, args: list[bytes]) -> bytes:
-    """Answer a map of names and values; what nothing fits is left out."""
+    """Reply with a map of names and values; a pattern without a match adds nothing."""
     found = client.server.config.get(args[2:])
     return replies.map_of([(name, replies.bulk(value)) for name, value in found.items()], client.resp)
 
 
 @handles(specs.CONFIG_SET)
 def config_set(client: Client, args: list[bytes]) -> bytes:
-    """Change several parameters as one."""
+    """Change several parameters atomically."""
     if len(args) % 2:
         raise ReplyError(SYNTAX)
     client.server.config.set(list(zip(args[2::2], args[3::2], strict=True)), local=_is_local(client))
@@ -32,7 +32,7 @@ def config_set(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CONFIG_REWRITE)
 def config_rewrite(client: Client, args: list[bytes]) -> bytes:
-    """Bring the file that the server was started with up to date."""
+    """Write the current configuration to the file that the server was started with."""
     del args
     client.server.config.rewrite()
     return replies.OK
@@ -40,7 +40,7 @@ def config_rewrite(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.CONFIG_RESETSTAT)
 def config_resetstat(client: Client, args: list[bytes]) -> bytes:
-    """Start counting anew."""
+    """Set the statistics to zero."""
     del args
     client.server.stats.reset()
     client.server.keyspace.reset_statistics()

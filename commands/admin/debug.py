@@ -31,7 +31,7 @@ _INTEGER: Final = re.compile(rb"\s*[+-]?\d+")
 
 @handles(specs.DEBUG)
 def debug(client: Client, args: list[bytes]) -> bytes:
-    """One of the subcommands of ``DEBUG HELP``; they are no commands of their own, as in Redis."""
+    """Run one of the subcommands of ``DEBUG HELP``; as in Redis, they are not commands of their own."""
     found = _SUBCOMMANDS.get(args[1].upper())
     if found is None:
         raise wrong_subcommand_arguments(args)
@@ -42,7 +42,7 @@ def debug(client: Client, args: list[bytes]) -> bytes:
 
 
 def _loose_integer(word: bytes) -> int:
-    """As C's atoi, which Redis uses here: what is no number counts as 0."""
+    """Parse as C's atoi, which Redis uses here: a word that is no number is 0."""
     found = _INTEGER.match(word)
     return int(found[0]) if found else 0
 
@@ -104,7 +104,7 @@ def _object(client: Client, args: list[bytes]) -> bytes:
 
 
 def _size(value: Value) -> int:
-    """About the bytes of a value when it is written down."""
+    """Return the approximate bytes of a serialized value."""
     if isinstance(value, bytes):
         return len(value) + (encoding(value) != b"int")
     return value.payload_bytes
@@ -163,7 +163,7 @@ def _replicate(client: Client, args: list[bytes]) -> bytes:
 
 
 def _accept(client: Client, args: list[bytes]) -> bytes:
-    """A switch for something that is not there to be switched."""
+    """Accept a switch for a feature that does not exist here."""
     del client, args
     return replies.OK
 
@@ -214,7 +214,7 @@ def _protocol(client: Client, args: list[bytes]) -> bytes:
 
 
 def _clock(client: Client, args: list[bytes]) -> bytes:
-    """Virtual time: replies the server's time in milliseconds, after whatever was done to it."""
+    """Control virtual time; replies with the resulting server time in milliseconds."""
     server = client.server
     action, rest = args[2].upper(), args[3:]
     if action == b"NOW" and not rest:

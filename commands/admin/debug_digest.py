@@ -1,4 +1,4 @@
-"""Fingerprints of data for DEBUG DIGEST: equal for equal data, whatever the order of the keys."""
+"""Digests of data for DEBUG DIGEST: equal for equal data, independent of the order of keys."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EMPTY: Final = bytes(_SIZE).hex().encode()
 
 
 def keyspace_digest(keyspace: Keyspace) -> bytes:
-    """40 hex digits for all keys of all databases with their values and expiry; zeros if there are none."""
+    """Return 40 hex digits for all keys of all databases with values and expiry; zeros if there are none."""
     total = 0
     for db in keyspace.databases:
         for key in db.visible_keys():
@@ -30,7 +30,7 @@ def keyspace_digest(keyspace: Keyspace) -> bytes:
 
 
 def value_digest(db: Database, key: bytes) -> bytes:
-    """40 hex digits for the value of a key, its name and expiry left out; zeros if it is missing."""
+    """Return 40 hex digits for a key's value, without name and expiry; zeros if the key is missing."""
     value = db.peek(key)
     return _EMPTY if value is None else _hash(_parts(value)).hex().encode()
 
@@ -64,7 +64,7 @@ def _parts(value: Value) -> Iterator[bytes]:
 
 
 def _group_parts(group: Group) -> Iterator[bytes]:
-    """The times at which consumers were seen last are left out: the AOF does not hold them."""
+    """Yield the parts of a group, without the seen-times of consumers, which the AOF does not hold."""
     yield b"%d %d" % (group.last_id, -1 if group.entries_read is None else group.entries_read)
     yield from sorted(group.consumers)
     for stream_id, consumer, ms, count in group:

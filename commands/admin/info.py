@@ -1,4 +1,4 @@
-"""INFO: one function a section; each yields its fields in Redis' order."""
+"""INFO: one function per section; each yields its fields in Redis' order."""
 
 from __future__ import annotations
 
@@ -402,7 +402,7 @@ def _wanted(names: list[str]) -> list[str]:
 
 
 def info_text(server: ServerContext, names: list[str]) -> bytes:
-    """The text of some sections (lower-case names; ``default``, ``all``, ``everything``); empty for unknown ones."""
+    """Return the text of sections (lower case; ``default``, ``all``, ``everything``); empty for unknown names."""
     blocks = []
     for section in _wanted(names):
         title, fields = _SECTIONS[section]
@@ -412,6 +412,6 @@ def info_text(server: ServerContext, names: list[str]) -> bytes:
 
 @handles(specs.INFO)
 def info(client: Client, args: list[bytes]) -> bytes:
-    """Sections as text: ``# Title``, lines ``name:value``, an empty line between sections."""
+    """Reply with sections as text: ``# Title``, lines ``name:value``, an empty line between sections."""
     names = [word.lower().decode("latin-1") for word in args[1:]]
     return replies.verbatim(info_text(client.server, names), client.resp)

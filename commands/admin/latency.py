@@ -27,7 +27,7 @@ class Latency:
         self.worst: dict[str, int] = {}
 
     def add(self, event: str, milliseconds: int) -> None:
-        """Remember a spike; within one second only the worst counts."""
+        """Record a spike; within one second only the worst counts."""
         second = self._server.clock.now // 1000
         samples = self.events.setdefault(event, deque(maxlen=_SAMPLES))
         self.worst[event] = max(self.worst.get(event, 0), milliseconds)
@@ -47,7 +47,7 @@ class Latency:
 
 @handles(specs.LATENCY_LATEST)
 def latency_latest(client: Client, args: list[bytes]) -> bytes:
-    """``[event, unix seconds, last milliseconds, worst milliseconds]`` per event."""
+    """Reply ``[event, unix seconds, last milliseconds, worst milliseconds]`` per event."""
     del args
     latency = client.server.part(Latency)
     return replies.array(
@@ -67,7 +67,7 @@ def latency_latest(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.LATENCY_HISTORY)
 def latency_history(client: Client, args: list[bytes]) -> bytes:
-    """``[unix seconds, milliseconds]`` per sample."""
+    """Reply ``[unix seconds, milliseconds]`` per sample."""
     samples = client.server.part(Latency).events.get(args[2].decode("latin-1"), ())
     return replies.array(
         [replies.array([replies.integer(when), replies.integer(ms)]) for when, ms in samples]
@@ -76,13 +76,13 @@ def latency_history(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.LATENCY_RESET)
 def latency_reset(client: Client, args: list[bytes]) -> bytes:
-    """How many events were forgotten."""
+    """Reply with the number of events reset."""
     return replies.integer(client.server.part(Latency).reset([word.decode("latin-1") for word in args[2:]]))
 
 
 @handles(specs.LATENCY_GRAPH)
 def latency_graph(client: Client, args: list[bytes]) -> bytes:
-    """One bar a sample."""
+    """Reply with one bar per sample."""
     name = args[2].decode("latin-1")
     samples = client.server.part(Latency).events.get(name)
     if not samples:
@@ -98,7 +98,7 @@ def latency_graph(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.LATENCY_DOCTOR)
 def latency_doctor(client: Client, args: list[bytes]) -> bytes:
-    """A short report."""
+    """Reply with a short report."""
     del args
     latency = client.server.part(Latency)
     if not client.server.config.latency_monitor_threshold:
@@ -115,7 +115,7 @@ def latency_doctor(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.LATENCY_HISTOGRAM)
 def latency_histogram(client: Client, args: list[bytes]) -> bytes:
-    """A map of command to ``calls`` and ``histogram_usec``, itself a map of upper bound to cumulative calls."""
+    """Reply with a map of command to ``calls`` and ``histogram_usec``: upper bound to cumulative calls."""
     resp = client.resp
     entries = client.server.dispatcher.entries
     if len(args) > 2:

@@ -1,4 +1,4 @@
-"""The server as a whole: its time, its role, its end, and LOLWUT."""
+"""The server as a whole: its time, its role, its shutdown, and LOLWUT."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ART: Final = r"""
 
 @handles(specs.TIME)
 def time(client: Client, args: list[bytes]) -> bytes:
-    """``[unix seconds, microseconds of that second]``, both as bulk strings."""
+    """Reply ``[unix seconds, microseconds of that second]``, both as bulk strings."""
     del args
     seconds, microseconds = divmod(int(client.server.clock.unix_seconds() * 1_000_000), 1_000_000)
     return replies.bulk_array([b"%d" % seconds, b"%d" % microseconds])
@@ -32,14 +32,14 @@ def time(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.LASTSAVE)
 def lastsave(client: Client, args: list[bytes]) -> bytes:
-    """Unix seconds."""
+    """Reply in Unix seconds."""
     del args
     return replies.integer(client.server.last_save)
 
 
 @handles(specs.ROLE)
 def role(client: Client, args: list[bytes]) -> bytes:
-    """``["master", offset, [[host, port, offset] …]]``, or ``["slave", host, port, state of the link, offset]``."""
+    """Reply ``["master", offset, [[host, port, offset] …]]``, or ``["slave", host, port, link state, offset]``."""
     del args
     replication = client.server.replication
     link = replication.link
@@ -57,7 +57,7 @@ def role(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SHUTDOWN)
 def shutdown(client: Client, args: list[bytes]) -> bytes | None:
-    """No reply: the connection closes, after a last snapshot if SAVE or the save points want one."""
+    """Close the connection without a reply, after a final snapshot if SAVE or the save points require one."""
     if client.trusted:  # a file that is loaded, or the master of a replica
         raise ReplyError(b"ERR SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client")
     options = [word.upper() for word in args[1:]]
@@ -84,7 +84,7 @@ def shutdown(client: Client, args: list[bytes]) -> bytes | None:
 
 @handles(specs.LOLWUT)
 def lolwut(client: Client, args: list[bytes]) -> bytes:
-    """Text whose last line is ``Redis ver. <version>``."""
+    """Reply with text whose last line is ``Redis ver. <version>``."""
     if len(args) > 2 and args[1].upper() == b"VERSION":
         parse_integer(args[2])
     text = f"{_ART.lstrip(chr(10))}Redis ver. {client.server.version}\n"

@@ -1,4 +1,4 @@
-"""MEMORY: what the data takes, by the sizes of the structures that hold it."""
+"""MEMORY: the memory of the data, by the sizes of the structures that hold it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _resident() -> int:
 
 
 def _peak_resident() -> int:
-    """The nearest thing where there is no /proc; 0 where the system does not tell (Windows)."""
+    """Return the peak resident memory, where there is no /proc; 0 where it is unknown (Windows)."""
     if sys.platform == "win32":
         return 0
     import resource
@@ -51,12 +51,12 @@ PROGRAM_BYTES: Final = _resident()
 
 
 def resident_bytes() -> int:
-    """Physical memory of the process, whatever else it runs besides this server."""
+    """Return the physical memory of the process, including whatever else runs in it."""
     return _resident()
 
 
 def give_back() -> None:
-    """Let the system have what is free between the data, as far as the C library can do that."""
+    """Return free memory between the data to the system, as far as the C library can."""
     if sys.platform == "linux":
         import ctypes
 
@@ -66,7 +66,7 @@ def give_back() -> None:
 
 
 def used_bytes(server: ServerContext) -> int:
-    """INFO used_memory, in bytes: the server's tables, the data, and all buffers and caches.
+    """Return INFO used_memory, in bytes: the server's tables, the data, and all buffers and caches.
 
     The interpreter and the program are not in it: several servers of one process share them, and no eviction could
     make them smaller. ``used_memory_rss`` has them.
@@ -75,12 +75,12 @@ def used_bytes(server: ServerContext) -> int:
 
 
 def overhead_bytes(server: ServerContext) -> int:
-    """The part of ``used_bytes`` that is not data."""
+    """Return the part of ``used_bytes`` that is not data."""
     return SERVER_BYTES + buffer_bytes(server) + server.keyspace.lazyfree.weight + not_counted_bytes(server)
 
 
 def buffer_bytes(server: ServerContext) -> int:
-    """Clients, scripts and the replication backlog: what counts for ``maxmemory`` besides the data."""
+    """Return the bytes of clients, scripts and backlog: they count for ``maxmemory`` beside the data."""
     backlog = server.replication.backlog
     return (
         client_bytes(server, replicas=False)
@@ -91,35 +91,35 @@ def buffer_bytes(server: ServerContext) -> int:
 
 
 def not_counted_bytes(server: ServerContext) -> int:
-    """What does not count for ``maxmemory``, for eviction would make more of it: what waits for AOF and replicas."""
+    """Return the bytes for AOF and replicas, which eviction would increase: ``maxmemory`` ignores them."""
     return aof_buffer_bytes(server) + client_bytes(server, replicas=True)
 
 
 def client_bytes(server: ServerContext, *, replicas: bool) -> int:
-    """What the replicas or all other clients take."""
+    """Return the bytes of the replicas or of all other clients."""
     return sum([client.memory for client in server.clients.values() if client.is_replica is replicas])
 
 
 def counted_bytes(server: ServerContext) -> int:
-    """What is compared with ``maxmemory``: all that is used but ``not_counted_bytes`` and what is being freed."""
+    """Return the bytes that ``maxmemory`` limits: all but ``not_counted_bytes`` and data being freed."""
     return SERVER_BYTES + buffer_bytes(server) + dataset_bytes(server)
 
 
 def aof_buffer_bytes(server: ServerContext) -> int:
-    """What waits to be written into the AOF."""
+    """Return the bytes that wait to be written to the AOF."""
     aof = server.persistence.aof
     return 0 if aof is None else aof.pending
 
 
 def system_bytes() -> int:
-    """The machine's memory, 0 where the system does not tell."""
+    """Return the machine's memory in bytes, 0 where it is unknown."""
     if sys.platform == "win32":
         return 0
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def dataset_bytes(server: ServerContext) -> int:
-    """About the bytes that all keys of all databases take; without a meter, large databases are estimated."""
+    """Return the approximate bytes of all keys; without a meter, large databases are estimated."""
     return sum(
         [
             estimated_bytes(db) if db.meter is None else db.meter.bytes_of(db)
@@ -130,7 +130,7 @@ def dataset_bytes(server: ServerContext) -> int:
 
 
 def human_bytes(n: int) -> str:
-    """A size as INFO's ``_human`` fields tell it: ``512B``, ``1.05M``."""
+    """Format a size as INFO's ``_human`` fields: ``512B``, ``1.05M``."""
     if n < 1024:
         return f"{n}B"
     size = float(n)
@@ -143,7 +143,7 @@ def human_bytes(n: int) -> str:
 
 @handles(specs.MEMORY_USAGE)
 def memory_usage(client: Client, args: list[bytes]) -> bytes:
-    """Bytes, or null for a missing key."""
+    """Reply in bytes, or null for a missing key."""
     samples = SAMPLES
     for position in range(3, len(args), 2):
         if args[position].upper() != b"SAMPLES" or position + 1 == len(args):
@@ -159,7 +159,7 @@ def memory_usage(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.MEMORY_STATS)
 def memory_stats(client: Client, args: list[bytes]) -> bytes:
-    """A map of names to integers, ratios (doubles), and one map per database that holds keys."""
+    """Reply with a map of names to integers, ratios (doubles), and one map per database that holds keys."""
     del args
     return replies.map_of(list(_stats(client.server, client.resp)), client.resp)
 
@@ -215,7 +215,7 @@ def _stats(server: ServerContext, resp: int) -> Iterator[tuple[bytes, bytes]]:
 
 @handles(specs.MEMORY_DOCTOR)
 def memory_doctor(client: Client, args: list[bytes]) -> bytes:
-    """A short report."""
+    """Reply with a short report."""
     del args
     server = client.server
     data, resident = dataset_bytes(server), resident_bytes()
@@ -229,7 +229,7 @@ def memory_doctor(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.MEMORY_MALLOC_STATS)
 def memory_malloc_stats(client: Client, args: list[bytes]) -> bytes:
-    """What CPython tells of its allocator and its garbage collector."""
+    """Reply with the figures of CPython's allocator and garbage collector."""
     del args
     lines = [f"allocated blocks: {sys.getallocatedblocks()}"]
     lines += [
@@ -241,7 +241,7 @@ def memory_malloc_stats(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.MEMORY_PURGE)
 def memory_purge(client: Client, args: list[bytes]) -> bytes:
-    """Collect garbage, and let the C library return free memory where it can."""
+    """Collect garbage, and return free memory to the system where the C library can."""
     del client, args
     gc.collect()
     give_back()

@@ -21,7 +21,7 @@ _NAMED: Final = {
 
 
 def quoted(word: bytes) -> bytes:
-    r"""A word in double quotes with C escapes (``\n``, ``\xff``), printable ASCII only."""
+    r"""Return a word in double quotes with C escapes (``\n``, ``\xff``), printable ASCII only."""
     return b'"%b"' % _SPECIAL.sub(_escaped, word)
 
 
@@ -31,7 +31,7 @@ def _escaped(match: re.Match[bytes]) -> bytes:
 
 
 def monitor_line(unix_seconds: float, client: Client, argv: list[bytes]) -> bytes:
-    """What monitors are sent for one command: ``+<time> [<db> <address>] "word" "word" …``.
+    """Return the line for one command: ``+<time> [<db> <address>] "word" "word" …``.
 
     Args:
         unix_seconds: the wall time with microseconds.
@@ -45,7 +45,7 @@ def monitor_line(unix_seconds: float, client: Client, argv: list[bytes]) -> byte
 
 @handles(specs.MONITOR)
 def monitor(client: Client, args: list[bytes]) -> bytes | None:
-    """Begin to watch; a client that already does gets no answer."""
+    """Begin to monitor; no reply to a client that already does."""
     del args
     if client.in_exec:
         raise ReplyError(b"ERR MONITOR isn't allowed for DENY BLOCKING client")

@@ -1,4 +1,4 @@
-"""SAVE, BGSAVE and BGREWRITEAOF: the files that hold the data."""
+"""SAVE, BGSAVE and BGREWRITEAOF: write the files that hold the data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SAVING: Final = b"ERR Background save already in progress"
 
 @handles(specs.SAVE)
 def save(client: Client, args: list[bytes]) -> bytes:
-    """OK once the file is complete and on the disk; everybody waits meanwhile."""
+    """Reply OK when the file is complete and on disk; all clients wait until then."""
     del args
     snapshots = client.server.snapshots
     if snapshots.in_progress:
@@ -29,7 +29,7 @@ def save(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.BGSAVE)
 def bgsave(client: Client, args: list[bytes]) -> bytes:
-    """Begun; or scheduled, in a transaction or where an AOF rewrite is under way and SCHEDULE allows it."""
+    """Begin a snapshot; or schedule it in a transaction, or during an AOF rewrite with SCHEDULE."""
     if len(args) > 2 or (len(args) == 2 and args[1].upper() != b"SCHEDULE"):
         raise ReplyError(SYNTAX)
     server = client.server
@@ -52,7 +52,7 @@ def bgsave(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.BGREWRITEAOF)
 def bgrewriteaof(client: Client, args: list[bytes]) -> bytes:
-    """Begun, or scheduled where a transaction or another snapshot is under way; works without appendonly, too."""
+    """Begin a rewrite; or schedule it in a transaction or during a snapshot. Works without appendonly, too."""
     del args
     rewrite = client.server.persistence.rewrite
     if rewrite.in_progress:

@@ -24,7 +24,7 @@ _MAX_BYTES: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class SlowCommand:
-    """One remembered command; words beyond the limits are replaced by how much is missing."""
+    """One recorded command; words beyond the limits are replaced by the number missing."""
 
     id: int
     unix_seconds: int
@@ -35,7 +35,7 @@ class SlowCommand:
 
 
 class Slowlog:
-    """The remembered commands, newest first."""
+    """The recorded commands, newest first."""
 
     def __init__(self, server: ServerContext) -> None:
         self._server = server
@@ -43,7 +43,7 @@ class Slowlog:
         self.entries: deque[SlowCommand] = deque()
 
     def add(self, client: Client, argv: list[bytes], microseconds: int) -> None:
-        """Remember a slow command."""
+        """Record a slow command."""
         limit = self._server.config.slowlog_max_len
         self.entries.appendleft(
             SlowCommand(
@@ -75,7 +75,7 @@ def _shortened(argv: list[bytes]) -> list[bytes]:
 
 @handles(specs.SLOWLOG_GET)
 def slowlog_get(client: Client, args: list[bytes]) -> bytes:
-    """Entries as ``[id, unix seconds, microseconds, [words], client address, client name]``, newest first."""
+    """Reply ``[id, unix seconds, microseconds, [words], client address, client name]`` each, newest first."""
     if len(args) > 3:
         raise ReplyError(b"ERR unknown subcommand or wrong number of arguments for 'GET'. Try SLOWLOG HELP.")
     entries = client.server.part(Slowlog).entries
@@ -106,14 +106,14 @@ def slowlog_get(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SLOWLOG_LEN)
 def slowlog_len(client: Client, args: list[bytes]) -> bytes:
-    """The number of entries."""
+    """Reply with the number of entries."""
     del args
     return replies.integer(len(client.server.part(Slowlog).entries))
 
 
 @handles(specs.SLOWLOG_RESET)
 def slowlog_reset(client: Client, args: list[bytes]) -> bytes:
-    """Forget all entries; ids go on counting."""
+    """Forget all entries; IDs continue."""
     del args
     client.server.part(Slowlog).entries.clear()
     return replies.OK
