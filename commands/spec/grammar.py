@@ -88,12 +88,12 @@ def block(name: str, *parts: Argument, after: str | None = None, since: str | No
 
 
 def optional(argument: Argument) -> Argument:
-    """The same, but it may be left out."""
+    """Return the argument as one that may be left out."""
     return replace(argument, flags=f"optional {argument.flags}".rstrip())
 
 
 def many(argument: Argument, *, with_token: bool = False) -> Argument:
-    """The same once or more; ``with_token`` repeats the option name each time."""
+    """Return the argument as one that occurs once or more; ``with_token`` repeats the option name each time."""
     return replace(argument, flags="multiple multiple_token" if with_token else "multiple")
 
 

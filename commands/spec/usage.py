@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def usage_line(command: Command) -> str:
-    """The one-line syntax, e.g. ``XRANGE key start end [COUNT count]``: names are values, capitals are fixed words."""
+    """Return the one-line syntax: ``XRANGE key start end [COUNT count]``; capitals are fixed words."""
     return " ".join([_title(command.name), *(_plain(argument) for argument in command.arguments)])
 
 
 def help_lines(container: str) -> list[bytes]:
-    """The lines of ``<container> HELP``: each subcommand's syntax, below it what it does.
+    """Return the lines of ``<container> HELP``: each subcommand's syntax and description.
 
     Args:
         container: its name in any case, e.g. ``"xgroup"``.
@@ -51,7 +51,7 @@ def _title(name: str) -> str:
 
 
 def _plain(argument: Argument) -> str:
-    """In the style of reference pages: ``id [id ...]``, ``[COUNT count]``, ``<* | id>``, ``[NX | XX]``."""
+    """Format as reference pages do: ``id [id ...]``, ``[COUNT count]``, ``<* | id>``, ``[NX | XX]``."""
     optional = _is(argument, "optional")
     if argument.type == "oneof":
         text = " | ".join(map(_plain, _choices(argument)))
@@ -65,7 +65,7 @@ def _plain(argument: Argument) -> str:
 
 
 def _angled(argument: Argument, *, within: bool = False) -> str:
-    """In the style of HELP: ``<id> [<id> ...]``, ``[COUNT <count>]``, ``<id|$>``, ``(ON|OFF)``, ``[NX|XX]``.
+    """Format as HELP does: ``<id> [<id> ...]``, ``[COUNT <count>]``, ``<id|$>``, ``(ON|OFF)``, ``[NX|XX]``.
 
     ``within`` angle brackets of an enclosing choice a value needs none of its own.
     """
@@ -94,14 +94,14 @@ def _angled_choice(argument: Argument, *, bare: bool) -> str:
 
 
 def _choices(argument: Argument) -> list[Argument]:
-    """The choices of a oneof; CLIENT KILL's are marked optional, which says nothing inside a choice."""
+    """Return the choices of a oneof; CLIENT KILL marks them optional, which means nothing inside a choice."""
     return [
         replace(choice, flags=choice.flags.replace("optional", "").strip()) for choice in argument.arguments
     ]
 
 
 def _finished(argument: Argument, text: str, optional: bool) -> str:
-    """Add what every node may have: the option name, repetition, square brackets."""
+    """Add the parts that every node may have: the option name, repetition, square brackets."""
     with_token = text
     if argument.token is not None and argument.type != "pure-token":
         with_token = f"{argument.token} {text}"
