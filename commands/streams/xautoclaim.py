@@ -29,7 +29,8 @@ def xautoclaim(client: Client, args: list[bytes]) -> bytes:
     group = None if stream is None else stream.groups.get(args[2])
     if stream is None or group is None:
         raise no_such_group(args[1], args[2])
-    require_group(client, group)
+    if group.pending_cleanup is not None:
+        require_group(client, group)
 
     server = client.server
     now = server.keyspace.now
@@ -56,8 +57,8 @@ def _parse(args: list[bytes], now: int) -> tuple[int, int, ClaimTerms]:
     """Read min-idle-time, start, [COUNT count] and [JUSTID]: the start, the COUNT and the terms of the claim."""
     min_idle = parse_integer(args[4], b"ERR Invalid min-idle-time argument for XAUTOCLAIM")
     start = parse_start(args[5])
-    terms = ClaimTerms(now - min_idle if min_idle > 0 else INT64_MAX, now)
     count = _COUNT
+    just_id = False
     at = 6
     while at < len(args):
         word = args[at].upper()
@@ -67,8 +68,10 @@ def _parse(args: list[bytes], now: int) -> tuple[int, int, ClaimTerms]:
             if not 0 < count <= INT64_MAX // 16:
                 raise ReplyError(b"ERR COUNT must be > 0")
         elif word == b"JUSTID":
-            terms.just_id = True
+            just_id = True
         else:
             raise ReplyError(SYNTAX)
         at += 1
+    terms = ClaimTerms(now - min_idle if min_idle > 0 else INT64_MAX, now)
+    terms.just_id = just_id
     return start, count, terms

@@ -68,7 +68,8 @@ def xclaim(client: Client, args: list[bytes]) -> bytes:
     group = None if stream is None else stream.groups.get(args[2])
     if stream is None or group is None:
         raise no_such_group(args[1], args[2])
-    require_group(client, group)
+    if group.pending_cleanup is not None:
+        require_group(client, group)
     server = client.server
     now = server.keyspace.now
     min_idle = parse_integer(args[4], b"ERR Invalid min-idle-time argument for XCLAIM")

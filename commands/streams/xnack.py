@@ -86,7 +86,8 @@ def xnack(client: Client, args: list[bytes]) -> bytes:
     group = None if stream is None else stream.groups.get(args[2])
     if stream is None or group is None:
         raise no_such_group(args[1], args[2])
-    require_group(client, group)
+    if group.pending_cleanup is not None:
+        require_group(client, group)
     options = NackOptions(args)
     numbers = parse_ids(options.ids)
     given_back = release(group, stream, numbers, options.next_count, force=options.force)

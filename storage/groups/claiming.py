@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from ..streams import ids as stream_id
 from ..streams.chunk import texts_in
 from .group import MAX_COUNT
-from .pel_pages import blocks_of, segments, texts_of
+from .pel_pages import blocks_of, texts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from ..streams.chunk import Piece
     from ..streams.iteration import Run
@@ -286,8 +286,9 @@ def autoclaim(
     are_many = count > _MANY
     left, budget = count, count * SCAN_FACTOR
     found: Places = []
+    found_blocks: list[Block] = []
     deleted: list[int] = []
-    for page, pending in group.pending_runs(start):
+    for page, pending in group.pel.pending_runs(start):
         if not (left and budget):
             claimed.cursor = page.text(pending[0])
             break
@@ -298,24 +299,27 @@ def autoclaim(
         blocks = blocks_of([(page, met)])
         if not _are_old(blocks, latest):
             met = [at for at, block in zip(met, blocks, strict=True) if block.ms <= latest or at in gone]
+            blocks = blocks_of([(page, met)])
         met = met[:left]
+        blocks = blocks[: len(met)]
         left -= len(met)
-        old = met
+        old, old_blocks = met, blocks
         if gone:
             lost = [at for at in met if at in gone]
             old = [at for at in met if at not in gone]
+            old_blocks = blocks_of([(page, old)])
             claimed.deleted += texts_of([(page, lost)])
             deleted += [page.number(at) for at in lost]
         if old:
             found.append((page, old))
+            found_blocks += old_blocks
             claimed.count += len(old)
             if not terms.just_id:
                 claimed.items += _entries(runs, old)
         if with_changes and gone:
-            claimed.changes += _mixed_changes(page, met, gone, name, terms)
+            claimed.changes += _mixed_changes(page, met, blocks, gone, name, terms)
         elif with_changes and met:
-            place = [(page, met)]
-            claimed.changes += _changes(texts_of(place), blocks_of(place), name, terms)
+            claimed.changes += _changes(texts_of([(page, met)]), blocks, name, terms)
         if not left and met[-1] != pending[-1]:
             claimed.cursor = page.text(pending[pending.index(met[-1]) + 1])
             break
@@ -326,7 +330,7 @@ def autoclaim(
     if found:
         if terms.just_id:
             claimed.ids = texts_of(found)
-        _move(group, consumer, found, blocks_of(found), terms)
+        _move(group, consumer, found, found_blocks, terms)
     if deleted:
         group.acknowledge(deleted)
     return claimed
@@ -346,7 +350,7 @@ def _entries(runs: list[Run], positions: Sequence[int]) -> list[bytes]:
     parts: list[bytes] = []
     rest = iter(runs)
     chunk, place, begin, size = next(rest)
-    for start, stop in segments(positions):
+    for start, stop in _segments(positions):
         at = start
         while at < stop:
             while begin + size <= at:
@@ -356,6 +360,20 @@ def _entries(runs: list[Run], positions: Sequence[int]) -> list[bytes]:
             parts.append(bytes(chunk.data[offsets[at + shift] : offsets[end + shift]]))
             at = end
     return parts
+
+
+def _segments(positions: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Positions, ascending, as intervals without gaps: the first of each and that after the last."""
+    if type(positions) is range:
+        yield positions.start, positions.stop
+        return
+    first = last = positions[0]
+    for at in positions[1:]:
+        if at != last + 1:
+            yield first, last + 1
+            first = at
+        last = at
+    yield first, last + 1
 
 
 def _changes(ids: list[bytes], blocks: list[Block], name: bytes, terms: ClaimTerms) -> list[Change]:
@@ -370,15 +388,19 @@ def _changes(ids: list[bytes], blocks: list[Block], name: bytes, terms: ClaimTer
 
 
 def _mixed_changes(
-    page: Page, positions: Sequence[int], gone: Collection[int], name: bytes, terms: ClaimTerms
+    page: Page,
+    positions: Sequence[int],
+    blocks: list[Block],
+    gone: Collection[int],
+    name: bytes,
+    terms: ClaimTerms,
 ) -> list[Change]:
     """What becomes of entries of which some are no longer in the stream; those keep the facts that they had."""
-    place = [(page, positions)]
     return [
         ((text,), block.consumer.name, block.ms, block.count)
         if at in gone
         else ((text,), name, terms.ms, terms.next_count(block.count))
-        for at, text, block in zip(positions, texts_of(place), blocks_of(place), strict=True)
+        for at, text, block in zip(positions, texts_of([(page, positions)]), blocks, strict=True)
     ]
 
 

@@ -324,11 +324,11 @@ class Group(Searching):
         first, last = page.number(positions[0]), last_page.number(last_positions[-1])
         target = self._new_block(consumer, ms, count, first, last, number)
         if all(type(each) is range for _, each in places):
-            if len(places) > 1 and not self.pel.are_close(first, last, number):
+            if len(places) > 1 and not self._pel.are_close(first, last, number):
                 target.enlist(numbers_of(places))
-        elif not is_ascending(listed := numbers_of(places)) or not self.pel.are_close(first, last, number):
+        elif not is_ascending(listed := numbers_of(places)) or not self._pel.are_close(first, last, number):
             target.enlist(listed)
-        self.pel.move(places, target)
+        self._pel.move(places, target)
         consumer.pending += number
         for block, gone in left.items():
             self._release(block, gone)
@@ -337,7 +337,7 @@ class Group(Searching):
         """As ``reassign``, for one entry."""
         block = page.blocks[at]
         assert block is not None
-        number = page.number(at)
+        number = page.ms[at] << 64 | page.seq[at]
         if consumer.order is not None and block.consumer is not consumer:
             self._will_own(consumer, [number])
         page.blocks[at] = self._new_block(consumer, ms, count, number, number, 1)

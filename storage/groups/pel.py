@@ -17,7 +17,7 @@ from ..streams.ids import MAX_ID, MAX_U64
 from .pel_pages import Page, blocks_of, texts_of, widened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ..streams.chunk import Chunk, Piece
     from .deliveries import Block
@@ -204,6 +204,15 @@ class Pel:
             if at < stop:
                 yield page, at, stop
             start = 0
+
+    def pending_runs(self, start: int = 0, end: int = MAX_ID) -> Iterator[tuple[Page, Sequence[int]]]:
+        """The pending IDs from start to end, page by page: positions, ascending. Nothing may be added or removed before the walk is over."""
+        for page, at, stop in self.spans(start, end):
+            blocks = page.blocks
+            if page.live == len(blocks):
+                yield page, range(at, stop)
+            elif page.live and (found := [i for i in range(at, stop) if blocks[i] is not None]):
+                yield page, found
 
     def of_block(self, block: Block) -> Iterator[Place]:
         """Where the entries of a block stand, in the order in which they came."""

@@ -173,17 +173,3 @@ def first_of(runs: Iterable[tuple[Page, Sequence[int]]], count: int) -> Places:
             if count <= 0:
                 break
     return found
-
-
-def segments(positions: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Positions, ascending, as intervals without gaps: the first of each and that after the last."""
-    if type(positions) is range:
-        yield positions.start, positions.stop
-        return
-    first = last = positions[0]
-    for at in positions[1:]:
-        if at != last + 1:
-            yield first, last + 1
-            first = at
-        last = at
-    yield first, last + 1

@@ -67,7 +67,7 @@ class Searching:
             consumer: only this one's.
         """
         if consumer is None or consumer.pending == len(self.pel):
-            return _first(self.pending_runs(start, end), count)
+            return _first(self.pel.pending_runs(start, end), count)
         return _first(self._owned(consumer, start, end, count), count)
 
     def idle(
@@ -108,19 +108,10 @@ class Searching:
         """The IDs of a block, and perhaps some that were its own."""
         return self.pel.numbers(block) if block.ids is None else block.listed(block.ids)
 
-    def pending_runs(self, start: int = 0, end: int = MAX_ID) -> Iterator[tuple[Page, Sequence[int]]]:
-        """As ``pending``, page by page. Nothing may be added or removed before the walk is over."""
-        for page, at, stop in self.pel.spans(start, end):
-            blocks = page.blocks
-            if page.live == len(blocks):
-                yield page, range(at, stop)
-            elif page.live and (found := [i for i in range(at, stop) if blocks[i] is not None]):
-                yield page, found
-
     def _owned(
         self, consumer: Consumer, start: int, end: int, count: int | None
     ) -> Iterator[tuple[Page, Sequence[int]]]:
-        """As ``pending_runs``, of one consumer."""
+        """As ``Pel.pending_runs``, of one consumer."""
         pel = self.pel
         if consumer.order is None and consumer.pending * _LARGE > len(pel):
             # To put that much in order takes long; mostly as many as are wanted are met soon in the order of all.
@@ -152,8 +143,12 @@ class Searching:
     def _idle(
         self, latest: int, start: int, end: int, count: int | None, consumer: Consumer | None
     ) -> Iterator[tuple[Page, Sequence[int]]]:
-        """As ``pending_runs``, what was delivered until ``latest``, perhaps of one consumer."""
-        runs = self.pending_runs(start, end) if consumer is None else self._owned(consumer, start, end, count)
+        """As ``Pel.pending_runs``, what was delivered until ``latest``, perhaps of one consumer."""
+        runs = (
+            self.pel.pending_runs(start, end)
+            if consumer is None
+            else self._owned(consumer, start, end, count)
+        )
         for page, positions in runs:
             blocks = page.blocks
             found = [at for at in positions if blocks[at].ms <= latest]  # type: ignore[union-attr]  # pending

@@ -1,7 +1,11 @@
 r"""A run of about 128 stream entries, kept as the bytes in which they will be sent.
 
 One entry is ``*2\r\n$<n>\r\n<id>\r\n*<2k>\r\n$…``: the same in RESP2 and RESP3, and its field part is the same as
-in an XADD record of the AOF. Beside the bytes stand three columns for searching and cutting.
+in an XADD record of the AOF. Beside the bytes stand columns for searching and cutting.
+
+A packed chunk is a ``ColdChunk``, and changes its ``__class__`` when it is packed or read. This is the one such trick of
+the code base. It stays for speed: with an explicit ``open()`` every access to a column, several in each XADD and XCLAIM,
+would have to ask first whether the columns are there.
 """
 
 from __future__ import annotations
@@ -197,11 +201,10 @@ class Chunk:
 
 
 class ColdChunk(Chunk):
-    """A chunk of which only the packed form is there, until somebody reads it: then it is a ``Chunk`` again.
+    """A chunk of which only the packed form is in memory; the first access to a column makes it a ``Chunk`` again.
 
-    Python calls ``__getattr__`` for attributes that are not set only, and this is a class of its own lest other chunks
-    pay for there being such a method. So nobody has to know whether a chunk is cold; but who goes through many, and
-    reads each once, should ask for the chunks ``opened``.
+    ``__getattr__`` runs only for unset attributes. It lives in a subclass so that ordinary chunks do not pay for the
+    hook. Callers need not know whether a chunk is cold; those that read many chunks once each use ``opened``.
     """
 
     __slots__ = ()
