@@ -12,7 +12,6 @@ from rillet.storage.streams.stream import Stream
 
 ID_ERROR = b"-ERR Invalid stream ID specified as stream command argument\r\n"
 SYNTAX = b"-ERR syntax error\r\n"
-WRONG_TYPE = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
 SMALL_ID = b"-ERR The ID specified in XADD is equal or smaller than the target stream top item\r\n"
 MAX = b"18446744073709551615"
 NOW = 1_700_000_000_000
@@ -76,47 +75,31 @@ def test_an_untidy_id_is_answered_in_canonical_form_and_propagated_as_typed(clie
 
 
 @pytest.mark.parametrize(
-    ("text", "error"),
+    "text",
     [
-        (
-            "XADD s MAXLEN 1 MINID 1 * f v",
-            "syntax error, MAXLEN and MINID options at the same time are not compatible",
-        ),
-        ("XADD s MAXLEN x * f v", "value is not an integer or out of range"),
-        ("XADD s MAXLEN -1 * f v", "The MAXLEN argument must be >= 0."),
-        ("XADD s MINID x * f v", "Invalid stream ID specified as stream command argument"),
-        ("XADD s LIMIT -1 * f v", "The LIMIT argument must be >= 0."),
-        ("XADD s LIMIT x * f v", "value is not an integer or out of range"),
-        ("XADD s LIMIT 5 * f v", "syntax error, LIMIT cannot be used without specifying a trimming strategy"),
-        ("XADD s LIMIT 0 * f v", "syntax error, LIMIT cannot be used without the special ~ option"),
-        ("XADD s MAXLEN 5 LIMIT 5 * f v", "syntax error, LIMIT cannot be used without the special ~ option"),
-        ("XADD s MAXLEM 5 * f v", "Invalid stream ID specified as stream command argument"),
-        ("XADD s KEEPREF ACKED * f v", "Invalid stream ID specified as stream command argument"),
-        ("XADD s $ f v", "Invalid stream ID specified as stream command argument"),
-        ("XADD s - f v", "Invalid stream ID specified as stream command argument"),
-        ("XADD s x-* f v", "Invalid stream ID specified as stream command argument"),
-        ("XADD s * f v f", "wrong number of arguments for 'xadd' command"),
-        ("XADD s MAXLEN 5 * f", "wrong number of arguments for 'xadd' command"),
-        ("XADD s MAXLEN 5 NOMKSTREAM", "wrong number of arguments for 'xadd' command"),
-        ("XADD s 0-0 f v", "The ID specified in XADD must be greater than 0-0"),
-        ("XADD string 0 f v", "The ID specified in XADD must be greater than 0-0"),
-        ("XADD string 0 f", "wrong number of arguments for 'xadd' command"),
-        ("XADD s bad f", "wrong number of arguments for 'xadd' command"),
+        "XADD s MAXLEN 1 MINID 1 * f v",
+        "XADD s MAXLEN -1 * f v",
+        "XADD s LIMIT 5 * f v",
+        "XADD s MAXLEN 5 LIMIT 5 * f v",
+        "XADD s $ f v",
+        "XADD s * f v f",
+        "XADD s MAXLEN 5 NOMKSTREAM",
+        "XADD s 0-0 f v",
+        "XADD string 0 f v",
+        "XADD string * f v",
     ],
 )
-def test_xadd_is_refused_with_the_first_error_in_redis_order(client, text, error):
+def test_a_refused_xadd_changes_nothing(client, text):
     client.db.add(b"string", b"value")
     client.server.events.clear()
-    assert do(client, text) == b"-ERR " + error.encode() + b"\r\n"
+    assert do(client, text).startswith(b"-")
     assert client.db.peek(b"s") is None
     assert client.server.events == []
     assert propagated(client) == []
 
 
-def test_xadd_refuses_a_key_of_another_type(client):
-    client.db.add(b"string", b"value")
-    assert do(client, "XADD string * f v") == WRONG_TYPE
-    assert do(client, "XADD string NOMKSTREAM 1 f v") == WRONG_TYPE
+def test_a_second_policy_is_read_as_an_id(client):
+    assert do(client, "XADD s KEEPREF ACKED * f v") == ID_ERROR
 
 
 def test_nomkstream_leaves_a_missing_key_missing():
@@ -224,60 +207,6 @@ def test_a_replayed_command_may_give_a_limit_without_the_tilde_and_it_does_not_l
     )
 
 
-# XLEN, XRANGE, XREVRANGE
-
-
-def test_xlen_of_a_missing_key_is_zero(client):
-    assert do(client, "XLEN s") == b":0\r\n"
-    fill(client, 3)
-    assert do(client, "XLEN s") == b":3\r\n"
-
-
-def test_ranges_are_arrays_in_both_protocols():
-    for resp in (2, 3):
-        client = make_client(resp)
-        do(client, "XADD s 1 f v")
-        expected = b"*1\r\n*2\r\n$3\r\n1-0\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
-        assert do(client, "XRANGE s - +") == expected
-        assert do(client, "XREVRANGE s + -") == expected
-
-
-@pytest.mark.parametrize("count", [0, -5])
-def test_a_count_of_nothing_is_a_null_array_on_an_existing_key(count):
-    for resp, null in ((2, b"*-1\r\n"), (3, b"_\r\n")):
-        client = make_client(resp)
-        fill(client, 1)
-        for text in ("XRANGE {} - + COUNT {}", "XREVRANGE {} + - COUNT {}"):
-            assert do(client, text.format("s", count)) == null
-            assert do(client, text.format("missing", count)) == b"*0\r\n"
-
-
-@pytest.mark.parametrize(
-    ("tail", "error"),
-    [
-        ("x +", ID_ERROR),
-        ("- x", ID_ERROR),
-        ("- $", ID_ERROR),
-        ("( +", ID_ERROR),
-        ("(- +", ID_ERROR),
-        (f"({MAX.decode()}-{MAX.decode()} +", b"-ERR invalid start ID for the interval\r\n"),
-        ("- (0-0", b"-ERR invalid end ID for the interval\r\n"),
-        ("- + COUNT", SYNTAX),
-        ("- + 5", SYNTAX),
-        ("- + COUNT x", b"-ERR value is not an integer or out of range\r\n"),
-        ("- + COUNT 1 x", SYNTAX),
-        ("x + COUNT y", ID_ERROR),
-        ("- +", WRONG_TYPE),
-        ("- + COUNT 0", WRONG_TYPE),
-    ],
-)
-def test_ranges_judge_their_arguments_before_the_key(client, tail, error):
-    client.db.add(b"string", b"value")
-    assert do(client, f"XRANGE string {tail}") == error
-    start, end, *rest = tail.split()
-    assert do(client, " ".join(["XREVRANGE string", end, start, *rest])) == error
-
-
 # XDEL
 
 
@@ -341,24 +270,9 @@ def test_the_default_limit_stays_within_bounds(entries, limit):
     assert parse_add_or_trim(client, words("XTRIM s MAXLEN ~ 5 LIMIT 7"), adding=False).limit == 7
 
 
-@pytest.mark.parametrize(
-    ("tail", "error"),
-    [
-        ("LIMIT 0", b"-ERR syntax error, XTRIM must be called with a trimming strategy\r\n"),
-        ("LIMIT 5", b"-ERR syntax error, LIMIT cannot be used without specifying a trimming strategy\r\n"),
-        ("MAXLEN 5 LIMIT", SYNTAX),
-        ("MAXLEN 5 LIMIT 0", b"-ERR syntax error, LIMIT cannot be used without the special ~ option\r\n"),
-        ("MAXLEN ~", b"-ERR value is not an integer or out of range\r\n"),
-        ("MAXLEN 5 KEEPREF DELREF", SYNTAX),
-        ("NOMKSTREAM MAXLEN 5", SYNTAX),
-        ("* MAXLEN 5", SYNTAX),
-        ("MINID -", ID_ERROR),
-        ("MAXLEN 5", WRONG_TYPE),
-    ],
-)
-def test_xtrim_judges_its_arguments_before_the_key(client, tail, error):
+def test_a_second_policy_of_xtrim_is_a_syntax_error_whatever_the_key(client):
     client.db.add(b"string", b"value")
-    assert do(client, f"XTRIM string {tail}") == error
+    assert do(client, "XTRIM string MAXLEN 5 KEEPREF DELREF") == SYNTAX
 
 
 # XSETID
@@ -381,34 +295,15 @@ def test_a_zero_as_greatest_deleted_id_leaves_the_one_that_is_stored(client):
 
 
 @pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("XSETID s - ENTRIESADDED x", ID_ERROR),
-        ("XSETID s 9 ENTRIESADDED -1", b"-ERR entries_added must be positive\r\n"),
-        ("XSETID s 9 ENTRIESADDED x", b"-ERR value is not an integer or out of range\r\n"),
-        (
-            "XSETID s 9 MAXDELETEDID 10",
-            b"-ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id\r\n",
-        ),
-        ("XSETID s 9 MAXDELETEDID", SYNTAX),
-        ("XSETID s 9 x", SYNTAX),
-        ("XSETID missing 9", b"-ERR no such key\r\n"),
-        ("XSETID missing 9 x", SYNTAX),
-        ("XSETID string 9", WRONG_TYPE),
-        ("XSETID s 3", b"-ERR The ID specified in XSETID is smaller than current max_deleted_entry_id\r\n"),
-        ("XSETID s 4", b"-ERR The ID specified in XSETID is smaller than the target stream top item\r\n"),
-        (
-            "XSETID s 9 ENTRIESADDED 3",
-            b"-ERR The entries_added specified in XSETID is smaller than the target stream length\r\n",
-        ),
-    ],
+    "words", ["9 ENTRIESADDED -1", "9 ENTRIESADDED 3", "9 MAXDELETEDID 10", "9 x", "3", "4"]
 )
-def test_xsetid_is_refused_with_the_first_error_in_redis_order(client, text, error):
-    client.db.add(b"string", b"value")
+def test_a_refused_xsetid_changes_nothing(client, words):
     fill(client, 5)
     do(client, "XDEL s 4-0")
     client.server.propagation.take()
-    assert do(client, text) == error
+    assert do(client, f"XSETID s {words}").startswith(b"-ERR ")
+    stream = client.db.peek(b"s")
+    assert (stream.last_id, stream.entries_added, stream.max_deleted_id) == (5 << 64, 5, 4 << 64)
     assert propagated(client) == []
 
 
