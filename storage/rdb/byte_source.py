@@ -1,4 +1,4 @@
-"""The bytes of an RDB (or AOF) file as a reader takes them, with their running checksum."""
+"""The bytes of an RDB (or AOF) file as a reader takes them, with a running checksum."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ if TYPE_CHECKING:
 
 SHORT_READ: Final = "Short read or OOM loading DB. Unrecoverable error, aborting now."
 _AHEAD: Final = 1 << 16
-# One system call asks for no more: a length that is a lie must not reserve memory.
+# A single system call requests at most this, so that a false length reserves no memory.
 _AT_ONCE: Final = 1 << 20
 
 
 class RdbError(Exception):
-    """The RDB data can not be read; the text says why."""
+    """The RDB data cannot be read; the text says why."""
 
 
 class PayloadRefusedError(RdbError):
-    """A DUMP payload is of a version we do not know, or its checksum is wrong: RESTORE has an error of its own."""
+    """A DUMP payload has an unknown version or a wrong checksum: RESTORE has its own error."""
 
 
 class ByteSource:
-    """The bytes of one file from its start, with the place reached.
+    """The bytes of one file from its start, with the current position.
 
     Args:
-        read: gives up to so many bytes; none only at the end of the file.
+        read: returns up to the given number of bytes; none only at the end of the file.
         data: bytes that were read before.
     """
 
     def __init__(self, read: Callable[[int], bytes], data: bytes = b"") -> None:
         self._read = read
         self._data = data
-        self._at = 0  # of the next byte, in the data in hand
-        self._start = 0  # of the data in hand, in the file
-        self._ahead = 0  # bytes that are read at least
+        self._at = 0  # position of the next byte in the buffered data
+        self._start = 0  # position of the buffered data in the file
+        self._ahead = 0  # minimum number of bytes to read
         self._sum = 0
-        self._summed = -1  # up to here in the data in hand; -1: nobody wants the checksum
+        self._summed = -1  # end of the summed part of the buffered data; -1: no checksum is wanted
 
     @classmethod
     def of(cls, data: bytes) -> ByteSource:
-        """A source of bytes that are all there."""
+        """Return a source of bytes that are all in memory."""
         return cls(lambda _count: b"", data)
 
     @property
     def position(self) -> int:
-        """How many bytes were taken."""
+        """Number of bytes taken."""
         return self._start + self._at
 
     def peek(self, count: int) -> bytes:
-        """Give the next bytes without taking them; fewer only at the end of the file."""
+        """Return the next bytes without taking them; fewer only at the end of the file."""
         self._fill(count)
         return self._data[self._at : self._at + count]
 
@@ -66,7 +66,7 @@ class ByteSource:
         return data
 
     def take(self, count: int) -> bytes:
-        """Take exactly `count` bytes; RdbError at the end of the file."""
+        """Take exactly `count` bytes; raises RdbError at the end of the file."""
         at = self._at
         end = at + count
         if end > len(self._data):
@@ -79,7 +79,7 @@ class ByteSource:
         return self._data[at:end]
 
     def byte(self) -> int:
-        """Take one byte; RdbError at the end of the file."""
+        """Take one byte; raises RdbError at the end of the file."""
         at = self._at
         if at >= len(self._data):
             return self.take(1)[0]
@@ -87,20 +87,20 @@ class ByteSource:
         return self._data[at]
 
     def skip(self, count: int) -> None:
-        """Pass over bytes without holding them; RdbError at the end of the file."""
+        """Skip bytes without buffering them; raises RdbError at the end of the file."""
         while count:
             piece = min(count, _AT_ONCE)
             self.take(piece)
             count -= piece
 
     def begin_checksum(self) -> None:
-        """Sum up what is taken from here on, and read ahead: it will be taken in small pieces."""
+        """Start a checksum, and read ahead, because small pieces follow."""
         self._ahead = _AHEAD
         self._sum = 0
         self._summed = self._at
 
     def checksum(self) -> int:
-        """The CRC64 of what was taken since ``begin_checksum``, which ends here."""
+        """End the checksum; return the CRC64 of what was taken since ``begin_checksum``."""
         self._add_to_sum()
         self._summed = -1
         self._ahead = 0
@@ -112,7 +112,7 @@ class ByteSource:
             self._summed = self._at
 
     def _fill(self, count: int) -> None:
-        """Have so many bytes in hand, if there are so many."""
+        """Buffer ``count`` bytes, if there are as many."""
         have = len(self._data) - self._at
         if have >= count:
             return
@@ -131,6 +131,6 @@ class ByteSource:
 
 
 def is_rdb(source: ByteSource) -> bool:
-    """Tell whether a file starts as an RDB file of Redis or Valkey does."""
+    """Return whether a file starts like an RDB file of Redis or Valkey."""
     head = source.peek(6)
     return head.startswith(b"REDIS") or head == b"VALKEY"

@@ -1,4 +1,4 @@
-"""Checking an RDB file without a server, with the verdicts of redis-check-rdb."""
+"""Check an RDB file without a server, with the verdicts of redis-check-rdb."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def check_rdb(path: Path, say: Callable[[str], None], *, now: int) -> bool:
-    """Read a whole file and keep nothing of it; True if it is sound.
+    """Read a whole file without keeping its data; return whether it is sound.
 
-    Values of types that Rillet does not have are read past, so what is inside them is not looked at.
+    Values of types that Rillet does not have are skipped, so their content is not checked.
 
     Args:
         path: the file.
-        say: told line by line what was found, and where.
-        now: milliseconds since the epoch, to tell which keys are past their time.
+        say: receives the report, line by line.
+        now: Unix milliseconds, to recognise keys past their time.
     """
     info = RdbInfo()
     source = ByteSource(lambda _count: b"")

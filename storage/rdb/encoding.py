@@ -1,4 +1,4 @@
-"""Lengths and strings as RDB files write them: big-endian lengths of four sizes, integers, LZF."""
+"""Lengths and strings in RDB: big-endian lengths of four sizes, integers, LZF."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BEST_RATIO: Final = 88
 
 
 def encode_length(number: int) -> bytes:
-    """A number below 2^64 in one, two, five or nine bytes."""
+    """Encode a number below 2^64 in one, two, five or nine bytes."""
     if number < 64:
         return bytes((number,))
     if number < 16384:
@@ -27,7 +27,7 @@ def encode_length(number: int) -> bytes:
 
 
 def encode_string(text: bytes) -> bytes:
-    """A string; one that looks like an integer of up to 32 bits becomes one."""
+    """Encode a string; one that looks like an integer of up to 32 bits becomes one."""
     size = len(text)
     if size <= 11 and _INTEGER.match(text):
         value = int(text)
@@ -41,7 +41,7 @@ def encode_string(text: bytes) -> bytes:
 
 
 def read_length(source: ByteSource) -> int:
-    """A length; RdbError for the mark of a special string."""
+    """Read a length; raises RdbError for the mark of a special string."""
     first = source.byte()
     if first < 0x40:
         return first
@@ -55,7 +55,7 @@ def read_length(source: ByteSource) -> int:
 
 
 def read_string(source: ByteSource) -> bytes:
-    """A string of any of the encodings."""
+    """Read a string of any encoding."""
     first = source.peek(1)
     if not first or first[0] < 0xC0:
         return source.take(read_length(source))
@@ -70,7 +70,7 @@ def read_string(source: ByteSource) -> bytes:
 
 
 def skip_string(source: ByteSource) -> None:
-    """Pass over a string."""
+    """Skip a string."""
     first = source.peek(1)
     if first and first[0] == 0xC3:
         source.byte()
@@ -78,7 +78,7 @@ def skip_string(source: ByteSource) -> None:
         read_length(source)
         source.skip(packed_size)
     elif first and first[0] > 0xC3:
-        read_string(source)  # which says what is wrong
+        read_string(source)  # raises the right error
     elif first and first[0] >= 0xC0:
         source.skip(1 + (1 << (first[0] & 0x3F)))
     else:
@@ -88,8 +88,8 @@ def skip_string(source: ByteSource) -> None:
 def unpack_lzf(data: bytes, size: int) -> bytes:
     """Undo LZF compression.
 
-    Runs of literal bytes (a byte below 32: their number less one) alternate with references to what was unpacked
-    before (three bits of length, 13 bits of distance, and a byte more of length where the three are not enough).
+    Runs of literal bytes (a byte below 32: their number less one) alternate with references to earlier output (three
+    bits of length, 13 bits of distance, and another byte of length if three bits are not enough).
 
     Raises:
         RdbError: the data is damaged, or does not unpack to ``size`` bytes.
@@ -116,7 +116,7 @@ def unpack_lzf(data: bytes, size: int) -> bytes:
             if start < 0:
                 raise RdbError("Invalid LZF compressed string")
             piece = out[start : start + length]
-            if len(piece) < length:  # it overlaps what it makes: a pattern that repeats
+            if len(piece) < length:  # it overlaps its own output: a repeating pattern
                 piece = (piece * (length // len(piece) + 1))[:length]
             out += piece
     except IndexError:

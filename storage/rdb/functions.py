@@ -1,4 +1,4 @@
-"""The payloads of FUNCTION DUMP: function libraries as they stand in an RDB file, with version and checksum."""
+"""The payloads of FUNCTION DUMP: libraries as in an RDB file, with version and checksum."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def dump_libraries(codes: Iterable[bytes], version: int) -> bytes:
-    """The payload for these source texts."""
+    """Return the payload for these source texts."""
     body = b"".join([bytes((FUNCTION,)) + encode_string(code) for code in codes]) + version.to_bytes(
         2, "little"
     )
@@ -23,11 +23,11 @@ def dump_libraries(codes: Iterable[bytes], version: int) -> bytes:
 
 
 def restore_libraries(payload: bytes) -> list[bytes]:
-    """The source texts in a payload.
+    """Return the source texts in a payload.
 
     Raises:
-        PayloadRefusedError: its version is not known, or its checksum wrong.
-        RdbError: something else than libraries is in it.
+        PayloadRefusedError: its version is unknown, or its checksum wrong.
+        RdbError: it contains something other than libraries.
     """
     source = checked_payload(payload)
     codes = []

@@ -1,17 +1,17 @@
-"""Hashes in RDB: every form that Redis and Valkey wrote is read, two are written.
+"""Hashes in RDB: reads every format of Redis and Valkey, writes two.
 
     4    the number of fields, then field and value of each as strings
     9    one zipmap
     13   one ziplist of fields and values
     16   one listpack of fields and values
-    22   Valkey's: as 4, with the time of each behind its value, in 8 bytes (-1: none)
+    22   Valkey's: as 4, with the time of each after its value, in 8 bytes (-1: none)
          Redis' before 7.4.0: the number of fields, then time (as a length, 0: none), field and value of each
     23   Redis' before 7.4.0: one listpack of fields, values and times
     24   8 bytes with the earliest time, then as Redis' 22, times counting from the earliest less one
     25   8 bytes with the earliest time, then as 23
 
-Readers of an RDB version below 12 know no times. For them a hash is of type 4; a file for them holds the times in a
-field of our own behind the hash, which Redis and Valkey pass over.
+Readers of an RDB version below 12 know no times. For them a hash has type 4; a file for them holds the times in a
+field of our own after the hash, which Redis and Valkey skip.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NO_TIME: Final = 0
 
 
 def read_hash(source: ByteSource, value_type: int, valkey: bool) -> Iterator[Hash | None]:
-    """Read the hash behind a key; the last that comes is it, a None before is a good moment for other things.
+    """Read the hash after a key: yields None between steps, and the hash last.
 
     Raises:
         RdbError: it is damaged, has a field twice, or none: Redis has no empty hashes.
@@ -95,10 +95,10 @@ def _time(word: bytes) -> int:
 
 
 def _zipmap(data: bytes) -> Iterator[bytes]:
-    """Fields and values of the form that Redis wrote before 2.6.
+    """Read fields and values of the format before Redis 2.6.
 
     The number of fields (unused from 254 on); a field as length and bytes; a value as length, number of unused
-    bytes, bytes and the unused; 0xFF. Lengths from 254 on follow a byte 254 in four bytes.
+    bytes, bytes and the unused ones; 0xFF. Lengths from 254 on follow a byte 254 in four bytes.
     """
     source = ByteSource.of(data)
     source.skip(1)
@@ -114,13 +114,13 @@ def _zipmap(data: bytes) -> Iterator[bytes]:
 
 
 def hash_type(value: Collection, version: int) -> int:
-    """The type byte for readers of an RDB version."""
+    """Return the type byte for readers of an RDB version."""
     assert isinstance(value, Hash)
     return _PLAIN if value.times is None or version < FIRST_WITH_TIMES else _WITH_TIMES
 
 
 def encode_hash(value: Collection, value_type: int) -> Iterator[bytes]:
-    """What stands behind the key, in pieces."""
+    """Yield what follows the key, in pieces."""
     assert isinstance(value, Hash)
     size = encode_length(len(value.fields))
     if value_type == _PLAIN:
@@ -138,7 +138,7 @@ def encode_hash(value: Collection, value_type: int) -> Iterator[bytes]:
 
 
 def encode_times(value: Hash, value_type: int) -> bytes:
-    """The contents of our own field behind the hash, empty if there is nothing to add."""
+    """Return the content of our own field after the hash, empty if it is not needed."""
     if value.times is None or value_type != _PLAIN:
         return b""
     when = value.times.when
@@ -148,7 +148,7 @@ def encode_times(value: Hash, value_type: int) -> bytes:
 
 
 def read_times(data: bytes) -> Iterable[tuple[bytes, int]]:
-    """Fields and their times, from our own field.
+    """Read fields and their times from our own field.
 
     Raises:
         RdbError: it is damaged.

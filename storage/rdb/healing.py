@@ -1,11 +1,11 @@
-"""Values made whole after a change of them was broken off in the middle.
+"""Repair values after a change of them was interrupted.
 
-A change of a value takes several steps, and an exception may come between two of them (there is always one that
-nobody expects: no memory). What a value holds is then read from one of its parts only, and all others are derived from
-that: of a sorted set from the scores, of a stream from the columns of its chunks, of a group from the pages of the PEL.
+A change of a value takes several steps, and an exception may come between any two of them (out of memory, for one).
+The repair reads the content of a value from one of its parts only, and derives all others from that: of a sorted set
+the scores, of a stream the columns of its chunks, of a group the pages of the PEL.
 """
 
-# ruff: noqa: SLF001 - where a change was broken off no method of the value can be relied on
+# ruff: noqa: SLF001 - after an interrupted change no method of the value is reliable
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 def healed(
     value: Stream | Collection, version: int, idempotency_defaults: tuple[int, int], limits: Limits
 ) -> tuple[Stream | Collection | None, bytes]:
-    """A value that is whole, and the payload from which RESTORE makes its equal; None if nothing is left in it.
+    """Return a repaired value, and the payload from which RESTORE creates its equal; None if nothing is left.
 
     Args:
-        value: it may be torn. Somebody else's from here on: the caller puts the new one in its place.
+        value: it may be inconsistent. The caller must not use it any more, and stores the new one in its place.
         version: of the RDB format of the payload.
-        idempotency_defaults: duration (seconds) and maxsize of a stream that has none of its own.
-        limits: up to which sizes collections have compact forms.
+        idempotency_defaults: duration (seconds) and maxsize of a stream without its own.
+        limits: sizes up to which collections have compact encodings.
 
     Raises:
-        RdbError: what it holds makes no value.
+        RdbError: its content makes no value.
     """
     if isinstance(value, Stream):
         _heal_stream(value)
@@ -63,13 +63,13 @@ def _heal_collection(value: Collection) -> Collection:
         if not value.times:
             value.times = None
     else:
-        assert isinstance(value, (Hash, List, Set))  # what they hold stands in one place
+        assert isinstance(value, (Hash, List, Set))  # their content is in one place
     return value
 
 
 def _heal_stream(stream: Stream) -> None:
     chunks = stream._chunks
-    if chunks and type(chunks[-1]) is Chunk:  # no other grows
+    if chunks and type(chunks[-1]) is Chunk:  # only this class grows
         chunks[-1].even_out()
     stream._chunks = chunks = [chunk for chunk in chunks if len(chunk)]
     stream._firsts = [chunk.id_at(0) for chunk in chunks]

@@ -17,8 +17,8 @@ HEADER_BYTES: Final = 6
 _END: Final = 0xFF
 _INTEGER: Final = re.compile(rb"(?:0|-?[1-9][0-9]{0,18})\Z")
 _ZERO: Final = 0x30
-_REMEMBERED: Final = 1 << 14  # words
-_REMEMBERED_BYTES: Final = 12  # longer ones seldom come again
+_REMEMBERED: Final = 1 << 14  # cached words
+_REMEMBERED_BYTES: Final = 12  # longer words rarely repeat
 # The integers from 0 to 4095, then those from -4096 to -1: negative indices find them.
 SHORT: Final = (
     *(bytes((value, 1)) for value in range(128)),
@@ -30,7 +30,7 @@ _BROKEN: Final = "Stream listpack integrity check failed."
 
 
 def pack(elements: list[bytes]) -> bytes:
-    """A listpack of elements that ``integer`` and ``text`` have encoded."""
+    """Return a listpack of elements that ``integer`` and ``text`` have encoded."""
     body = b"".join(elements)
     return b"%b%b%b\xff" % (
         (len(body) + HEADER_BYTES + 1).to_bytes(4, "little"),
@@ -40,7 +40,7 @@ def pack(elements: list[bytes]) -> bytes:
 
 
 def integer(value: int) -> bytes:
-    """An integer element; it fits in 64 bits."""
+    """Encode an integer that fits in 64 bits."""
     if -4096 <= value < 4096:
         return SHORT[value]
     if -32768 <= value < 32768:
@@ -53,7 +53,7 @@ def integer(value: int) -> bytes:
 
 
 def text(word: bytes) -> bytes:
-    """A string element; what looks like an integer becomes one, as in Redis."""
+    """Encode a string; what looks like an integer becomes one, as in Redis."""
     size = len(word)
     # What may be an integer begins with a digit or "-" and comes before ":"; most text does not.
     if word < b":" and size < 21:
@@ -72,12 +72,12 @@ def text(word: bytes) -> bytes:
 
 
 class Words(dict[bytes, bytes]):
-    """Strings as elements, many at once; those that cost most are remembered, for streams repeat themselves."""
+    """Encodes many strings; caches those that cost most, because streams repeat words."""
 
     __slots__ = ()
 
     def encode(self, words: list[bytes]) -> list[bytes]:
-        """As ``text`` of each."""
+        """Encode each word like ``text``."""
         heads, tails = _HEADS, _TAILS
         return [
             heads[size] + word + tails[size] if (size := len(word)) < 64 and word >= b":" else self[word]
@@ -92,7 +92,7 @@ class Words(dict[bytes, bytes]):
 
 
 def unpack(data: bytes) -> list[Element]:
-    """The elements of a listpack.
+    """Return the elements of a listpack.
 
     Raises:
         RdbError: it is damaged.
@@ -149,7 +149,7 @@ def _backwards_size(size: int) -> int:
 
 
 def _backwards(size: int) -> bytes:
-    """The length at the end of an element: seven bits a byte, the highest first, all but the first one marked."""
+    """Return the length at the end of an element: seven bits per byte, all but the first marked."""
     if size < 128:
         return bytes((size,))
     if size < 16383:

@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 LIST_TYPES: Final = (1, 10, 14, 18)
 _PLAIN: Final = 1
 _PACKED: Final = 2
-_PLAIN_BYTES: Final = 8192  # an element from here on stands alone
+_PLAIN_BYTES: Final = 8192  # an element of this size or more has its own node
 _NODE_BYTES: Final = 8192
 _PAUSE: Final = 1024  # strings of type 1
 
 
 def read_list(source: ByteSource, value_type: int, valkey: bool) -> Iterator[List | None]:
-    """Read the list behind a key; the last that comes is it, a None before is a good moment for other things.
+    """Read the list after a key: yields None between steps, and the list last.
 
     Raises:
         RdbError: it is damaged, or empty: Redis has no empty lists.
     """
-    del valkey  # writes them as Redis does
+    del valkey  # Valkey writes lists as Redis does
     elements: list[bytes] = []
     if value_type == 10:
         elements = ziplist.unpack(read_string(source))
@@ -66,13 +66,13 @@ def _node(source: ByteSource) -> list[bytes]:
 
 
 def list_type(value: Collection, version: int) -> int:
-    """The type byte that lists are written with: 18, which all know since Redis 7.0 (RDB version 10)."""
+    """Return the type byte for lists: 18, known since Redis 7.0 (RDB version 10)."""
     del value, version
     return 18
 
 
 def encode_list(value: Collection, value_type: int) -> Iterator[bytes]:
-    """What stands behind the key, in pieces: nodes of about 8 KiB, as Redis makes them by default."""
+    """Yield what follows the key: nodes of about 8 KiB, Redis' default."""
     del value_type
     assert type(value) is List
     nodes = 0

@@ -1,4 +1,4 @@
-"""Values of modules, which Rillet does not have: their names, and how to read past them."""
+"""Values of modules, which Rillet does not have: their names, and how to skip them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from .byte_source import ByteSource
 
 _MODULE_VALUE: Final = 7
-_MODULE_VALUE_OF_OLD: Final = 6  # its end is known to its module alone
+_MODULE_VALUE_OF_OLD: Final = 6  # only its module knows where it ends
 _MODULE_END: Final = 0
 
 
 def type_name(value_type: int) -> str:
-    """What a type byte stands for, for an error text."""
+    """Return the name of a type byte for an error text."""
     known = value_type in {_MODULE_VALUE, _MODULE_VALUE_OF_OLD}
     return f"{'module value' if known else 'unknown type'}, RDB type {value_type}"
 
 
 def skip_value(source: ByteSource, value_type: int) -> None:
-    """Pass over a value of a type that we do not have; the source stands behind the key.
+    """Skip a value of an unknown type; the source is after the key.
 
     Raises:
         RdbError: the type is not known, so that nobody can say where the value ends.
@@ -36,7 +36,7 @@ def skip_value(source: ByteSource, value_type: int) -> None:
 
 
 def skip_module_data(source: ByteSource) -> None:
-    """Pass over what a module wrote: numbers and strings, each with its kind, until the end mark."""
+    """Skip the data of a module: numbers and strings, each with its kind, up to the end mark."""
     while (kind := read_length(source)) != _MODULE_END:
         if kind in {1, 2}:  # signed and unsigned
             read_length(source)

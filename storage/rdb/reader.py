@@ -1,4 +1,4 @@
-"""Reading RDB: files into a keyspace, the payloads of RESTORE into single values."""
+"""Read RDB: files into a keyspace, the payloads of RESTORE into single values."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from ..keyspace.database import Value
     from ..keyspace.keyspace import Keyspace
 
-# What Redis has published up to 8.10, and Valkey since 9.0, which counts from 80.
+# Versions of Redis up to 8.10, and of Valkey since 9.0, which counts from 80.
 _REDIS_VERSIONS: Final = range(1, 17)
 _VALKEY_VERSIONS: Final = range(80, 90)
 _STRING: Final = 0
 _FIRST_WITH_CHECKSUM: Final = 5
-_FOOTER: Final = 10  # bytes of version and checksum behind a payload
-# So many bytes of small keys are loaded before the caller gets a chance to do something else.
+_FOOTER: Final = 10  # bytes of version and checksum at the end of a payload
+# Bytes of small keys to load before the caller may do other work.
 _PAUSE_AFTER: Final = 1 << 16
 
 
 @dataclass
 class RdbInfo:
-    """What a load learned beside the data.
+    """Statistics and metadata of a load.
 
     Attributes:
         version: of the format; 0 until the head is read.
@@ -72,7 +72,7 @@ def load_rdb(
     info: RdbInfo | None = None,
     now: int | None = None,
 ) -> Iterator[None]:
-    """Take an RDB file off a source, its checksum included, and put its keys into a keyspace.
+    """Load an RDB file from a source, with its checksum, into a keyspace.
 
     Yields now and then, so that a server can answer its clients meanwhile.
 
@@ -97,7 +97,7 @@ def load_rdb(
 
 
 def checked_payload(payload: bytes) -> ByteSource:
-    """What stands before the version and the checksum of a payload of DUMP or FUNCTION DUMP.
+    """Return the content of a payload of DUMP or FUNCTION DUMP, without version and checksum.
 
     Raises:
         PayloadRefusedError: its version is not known, or its checksum wrong.
@@ -113,7 +113,7 @@ def checked_payload(payload: bytes) -> ByteSource:
 
 
 def restore_value(payload: bytes) -> Value:
-    """The value in a payload of DUMP.
+    """Return the value in a payload of DUMP.
 
     Raises:
         PayloadRefusedError: its version is not known, or its checksum wrong.
@@ -137,7 +137,7 @@ def _is_known(value_type: int) -> bool:
 
 
 def _read_value(source: ByteSource, value_type: int, *, valkey: bool = False) -> Iterator[Value | None]:
-    """As ``read_stream``, for every type."""
+    """Read a value of any type, like ``read_stream``."""
     if value_type == _STRING:
         yield read_string(source)
     elif value_type in COLLECTION_TYPES:
@@ -148,7 +148,7 @@ def _read_value(source: ByteSource, value_type: int, *, valkey: bool = False) ->
 
 @dataclass(slots=True)
 class _Loader:
-    """One load: its arguments, where in the file it is, and what is known of the next key."""
+    """One load: its arguments, its position in the file, and what is known of the next key."""
 
     source: ByteSource
     keyspace: Keyspace | None
@@ -200,7 +200,7 @@ class _Loader:
         self.info.version = int(digits)
 
     def _read_part(self, opcode: int) -> None:
-        """Something that is no key."""
+        """Read something other than a key."""
         source = self.source
         if opcode == opcodes.EXPIRE_MS:
             self.expiry = int.from_bytes(source.take(8), "little", signed=True)
@@ -229,7 +229,7 @@ class _Loader:
             self._keep_library(read_string(source))
         elif opcode == opcodes.MODULE_AUX:
             read_length(source)
-            read_length(source)  # when to load it: the kind of a number, and the number
+            read_length(source)  # a time: the kind of a number, and the number
             read_length(source)
             skip_module_data(source)
             self.log("Data of a module in the RDB file is left out: Rillet has no modules")
@@ -324,7 +324,7 @@ class _Loader:
             let_expire(self.keyspace.databases[self.database], key, value, name, when)
 
     def _skip(self, key: bytes, value_type: int) -> None:
-        """A value of a type that we do not have."""
+        """Handle a value of an unknown type."""
         what = f"key '{_shown(key)}' holds a {type_name(value_type)}"
         if not self.skip_unknown and self.keyspace is not None:
             raise RdbError(

@@ -27,12 +27,12 @@ _PAUSE: Final = 1024  # members
 
 
 def read_set(source: ByteSource, value_type: int, valkey: bool) -> Iterator[Set | None]:
-    """Read the set behind a key; the last that comes is it, a None before is a good moment for other things.
+    """Read the set after a key: yields None between steps, and the set last.
 
     Raises:
         RdbError: it is damaged, holds a member twice, or none: Redis has no empty sets.
     """
-    del valkey  # writes them as Redis does
+    del valkey  # Valkey writes sets as Redis does
     members: list[bytes] = []
     if value_type == 11:
         members = _unpack_intset(read_string(source))
@@ -67,13 +67,13 @@ def _unpack_intset(data: bytes) -> list[bytes]:
 
 
 def set_type(value: Collection, version: int) -> int:
-    """The type byte that sets are written with: 2, which all know."""
+    """Return the type byte for sets: 2, known to all versions."""
     del value, version
     return 2
 
 
 def encode_set(value: Collection, value_type: int) -> Iterator[bytes]:
-    """What stands behind the key, in pieces."""
+    """Yield what follows the key, in pieces."""
     del value_type
     assert type(value) is Set
     yield encode_length(len(value))

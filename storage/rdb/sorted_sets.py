@@ -32,12 +32,12 @@ _PAUSE: Final = 1024  # members
 
 
 def read_sorted_set(source: ByteSource, value_type: int, valkey: bool) -> Iterator[SortedSet | None]:
-    """Read the sorted set behind a key; the last that comes is it, a None before is a good moment for other things.
+    """Read the sorted set after a key: yields None between steps, and the sorted set last.
 
     Raises:
         RdbError: it is damaged, holds a member twice, or none, or a score that is not a number.
     """
-    del valkey  # writes them as Redis does
+    del valkey  # Valkey writes sorted sets as Redis does
     scores: dict[bytes, float] = {}
     if value_type in {12, 17}:
         data = read_string(source)
@@ -76,13 +76,13 @@ def _old_score(source: ByteSource) -> float:
 
 
 def sorted_set_type(value: Collection, version: int) -> int:
-    """The type byte that sorted sets are written with: 5, which all know since Redis 4.0."""
+    """Return the type byte for sorted sets: 5, known since Redis 4.0."""
     del value, version
     return 5
 
 
 def encode_sorted_set(value: Collection, value_type: int) -> Iterator[bytes]:
-    """What stands behind the key, in pieces; the highest first, as Redis writes them."""
+    """Yield what follows the key, in pieces; highest score first, as Redis writes them."""
     del value_type
     assert type(value) is SortedSet
     yield encode_length(len(value))

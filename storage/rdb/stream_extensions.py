@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..streams.stream import Stream
 
 FIELD: Final = b"rillet-stream"
-NOBODY: Final = b""  # the consumer that holds what nobody owns
+NOBODY: Final = b""  # the consumer of entries without an owner
 _FORMAT: Final = 1
 _WITH_ACTIVE_TIMES: Final = 21
 _WITH_PRODUCERS: Final = 26
@@ -28,7 +28,7 @@ _WITH_UNOWNED: Final = 27
 
 
 def encode_extras(stream: Stream, stream_type: int) -> bytes:
-    """The contents of the field, empty if there is nothing to add."""
+    """Return the content of the field, empty if it is not needed."""
     groups = [(name, group) for name, group in stream.groups.items() if _adds(group, stream_type)]
     state = stream.idempotency if stream_type < _WITH_PRODUCERS else None
     if not groups and state is None:
@@ -49,7 +49,7 @@ def encode_extras(stream: Stream, stream_type: int) -> bytes:
 
 
 def unowned_ids(group: Group) -> list[bytes]:
-    """The raw ids of the entries that nobody owns, in the order in which they wait."""
+    """Return the raw IDs of the entries without an owner, in the order in which they wait."""
     return [page.number(at).to_bytes(16, "big") for page, at in group.given_back()]
 
 
@@ -86,7 +86,7 @@ def apply_extras(stream: Stream, data: bytes) -> None:
     """
     source = ByteSource.of(data)
     if source.byte() != _FORMAT:
-        return  # of a later Rillet: the stream is whole without it, as Redis sees it
+        return  # of a later Rillet: the stream is complete without it, as for Redis
     for _ in range(read_length(source)):
         group = stream.groups.get(read_string(source))
         if group is None:
@@ -130,5 +130,5 @@ def _read_state(source: ByteSource) -> Idempotency:
 
 
 def delivery_ms(ms: int) -> int:
-    """A delivery time as files tell it: what nobody owns was delivered at the beginning of time."""
+    """Return a delivery time as in files: that of entries without an owner is 0."""
     return 0 if ms == UNOWNED_MS else ms

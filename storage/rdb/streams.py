@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from .listpack import Element
 
 STREAM_TYPES: Final = (15, 19, 21, 26, 27)
-_DEFAULTS: Final = (100, 100)  # stream-idmp-duration and -maxsize of a server that was not configured
-_FEW: Final = 3  # entries that go by rows
+_DEFAULTS: Final = (100, 100)  # stream-idmp-duration and -maxsize by default
+_FEW: Final = 3  # up to this many entries are encoded row by row
 _DELETED, _SAME_FIELDS = 1, 2  # flags of an entry
 _BROKEN: Final = "Stream listpack integrity check failed."
 
@@ -43,7 +43,7 @@ _BROKEN: Final = "Stream listpack integrity check failed."
 def encode_stream(
     stream: Stream, stream_type: int, idempotency_defaults: tuple[int, int] = _DEFAULTS
 ) -> Iterator[bytes]:
-    """The value in pieces, one a node, without its type byte.
+    """Yield the value in pieces, one per node, without its type byte.
 
     Args:
         stream: it must not change meanwhile.
@@ -68,12 +68,12 @@ def encode_stream(
 
 
 def _nodes(stream: Stream) -> Iterator[tuple[int, int, bytes]]:
-    """The entries of each macro node, as they are sent to clients: its first ID, how many, and the bytes."""
+    """Yield the entries of each macro node as sent to clients: first ID, count, bytes."""
     return stream.pieces(stream.node_ids)
 
 
 def _pack_node(master: int, number: int, raw: bytes, encoder: listpack.Words) -> bytes:
-    """The listpack of a node: what is common to its entries, and each entry with what differs."""
+    """Return the listpack of a node: what its entries share, and what differs in each."""
     reader = hiredis.Reader()
     reader.feed(b"*%d\r\n" % number)
     reader.feed(raw)
@@ -92,7 +92,7 @@ def _pack_node(master: int, number: int, raw: bytes, encoder: listpack.Words) ->
 
 
 def _differences(numbers: list[int], base: int) -> list[bytes]:
-    """The halves of IDs less that of the first one, as elements."""
+    """Encode the halves of IDs as differences from the first one."""
     short, integer = listpack.SHORT, listpack.integer
     return [
         short[number - base] if 0 <= number - base < 4096 else integer(_signed(number - base))
@@ -107,7 +107,7 @@ def _pack_columns(
     beside: list[bytes],
     encoder: listpack.Words,
 ) -> list[bytes] | None:
-    """The elements of a node's entries; None where not all have the same field names.
+    """Encode the entries of a node; None if not all have the same field names.
 
     Dumps consist of such nodes, so it goes by columns: that is fewer steps of Python than there are words.
     """
@@ -135,7 +135,7 @@ def _pack_rows(
     beside: list[bytes],
     encoder: listpack.Words,
 ) -> list[bytes]:
-    """As ``_pack_columns``, for entries of any kind."""
+    """Encode entries of any kind, like ``_pack_columns``."""
     integer, encode_words = listpack.integer, encoder.encode
     same, other, same_count = integer(_SAME_FIELDS), integer(0), integer(len(names) + 3)
     pieces: list[bytes] = []
@@ -195,7 +195,7 @@ def _encode_time(ms: int) -> bytes:
 
 
 def read_stream(source: ByteSource, stream_type: int) -> Iterator[Stream | None]:
-    """Take a stream off a source: None now and then (the caller may do something else), and the stream at last.
+    """Read a stream from a source: yields None between steps, and the stream last.
 
     Raises:
         RdbError: the data is damaged, or holds what we have no place for.
@@ -214,7 +214,7 @@ def read_stream(source: ByteSource, stream_type: int) -> Iterator[Stream | None]
     if length != stream.length or stream.last_id < last_entry:
         raise RdbError("Stream length or last ID inconsistent with its entries")
     if stream_type >= 19:
-        _read_id(source)  # the first entry's, which we know
+        _read_id(source)  # the first entry's, which is known already
         stream.max_deleted_id = _read_id(source)
         stream.entries_added = read_length(source)
     for _ in range(read_length(source)):
@@ -228,7 +228,7 @@ def read_stream(source: ByteSource, stream_type: int) -> Iterator[Stream | None]
 
 
 def _unpack_node(stream: Stream, nodes: list[Node], master: int, data: bytes) -> None:
-    """Add the entries of a listpack to a stream, and what the node looks like to the list."""
+    """Add the entries of a listpack to a stream, and a description of the node to the list."""
     items = listpack.unpack(data)
     try:
         live, deleted, number = items[:3]
@@ -252,7 +252,7 @@ def _unpack_node(stream: Stream, nodes: list[Node], master: int, data: bytes) ->
 def _unpack_like_entries(
     stream: Stream, items: list[Element], master: int, names: list[bytes], live: int
 ) -> int | None:
-    """As ``_unpack_entries`` for a node of which nothing was deleted and all entries have the same fields, as is usual.
+    """Unpack the usual node: no entry is deleted, and all have the same fields.
 
     Such a node is a table; None, and nothing is done, if it is none.
     """
@@ -287,7 +287,7 @@ def _unpack_like_entries(
 
 
 def _form(names: list[bytes]) -> bytes:
-    """The encoded fields of an entry, with places for the length of each value and the value."""
+    """Return the encoded fields of an entry, with placeholders for values and their lengths."""
     parts = [b"$%d\r\n%b\r\n$%%d\r\n%%b\r\n" % (len(name), name.replace(b"%", b"%%")) for name in names]
     return b"*%d\r\n%b" % (2 * len(names), b"".join(parts))
 
@@ -295,7 +295,7 @@ def _form(names: list[bytes]) -> bytes:
 def _unpack_entries(
     stream: Stream, items: list[Element], master: int, names: list[bytes], live: int, deleted: int
 ) -> int:
-    """Add the living entries; answers the ID of the last one, be it deleted."""
+    """Add the live entries; return the ID of the last entry, even if it is deleted."""
     number = len(names)
     usual = _form(names)
     master_ms, master_seq = master >> 64, master & MAX_U64
@@ -393,7 +393,7 @@ def _read_group(source: ByteSource, stream: Stream, stream_type: int) -> Generat
 
 
 def _read_producers(source: ByteSource) -> Idempotency:
-    """What is known of idempotent producers."""
+    """Read the state of idempotent producers."""
     state = Idempotency(read_length(source), read_length(source))
     for _ in range(read_length(source)):
         pid = read_string(source)
@@ -423,6 +423,6 @@ def _read_time(source: ByteSource) -> int:
 
 
 def _signed(difference: int) -> int:
-    """A difference of two unsigned 64-bit numbers as C keeps it: modulo 2^64, signed."""
+    """Return a difference of two unsigned 64-bit numbers as in C: modulo 2^64, signed."""
     difference &= MAX_U64
     return difference - (1 << 64) if difference >> 63 else difference

@@ -1,4 +1,4 @@
-"""Hashes, lists, sets and sorted sets in RDB: which type bytes are whose, and who reads and writes them."""
+"""Hashes, lists, sets and sorted sets in RDB: their type bytes, readers and writers."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from ..collections.base import Collection
     from .byte_source import ByteSource
 
-    # Yields None now and then while it reads, so that a server can answer meanwhile; the value comes last.
+    # Yields None now and then while it reads, so that a server can do other work; the value comes last.
     Reader: TypeAlias = Callable[[ByteSource, int, bool], Iterator[Collection | None]]
 
-# By type byte. A reader takes the source behind the key, the type byte, and whether the file is Valkey's.
+# By type byte. A reader gets the source after the key, the type byte, and whether Valkey wrote the file.
 _READERS: Final[dict[int, Reader]] = {
     **dict.fromkeys(HASH_TYPES, read_hash),
     **dict.fromkeys(LIST_TYPES, read_list),
     **dict.fromkeys(SET_TYPES, read_set),
     **dict.fromkeys(SORTED_SET_TYPES, read_sorted_set),
 }
-# By class: which type byte a value is written as for readers of an RDB version, and its bytes behind the key.
+# By class: the type byte for readers of an RDB version, and the bytes that follow the key.
 _WRITERS: Final[
     dict[
         type[Collection],
@@ -46,7 +46,7 @@ COLLECTION_TYPES: Final = frozenset(_READERS)
 
 
 def read_collection(source: ByteSource, value_type: int, *, valkey: bool) -> Iterator[Collection | None]:
-    """Read a value; the last that comes is it, a None before is a good moment for other things.
+    """Read a value: yields None between steps, and the value last.
 
     Raises:
         RdbError: the data is damaged.
@@ -55,10 +55,10 @@ def read_collection(source: ByteSource, value_type: int, *, valkey: bool) -> Ite
 
 
 def type_of(value: Collection, version: int) -> int:
-    """The type byte under which readers of an RDB version understand a value."""
+    """Return the type byte under which readers of an RDB version understand a value."""
     return _WRITERS[type(value)][0](value, version)
 
 
 def encode_collection(value: Collection, value_type: int) -> Iterator[bytes]:
-    """What stands behind the key, in pieces."""
+    """Yield what follows the key, in pieces."""
     return _WRITERS[type(value)][1](value, value_type)

@@ -1,4 +1,4 @@
-"""Writing RDB: whole keyspaces as files, single values as the payloads of DUMP."""
+"""Write RDB: whole keyspaces as files, single values as the payloads of DUMP."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ STREAM_TYPE: Final = 21
 _TYPES_SINCE: Final = ((14, 27), (13, 26), (11, 21), (10, 19))  # RDB versions and their stream types
 _STRING: Final = b"\x00"
 _FIRST_WITH_LIBRARIES: Final = 10
-_PIECE: Final = 1 << 16  # bytes given at once, about
+_PIECE: Final = 1 << 16  # approximate bytes of a piece
 
 
 def stream_type_of(version: int) -> int:
-    """The newest of the stream types we write that readers of an RDB version know."""
+    """Return the newest stream type that readers of an RDB version know."""
     return next((stream_type for since, stream_type in _TYPES_SINCE if version >= since), 15)
 
 
@@ -43,7 +43,7 @@ def rdb_chunks(
     aof_base: bool = False,
     checksum: bool = True,
 ) -> Iterator[bytes]:
-    """Give an RDB file of all databases in pieces of about 64 KiB.
+    """Yield an RDB file of all databases in pieces of about 64 KiB.
 
     Args:
         keyspace: it must not change meanwhile (a forked process, or all in one go).
@@ -71,7 +71,7 @@ def write_rdb(
     aof_base: bool = False,
     checksum: bool = True,
 ) -> None:
-    """Hand an RDB file to ``write`` piece by piece; the arguments are those of ``rdb_chunks``."""
+    """Pass an RDB file to ``write`` piece by piece; other arguments as of ``rdb_chunks``."""
     for piece in rdb_chunks(
         keyspace, version=version, stream_type=stream_type, aux=aux, aof_base=aof_base, checksum=checksum
     ):
@@ -85,9 +85,9 @@ def dump_value(
     stream_type: int | None = None,
     idempotency_defaults: tuple[int, int] = (100, 100),
 ) -> bytes:
-    """The payload that DUMP answers: type, value, version, checksum."""
+    """Return the payload of DUMP: type, value, version, checksum."""
     if isinstance(value, Hash) and value.times is not None:
-        version = max(version, FIRST_WITH_TIMES)  # nothing else in a payload could tell the times
+        version = max(version, FIRST_WITH_TIMES)  # a payload has no other place for the times
     body = b"".join(
         encode_value(
             value,
@@ -108,7 +108,7 @@ def encode_value(
     version: int,
     idempotency_defaults: tuple[int, int],
 ) -> Iterator[bytes]:
-    """The type byte, the key if there is one, and the value, in pieces."""
+    """Yield the type byte, the key if there is one, and the value, in pieces."""
     name = b"" if key is None else encode_string(key)
     if isinstance(value, Stream):
         yield bytes((stream_type,)) + name
@@ -168,7 +168,7 @@ def _pieces(
 
 
 def _gather(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The same bytes in fewer pieces."""
+    """Join small pieces into larger ones."""
     together: list[bytes] = []
     size = 0
     for piece in pieces:

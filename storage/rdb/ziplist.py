@@ -12,7 +12,7 @@ from .byte_source import RdbError
 
 _HEADER_BYTES: Final = 10
 _END: Final = 0xFF
-_LONG: Final = 0xFE  # the size of the element before follows in four bytes
+_LONG: Final = 0xFE  # the size of the previous element follows in four bytes
 _MANY: Final = 65535
 _INTEGER_BYTES: Final = {0xC0: 2, 0xD0: 4, 0xE0: 8, 0xF0: 3, 0xFE: 1}
 _BROKEN: Final = "Ziplist integrity check failed."
