@@ -7,7 +7,7 @@ from support.fake_server import reply, run
 from support.groups import effects, forget, group_client
 
 from rillet.commands.spec.versions import compat_with
-from rillet.commands.streams.read_options import find_keys
+from rillet.commands.spec.key_finders import keys_of_streams
 
 ITEM = len(b"*2\r\n$3\r\n1-0\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n")
 HEAD = len(b"*2\r\n$1\r\ns\r\n*3\r\n")
@@ -143,4 +143,4 @@ def test_many_entries_within_a_size():
 @pytest.mark.parametrize("option", ["MAXCOUNT", "MAXSIZE", "CLAIM"])
 def test_a_key_can_be_found_behind_them(option):
     words = ["XREADGROUP", "GROUP", "STREAMS", "c", option, "STREAMS", "STREAMS", "k", ">"]
-    assert find_keys([word.encode() for word in words]) == [7]
+    assert keys_of_streams([word.encode() for word in words]) == [7]
