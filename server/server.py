@@ -83,8 +83,8 @@ class Server:
 
     Attributes:
         compat: behaviour of the Redis version that the server emulates.
-        careful: some state of the server requires the full order of checks for every command.
-        observed: some client uses MONITOR or tracking.
+        needs_all_checks: some state of the server requires the full order of checks for every command.
+        has_observers: some client uses MONITOR or tracking.
         holds_replies: replies wait for the AOF.
         disk_error: the text that refuses writes while the AOF cannot be written.
         snapshot_error: the same while the last background save has failed.
@@ -116,8 +116,8 @@ class Server:
         self.started = self.clock.now
         self.last_save = self.clock.now // 1000
         self.loading = False
-        self.careful = False
-        self.observed = False
+        self.needs_all_checks = False
+        self.has_observers = False
         self.holds_replies = False
         self.disk_error: bytes | None = None
         self.snapshot_error: bytes | None = None
@@ -489,17 +489,17 @@ class Server:
         self.monitors.discard(client)
         self.pause.forget(client)
         self.background_jobs.forget(client)
-        self.update_observed()
+        self.update_observers()
 
-    def update_observed(self) -> None:
-        """Recompute ``observed`` after MONITOR or tracking began or ended."""
-        self.observed = bool(self.monitors) or any(
+    def update_observers(self) -> None:
+        """Recompute ``has_observers`` after MONITOR or tracking began or ended."""
+        self.has_observers = bool(self.monitors) or any(
             client.tracking is not None for client in self.clients.values()
         )
 
-    def update_careful(self) -> None:
-        """Recompute ``careful`` after the server's state changed."""
-        self.careful = (
+    def update_checks(self) -> None:
+        """Recompute ``needs_all_checks`` after the server's state changed."""
+        self.needs_all_checks = (
             self.loading
             or self.disk_error is not None
             or self.snapshot_error is not None

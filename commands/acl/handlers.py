@@ -244,7 +244,7 @@ def _changed(server: ServerContext) -> None:
         declared = acl_file.declaration(server.users, server.config.requirepass)
         server.config.users = [line.split()[1:] for line in declared]
     for client in list(server.clients.values()):
-        client.update_plain()
+        client.update_fast_path()
         if client.is_subscriber and not client.user.is_unlimited:
             channels = client.channels | client.shard_channels
             if not client.user.may_listen(channels, client.patterns):

@@ -53,6 +53,6 @@ def monitor(client: Client, args: list[bytes]) -> bytes | None:
         return None
     client.monitor = True
     client.server.monitors.add(client)
-    client.server.update_observed()
-    client.update_plain()
+    client.server.update_observers()
+    client.update_fast_path()
     return replies.OK

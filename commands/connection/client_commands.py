@@ -75,7 +75,7 @@ def client_reply(client: Client, args: list[bytes]) -> bytes | None:
         raise ReplyError(SYNTAX)
     elif client.reply_mode != "off":
         client.reply_mode = "skip-next"
-    client.update_plain()
+    client.update_fast_path()
     return replies.OK if choice == b"ON" else None
 
 
@@ -90,7 +90,7 @@ def client_no_evict(client: Client, args: list[bytes]) -> bytes:
 def client_no_touch(client: Client, args: list[bytes]) -> bytes:
     """Set the mode."""
     client.no_touch = _is_on(args[2])
-    client.update_plain()
+    client.update_fast_path()
     return replies.OK
 
 

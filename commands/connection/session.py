@@ -44,7 +44,7 @@ def log_in(client: Client, user: bytes, password: bytes, command: bytes) -> None
         raise ReplyError(WRONGPASS)
     client.user = found
     client.authenticated = True
-    client.update_plain()
+    client.update_fast_path()
 
 
 @handles(specs.HELLO)
@@ -159,6 +159,6 @@ def reset(client: Client, args: list[bytes]) -> bytes:
     client.reply_mode = "on"
     client.no_evict = client.no_touch = False
     client.fieldsets = None
-    client.update_plain()
-    server.update_observed()
+    client.update_fast_path()
+    server.update_observers()
     return b"+RESET\r\n"

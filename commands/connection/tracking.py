@@ -115,8 +115,8 @@ class TrackingTable:
 
     def _update(self, client: Client) -> None:
         self._set_hooks()
-        client.update_plain()
-        self.server.update_observed()
+        client.update_fast_path()
+        self.server.update_observers()
 
     # What commands did
 

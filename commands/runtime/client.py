@@ -80,7 +80,7 @@ class Client:
         user: the user that it is logged in as; ``default`` before any login.
         trusted: True for the AOF loader and a master link: rules for replayed commands apply (XADD LIMIT without ~).
         in_exec: True while EXEC runs its commands: nothing may block.
-        plain: True when the dispatcher's fast loop may serve it; kept by ``update_plain``.
+        fast_path_ok: True when the dispatcher's fast loop may serve it; kept by ``update_fast_path``.
         queueing: True if an open transaction is the only reason that it is not plain.
         replica: what it sent by REPLCONF, and its state once it is our replica; None for other clients.
         write_offset: the offset of the replication stream after its last write, for WAIT.
@@ -99,6 +99,7 @@ class Client:
         "created",
         "db",
         "deferred",
+        "fast_path_ok",
         "fd",
         "fieldsets",
         "id",
@@ -115,7 +116,6 @@ class Client:
         "no_evict",
         "no_touch",
         "patterns",
-        "plain",
         "postponed",
         "queueing",
         "replica",
@@ -172,8 +172,8 @@ class Client:
         self.replica: Replica | None = None
         self.write_offset = 0
         self.deferred: list[bytes] = []  # push messages to send after the reply of the current command
-        self.plain = self.queueing = False
-        self.update_plain()
+        self.fast_path_ok = self.queueing = False
+        self.update_fast_path()
 
     # Modes
 
@@ -208,8 +208,8 @@ class Client:
         """Whether it requested our replication stream."""
         return self.replica is not None and self.replica.is_replica
 
-    def update_plain(self) -> None:
-        """Recompute ``plain`` and ``queueing`` after any mode changed."""
+    def update_fast_path(self) -> None:
+        """Recompute ``fast_path_ok`` and ``queueing`` after any mode changed."""
         usual = (
             self.authenticated
             and self.user.is_unlimited
@@ -223,8 +223,8 @@ class Client:
             and not self.deferred
             and not self.no_touch
         )
-        self.plain = usual and self.transaction is None
-        self.queueing = usual and not self.plain
+        self.fast_path_ok = usual and self.transaction is None
+        self.queueing = usual and not self.fast_path_ok
 
     # Data, with the checks that every command shares
 

@@ -334,14 +334,14 @@ class ServerContext(Protocol):
 
     Attributes:
         busy_error: the reply to other clients while a slow script runs.
-        careful: the server is in a state in which every command needs all checks.
+        needs_all_checks: the server is in a state in which every command needs all checks.
         cron_paused: the work that is due ten times a second is suspended (DEBUG PAUSE-CRON).
         current_client: the client whose batch is running.
         disk_error: the reply to writes while the AOF cannot be written.
         last_save: when the last snapshot was written, in seconds of Unix time.
         loading: the server reads its files.
         monitors: the clients in MONITOR.
-        observed: a client monitors or tracks.
+        has_observers: a client monitors or tracks.
         role: ``master`` or ``slave``.
         run_id: of this start of the server.
         snapshot_error: the reply to writes while the last background save failed.
@@ -349,7 +349,7 @@ class ServerContext(Protocol):
     """
 
     busy_error: bytes | None
-    careful: bool
+    needs_all_checks: bool
     clients: dict[int, Client]
     compat: Compat
     cron_paused: bool
@@ -359,7 +359,7 @@ class ServerContext(Protocol):
     last_save: int
     loading: bool
     monitors: set[Client]
-    observed: bool
+    has_observers: bool
     rillet_version: str
     role: str
     run_id: str
@@ -440,5 +440,5 @@ class ServerContext(Protocol):
     def time_moved(self) -> None:
         """Recheck everything that waits for a time, after the clock was moved."""
 
-    def update_observed(self) -> None:
-        """Recompute ``observed`` after MONITOR or tracking began or ended."""
+    def update_observers(self) -> None:
+        """Recompute ``has_observers`` after MONITOR or tracking began or ended."""

@@ -34,7 +34,7 @@ def discard_transaction(client: Client) -> None:
     client.transaction = None
     client.in_exec = False
     unwatch_all(client)
-    client.update_plain()
+    client.update_fast_path()
 
 
 def _must_fail(watched: WatchedKey) -> bool:
@@ -48,7 +48,7 @@ def multi(client: Client, args: list[bytes]) -> bytes:
     if client.transaction is not None:
         raise ReplyError(b"ERR MULTI calls can not be nested")
     client.transaction = Transaction()
-    client.update_plain()
+    client.update_fast_path()
     return replies.OK
 
 

@@ -50,7 +50,7 @@ class BackgroundJobs:
     def run_before(self, client: Client, job: Job) -> None:
         """Schedule a job, and hold the client and its later commands until it is done."""
         client.postponed = True
-        client.update_plain()
+        client.update_fast_path()
         self._add(job).append(client)
 
     def forget(self, client: Client) -> None:
@@ -106,7 +106,7 @@ class BackgroundJobs:
             else:
                 for client in clients:
                     client.postponed = False
-                    client.update_plain()
+                    client.update_fast_path()
                     client.resume()
 
     def _run_idle(self) -> None:

@@ -127,7 +127,7 @@ class Blocking:
         client, db = waiter.client, waiter.db
         self.waiters[client] = waiter
         client.blocked = waiter
-        client.update_plain()
+        client.update_fast_path()
         awaited = db.awaited
         for key in waiter.keys:
             number = awaited.get(key, 0)
@@ -165,7 +165,7 @@ class Blocking:
         if client in self.waiters:
             del self.waiters[client]
         client.blocked = None
-        client.update_plain()
+        client.update_fast_path()
 
     # Serve
 

@@ -127,13 +127,13 @@ class Dispatcher:
             entry = table.get(argv[0])
             if (
                 entry is not None
-                and client.plain
-                and not server.careful
+                and client.fast_path_ok
+                and not server.needs_all_checks
                 and entry.minimum <= len(argv) <= entry.maximum
             ):
                 self.current = entry
                 client.last_command = entry.name
-                if entry.batch_handler is not None and not server.observed:
+                if entry.batch_handler is not None and not server.has_observers:
                     answers = self._run_together(client, entry, batch, taken - 1, started)
                     if answers is not None:
                         out += answers
@@ -149,7 +149,7 @@ class Dispatcher:
                     reply = self._failed(client, entry, argv, error)
                 ended = perf_counter_ns()
                 # The usual case of `_finish`, inlined.
-                if reply is None or server.observed or ended - started >= server.slow_nanoseconds:
+                if reply is None or server.has_observers or ended - started >= server.slow_nanoseconds:
                     reply = self._finish(client, entry, argv, reply, ended - started)
                     if ended - begun > budget:
                         together = _TIME_IS_OVER
@@ -162,7 +162,7 @@ class Dispatcher:
                 entry is not None
                 and client.queueing
                 and entry.queued
-                and not server.careful
+                and not server.needs_all_checks
                 and entry.minimum <= len(argv) <= entry.maximum
             ):
                 number = self._queue_run(client, batch, taken - 1)
@@ -180,7 +180,7 @@ class Dispatcher:
             if propagation.effects:
                 propagation.flush()
                 client.write_offset = server.replication.offset
-            if keyspace.ready or not client.plain:
+            if keyspace.ready or not client.fast_path_ok:
                 if client.postponed:
                     taken -= 1
                     break
@@ -195,7 +195,7 @@ class Dispatcher:
     def run_one(self, client: Client, argv: list[bytes]) -> bytes | None:
         """Run a batch of one command: the usual case of ``run``, without the loop.
 
-        The client must be plain, and the server neither careful nor observed.
+        The client must be plain, and the server without `needs_all_checks` and `has_observers`.
 
         Returns:
             The bytes to send, None if there are none.
@@ -221,7 +221,7 @@ class Dispatcher:
         if server.propagation.effects:
             server.propagation.flush()
             client.write_offset = server.replication.offset
-        if server.keyspace.ready or not client.plain:
+        if server.keyspace.ready or not client.fast_path_ok:
             out: list[bytes] = []
             self._end_unusually(client, argv, reply, out)
             return b"".join(out) or None
@@ -249,7 +249,7 @@ class Dispatcher:
             else:
                 out[-1:-1] = client.deferred
             client.deferred.clear()
-            client.update_plain()
+            client.update_fast_path()
 
     def _run_together(
         self, client: Client, entry: Entry, batch: list[list[bytes]], at: int, started: int
@@ -393,7 +393,7 @@ class Dispatcher:
             client.reply_mode = "skip"
         elif mode == "skip" and client.blocked is None:
             client.reply_mode = "on"
-            client.update_plain()
+            client.update_fast_path()
         return None
 
     # The call
@@ -433,7 +433,7 @@ class Dispatcher:
                     answers.append(ReplyError(refusal_in_exec(denial)).encoded)
                     continue
             self.current = entry = entries[command.name]
-            if entry.batch_handler is not None and not server.observed:
+            if entry.batch_handler is not None and not server.has_observers:
                 together = self._run_together(client, entry, batch, at, started)
                 if together is not None:
                     answers += together
@@ -472,7 +472,7 @@ class Dispatcher:
         server = self.server
         if client.postponed:
             return None
-        if server.observed and not server.blocking.resuming:
+        if server.has_observers and not server.blocking.resuming:
             # A blocking command is reported when it blocks, as it was sent, and not again when it is served.
             self._observe(client, entry, argv)
         if reply is None and client.blocked is not None:

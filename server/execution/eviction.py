@@ -76,7 +76,7 @@ class Eviction:
             self._start(self._measure)
         else:
             metering.switch_off(keyspace)
-        server.update_careful()
+        server.update_checks()
         if not config.maxmemory:
             self._within_limit()
             return

@@ -76,7 +76,7 @@ class Mending:
             server.blocking.forget(client)
         if entry.name == "exec":
             discard_transaction(client)
-        client.update_plain()
+        client.update_fast_path()
         if not entry.write:
             for reference in keys_of(entry.command, argv):
                 client.db.tidy(argv[reference.index])

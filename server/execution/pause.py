@@ -32,7 +32,7 @@ class Pause:
         """Postpone commands until a time in milliseconds; a pause that ends later keeps its end."""
         self.until = max(self.until, until)
         self.writes_only = writes_only
-        self._server.update_careful()
+        self._server.update_checks()
         self.look()
 
     def look(self) -> None:
@@ -48,11 +48,11 @@ class Pause:
         """Resume the postponed clients."""
         self.stop()
         self.until = 0
-        self._server.update_careful()
+        self._server.update_checks()
         postponed, self.postponed = self.postponed, []
         for client in postponed:
             client.postponed = False
-            client.update_plain()
+            client.update_fast_path()
             client.resume()
 
     def stop(self) -> None:
@@ -74,7 +74,7 @@ class Pause:
     def postpone(self, client: Client) -> None:
         """Postpone the client; the dispatcher leaves its command in its backlog."""
         client.postponed = True
-        client.update_plain()
+        client.update_fast_path()
         self.postponed.append(client)
 
     def forget(self, client: Client) -> None:

@@ -181,14 +181,14 @@ class Busy:
         keyspace.ready = {}
         server.holds_replies = False  # no reply sent now confirms a change that must be on the disk
         server.busy_error = BUSY_FUNCTION if run.is_function else BUSY_SCRIPT
-        server.update_careful()
+        server.update_checks()
         try:
             for key, _ in ready:
                 key.data(key.fd)
             self._give_turns(run)
         finally:
             server.busy_error = None
-            server.update_careful()
+            server.update_checks()
             server.holds_replies = holds
             keyspace.now, clock.now, keyspace.ready = now, tick, keys_ready
             propagation.take_back(effects)

@@ -77,7 +77,7 @@ class Connection(Client, asyncio.Protocol):
         self.resuming = False
         self.reads = True
         self.has_hung_up = False
-        self.update_plain()
+        self.update_fast_path()
 
     # asyncio.Protocol: the life of the connection
 
@@ -107,7 +107,7 @@ class Connection(Client, asyncio.Protocol):
     def _turn_away(self, text: bytes) -> None:
         assert self.transport is not None
         self.close_asap = True
-        self.update_plain()
+        self.update_fast_path()
         self.transport.write(text)
         self.transport.close()
 
@@ -129,7 +129,7 @@ class Connection(Client, asyncio.Protocol):
         """Remove the client everywhere: a dead client must not be served another entry."""
         del exc
         self.close_asap = True
-        self.update_plain()
+        self.update_fast_path()
         self.backlog.clear()
         self._forget_unparsed()
         server = self.server
@@ -157,13 +157,13 @@ class Connection(Client, asyncio.Protocol):
         stats = self.stats
         stats.net_input += size
         stats.reads_processed += 1
-        if not self.plain or size > _PIECE:
+        if not self.fast_path_ok or size > _PIECE:
             self._receive_carefully(data)
             return
         parser = self.parser
         batch = parser.feed(data)
         server = self.server
-        if len(batch) == 1 and not server.careful and not server.observed:
+        if len(batch) == 1 and not server.needs_all_checks and not server.has_observers:
             # The usual case of `_run`, inlined: one command whose reply can be sent immediately.
             self.last_interaction = server.keyspace.now = server.clock.tick()
             server.current_client = self
@@ -173,7 +173,7 @@ class Connection(Client, asyncio.Protocol):
                 server.current_client = None
             stats.commands_processed += 1
             self.total_commands += 1
-            if reply is not None and self.plain:
+            if reply is not None and self.fast_path_ok:
                 size = len(reply)
                 self.net_out += size
                 stats.net_output += size
@@ -308,14 +308,14 @@ class Connection(Client, asyncio.Protocol):
         """Queue for a turn in the loop: the code that released this client is still running."""
         if not self.resuming and not self.close_asap:
             self.resuming = True
-            self.update_plain()
+            self.update_fast_path()
             self.server.turns.add(self)
 
     def take_turn(self) -> None:
         """Run a slice of what waits; ``Server.turns`` calls this."""
         self.resuming = False
         try:
-            self.update_plain()
+            self.update_fast_path()
             if not self._must_wait():
                 self._run_for_a_while()
         except BaseException:
@@ -362,7 +362,7 @@ class Connection(Client, asyncio.Protocol):
         """Send a push message; while the client runs a command, after that command's reply."""
         if self.server.current_client is self:
             self.deferred.append(data)
-            self.plain = self.queueing = False  # so that the dispatcher handles `deferred`
+            self.fast_path_ok = self.queueing = False  # so that the dispatcher handles `deferred`
         else:
             self.write(data)
             self.check_output_limit(self.server.clock.now)
@@ -373,7 +373,7 @@ class Connection(Client, asyncio.Protocol):
             self.write(reply)
         elif self.reply_mode == "skip":
             self.reply_mode = "on"
-            self.update_plain()
+            self.update_fast_path()
 
     def write(self, data: bytes) -> None:
         """Write immediately, or with the AOF's next flush."""
@@ -432,7 +432,7 @@ class Connection(Client, asyncio.Protocol):
             self.replica.pause()
             return
         self.congested = True
-        self.update_plain()
+        self.update_fast_path()
         self.server.congested.add(self)
         self._pause_reading()
 
@@ -443,7 +443,7 @@ class Connection(Client, asyncio.Protocol):
             self.replica.resume()
             return
         self.congested = False
-        self.update_plain()
+        self.update_fast_path()
         self.server.congested.discard(self)
         if not self.resuming:
             self._resume_reading()
@@ -456,7 +456,7 @@ class Connection(Client, asyncio.Protocol):
         self.close_asap = True
         # Immediately: before the transport reports its end other commands may run, and would serve a client that left.
         self.server.blocking.forget(self)
-        self.update_plain()
+        self.update_fast_path()
         transport = self.transport
         if transport is None:
             return
@@ -473,15 +473,15 @@ class Connection(Client, asyncio.Protocol):
         else:
             self.transport.close()
 
-    def update_plain(self) -> None:
-        """Recompute ``plain`` with the connection's state, and pass the parser the authentication."""
-        super().update_plain()
+    def update_fast_path(self) -> None:
+        """Recompute ``fast_path_ok`` with the connection's state, and pass the parser the authentication."""
+        super().update_fast_path()
         parser: RequestParser | None = getattr(self, "parser", None)
         if parser is None:
             return  # the client is still being constructed
         parser.authenticated = self.authenticated
         if self.congested or self.resuming:
-            self.plain = self.queueing = False
+            self.fast_path_ok = self.queueing = False
 
 
 def _address(name: object) -> bytes:

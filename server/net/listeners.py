@@ -152,7 +152,7 @@ class Listeners:
 
     def _expect(self, wire: Wire) -> Wire:
         self.arriving.add(wire)
-        self._server.update_careful()
+        self._server.update_checks()
         return wire
 
     def welcome(self, wire: Wire) -> None:
@@ -167,7 +167,7 @@ class Listeners:
         if not isinstance(client, Connection):
             return False
         client.postponed = True
-        client.update_plain()
+        client.update_fast_path()
         if not self._postponed:
             # A client whose socket fails before it has a transport never arrives.
             self._server.loop.call_later(_LONGEST_ARRIVAL, self._all_are_here)
@@ -176,7 +176,7 @@ class Listeners:
 
     def _all_are_here(self) -> None:
         self.arriving.clear()
-        self._server.update_careful()
+        self._server.update_checks()
         postponed, self._postponed = self._postponed, []
         for client in postponed:
             client.postponed = False

@@ -234,7 +234,7 @@ class Persistence:
         server.keyspace.now = server.clock.now
         self.loaded_bytes, self.total_bytes = 0, total_bytes
         server.keyspace.expiring = False
-        server.update_careful()
+        server.update_checks()
 
     def end_loading(self) -> None:
         """Serve clients again, once the data is loaded."""
@@ -243,7 +243,7 @@ class Persistence:
         server.keyspace.expiring = True
         server.keyspace.dirty = 0
         server.propagation.effects.clear()
-        server.update_careful()
+        server.update_checks()
 
     def _replay(self, loader: AofLoader, client: Client, batch: list[list[bytes]]) -> None:
         """Run commands from the file; transactions arrive whole, so MULTI and EXEC need no state."""
@@ -411,7 +411,7 @@ class Persistence:
             if before is not None:
                 self.server.log.warning("AOF write error looks solved. The server can write again.")
                 self.server.disk_error = None
-                self.server.update_careful()
+                self.server.update_checks()
             return
         if self.server.config.appendfsync == "always":
             self.server.log.warning(
@@ -424,7 +424,7 @@ class Persistence:
         self.server.disk_error = (
             b"MISCONF Errors writing to the AOF file: %b" % str(aof.last_error.strerror).encode()
         )
-        self.server.update_careful()
+        self.server.update_checks()
 
     def has_unwritten(self) -> bool:
         """Whether effects wait to be written."""
@@ -437,7 +437,7 @@ class Persistence:
         self.rewrite.cancel()
         self._finish(aof)
         self.server.disk_error = None
-        self.server.update_careful()
+        self.server.update_checks()
 
     # Periodic work, and the end
 

@@ -394,4 +394,4 @@ class Snapshots:
         server = self.server
         refuses = not self.last_ok and server.config.save and server.config.stop_writes_on_bgsave_error
         server.snapshot_error = MISCONF if refuses else None
-        server.update_careful()
+        server.update_checks()

@@ -61,7 +61,7 @@ class MasterClient(Client):
         self.trusted = True
         self.authenticated = True
         self.address = f"{link.host}:{link.port}".encode()
-        self.update_plain()
+        self.update_fast_path()
 
     def close(self, *, after_reply: bool = True) -> None:
         """CLIENT KILL: drop the link, which then reconnects."""
@@ -158,7 +158,7 @@ class MasterLink:
         if self._writer is not None:
             self._writer.transport.abort()
             self._writer = None
-        self.server.update_careful()
+        self.server.update_checks()
 
     def _forget_client(self) -> None:
         if self.client is not None:
@@ -327,7 +327,7 @@ class MasterLink:
         server.clients[self.client.id] = self.client
         self.state = CONNECTED
         self.down_since = 0.0
-        server.update_careful()
+        server.update_checks()
         self.acknowledge()
         while True:
             data = await self._read(reader, _READ)

@@ -45,7 +45,7 @@ async def load_snapshot(server: Server, file: BinaryIO) -> int:
     persistence.loading_started = server.clock.tick()
     persistence.loaded_bytes, persistence.total_bytes = 0, size
     server.loading = tells_loading
-    server.update_careful()
+    server.update_checks()
     loop = server.loop
     try:
         source = ByteSource(file.read)
@@ -65,7 +65,7 @@ async def load_snapshot(server: Server, file: BinaryIO) -> int:
         raise OSError(f"Failed trying to load the MASTER synchronization DB: {error}") from error
     finally:
         server.loading = False
-        server.update_careful()
+        server.update_checks()
     server.keyspace.take_over(fresh)
     server.keyspace.dirty += info.keys
     server.finish_unit()

@@ -203,7 +203,7 @@ class Replication:
         server.role = self.role
         server.log.role = "S"
         server.keyspace.hides_expired = True
-        server.update_careful()
+        server.update_checks()
         if was_master:
             server.blocking.send_away_all(UNBLOCKED)
             # They reconnect, and then find us in the history of the new master.
@@ -224,7 +224,7 @@ class Replication:
         server.role = self.role
         server.log.role = "M"
         server.keyspace.hides_expired = False
-        server.update_careful()
+        server.update_checks()
         if self.backlog is not None:
             self._connect_stream()
             self.begin_anew_for_readers()
@@ -276,7 +276,7 @@ class Replication:
     def _update_demands(self) -> None:
         if self._wants_replicas:
             self.master.count_good()
-        self.server.update_careful()
+        self.server.update_checks()
 
     def _resize_backlog(self) -> None:
         if self.backlog is not None:

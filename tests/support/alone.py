@@ -64,7 +64,7 @@ class Alone:
         self.told: list[bytes] = []
         server.propagation.connect(self.told.append)
         self.clients = [self._connect() for _ in range(4)]
-        server.careful = careful
+        server.needs_all_checks = careful
         server.turns.slice = NEVER  # a busy machine makes no difference
 
     def _connect(self) -> Connection:
@@ -117,7 +117,13 @@ class Alone:
                 if entry.calls or entry.failed or entry.rejected
             },
             "clients": [
-                (client.total_commands, client.last_command, client.net_in, client.net_out, client.plain)
+                (
+                    client.total_commands,
+                    client.last_command,
+                    client.net_in,
+                    client.net_out,
+                    client.fast_path_ok,
+                )
                 for client in self.clients
             ],
         }

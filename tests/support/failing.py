@@ -323,9 +323,9 @@ def faults_of(server: Server) -> list[str]:
         check(client.blocked is None or client in server.blocking.waiters, "a client waits for nothing")
         check(not client.in_exec, "a client is still in EXEC")
         check(not client.deferred, "pushes are left")
-        before = client.plain, client.queueing
-        client.update_plain()
-        check(before == (client.plain, client.queueing), "a client does not know whether it is plain")
+        before = client.fast_path_ok, client.queueing
+        client.update_fast_path()
+        check(before == (client.fast_path_ok, client.queueing), "a client does not know whether it is plain")
     return faults
 
 

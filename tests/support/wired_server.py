@@ -79,7 +79,7 @@ class WiredServer(FakeServer):
         self.role = "master"
         self.stats = SimpleNamespace(denied=Counter())
         self.current_client: Client | None = None
-        self.observed = 0
+        self.has_observers = 0
         self.pauses: list[tuple[int, bool] | None] = []
         self.pause = PauseRecorder(self.pauses)
         me: Any = self
@@ -101,8 +101,8 @@ class WiredServer(FakeServer):
         self.tracking.remove(client)
         self.monitors.discard(client)
 
-    def update_observed(self) -> None:
-        self.observed += 1
+    def update_observers(self) -> None:
+        self.has_observers += 1
 
 
 class PauseRecorder:

@@ -75,7 +75,7 @@ def call(run: Run, interpreter: Interpreter, values: tuple[object, ...]) -> Any:
     server.stats.commands_processed += 1
     if run.told != (True, True) and len(effects) > before:
         server.propagation.limit(before, aof=run.told[0], replicas=run.told[1])
-    if server.observed:
+    if server.has_observers:
         server.dispatcher.track(run.caller, entry, argv)
     assert reply is not None, f"{entry.name} did not answer a script"
     if reply[0] == 45:  # a minus: an error
@@ -112,7 +112,7 @@ def _allowed(run: Run, argv: list[bytes]) -> CommandEntry:
             raise _refused(run, entry, _READ_ONLY)
     elif run.read_only and entry.name in _REPLICATED:
         raise _refused(run, entry, _READ_ONLY)
-    if server.careful:
+    if server.needs_all_checks:
         if server.replication.is_stale and "stale" not in flags and not run.client.trusted:
             raise _refused(run, entry, _STALE)
         refusal = dispatcher.check(run.client, entry, argv)

@@ -12,8 +12,8 @@ def client():
 def test_monitor_registers_once(client):
     assert talk(client, "MONITOR") == b"+OK\r\n"
     assert client.server.monitors == {client}
-    assert client.server.observed == 1
-    assert not client.plain
+    assert client.server.has_observers == 1
+    assert not client.fast_path_ok
     assert talk(client, "MONITOR") == b""
 
 

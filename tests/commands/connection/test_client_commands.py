@@ -41,11 +41,11 @@ def test_setinfo_names_the_library(client):
 def test_reply_modes(client):
     assert talk(client, "CLIENT", "REPLY", "x") == b"-ERR syntax error\r\n"
     assert talk(client, "CLIENT", "REPLY", "off") == b""
-    assert (client.reply_mode, client.plain) == ("off", False)
+    assert (client.reply_mode, client.fast_path_ok) == ("off", False)
     assert talk(client, "CLIENT", "REPLY", "SKIP") == b""
     assert client.reply_mode == "off"
     assert talk(client, "CLIENT", "REPLY", "ON") == b"+OK\r\n"
-    assert (client.reply_mode, client.plain) == ("on", True)
+    assert (client.reply_mode, client.fast_path_ok) == ("on", True)
     assert talk(client, "CLIENT", "REPLY", "skip") == b""
     assert client.reply_mode == "skip-next"
     assert talk(client, "CLIENT", "REPLY", "ON") == b"+OK\r\n"
@@ -58,7 +58,7 @@ def test_modes_that_are_on_or_off(client, mode, field):
     assert talk(client, "CLIENT", mode, "maybe") == b"-ERR syntax error\r\n"
     assert talk(client, "CLIENT", mode, "OFF") == b"+OK\r\n"
     assert getattr(client, field) is False
-    assert client.plain
+    assert client.fast_path_ok
 
 
 def test_pause_and_unpause(client):

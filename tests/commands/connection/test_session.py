@@ -65,10 +65,10 @@ def test_auth_wants_the_password_of_the_default_user(stranger):
     assert talk(stranger, "AUTH", "wrong") == WRONGPASS
     assert talk(stranger, "AUTH", "secret", "secret") == WRONGPASS
     assert not stranger.authenticated
-    assert not stranger.plain
+    assert not stranger.fast_path_ok
     assert talk(stranger, "AUTH", "secret") == b"+OK\r\n"
     assert stranger.authenticated
-    assert stranger.plain
+    assert stranger.fast_path_ok
 
 
 def test_auth_with_a_user_name(stranger):
@@ -137,7 +137,7 @@ def test_reset_leaves_every_mode(client):
         talk(client, *words)
     assert client.transaction is not None
     assert talk(client, "RESET") == b"+RESET\r\n"
-    assert client.plain
+    assert client.fast_path_ok
     assert not client.is_subscriber
     assert (client.resp, client.name, client.lib_name, client.reply_mode) == (2, b"", b"lib", "on")
     assert (client.monitor, client.no_evict, client.no_touch, client.tracking) == (False, False, False, None)
@@ -153,4 +153,4 @@ def test_reset_logs_out_where_there_is_a_password(stranger):
     talk(stranger, "AUTH", "secret")
     talk(stranger, "RESET")
     assert not stranger.authenticated
-    assert not stranger.plain
+    assert not stranger.fast_path_ok

@@ -103,10 +103,10 @@ def test_nothing_listens_to_the_keyspace_while_nobody_tracks(server):
     assert (server.keyspace.on_modified, server.keyspace.on_flushed) == (None, None)
     track(client)
     assert None not in (server.keyspace.on_modified, server.keyspace.on_flushed)
-    assert not client.plain
+    assert not client.fast_path_ok
     read(client, b"k")
     talk(client, "CLIENT", "TRACKING", "OFF")
-    assert client.plain
+    assert client.fast_path_ok
     write(writer, b"k")
     assert server.keyspace.on_modified is None
     assert client.take() == b""

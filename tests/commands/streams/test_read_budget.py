@@ -6,8 +6,8 @@ import pytest
 from support.fake_server import reply, run
 from support.groups import effects, forget, group_client
 
-from rillet.commands.spec.versions import compat_with
 from rillet.commands.spec.key_finders import keys_of_streams
+from rillet.commands.spec.versions import compat_with
 
 ITEM = len(b"*2\r\n$3\r\n1-0\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n")
 HEAD = len(b"*2\r\n$1\r\ns\r\n*3\r\n")

@@ -16,14 +16,14 @@ def client():
 
 def test_exec_answers_what_was_queued_in_order(client):
     assert talk(client, "MULTI") == b"+OK\r\n"
-    assert not client.plain
+    assert not client.fast_path_ok
     assert talk(client, "PING") == b"+QUEUED\r\n"
     talk(client, "SELECT", "x")
     talk(client, "ECHO", "hi")
     assert talk(client, "EXEC") == (
         b"*3\r\n+PONG\r\n-ERR value is not an integer or out of range\r\n$2\r\nhi\r\n"
     )
-    assert client.plain
+    assert client.fast_path_ok
     assert client.server.dispatcher.ran == ["ping", "select", "echo"]
 
 
@@ -51,7 +51,7 @@ def test_discard_forgets_the_queue_and_the_watched_keys(client):
     talk(client, "MULTI")
     talk(client, "PING")
     assert talk(client, "DISCARD") == b"+OK\r\n"
-    assert client.plain
+    assert client.fast_path_ok
     assert client.db.watched == {}
     assert client.server.dispatcher.ran == []
 

@@ -382,13 +382,13 @@ def test_any_tenacity_comes_to_the_limit_in_the_end(wire, tenacity):
 
 def test_no_limit_leaves_commands_the_fast_way_and_databases_plain():
     server = Server(Config(), quiet=True)
-    assert not server.careful
+    assert not server.needs_all_checks
     assert {type(db) for db in server.keyspace.databases} == {Database}
     for name, value in (("maxmemory", b"1gb"), ("maxmemory-clients", b"1gb")):
         server.config.set([(name.encode(), value)])
-        assert server.careful
+        assert server.needs_all_checks
         server.config.set([(name.encode(), b"0")])
-        assert not server.careful
+        assert not server.needs_all_checks
     assert {type(db) for db in server.keyspace.databases} == {Database}
 
 

@@ -352,7 +352,7 @@ def test_nothing_is_remembered_of_a_client_that_is_gone(server):
         wire.close()
     eventually(lambda: not inside.clients)
     assert not inside.monitors
-    assert not inside.observed
+    assert not inside.has_observers
     assert not inside.keyspace.databases[0].watched
     assert not inside.persistence._held
     assert not inside.persistence._closing
