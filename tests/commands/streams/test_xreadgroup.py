@@ -6,8 +6,8 @@ import pytest
 from support.fake_server import reply, run
 from support.groups import effects, forget, group_client, stated
 
+from rillet.commands.spec.key_finders import keys_of_streams
 from rillet.commands.spec.versions import compat_with
-from rillet.commands.streams.read_options import find_keys
 
 NOW = 1_700_000_000_000
 MAX = "18446744073709551615-18446744073709551615"
@@ -123,7 +123,7 @@ def test_options_may_repeat_and_the_last_counts(client):
     ],
 )
 def test_keys_are_found_by_walking_the_options(words, keys):
-    assert find_keys(words.encode().split()) == keys
+    assert keys_of_streams(words.encode().split()) == keys
 
 
 # XREAD
