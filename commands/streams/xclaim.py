@@ -100,7 +100,7 @@ def xclaim(client: Client, args: list[bytes]) -> bytes:
             propagate_position(client, args[1], args[2], group)
     if terms.just_id:
         return replies.bulk_array(claimed.ids)
-    return b"*%d\r\n%b" % (claimed.count, b"".join(claimed.items))
+    return b"*%d\r\n" % claimed.count + b"".join(claimed.items)
 
 
 def _find_run(stream: Stream, args: list[bytes]) -> EntryRun | None:

@@ -37,9 +37,12 @@ def claim_idle(
     now = client.server.keyspace.now
     assert allowance.claim is not None
     most = allowance.within(count)
-    items, changes = claim_oldest(group, stream, consumer, allowance.claim, most, now, allowance)
+    must_propagate = client.server.propagation.active
+    items, changes = claim_oldest(
+        group, stream, consumer, allowance.claim, most, now, allowance, with_changes=must_propagate
+    )
     if items:
-        if client.server.propagation.active:
+        if must_propagate:
             propagate_claims(client, key, group_name, group, changes)
         consumer.active_ms = now
     return len(items), b"".join(items)

@@ -258,7 +258,9 @@ class Group(Searching):
             last: the last of them.
             now: delivery time in milliseconds.
         """
-        pel = self.pel
+        if self.pending_cleanup is not None:
+            self.finish_cleanup()
+        pel = self._pel
         if after < pel.highest:
             # The group was set back or entries were claimed by FORCE: some may be pending already.
             self.assign(consumer, list(ids_in(pieces)), now, 1)
@@ -403,7 +405,7 @@ class Group(Searching):
     def acknowledge_places(self, places: Places) -> None:
         """Take entries off the PEL that are known to be there; none of the places is good any more."""
         blocks = blocks_of(places)
-        self.pel.clear(places)
+        self._pel.clear(places)
         number = len(blocks)
         # Mostly what was read at once is acknowledged at once.
         if blocks.count(blocks[0]) == number:
@@ -428,13 +430,15 @@ class Group(Searching):
 
     def acknowledge_all(self, ids: list[bytes]) -> bool:
         """Take entries off the PEL if all these words are pending ids, and none is repeated; else do nothing: False."""
+        if self.pending_cleanup is not None:
+            self.finish_cleanup()
         if len(ids) == 1:
-            only = self.pel.pop(ids[0])
+            only = self._pel.pop(ids[0])
             if only is None:
                 return False
             self._release(only, 1)
             return True
-        places = self.pel.places(ids)
+        places = self._pel.places(ids)
         if places is None:
             return False
         self.acknowledge_places(places)

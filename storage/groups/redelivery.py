@@ -89,6 +89,8 @@ def claim_oldest(
     count: int | None,
     now: int,
     budget: Budget,
+    *,
+    with_changes: bool,
 ) -> tuple[list[bytes], list[Change]]:
     """Let the consumer have the entries that are idle for long enough, the longest idle first.
 
@@ -102,6 +104,7 @@ def claim_oldest(
         count: at most so many, None for all.
         now: the delivery time, milliseconds since the epoch.
         budget: ends the walk early.
+        with_changes: whether the changes are needed.
 
     Returns:
         Encoded items (ID, fields, milliseconds since the delivery before, deliveries before), and the changes.
@@ -122,9 +125,11 @@ def claim_oldest(
         counts.append(min(block.count + 1, MAX_COUNT))
         items.append(item)
         budget.add(len(item))
-    changes: list[Change] = [
-        ((text,), consumer.name, now, deliveries)
-        for text, deliveries in zip(texts_of(places), counts, strict=True)
-    ]
+    changes: list[Change] = []
+    if with_changes:
+        changes += [
+            ((text,), consumer.name, now, deliveries)
+            for text, deliveries in zip(texts_of(places), counts, strict=True)
+        ]
     group.reassign_each(consumer, places, now, counts)
     return items, changes
