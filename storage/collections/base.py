@@ -6,13 +6,17 @@ Streams and strings are not collections: they came first, and their representati
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Self
 
     from .encoding_limits import Limits
+OBJECT_BYTES: Final = 33
+"""Memory of a string, without its bytes."""
+SLOT_BYTES: Final = 56
+"""Memory of a slot in a table."""
 
 
 class Collection(ABC):
@@ -22,10 +26,14 @@ class Collection(ABC):
 
     Attributes:
         TYPE: the reply of TYPE: hash, list, set, zset.
+        OWN_BYTES: about the memory of one without elements.
+        ELEMENT_BYTES: about the memory that an element takes besides ``payload_bytes``.
         encoding: the name of the encoding that Redis would use (OBJECT ENCODING).
     """
 
     TYPE: ClassVar[bytes]
+    OWN_BYTES: ClassVar[int]
+    ELEMENT_BYTES: ClassVar[int] = 0
     __slots__ = ("encoding",)
 
     encoding: bytes
@@ -52,6 +60,9 @@ class Collection(ABC):
     @abstractmethod
     def parts(self) -> Iterator[bytes]:
         """Yield its content for a digest: equal for equal values, in any order in memory."""
+
+    def make_whole(self) -> None:  # noqa: B027 - most hold everything in one place
+        """Derive what is kept twice from the part that is right, after a change was broken off in the middle."""
 
     @property
     @abstractmethod

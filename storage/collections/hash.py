@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from .base import Collection
+from .base import OBJECT_BYTES, SLOT_BYTES, Collection
 from .deadlines import Deadlines
 from .scan_order import ScanOrder
 
@@ -32,6 +32,8 @@ class Hash(Collection):
     """
 
     TYPE: ClassVar[bytes] = b"hash"
+    OWN_BYTES: ClassVar[int] = 150
+    ELEMENT_BYTES: ClassVar[int] = 2 * OBJECT_BYTES + SLOT_BYTES
     __slots__ = ("_order", "fields", "times")
 
     def __init__(self) -> None:
@@ -140,6 +142,14 @@ class Hash(Collection):
             yield self.fields[field]
             if field in when:
                 yield b"%d" % when[field]
+
+    def make_whole(self) -> None:
+        """Forget the times of fields that are not there."""
+        if self.times is not None:
+            for field in self.times.when.keys() - self.fields.keys():
+                self.times.forget(field)
+            if not self.times:
+                self.times = None
 
     @property
     def payload_bytes(self) -> int:

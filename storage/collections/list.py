@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from ..listpack_sizes import element_size
-from .base import Collection
+from .base import OBJECT_BYTES, Collection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -36,6 +36,8 @@ class List(Collection):
     """
 
     TYPE: ClassVar[bytes] = b"list"
+    OWN_BYTES: ClassVar[int] = 150
+    ELEMENT_BYTES: ClassVar[int] = OBJECT_BYTES + 8
     __slots__ = ("_items", "_start", "size")
 
     def __init__(self, elements: Iterable[bytes] = ()) -> None:

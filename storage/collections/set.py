@@ -41,6 +41,7 @@ class Set(Collection):
     """
 
     TYPE: ClassVar[bytes] = b"set"
+    OWN_BYTES: ClassVar[int] = 200
     __slots__ = ("_order", "members")
 
     def __init__(self, members: Iterable[bytes] = (), encoding: bytes = HASHTABLE) -> None:

@@ -36,6 +36,7 @@ class SortedSet(Collection):
     """
 
     TYPE: ClassVar[bytes] = b"zset"
+    OWN_BYTES: ClassVar[int] = 600
     __slots__ = ("_scan", "order", "scores")
 
     def __init__(self, scores: dict[bytes, float] | None = None) -> None:
@@ -236,6 +237,10 @@ class SortedSet(Collection):
         for score, member in self.order:
             yield member
             yield format_double(score)
+
+    def make_whole(self) -> None:
+        """Order the members by their scores once more."""
+        self.order = SortedSet(self.scores).order
 
     @property
     def payload_bytes(self) -> int:

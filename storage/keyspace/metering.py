@@ -11,9 +11,10 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from ..collections.base import SLOT_BYTES
 from ..streams.stream import Stream
 from . import frequency
-from .weights import EXPIRY_ENTRY, SLOT, key_bytes
+from .weights import EXPIRY_ENTRY, key_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _PIECE: Final = 64  # keys that are measured at once
 _FIRST: Final = 512  # keys that are measured as soon as the meter is on, so that there is a mean
 _MOST_TOUCHED: Final = 256
-_METER_ENTRY: Final = SLOT + 32  # what the meter itself takes for a key
+_METER_ENTRY: Final = SLOT_BYTES + 32  # what the meter itself takes for a key
 
 
 class Meter:
@@ -115,7 +116,9 @@ class Meter:
                 self.measure_some(entries, _FIRST)
                 known, total = len(self.sizes), self.total
             total = total * count // max(known, 1)
-        return total + count * _METER_ENTRY + len(db.expires) * EXPIRY_ENTRY + len(db.frequencies) * SLOT
+        return (
+            total + count * _METER_ENTRY + len(db.expires) * EXPIRY_ENTRY + len(db.frequencies) * SLOT_BYTES
+        )
 
     # What a database says of its keys
 

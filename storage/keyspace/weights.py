@@ -9,28 +9,17 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from ..collections.base import Collection
-from ..collections.hash import Hash
-from ..collections.list import List
-from ..collections.set import Set
+from ..collections.base import OBJECT_BYTES, Collection
 from ..streams.stream import Stream
 
 if TYPE_CHECKING:
     from ..groups.group import Group
     from .database import Database, Value
 
-OBJECT: Final = 33  # of a string, without its bytes
-SLOT: Final = 56  # in a table
 KEY_ENTRY: Final = 90  # in `entries` and in `accessed`
 EXPIRY_ENTRY: Final = 130  # a slot in `expires`, the time, the pair in the heap
 SAMPLES: Final = 5  # of nested values, by default
 _STREAM: Final = 1000
-_LIST: Final = 150
-_HASH: Final = 150
-_SET: Final = 200
-_SORTED_SET: Final = 600
-_ELEMENT: Final = OBJECT + 8  # of a list
-_FIELD: Final = 2 * OBJECT + SLOT  # of a hash, with its value
 _GROUP: Final = 2300
 _CONSUMER: Final = 700
 _PENDING: Final = (
@@ -48,18 +37,13 @@ def key_bytes(name: bytes, value: Value, samples: int = SAMPLES) -> int:
         value: its value. Packed chunks of a stream count with their packed size.
         samples: how many chunks of a stream are measured; 0 for all.
     """
-    size = KEY_ENTRY + OBJECT + len(name)
+    size = KEY_ENTRY + OBJECT_BYTES + len(name)
     if type(value) is bytes:
-        return size + OBJECT + len(value)
+        return size + OBJECT_BYTES + len(value)
     if type(value) is Stream:
         return size + _STREAM + value.estimated_bytes(samples) + _groups_bytes(value.groups, samples)
     assert isinstance(value, Collection)
-    size += value.payload_bytes
-    if type(value) is List:
-        return size + _LIST + _ELEMENT * len(value)
-    if type(value) is Hash:
-        return size + _HASH + _FIELD * len(value)
-    return size + (_SET if type(value) is Set else _SORTED_SET)
+    return size + value.OWN_BYTES + value.ELEMENT_BYTES * len(value) + value.payload_bytes
 
 
 def _groups_bytes(groups: dict[bytes, Group], samples: int) -> int:

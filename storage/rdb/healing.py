@@ -12,10 +12,6 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ..collections.hash import Hash
-from ..collections.list import List
-from ..collections.set import Set
-from ..collections.sorted_set import SortedSet
 from ..groups.group import Group
 from ..streams.chunk import Chunk
 from ..streams.macro_nodes import Nodes
@@ -44,27 +40,16 @@ def healed(
     """
     if isinstance(value, Stream):
         _heal_stream(value)
-    elif not len(_heal_collection(value)):
-        return None, b""
+    else:
+        value.make_whole()
+        if not len(value):
+            return None, b""
     payload = dump_value(value, version=version, idempotency_defaults=idempotency_defaults)
     fresh = restore_value(payload)
     assert not isinstance(fresh, bytes)
     if not isinstance(fresh, Stream):
         fresh.fit(limits)
     return fresh, payload
-
-
-def _heal_collection(value: Collection) -> Collection:
-    if isinstance(value, SortedSet):
-        value.order = SortedSet(value.scores).order
-    elif isinstance(value, Hash) and value.times is not None:
-        for field in value.times.when.keys() - value.fields.keys():
-            value.times.forget(field)
-        if not value.times:
-            value.times = None
-    else:
-        assert isinstance(value, (Hash, List, Set))  # their content is in one place
-    return value
 
 
 def _heal_stream(stream: Stream) -> None:
