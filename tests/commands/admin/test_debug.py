@@ -97,7 +97,7 @@ RELOAD FOO
 
 @pytest.mark.parametrize("protocol", [2, 3])
 @pytest.mark.parametrize("line", SAME)
-def test_it_answers_as_a_real_server(server, peer, line, protocol):
+def test_it_replies_as_a_real_server(server, peer, line, protocol):
     with server.wire(protocol) as ours, peer.wire(protocol) as theirs:
         ours.call("FLUSHALL")
         assert ours.call("DEBUG", *line.split()).encode() == theirs.call("DEBUG", *line.split()).encode()
@@ -124,7 +124,7 @@ def test_populate_makes_the_keys_that_a_real_server_makes(server, peer, argument
     assert seen[0][b"foo:1"] == b"there already"
 
 
-def test_object_tells_how_values_are_kept(wire):
+def test_object_shows_how_values_are_stored(wire):
     wire.call("SET", "number", "12")
     wire.call("SET", "short", "a" * 44)
     wire.call("SET", "long", "a" * 45)

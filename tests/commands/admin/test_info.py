@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from support.servers import start_server
 
-# What 7.0 tells and Rillet has nothing to tell of: the allocator's ratios, threads.
+# Fields of 7.0 that Rillet does not have: the allocator's ratios, threads.
 NOT_TOLD = {
     "allocator_frag_bytes",
     "allocator_frag_ratio",
@@ -44,13 +44,13 @@ def test_it_has_the_sections_and_fields_of_redis(server, redis7, names):
         if title in {"Commandstats", "Latencystats", "Errorstats", "Keyspace"}:
             continue
         assert set(fields) - set(told[title]) <= NOT_TOLD, title
-        # What both tell stands in the same order.
+        # The common fields have the same order.
         assert [name for name in told[title] if name in fields] == [
             name for name in fields if name in told[title]
         ]
 
 
-def test_only_the_sections_asked_for_are_told(server):
+def test_only_the_requested_sections_are_returned(server):
     with server.wire() as wire:
         assert list(sections(wire, "SERVER", "nothing", "cpu")) == ["Server", "CPU"]
         assert wire.call("INFO", "nothing").value == b""
@@ -82,7 +82,7 @@ def test_command_statistics_are_counted(server):
     assert told["Latencystats"]["latency_percentiles_usec_xadd"].startswith("p50=")
 
 
-def test_the_keyspace_is_told_per_database(server):
+def test_the_keyspace_is_reported_per_database(server):
     with server.wire() as wire:
         wire.call("FLUSHALL")
         assert sections(wire, "keyspace") == {"Keyspace": {}}
@@ -98,7 +98,7 @@ def test_the_keyspace_is_told_per_database(server):
     assert 900_000 < int(figures["avg_ttl"]) <= 1_000_000
 
 
-def test_the_listener_is_told_with_its_addresses(server):
+def test_the_listener_is_reported_with_its_addresses(server):
     with server.wire() as wire:
         told = sections(wire, "server")["Server"]
     assert told["listener0"] == f"name=tcp,bind=127.0.0.1,port={server.port}"
@@ -106,7 +106,7 @@ def test_the_listener_is_told_with_its_addresses(server):
     assert int(told["process_id"]) == server.pid
 
 
-def test_the_aof_is_told_when_it_is_on():
+def test_the_aof_is_reported_when_it_is_on():
     with start_server("rillet", "--appendonly", "yes") as server, server.wire() as wire:
         before = sections(wire, "persistence")["Persistence"]
         wire.call("SET", "k", "v")

@@ -1,4 +1,4 @@
-"""Commands about the server whose answers are compared with a real Redis, and those where Rillet has its own."""
+"""Commands about the server: replies compared with a real Redis, and those in which Rillet differs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rillet.commands.spec.versions import compat_with
 
 load_all()
 
-# What Redis 7.0 and Rillet answer byte for byte.
+# The replies that are equal in Redis 7.0 and Rillet, byte for byte.
 SAME = """
 TIME x
 ROLE
@@ -166,7 +166,7 @@ def own_valkey():
 
 @pytest.mark.parametrize("protocol", [2, 3])
 @pytest.mark.parametrize("line", LINES)
-def test_it_answers_as_redis(rillet_process, own_redis7, line, protocol):
+def test_it_replies_as_redis(rillet_process, own_redis7, line, protocol):
     with rillet_process.wire(protocol) as ours, own_redis7.wire(protocol) as theirs:
         assert ours.call(*line.split()).encode() == theirs.call(*line.split()).encode()
 
@@ -187,7 +187,7 @@ WAITAOF 0 x 0
 WAIT 1 9223372036854775807
 """.strip().splitlines(),
 )
-def test_waiting_without_an_aof_answers_as_valkey(rillet_process, own_valkey, line):
+def test_waiting_without_an_aof_replies_as_valkey(rillet_process, own_valkey, line):
     with rillet_process.wire() as ours, own_valkey.wire() as theirs:
         assert ours.call(*line.split()).encode() == theirs.call(*line.split()).encode()
 
@@ -293,7 +293,7 @@ def test_wait_blocks_until_its_timeout_and_can_be_unblocked(rillet_process):
         assert str(waiting.call("PING")) == "+PONG"
 
 
-def test_wait_inside_a_transaction_answers_at_once(rillet_process):
+def test_wait_inside_a_transaction_replies_at_once(rillet_process):
     with rillet_process.wire() as wire:
         for words in (("MULTI",), ("WAIT", 1, 0), ("WAITAOF", 0, 1, 0)):
             wire.call(*words)
@@ -301,7 +301,7 @@ def test_wait_inside_a_transaction_answers_at_once(rillet_process):
 
 
 @pytest.mark.parametrize("policy", ["always", "everysec", "no"])
-def test_waitaof_answers_one_when_the_writes_are_on_the_disk(policy):
+def test_waitaof_replies_one_when_the_writes_are_on_the_disk(policy):
     with (
         start_server("rillet", "--appendonly", "yes", "--appendfsync", policy) as server,
         server.wire() as wire,

@@ -20,7 +20,7 @@ from rillet.storage.streams.stream import Stream
         (1 << 60, "1024.00P"),
     ],
 )
-def test_sizes_are_told_in_redis_style(size, text):
+def test_sizes_are_formatted_in_redis_style(size, text):
     assert human_bytes(size) == text
 
 

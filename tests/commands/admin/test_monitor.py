@@ -24,7 +24,7 @@ def test_monitor_is_refused_inside_a_transaction(client):
     assert not client.server.monitors
 
 
-def test_a_line_tells_time_database_address_and_words(client):
+def test_a_line_shows_time_database_address_and_words(client):
     client.address = b"127.0.0.1:5000"
     talk(client, "SELECT", 5)
     assert monitor_line(1795160567.190772, client, [b"SET", b"a", b""]) == (

@@ -65,7 +65,7 @@ def test_redaction_leaves_the_words_themselves_alone():
     ]
 
 
-def test_an_entry_tells_who_and_when(servers):
+def test_an_entry_shows_the_client_and_the_time(servers):
     with servers[0].wire() as wire:
         wire.call("CLIENT", "SETNAME", "me")
         wire.call("CONFIG", "SET", "slowlog-log-slower-than", 0)

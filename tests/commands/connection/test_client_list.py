@@ -50,7 +50,7 @@ def test_qbuf_shows_what_is_not_parsed():
         assert line()["qbuf"] == "0"
 
 
-def test_a_line_tells_the_state_of_the_client(server):
+def test_a_line_shows_the_state_of_the_client(server):
     client = server.connect()
     client.address, client.local_address, client.fd = b"1.2.3.4:5", b"6.7.8.9:10", 7
     client.last_command = "client|info"
@@ -214,7 +214,7 @@ def test_kill_may_include_oneself(server):
         (("MAXAGE", "0"), b"ERR maxage should be greater than 0"),
     ],
 )
-def test_a_wrong_kill_kills_nobody(server, words, error):
+def test_a_wrong_kill_kills_no_client(server, words, error):
     client = server.connect()
     server.connect()
     assert talk(client, "CLIENT", "KILL", *words) == b"-%b\r\n" % error

@@ -14,14 +14,14 @@ def stranger():
     return WiredServer(requirepass=b"secret").connect()
 
 
-def test_hello_alone_tells_seven_facts_and_keeps_the_protocol(client):
+def test_hello_alone_returns_seven_fields_and_keeps_the_protocol(client):
     assert talk(client, "HELLO") == (
         b"*14\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n8.0.0\r\n$5\r\nproto\r\n:2\r\n"
         b"$2\r\nid\r\n:1\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n"
     )
 
 
-def test_hello_3_answers_a_map_at_once(client):
+def test_hello_3_replies_with_a_map_at_once(client):
     assert talk(client, "HELLO", 3).startswith(b"%7\r\n$6\r\nserver")
     assert client.resp == 3
 
@@ -92,7 +92,7 @@ def test_ping_of_a_resp2_subscriber_looks_like_a_message(client):
     assert talk(client, "PING", "hi") == b"$2\r\nhi\r\n"
 
 
-def test_quit_answers_before_it_closes(client):
+def test_quit_replies_before_it_closes(client):
     assert talk(client, "QUIT", "whatever") == b"+OK\r\n"
     assert client.closed == "after the reply"
 

@@ -25,7 +25,7 @@ def invalid(*keys, head=b">2\r\n$10\r\ninvalidate\r\n"):
 NULL = b">2\r\n$10\r\ninvalidate\r\n_\r\n"
 
 
-def test_a_change_is_told_once_and_forgotten(server):
+def test_a_change_is_sent_once_and_forgotten(server):
     client, writer = server.connect(3), server.connect()
     track(client)
     read(client, b"k")
@@ -46,7 +46,7 @@ def test_the_database_does_not_matter(server):
     assert client.take() == invalid(b"k")
 
 
-def test_own_changes_are_told_behind_the_reply(server):
+def test_own_changes_are_sent_after_the_reply(server):
     client = server.connect(3)
     track(client)
     read(client, b"a", b"b")
@@ -87,7 +87,7 @@ def test_resp2_without_redirection_gets_nothing(server):
     assert server.tracking.total_keys == 0
 
 
-def test_a_flush_is_told_to_all_who_track(server):
+def test_a_flush_is_sent_to_all_tracking_clients(server):
     reader, listener, noloop = server.connect(3), server.connect(3), server.connect(3)
     track(reader)
     track(listener, "BCAST")
@@ -98,7 +98,7 @@ def test_a_flush_is_told_to_all_who_track(server):
     assert server.tracking.total_keys == 0
 
 
-def test_nothing_listens_to_the_keyspace_while_nobody_tracks(server):
+def test_the_keyspace_hooks_are_unset_while_no_client_tracks(server):
     client, writer = server.connect(3), server.connect()
     assert (server.keyspace.on_modified, server.keyspace.on_flushed) == (None, None)
     track(client)
@@ -132,7 +132,7 @@ def test_a_client_that_goes_away_is_forgotten(server):
     assert client.take() == b""
 
 
-def test_a_change_before_switching_off_in_the_same_transaction_is_told(server):
+def test_a_change_before_switching_off_in_the_same_transaction_is_sent(server):
     client, other = server.connect(3), server.connect(3)
     track(client)
     track(other)
@@ -230,7 +230,7 @@ def test_two_clients_may_share_a_prefix(server):
     assert other.take() == invalid(b"a")
 
 
-def test_what_was_read_before_broadcasting_is_not_told_key_by_key(server):
+def test_keys_read_before_broadcasting_are_not_sent_one_by_one(server):
     client, writer = server.connect(3), server.connect()
     track(client)
     read(client, b"k")
@@ -279,7 +279,7 @@ def test_a_redirection_to_a_resp3_client_is_a_push(server):
     assert write(target, b"k") == invalid(b"k")
 
 
-def test_a_broken_redirection_is_told_to_resp3(server):
+def test_a_broken_redirection_is_sent_to_resp3(server):
     client, target, writer = server.connect(3), server.connect(3), server.connect()
     track(client, "REDIRECT", target.id)
     read(client, b"k")
@@ -393,7 +393,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 @settings(max_examples=100, deadline=None)
-def test_everybody_who_read_a_key_is_told_of_its_next_change(steps):
+def test_every_client_that_read_a_key_gets_its_next_change(steps):
     server = WiredServer()
     clients = [server.connect(3) for _ in range(3)]
     tracking = [False] * 3

@@ -14,7 +14,7 @@ def server():
 
 @pytest.fixture
 def tell(server):
-    """A function that runs a command and gives what was told meanwhile, as "channel message"."""
+    """Return a function that runs a command and returns the events it sends, as "channel message"."""
     with server.wire() as wire, server.wire() as listener:
         wire.call("FLUSHALL")
         listener.call("PSUBSCRIBE", "*")
@@ -91,7 +91,7 @@ def test_an_event_names_the_fields_that_changed(tell, words, told):
     assert tell("Sh", *words.split()) == [f"__subkeyspace@0__:h {one}" for one in told.split()]
 
 
-def test_fields_that_expire_are_told_together(tell, server):
+def test_fields_that_expire_share_one_event(tell, server):
     tell("", "HSET", "h", "a", "1", "b", "2", "t", "3")
     tell("", "DEBUG", "SET-ACTIVE-EXPIRE", "0")
     tell("", "HEXPIRE", "h", "1000", "FIELDS", "2", "a", "b")

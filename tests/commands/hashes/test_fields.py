@@ -121,7 +121,7 @@ def test_the_hash_goes_with_its_last_field_that_expires(client, words):
         ("HSETEX h FNX FIELDS 1 a 7", 1, [b"hexpired h", b"del h", b"new h", b"hset h"]),
     ],
 )
-def test_what_has_expired_begins_anew(client, words, answer, told):
+def test_an_expired_field_starts_from_zero(client, words, answer, told):
     expiring(client, "a")
     assert reply(client, *words.split()) == answer
     assert effects(client)[0] == told
@@ -201,7 +201,7 @@ def test_hgetdel_is_propagated_as_hdel(client):
         ("HGETEX h KEEPTTL FIELDS 1 a", "unknown argument: KEEPTTL"),
     ],
 )
-def test_bad_arguments_are_told_in_redis_words(client, words, text):
+def test_bad_arguments_have_the_errors_of_redis(client, words, text):
     run(client, "HSET", "h", "a", 1)
     effects(client)
     assert run(client, *words.split()) == b"-ERR %b\r\n" % text.encode()

@@ -1,4 +1,4 @@
-"""HIMPORT: fieldsets of a connection, the hashes made of them, what is told of them."""
+"""HIMPORT: fieldsets of a connection, the hashes made of them, their events and propagation."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def test_the_earliest_times_are_no_overflow(client):
     assert run(client, "PEXPIRE", "k", -MAX - 1) == b":1\r\n"
 
 
-def test_times_are_told_rounded_to_the_nearest_second(client):
+def test_times_are_rounded_to_the_nearest_second(client):
     client.db.set_expiry(b"k", NOW + 1499)
     assert reply(client, "TTL", "k") == 1
     assert reply(client, "PTTL", "k") == 1499

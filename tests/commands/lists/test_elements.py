@@ -35,7 +35,7 @@ def effects(client):
     return told, spread, dirty
 
 
-def test_a_push_is_told_and_propagated_once_and_counts_each_element(client):
+def test_a_push_is_signalled_and_propagated_once_and_counts_each_element(client):
     assert run(client, "rpush", "l", "a", "b", "c") == b":3\r\n"
     assert effects(client) == ([b"new l", b"rpush l"], [b"rpush l a b c"], 3)
 
@@ -48,7 +48,7 @@ def test_the_key_goes_with_the_last_element(client):
     assert b"l" not in client.db.entries
 
 
-def test_a_trim_of_nothing_is_told_but_not_propagated(client):
+def test_a_trim_of_nothing_sends_an_event_but_is_not_propagated(client):
     run(client, "RPUSH", "l", "a")
     effects(client)
     assert run(client, "LTRIM", "l", "0", "-1") == b"+OK\r\n"

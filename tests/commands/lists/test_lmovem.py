@@ -1,4 +1,4 @@
-"""LMOVEM and BLMOVEM: order, how many, who waits, what is told."""
+"""LMOVEM and BLMOVEM: order, count, blocking, events and propagation."""
 
 from __future__ import annotations
 

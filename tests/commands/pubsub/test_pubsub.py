@@ -98,7 +98,7 @@ def test_acknowledgements_come_through_while_replies_are_off(server):
     assert talk(client, "UNSUBSCRIBE") == b">3\r\n" + bulks(b"unsubscribe", b"a") + b":0\r\n"
 
 
-def test_pubsub_tells_who_listens(server):
+def test_pubsub_reports_subscribers(server):
     client, other = server.connect(), server.connect(3)
     talk(client, "SUBSCRIBE", "news", "sport")
     talk(other, "SUBSCRIBE", "news")
@@ -157,7 +157,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 @settings(max_examples=80, deadline=None)
-def test_messages_reach_exactly_those_who_listen(steps):
+def test_messages_reach_exactly_the_subscribers(steps):
     server = WiredServer()
     clients = [server.connect() for _ in range(3)]
     publisher = server.connect()

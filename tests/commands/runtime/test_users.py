@@ -1,4 +1,4 @@
-"""Users: how their rules add up and are told (as Redis 7.2 and newer tell them), and the check of a command."""
+"""Users: how their rules add up and are formatted (as in Redis 7.2 and newer), and the check of a command."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def denial(who: User, *words: str):
         ("on >a ~* +@all (+get) reset", "off sanitize-payload resetchannels -@all"),
     ],
 )  # fmt: skip
-def test_rules_are_told_as_redis_tells_them(rules, shown):
+def test_rules_are_formatted_as_in_redis(rules, shown):
     found = user(*(rule.decode() for rule in joined(rules.encode().split())))
     assert found.describe().decode() == shown
     again = user(*(rule.decode() for rule in joined(shown.encode().split())))
@@ -71,7 +71,7 @@ RULES = st.sampled_from([
 
 
 @given(st.lists(RULES, max_size=12))
-def test_what_is_told_makes_the_same_user(rules):
+def test_the_formatted_rules_make_the_same_user(rules):
     first = user()
     for rule in rules:
         try:

@@ -101,7 +101,7 @@ def test_conditions_came_with_8_4(client):
     assert run(client, "SET", "k", "v", "IFNE", "x") == SYNTAX
 
 
-def test_msetex_tells_redis_errors_and_is_propagated_with_an_absolute_time(client):
+def test_msetex_has_redis_errors_and_is_propagated_with_an_absolute_time(client):
     assert run(client, "MSETEX", 0, "a", 1) == b"-ERR invalid numkeys value\r\n"
     assert run(client, "MSETEX", "a", 1, "EX", 10) == b"-ERR invalid numkeys value\r\n"
     assert run(client, "MSETEX", 2147483648, "a", 1) == b"-ERR invalid numkeys value\r\n"

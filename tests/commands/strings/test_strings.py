@@ -108,7 +108,7 @@ def test_a_condition_that_fails_changes_nothing(client):
     assert effects(client) == ([], [], 0)
 
 
-def test_get_answers_the_old_value_and_is_not_propagated(client):
+def test_get_returns_the_old_value_and_is_not_propagated(client):
     set_quietly(client, "k", "v")
     assert run(client, "SET", "k", "GET", "XX", "get") == b"$1\r\nv\r\n"
     assert effects(client)[1] == [b"SET k GET XX"]
@@ -189,7 +189,7 @@ def test_setex_and_psetex(client, name, milliseconds):
     )
 
 
-def test_getset_answers_the_old_value(client):
+def test_getset_returns_the_old_value(client):
     assert run(client, "GETSET", "k", "v") == NULL
     assert effects(client) == ([b"keymiss k", b"new k", b"set k"], [b"SET k v"], 1)
     client.db.set_expiry(b"k", NOW + 5)
@@ -287,7 +287,7 @@ def test_append_keeps_the_expiry_and_counts_even_nothing(client):
 
 
 @pytest.mark.parametrize(("start", "end", "part"), [(-1, -100, b""), (-100, -50, b"h"), (1, 100, b"ello")])
-def test_getrange_as_redis_answers_it(client, start, end, part):
+def test_getrange_replies_as_redis(client, start, end, part):
     set_quietly(client, "k", "hello")
     assert reply(client, "GETRANGE", "k", start, end) == part
     assert reply(client, "SUBSTR", "k", start, end) == part

@@ -14,7 +14,7 @@ def client():
     return WiredServer().connect()
 
 
-def test_exec_answers_what_was_queued_in_order(client):
+def test_exec_returns_the_queued_replies_in_order(client):
     assert talk(client, "MULTI") == b"+OK\r\n"
     assert not client.fast_path_ok
     assert talk(client, "PING") == b"+QUEUED\r\n"
@@ -107,7 +107,7 @@ def test_a_key_past_its_time_when_watched_did_not_exist(client, removed):
     assert talk(client, "EXEC") == b"*0\r\n"
 
 
-def test_a_key_past_its_time_when_watched_and_made_anew_fails_exec(client):
+def test_a_key_that_had_expired_when_watched_and_is_created_again_fails_exec(client):
     client.db.put(b"k", b"v")
     client.db.expires[b"k"] = client.server.keyspace.now - 10
     talk(client, "WATCH", "k")

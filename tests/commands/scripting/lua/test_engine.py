@@ -1,4 +1,4 @@
-"""Scripts in a server: what they change, what is told of it, who may, and that they are one step."""
+"""Scripts in a server: their effects, propagation, permissions and atomicity."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_all_that_a_script_changes_is_one_transaction_in_the_aof():
         ]  # fmt: skip
 
 
-def test_set_repl_decides_who_is_told():
+def test_set_repl_chooses_where_effects_are_propagated():
     with LiveServer(appendonly=True, appendfsync="always") as server, server.wire() as wire:
         wire.call(
             "EVAL",
@@ -95,7 +95,7 @@ def test_time_stands_still_in_a_script(wire):
     assert first.split(b"-")[0] == second.split(b"-")[0]
 
 
-def test_whoever_waits_is_served_when_the_script_is_over(server, wire):
+def test_blocked_clients_are_served_after_the_script(server, wire):
     with server.wire() as reader:
         reader.send("XREAD", "BLOCK", 0, "STREAMS", "s", "$")
         server.wait_for_blocked(1)
@@ -135,7 +135,7 @@ def test_monitors_see_the_script_before_its_commands(server, wire):
         assert lines[1].endswith(b'[0 lua] "set" "k" "v"')
 
 
-def test_a_caching_client_is_told_of_keys_that_its_script_read(server):
+def test_a_caching_client_gets_invalidations_of_keys_that_its_script_read(server):
     with server.wire(3) as reader, server.wire() as writer:
         reader.call("CLIENT", "TRACKING", "ON")
         reader.call("EVAL", "return redis.call('get', 'k')", 1, "k")

@@ -109,7 +109,7 @@ def test_nor_can_a_client_send_it(host):
     assert caught.value.args == (b"user_script:1: unexpected symbol near 'char(27)'",)
 
 
-def test_an_error_tells_where_it_happened(host):
+def test_an_error_names_its_position(host):
     failed = error_of(host, "local x = 1\nredis.call('fail')")
     assert (failed.text, failed.source, failed.line, failed.counted) == (
         b"ERR failed",
@@ -130,7 +130,7 @@ def test_an_error_tells_where_it_happened(host):
         ("local function f(x) local y = cjson.decode(x) return y end\nreturn f('[')", 1),
     ],
 )
-def test_an_error_of_a_library_tells_its_place_after_a_tail_call_too(host, code, line):
+def test_an_error_of_a_library_names_its_position_after_a_tail_call_too(host, code, line):
     failed = error_of(host, code)
     assert failed.text.startswith(b"ERR user_script:%d: Expected" % line)
     assert (failed.source, failed.line) == (b"@user_script", line)
@@ -171,7 +171,7 @@ def test_a_table_within_itself_is_refused_not_followed(host):
 
 def test_random_numbers_are_those_of_redis():
     host = Host()
-    # As redis-server 7.0.15 and Valkey 9.1 answer right after their start.
+    # As redis-server 7.0.15 and Valkey 9.1 reply right after their start.
     assert (
         host.run(
             "return {math.random(1000000), math.random(1000000), tostring(math.random()), math.random(5, 9)}"

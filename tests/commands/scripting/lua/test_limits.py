@@ -84,7 +84,7 @@ def wire(server):
         ("return {string.byte(('x'):rep(100000), 1, -1)}", "string slice too long"),
     ],
 )  # fmt: skip
-def test_what_ends_other_lua_servers_is_an_error_or_an_answer(wire, code, text):
+def test_what_crashes_other_lua_servers_is_an_error_or_a_reply(wire, code, text):
     assert text in str(wire.call("EVAL", code, 0))
 
 
@@ -117,7 +117,7 @@ def test_what_ends_other_lua_servers_is_an_error_or_an_answer(wire, code, text):
         ("local co = coroutine.create(function() string.rep() end) return select(2, coroutine.resume(co))", "user_script:1: bad argument #1 to 'rep' (string expected, got no value)"),
     ],
 )  # fmt: skip
-def test_odd_values_get_an_answer_that_names_no_line_of_ours(wire, code, text):
+def test_odd_values_get_a_reply_that_names_no_line_of_ours(wire, code, text):
     reply = str(wire.call("EVAL", code, 0))
     assert text in reply
     assert "rillet" not in reply
