@@ -172,7 +172,7 @@ class Scripting:
         """Run a script of EVAL for a client.
 
         Args:
-            client: who sent it.
+            client: the caller.
             script: out of ``scripts``.
             args: the words of the command.
             keys: how many of those behind the third are keys.
@@ -373,7 +373,7 @@ class Scripting:
                 b"ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE."
             )
         assert self.run is not None
-        self.run.told = bool(int(flags) & _TO_AOF), bool(int(flags) & _TO_REPLICAS)
+        self.run.propagates_to = bool(int(flags) & _TO_AOF), bool(int(flags) & _TO_REPLICAS)
 
     def _redis_acl_check(self, *values: object) -> bool:
         argv = words_of(values)

@@ -50,7 +50,7 @@ class Functions:
     Args:
         sources: the source code, by name.
         new_interpreter: makes the Lua state of functions.
-        log: told of a library that can not be used.
+        log: receives a line for a library that cannot be used.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Functions:
         """Return a function by its name; case does not matter.
 
         Raises:
-            ReplyError: nobody knows, for there are libraries and no interpreter.
+            ReplyError: there are libraries but no interpreter, so the functions are unknown.
         """
         wanted = name.lower()
         for library in self.libraries.values():

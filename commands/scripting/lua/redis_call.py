@@ -64,7 +64,7 @@ def call(run: Run, interpreter: Interpreter, values: tuple[object, ...]) -> Any:
     """Run one command for a script and return its reply as a value of Lua.
 
     Raises:
-        ScriptError: the command was refused, or answered an error.
+        ScriptError: the command was refused, or returned an error.
     """
     argv = words_of(values)
     client, server = run.client, run.server
@@ -73,8 +73,8 @@ def call(run: Run, interpreter: Interpreter, values: tuple[object, ...]) -> Any:
     before = len(effects)
     reply = server.dispatcher.call(client, entry, argv)
     server.stats.commands_processed += 1
-    if run.told != (True, True) and len(effects) > before:
-        server.propagation.limit(before, aof=run.told[0], replicas=run.told[1])
+    if run.propagates_to != (True, True) and len(effects) > before:
+        server.propagation.limit(before, aof=run.propagates_to[0], replicas=run.propagates_to[1])
     if server.has_observers:
         server.dispatcher.track(run.caller, entry, argv)
     assert reply is not None, f"{entry.name} did not answer a script"

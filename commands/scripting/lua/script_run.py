@@ -41,7 +41,7 @@ class Run:
     Attributes:
         name: the SHA1 of a script, the name of a function.
         command: how it was called.
-        told: whether the AOF and the replicas are told of its effects (redis.set_repl).
+        propagates_to: whether its effects go to (the AOF, the replicas), by redis.set_repl.
         wrote: a command of it may have changed data.
         allow_oom: it said that it needs little memory, and may write when there is none left.
         end_with: the text that it is to end with at the next look.
@@ -55,7 +55,7 @@ class Run:
     is_function: bool
     read_only: bool
     started: int  # nanoseconds of perf_counter
-    told: tuple[bool, bool] = (True, True)
+    propagates_to: tuple[bool, bool] = (True, True)
     wrote: bool = False
     allow_oom: bool = False
     noted_slow: bool = False
