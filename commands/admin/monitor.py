@@ -35,7 +35,7 @@ def monitor_line(unix_seconds: float, client: Client, argv: list[bytes]) -> byte
 
     Args:
         unix_seconds: the wall time with microseconds.
-        client: who ran it, with the database it has selected now.
+        client: the client that ran it, with its currently selected database.
         argv: the words as they were sent.
     """
     address = b"unix:" + client.address.removesuffix(b":0") if client.unix_socket else client.address

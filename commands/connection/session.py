@@ -35,7 +35,7 @@ def log_in(client: Client, user: bytes, password: bytes, command: bytes) -> None
     """Authenticate a client; ``command`` is the context that ACL LOG shows on failure.
 
     Raises:
-        ReplyError: WRONGPASS, the same for an unknown user, one who is off, and a wrong password.
+        ReplyError: WRONGPASS, the same for an unknown user, a disabled user, and a wrong password.
     """
     server = client.server
     found = server.users.get(user)

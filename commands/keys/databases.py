@@ -85,7 +85,7 @@ def swapdb(client: Client, args: list[bytes]) -> bytes:
         keyspace.swap(one, other)
         client.propagate(args)
     except Exception:
-        if one.entries is not entries:  # all keys changed their places: it is told even so
+        if one.entries is not entries:  # all keys changed their places: the event is sent even so
             client.propagate(args)
         raise
     return replies.OK

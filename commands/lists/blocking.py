@@ -1,7 +1,7 @@
 """Commands that take from lists, and block until there is an element.
 
-A command that waited runs again when one of its keys has become a list. Waiting or not, what is propagated is the
-command of the same effect that never waits.
+A blocked command runs again when one of its keys becomes a list. In every case the server propagates the equivalent
+command that never blocks.
 """
 
 from __future__ import annotations

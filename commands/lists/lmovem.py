@@ -57,7 +57,7 @@ class _Batch:
             raise ReplyError(WRONG_TYPE)
         elements = take(value, min(self.count, len(value)), left=self.from_left)
         if self.order == b"OBO" and self.from_left == self.to_left:
-            elements.reverse()  # the first one that goes comes to stand innermost
+            elements.reverse()  # the first element moved ends up innermost
         pushed = elements[::-1] if self.to_left else elements
         event = b"lpop" if self.from_left else b"rpop"
         if given is value:

@@ -38,7 +38,7 @@ def push(client: Client, key: bytes, value: List | None, elements: Sequence[byte
         value = List()
         db.add(key, value)
     elif db.awaited:
-        db.signal_ready(key)  # who waits for more elements than there were
+        db.signal_ready(key)  # for clients that wait for more elements than there were
     if left:
         value.push_left(elements, limit)
     else:

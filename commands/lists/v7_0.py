@@ -1,6 +1,6 @@
-"""How clients that wait for an element of a list or a sorted set were served until 7.0.
+"""Serve clients that wait for an element of a list or a sorted set as 7.0 does.
 
-They got something of the key that was signalled, though another key that they named first may have come meanwhile.
+They receive an element of the signalled key, even if a key that they named before it has elements by now.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ _COUNTED_KEYS = frozenset((b"BLMPOP", b"BZMPOP"))
 
 
 def of_one_key(argv: list[bytes], key: bytes) -> list[bytes]:
-    """A command that waits, as if it had named only one of its keys."""
+    """Return a blocking command as if it had named only one of its keys."""
     name = argv[0].upper()
     if name in _SEVERAL_KEYS:
         return [argv[0], key, argv[-1]]

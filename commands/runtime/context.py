@@ -369,7 +369,7 @@ class ServerContext(Protocol):
 
     @property
     def version(self) -> str:
-        """The version of Redis that the server answers as."""
+        """The version of Redis that the server presents."""
 
     @property
     def clock(self) -> Clock:

@@ -53,8 +53,8 @@ class Compat:
         refuses_overflowing_timeouts: a timeout that overflows the clock is an error. Before: it means no limit (7.2).
         counts_from_last_id: a group's entries-read counter continues from its last trusted value, and tombstones
             count from there (7.2, #13338, #13473). Before: as in 7.0.
-        lags_by_position: a group that has read nothing beyond any deleted entry lags by the length of the stream; the
-            lag for an empty stream is 0 (7.4).
+        lags_by_position: the lag of a group before the first entry is the length of the stream if every deleted entry
+            precedes that entry; the lag for an empty stream is 0 (7.4).
         treats_partial_ids_as_small: ``ms-*`` with an exhausted sequence is an ID that is too small. Before: the error
             says that the elements are too large (7.2).
         guards_max_deleted: XSETID on an empty stream may not go below max-deleted-entry-id (7.2).

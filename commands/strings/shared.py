@@ -64,7 +64,7 @@ def store(
     keep_ttl: bool = False,
     before: Value | None = None,
 ) -> None:
-    """Set a key to a string, tell watchers and subscribers (``event`` is of class ``$``), count one change.
+    """Set a key to a string, signal watchers and subscribers (``event`` is of class ``$``), count one change.
 
     ``before`` is the value that is replaced; None if there is none or if it is changed in place.
     """
