@@ -1,4 +1,4 @@
-"""The configuration: one dataclass that flags, redis.conf and CONFIG read and write."""
+"""The configuration: one dataclass for flags, redis.conf and CONFIG."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _EVENT_BITS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """One name that configuration knows; an alias is a Directive of its own with the same ``attribute``."""
+    """One name of a directive; an alias is a Directive of its own with the same ``attribute``."""
 
     name: str  # with dashes, as clients write it
     attribute: str  # the field of Config
@@ -53,7 +53,7 @@ class Directive:
     primary: bool  # not an alias
 
     def words(self, value: bytes) -> list[bytes]:
-        """The words of one CONFIG SET value (or of one quoted word in a file)."""
+        """Return the words of one CONFIG SET value (or of one quoted word in a file)."""
         return value.split(b" ") if self.kind.multiple else [value]
 
 
@@ -66,7 +66,7 @@ def _directive(
     protected: bool = False,
     hidden: bool = False,
 ) -> Any:
-    """A field of Config; its directive is called as the field, with dashes."""
+    """A field of Config; its directive has the field's name, with dashes."""
     aliases = (alias,) if isinstance(alias, str) else alias
     metadata = {
         "kind": kind, "aliases": aliases, "mutable": mutable, "protected": protected, "hidden": hidden
@@ -372,7 +372,7 @@ class Config:
         return found
 
     def text(self, directive: Directive) -> bytes:
-        """The present value as CONFIG GET tells it."""
+        """Return the present value as CONFIG GET shows it."""
         return directive.kind.format(getattr(self, directive.attribute))
 
     def set(self, pairs: Sequence[tuple[bytes, bytes]], *, local: bool = True) -> None:
@@ -414,20 +414,23 @@ class Config:
 
     @property
     def notify_mask(self) -> int:
-        """notify-keyspace-events as bits of ``storage.keyspace.notifications``; 0 where none of K, E, S, T, I and V asks for messages."""
+        """notify-keyspace-events as bits of ``storage.keyspace.notifications``.
+
+        It is 0 if none of K, E, S, T, I and V enables a channel.
+        """
         letters = self.notify_keyspace_events
         return sum(_EVENT_BITS[letter] for letter in letters) if set(letters) & set("KESTIV") else 0
 
     def load(self, directive: Directive, words: list[bytes], *, again: bool) -> None:
-        """Take one line of a file or one flag; no listener is called.
+        """Apply one line of a file or one flag; no listener is called.
 
         Args:
-            directive: what the line names.
+            directive: the directive of the line.
             words: its values.
             again: whether this load has named the directive before (save points add up).
 
         Raises:
-            ValueError: with what is wrong with the words.
+            ValueError: the words are invalid; the text says why.
         """
         if directive.kind.multiple:
             words = directive.words(words[0]) if len(words) == 1 else words
@@ -438,7 +441,7 @@ class Config:
         setattr(self, directive.attribute, directive.kind.combine(present, value) if again else value)
 
     def rewrite(self) -> None:
-        """CONFIG REWRITE of the file this configuration was read from.
+        """CONFIG REWRITE: rewrite the file that this configuration was read from.
 
         Raises:
             ReplyError: there is none, or it cannot be written; the text is the reply.
@@ -456,18 +459,18 @@ class Config:
     def on_change(self, name: str, listener: Callable[[], None]) -> None:
         """Call ``listener`` after CONFIG SET changed a directive (named as in redis.conf).
 
-        It reads the new value from the attribute and may refuse it with ValueError(text): the whole CONFIG SET
-        is then undone, and listeners that had been called are called again with the old values.
+        It reads the new value from the attribute and may refuse it with ValueError(text): the whole CONFIG SET is then
+        undone, and listeners that were called before are called again with the old values.
         """
         self._listeners.setdefault(DIRECTIVES[name.encode()].attribute, []).append(listener)
 
     @staticmethod
     def allows(access: str, *, local: bool) -> bool:
-        """Whether ``no``, ``yes`` or ``local`` (of enable-debug-command and its like) lets a client do it."""
+        """Whether ``no``, ``yes`` or ``local`` (of enable-debug-command etc.) allows a client."""
         return access == "yes" or (access == "local" and local)
 
     def default_of(self, directive: Directive) -> Any:
-        """The value a Config has that nobody configured."""
+        """Return the value of an unconfigured Config."""
         entry = self.__dataclass_fields__[directive.attribute]
         if entry.default is not MISSING:
             return entry.default

@@ -1,4 +1,4 @@
-"""redis.conf and the command line: read into a Config, and written back by CONFIG REWRITE."""
+"""redis.conf and the command line: parsed into a Config, and written by CONFIG REWRITE."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _UNSUPPORTED: Final = {
     b"loadmodule": "Modules are not supported by Rillet",
     b"sentinel": "Sentinel mode is not supported by Rillet",
 }
-# Once directives, now without effect: old files still name them.
+# Former directives without effect, which old files still contain.
 _OBSOLETE: Final = frozenset((
     b"io-threads-do-reads",
     b"list-max-ziplist-entries",
@@ -36,11 +36,11 @@ _OBSOLETE: Final = frozenset((
 
 
 class ConfigFileError(Exception):
-    """The configuration cannot be used. Its text is for standard error; the process then exits with status 1."""
+    """The configuration is unusable. The text is for standard error; the process exits with 1."""
 
 
 def asks_for(argv: Sequence[str]) -> Literal["version", "help"] | None:
-    """Whether the command line asks for the version or the help; only its first word can, as in Redis."""
+    """Return whether the first word of the command line requests the version or the help."""
     first = argv[0] if argv else ""
     if first in {"-v", "--version"}:
         return "version"
@@ -154,7 +154,7 @@ class _Loader:
     def _include(self, pattern: str, depth: int) -> None:
         if depth == MAX_INCLUDE_DEPTH:
             raise ValueError("Too many files including one another")
-        # A pattern may fit nothing; a plain name must exist.
+        # A pattern may match nothing; a plain name must exist.
         paths = sorted(glob.glob(pattern)) if glob.has_magic(pattern) else [pattern]  # noqa: PTH207 - as typed
         for path in paths:
             self.load(_read(path), depth + 1)

@@ -1,6 +1,6 @@
-"""The kinds of configuration values: how each is read from words, told by CONFIG GET and written to a file."""
+"""The kinds of configuration values: parsing, the form for CONFIG GET, and for files."""
 
-# ruff: noqa: ARG002, D102 - the methods of a kind are overrides, told in Kind
+# ruff: noqa: ARG002, D102 - the methods of a kind are overrides, documented in Kind
 # ruff: noqa: PTH100, PTH116, PTH118 - paths may hold undecodable bytes and must not be resolved
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ class Kind(ABC, Generic[Value]):
 
     @abstractmethod
     def parse(self, words: list[bytes], present: Value) -> Value:
-        """The value that the words say; ``present`` is the one they replace (some kinds change only a part)."""
+        """Parse words to a value; ``present`` is the one it replaces (some kinds change only a part)."""
 
     @abstractmethod
     def format(self, value: Value) -> bytes:
-        """The value as CONFIG GET tells it."""
+        """Return the value as CONFIG GET shows it."""
 
     def combine(self, earlier: Value, later: Value) -> Value:
-        """The value when a file or command line names the directive once more."""
+        """Combine values when a file or command line names the directive again."""
         return later
 
     def file_text(self, value: Value) -> bytes:
-        """The value as it stands in a configuration file."""
+        """Return the value as written in a configuration file."""
         return self.format(value)
 
     def lines(self, name: bytes, value: Value, default: Value) -> list[tuple[bytes, bool]]:
-        """The lines of a rewritten file, each with whether it must be added where no line stood before."""
+        """Return the lines of a rewritten file, each with whether it must be added if it is new."""
         return [(b"%b %b" % (name, self.file_text(value)), value != default)]
 
 
@@ -92,7 +92,7 @@ class Timestamps(Kind["bool | str"]):
 
 
 class Retention(Kind[tuple[int, int]]):
-    """Seconds, and bytes with an optional unit: how long and how much is kept. No seconds: nothing; no bytes: no limit."""
+    """Seconds, and bytes with an optional unit; no seconds: keep nothing, no bytes: no limit."""
 
     multiple = True
 
@@ -111,7 +111,7 @@ class Retention(Kind[tuple[int, int]]):
 
 
 class Integer(Kind[int]):
-    """A strict decimal between two bounds; with ``clamp`` what is beyond is drawn in silently."""
+    """A strict decimal between two bounds; with ``clamp`` it is moved into the range silently."""
 
     def __init__(
         self, minimum: int = 0, maximum: int = INT_MAX, *, clamp: tuple[int, int] | None = None
@@ -162,7 +162,7 @@ MEMORY: Final = Memory()
 
 
 class MemoryOrPercent(Memory):
-    """Bytes, or a percentage of maxmemory, which is kept as a negative number."""
+    """Bytes, or a percentage of maxmemory, which is stored as a negative number."""
 
     def parse(self, words: list[bytes], present: int) -> int:
         if words[0].endswith(b"%") and words[0][:-1].isdigit():
@@ -198,7 +198,7 @@ class Octal(Kind[int]):
 
 
 class Enum(Kind[str]):
-    """One of a few words, in any case; kept in lower case."""
+    """One of a few words, in any case; stored in lower case."""
 
     def __init__(self, *names: str) -> None:
         self.names = names
@@ -214,7 +214,7 @@ class Enum(Kind[str]):
 
 
 class Flags(Enum):
-    """Several words of an Enum at once, kept as one text with spaces between."""
+    """Several words of an Enum at once, stored as one text separated by spaces."""
 
     multiple = True
 
@@ -224,7 +224,7 @@ class Flags(Enum):
 
 
 class Bytes(Kind[bytes]):
-    """A password or name, byte for byte. Empty stands for none, and then no line is written."""
+    """A password or name, byte for byte. Empty means none, and then no line is written."""
 
     def parse(self, words: list[bytes], present: bytes) -> bytes:
         return words[0]
@@ -240,7 +240,7 @@ class Bytes(Kind[bytes]):
 
 
 class Text(Kind[str]):
-    """A text or path; undecodable bytes are kept (surrogateescape). Empty stands for none."""
+    """A text or path; undecodable bytes are kept (surrogateescape). Empty means none."""
 
     def parse(self, words: list[bytes], present: str) -> str:
         if b"\0" in words[0]:
@@ -258,7 +258,7 @@ class Text(Kind[str]):
 
 
 class Filename(Text):
-    """A name without a folder; ``what`` is how the error calls it."""
+    """A name without a folder; ``what`` is its name in errors."""
 
     def __init__(self, name: str, what: str = "filename", *, may_be_empty: bool = False) -> None:
         self.name = name
@@ -311,7 +311,7 @@ class TitleTemplate(Text):
 
 
 class Only(Kind[Value]):
-    """A value of another kind of which Rillet can serve only one setting; others are refused with ``reason``."""
+    """A kind of which Rillet supports only one value; others are refused with ``reason``."""
 
     def __init__(self, kind: Kind[Value], served: Value, reason: str) -> None:
         self.kind = kind
@@ -332,7 +332,7 @@ class Only(Kind[Value]):
 
 
 class Bind(Kind[tuple[str, ...]]):
-    """Addresses to listen on; a leading ``-`` means that it may be unavailable, ``*`` is every address."""
+    """Addresses to listen on; a leading ``-`` marks an optional one, ``*`` is every address."""
 
     multiple = True
 
@@ -350,7 +350,7 @@ class Bind(Kind[tuple[str, ...]]):
 
 
 class Save(Kind[tuple[tuple[int, int], ...]]):
-    """Save points as (seconds, changes); the words of a further line in a file add to those before."""
+    """Save points as (seconds, changes); later lines of a file add more."""
 
     multiple = True
 
@@ -387,7 +387,7 @@ class Save(Kind[tuple[tuple[int, int], ...]]):
 
 
 class OutputLimit(NamedTuple):
-    """What a client may have unsent: bytes at once, bytes for so many seconds; 0 is no limit."""
+    """Limits of unsent output: bytes at once, bytes for ``seconds``; 0 is no limit."""
 
     hard: int
     soft: int
@@ -403,7 +403,7 @@ class OutputLimits(NamedTuple):
 
 
 class OutputLimitsKind(Kind[OutputLimits]):
-    """client-output-buffer-limit: any number of ``class hard soft seconds``; classes not named stay."""
+    """client-output-buffer-limit: any number of ``class hard soft seconds``; others keep theirs."""
 
     multiple = True
     CLASSES: Final = {b"normal": 0, b"slave": 1, b"replica": 1, b"pubsub": 2}

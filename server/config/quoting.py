@@ -1,4 +1,4 @@
-"""How a word is quoted in a configuration line; ``protocol/inline`` takes such lines apart."""
+"""Quote a word for a configuration line; ``protocol/inline`` splits such lines."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _PLAIN: Final = re.compile(rb"[!#-&(-\[\]-~]+")
 
 
 def word_of(word: bytes) -> bytes:
-    """Write a word of a configuration line: as it is where that is read back unchanged, else in quotes."""
+    """Write a word of a configuration line: bare if it is parsed back unchanged, else quoted."""
     return word if _PLAIN.fullmatch(word) else quote(word)
 
 
 def quote(word: bytes) -> bytes:
-    r"""``word`` in double quotes, in ASCII: what has no short escape becomes ``\xHH``."""
+    r"""Return ``word`` in double quotes, in ASCII: bytes without a short escape become ``\xHH``."""
     return b'"%b"' % _TO_ESCAPE.sub(lambda found: _SHORT.get(found[0]) or b"\\x%02x" % ord(found[0]), word)
