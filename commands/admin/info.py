@@ -216,7 +216,7 @@ def _stats(server: ServerContext) -> Iterator[tuple[str, object]]:
     yield "instantaneous_input_repl_kbps", "0.00"
     yield "instantaneous_output_repl_kbps", "0.00"
     yield "rejected_connections", stats.connections_rejected
-    replicas = server.replication.master
+    replicas = server.replication.replicas
     yield "sync_full", replicas.full_syncs
     yield "sync_partial_ok", replicas.partial_syncs
     yield "sync_partial_err", replicas.refused_partial_syncs
@@ -272,18 +272,18 @@ def _stats(server: ServerContext) -> Iterator[tuple[str, object]]:
 
 def _replication(server: ServerContext) -> Iterator[tuple[str, object]]:
     replication = server.replication
-    master, backlog, config = replication.master, replication.backlog, server.config
+    replicas, backlog, config = replication.replicas, replication.backlog, server.config
     yield "role", server.role
     if replication.link is not None:
         yield from _link(server, replication.link)
-    yield "connected_slaves", len(master.followers)
+    yield "connected_slaves", len(replicas.connected)
     if config.min_replicas_to_write and config.min_replicas_max_lag:
-        yield "min_slaves_good_slaves", master.good
-    for number, follower in enumerate(master.followers.values()):
-        state = follower.state
-        lag = master.lag(follower) if state == "online" else 0
-        place = f"ip={follower.address.decode('latin-1')},port={follower.port},state={state}"
-        yield f"slave{number}", f"{place},offset={max(follower.acknowledged, 0)},lag={lag}"
+        yield "min_slaves_good_slaves", replicas.good
+    for number, replica in enumerate(replicas.connected.values()):
+        state = replica.state
+        lag = replicas.lag(replica) if state == "online" else 0
+        place = f"ip={replica.address.decode('latin-1')},port={replica.port},state={state}"
+        yield f"slave{number}", f"{place},offset={max(replica.acknowledged, 0)},lag={lag}"
     yield "master_failover_state", "no-failover"
     yield "master_replid", replication.id
     yield "master_replid2", replication.id2

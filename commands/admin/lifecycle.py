@@ -50,7 +50,7 @@ def role(client: Client, args: list[bytes]) -> bytes:
         return replies.array([*place, replies.bulk(link.state.encode()), replies.integer(shown)])
     replicas = [
         replies.bulk_array((each.address, b"%d" % each.port, b"%d" % max(each.acknowledged, 0)))
-        for each in replication.master.online
+        for each in replication.replicas.online
     ]
     return replies.array([replies.bulk(b"master"), offset, replies.array(replicas)])
 

@@ -141,28 +141,28 @@ def replconf(client: Client, args: list[bytes]) -> bytes | None:
             if replication.link is not None:
                 replication.link.acknowledge()
             return None
-        follower = replication.master.introduce(client)
+        replica = replication.replicas.introduce(client)
         if name == b"listening-port":
-            follower.port = parse_integer(value)
+            replica.port = parse_integer(value)
         elif name == b"ip-address":
             if len(value) > 255:
                 raise ReplyError(
                     b"ERR REPLCONF ip-address provided by replica instance is too long: %d bytes" % len(value)
                 )
-            follower.host = value
+            replica.host = value
         elif name == b"capa":
-            follower.reads_eof |= value.lower() == b"eof"
-            follower.reads_new_id |= value.lower() == b"psync2"
+            replica.reads_eof |= value.lower() == b"eof"
+            replica.reads_new_id |= value.lower() == b"psync2"
         elif name == b"version":
-            follower.version = value
-            follower.newest_rdb = _newest_rdb(value)
+            replica.version = value
+            replica.newest_rdb = _newest_rdb(value)
         elif name == b"rdb-only":
-            follower.only_snapshot = parse_integer(value) == 1
+            replica.only_snapshot = parse_integer(value) == 1
         elif name == b"rdb-filter-only":
             kinds = value.lower().split()
             if kinds not in ([], [b"functions"]):
                 raise ReplyError(b"ERR Unsupported rdb-filter-only option: %b" % value)
-            follower.needs_nothing = bool(kinds)
+            replica.needs_nothing = bool(kinds)
         else:
             raise ReplyError(b"ERR Unrecognized REPLCONF option: %b" % option)
     return replies.OK
@@ -173,7 +173,7 @@ def _acknowledge(client: Client, args: list[bytes]) -> None:
     with contextlib.suppress(ReplyError):
         offset = parse_integer(args[2])
         on_disk = parse_integer(args[4]) if len(args) > 4 and args[3].lower() == b"fack" else None
-        client.server.replication.master.acknowledge(client, offset, on_disk)
+        client.server.replication.replicas.acknowledge(client, offset, on_disk)
 
 
 def _newest_rdb(version: bytes) -> int:
@@ -194,7 +194,7 @@ def psync(client: Client, args: list[bytes]) -> bytes | None:
     _check_link(client)
     if client.is_replica:
         return None
-    return client.server.replication.master.synchronize(client, args[1], offset) or None
+    return client.server.replication.replicas.synchronize(client, args[1], offset) or None
 
 
 def _check_connection(client: Client, args: list[bytes]) -> None:
@@ -217,7 +217,7 @@ def sync(client: Client, args: list[bytes]) -> bytes | None:
     _check_link(client)
     if client.is_replica:
         return None
-    return client.server.replication.master.synchronize(client, b"?", -1, old=True) or None
+    return client.server.replication.replicas.synchronize(client, b"?", -1, old=True) or None
 
 
 @handles(specs.FAILOVER)
@@ -239,7 +239,7 @@ def failover(client: Client, args: list[bytes]) -> bytes:
     replication = client.server.replication
     if replication.link is not None:
         raise ReplyError(b"ERR FAILOVER is not valid when server is a replica.")
-    if not replication.master.followers:
+    if not replication.replicas.connected:
         raise ReplyError(b"ERR FAILOVER requires connected replicas.")
     raise ReplyError(
         b"ERR FAILOVER is not supported by this version of Rillet: use REPLICAOF NO ONE there, then REPLICAOF here"

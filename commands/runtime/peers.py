@@ -66,7 +66,7 @@ class Replicas(Protocol):
     refused_partial_syncs: int
 
     @property
-    def followers(self) -> Mapping[Any, Replica]:
+    def connected(self) -> Mapping[Any, Replica]:
         """All of them, by connection."""
 
     @property
@@ -82,8 +82,8 @@ class Replicas(Protocol):
     def acknowledge(self, client: Client, offset: int, on_disk: int | None) -> None:
         """Record the offset that a replica has applied."""
 
-    def lag(self, follower: Any) -> int:
-        """Return the seconds since a replica last acknowledged."""
+    def lag(self, replica: Any) -> int:
+        """Return how many seconds ago a replica was heard of."""
 
 
 class IncomingSnapshot(Protocol):
@@ -154,7 +154,7 @@ class Replication(Protocol):
         """The connection to our master; None on a master."""
 
     @property
-    def master(self) -> Replicas:
+    def replicas(self) -> Replicas:
         """Our replicas."""
 
     @property

@@ -130,8 +130,8 @@ class Mending:
 
     def _rdb_version(self) -> int:
         """The RDB version that this server and all its replicas can read."""
-        followers = self._server.replication.master.followers.values()
-        return min([self._server.config.rdb_version, *(each.newest_rdb or 10 for each in followers)])
+        replicas = self._server.replication.replicas.connected.values()
+        return min([self._server.config.rdb_version, *(each.newest_rdb or 10 for each in replicas)])
 
     def _mend_flush(self, client: Client, argv: list[bytes], *, everything: bool) -> None:
         """Propagate FLUSHDB for each database that was cleared."""

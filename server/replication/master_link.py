@@ -22,8 +22,8 @@ from ...protocol import replies
 from ...protocol.errors import ReplyError, wrong_arity
 from ..net.tls_context import TlsError, client_context
 from .snapshot_loading import load_snapshot
-from .snapshot_receiver import Intake
-from .stream_reader import LostPlaceError, StreamError, Units
+from .snapshot_receiver import SnapshotReceiver
+from .stream_reader import LostPlaceError, StreamError, UnitReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,7 +92,7 @@ class MasterLink:
         self.port = port
         self.state = CONNECT
         self.client: MasterClient | None = None
-        self.intake: Intake | None = None
+        self.intake: SnapshotReceiver | None = None
         self.last_io = 0.0
         self.down_since = 0.0
         self.on_disk = -1
@@ -100,7 +100,7 @@ class MasterLink:
         self._database = database
         self._task: asyncio.Task[None] | None = None
         self._writer: asyncio.StreamWriter | None = None
-        self._units = Units()
+        self._units = UnitReader()
         self._processed = 0  # bytes of units that are applied but not forwarded yet
 
     @property
@@ -278,13 +278,13 @@ class MasterLink:
         if history != replication.id:
             replication.begin_second_history(history)
             self.server.log.notice(f"Master replication ID changed to {history}")
-            replication.master.disconnect_all()
+            replication.replicas.disconnect_all()
         replication.open_backlog()
 
     async def _take_snapshot(self, reader: asyncio.StreamReader, history: str, offset: int) -> None:
         persistence = self.server.persistence
         with self._temporary_file() as file:
-            self.intake = Intake(await self._line(reader))
+            self.intake = SnapshotReceiver(await self._line(reader))
             how = "with EOF" if self.intake.total < 0 else f"{self.intake.total} bytes"
             self.server.log.notice(f"MASTER <-> REPLICA sync: receiving {how} from master to disk")
             await self.intake.copy(partial(self._read, reader), file)
@@ -320,7 +320,7 @@ class MasterLink:
 
     async def _follow(self, reader: asyncio.StreamReader) -> None:
         server = self.server
-        self._units = Units()
+        self._units = UnitReader()
         self._processed = 0
         self.client = MasterClient(self)
         self.client.db = server.keyspace.databases[self._database]

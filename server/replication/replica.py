@@ -20,7 +20,7 @@ _FIRST_OF_VALKEY_ALONE: Final = 9  # no Redis has that number
 _ENOUGH: Final = 1 << 16  # bytes that may wait in the transport while a snapshot is sent
 
 
-class Follower:
+class Replica:
     """A connection that sent REPLCONF or PSYNC.
 
     Attributes:

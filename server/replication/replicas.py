@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
-from .replica import DONE, LOADING, ONLINE, WAITING, Follower
-from .snapshot_sender import Transfer
+from .replica import DONE, LOADING, ONLINE, WAITING, Replica
+from .snapshot_sender import SnapshotSender
 
 if TYPE_CHECKING:
     import asyncio
@@ -25,11 +25,11 @@ PING: Final = replies.command([b"PING"])
 _KEEP_ALIVE: Final = b"\n"
 
 
-class Master:
+class Replicas:
     """The master's side of replication (also of a replica that has replicas of its own).
 
     Attributes:
-        followers: connections that requested the stream, in the order of their requests.
+        connected: connections that requested the stream, in the order of their requests.
         good: how many of them lag little enough to count for min-replicas-to-write.
         full_syncs, partial_syncs, refused_partial_syncs: INFO sync_full, sync_partial_ok, sync_partial_err.
     """
@@ -37,13 +37,13 @@ class Master:
     def __init__(self, replication: Replication) -> None:
         self.replication = replication
         self.server = replication.server
-        self.followers: dict[Connection, Follower] = {}
+        self.connected: dict[Connection, Replica] = {}
         self.good = 0
         self.full_syncs = 0
         self.partial_syncs = 0
         self.refused_partial_syncs = 0
         self.nobody_since = 0.0  # when the last replica left, in seconds of the event loop
-        self.transfer: Transfer | None = None
+        self.transfer: SnapshotSender | None = None
         self._pending: list[bytes] = []
         self._scheduled = False
         self._asked_for_acks = False
@@ -51,15 +51,15 @@ class Master:
         self._last_ping = 0.0
 
     @property
-    def online(self) -> list[Follower]:
+    def online(self) -> list[Replica]:
         """The replicas that receive the stream."""
-        return [each for each in self.followers.values() if each.state == ONLINE]
+        return [each for each in self.connected.values() if each.state == ONLINE]
 
     # The stream
 
     def feed(self, data: bytes) -> None:
         """Send a part of the stream to all replicas, at the end of this turn of the loop."""
-        if self.followers:
+        if self.connected:
             self._pending.append(data)
             if not self._scheduled:
                 self._scheduled = True
@@ -75,8 +75,8 @@ class Master:
             return
         data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
         self._pending.clear()
-        for follower in list(self.followers.values()):
-            follower.feed(data)
+        for replica in list(self.connected.values()):
+            replica.feed(data)
 
     def ask_for_acks(self) -> None:
         """Request acknowledgements for WAIT: once in a turn, after what the turn propagates."""
@@ -87,7 +87,7 @@ class Master:
     def _send_getack(self) -> None:
         self._asked_for_acks = False
         # A replica's stream belongs to its master, so nothing may be inserted into it.
-        if self.followers and self.replication.link is None:
+        if self.connected and self.replication.link is None:
             self.replication.feed(GETACK)
 
     # PSYNC
@@ -103,80 +103,80 @@ class Master:
             offset: of the first byte that it lacks.
             old: no line may precede the snapshot.
         """
-        follower = self._follower_of(client)
-        if not follower.only_snapshot:
+        replica = self._replica_of(client)
+        if not replica.only_snapshot:
             propagation = self.server.propagation
-            propagation.understood = min(propagation.understood, follower.understands)
+            propagation.understood = min(propagation.understood, replica.understands)
         log = self.server.log
-        log.notice(f"Replica {follower.name} asks for synchronization")
+        log.notice(f"Replica {replica.name} asks for synchronization")
         # What the stream got in this turn belongs only to the replicas that were here before.
         self.flush()
-        if not old and not follower.only_snapshot:
-            missing = self._missing_since(replication_id, offset, follower)
+        if not old and not replica.only_snapshot:
+            missing = self._missing_since(replication_id, offset, replica)
             if missing is not None:
                 self.partial_syncs += 1
-                follower.state = ONLINE
-                follower.last_seen = self.server.loop.time()
-                self._enrol(follower)
+                replica.state = ONLINE
+                replica.last_seen = self.server.loop.time()
+                self._enrol(replica)
                 log.notice(
-                    f"Partial resynchronization request from {follower.name} accepted. "
+                    f"Partial resynchronization request from {replica.name} accepted. "
                     f"Sending {len(missing)} bytes of backlog starting from offset {offset}."
                 )
                 self.count_good()
-                mine = b" " + self.replication.id.encode() if follower.reads_new_id else b""
+                mine = b" " + self.replication.id.encode() if replica.reads_new_id else b""
                 return b"+CONTINUE%b\r\n%b" % (mine, missing)
             if replication_id != b"?":
                 self.refused_partial_syncs += 1
         self.full_syncs += 1
-        follower.state = WAITING
-        follower.old_sync = old
+        replica.state = WAITING
+        replica.old_sync = old
         self.replication.open_backlog()
-        self._enrol(follower)
-        self._schedule_transfer(follower)
+        self._enrol(replica)
+        self._schedule_transfer(replica)
         return b""
 
-    def _missing_since(self, replication_id: bytes, offset: int, follower: Follower) -> bytes | None:
+    def _missing_since(self, replication_id: bytes, offset: int, replica: Replica) -> bytes | None:
         replication = self.replication
         wanted = replication_id.decode("latin-1")
         log = self.server.log
         if wanted != replication.id and (wanted != replication.id2 or offset > replication.second_offset):
             if wanted != "?":
                 log.notice(
-                    f"Partial resynchronization not accepted: {follower.name} knows the history {wanted} "
+                    f"Partial resynchronization not accepted: {replica.name} knows the history {wanted} "
                     f"up to {offset}, ours are {replication.id} and {replication.id2} up to {replication.second_offset}"
                 )
             return None
         missing = None if replication.backlog is None else replication.backlog.since(offset)
         if missing is None:
             log.notice(
-                f"Unable to partial resync with replica {follower.name} for lack of backlog ({offset})."
+                f"Unable to partial resync with replica {replica.name} for lack of backlog ({offset})."
             )
         return missing
 
-    def _follower_of(self, client: Client) -> Follower:
-        follower = client.replica
-        if not isinstance(follower, Follower):
-            client.replica = follower = Follower(client)  # type: ignore[arg-type]
-        return follower
+    def _replica_of(self, client: Client) -> Replica:
+        replica = client.replica
+        if not isinstance(replica, Replica):
+            client.replica = replica = Replica(client)  # type: ignore[arg-type]
+        return replica
 
-    def introduce(self, client: Client) -> Follower:
+    def introduce(self, client: Client) -> Replica:
         """Return the state that REPLCONF fills in before PSYNC."""
-        return self._follower_of(client)
+        return self._replica_of(client)
 
-    def _enrol(self, follower: Follower) -> None:
-        self.followers[follower.connection] = follower
+    def _enrol(self, replica: Replica) -> None:
+        self.connected[replica.connection] = replica
 
     # Snapshots
 
-    def _schedule_transfer(self, follower: Follower) -> None:
+    def _schedule_transfer(self, replica: Replica) -> None:
         """Schedule a snapshot, one at a time, after a delay in which more replicas may join."""
         if self.transfer is not None:
             self.server.log.notice("Waiting for end of the snapshot under way for SYNC")
             return
         config = self.server.config
-        waiting = sum(each.state == WAITING for each in self.followers.values())
+        waiting = sum(each.state == WAITING for each in self.connected.values())
         enough = config.repl_diskless_sync_max_replicas
-        diskless = config.repl_diskless_sync and follower.reads_eof
+        diskless = config.repl_diskless_sync and replica.reads_eof
         delay = config.repl_diskless_sync_delay if diskless and not (enough and waiting >= enough) else 0
         if self._start is not None:
             if delay:
@@ -188,58 +188,58 @@ class Master:
 
     def _begin_transfer(self) -> None:
         self._start = None
-        waiting = [each for each in self.followers.values() if each.state == WAITING]
+        waiting = [each for each in self.connected.values() if each.state == WAITING]
         if not waiting or self.transfer is not None or self.server.stopping:
             return
         first = waiting[0]
         together = [each for each in waiting if each.needs_nothing == first.needs_nothing]
-        self.transfer = Transfer(self, together)
+        self.transfer = SnapshotSender(self, together)
         self.flush()
         self.replication.begin_anew_for_readers()
         mine = self.replication
-        for follower in together:
-            follower.state = LOADING
-            if not follower.old_sync:
-                follower.connection.write(b"+FULLRESYNC %b %d\r\n" % (mine.id.encode(), mine.offset))
+        for replica in together:
+            replica.state = LOADING
+            if not replica.old_sync:
+                replica.connection.write(b"+FULLRESYNC %b %d\r\n" % (mine.id.encode(), mine.offset))
         self.transfer.start()
 
     def transfer_is_over(self) -> None:
         """Continue with the replicas that arrived while the snapshot was sent, or failed."""
         self.transfer = None
-        waiting = [each for each in self.followers.values() if each.state == WAITING]
+        waiting = [each for each in self.connected.values() if each.state == WAITING]
         if waiting:
             self._schedule_transfer(waiting[0])
 
-    def give_up(self, follower: Follower) -> None:
+    def give_up(self, replica: Replica) -> None:
         """Close a replica that could not be served; it reconnects."""
-        follower.connection.close(after_reply=False)
+        replica.connection.close(after_reply=False)
 
-    def put_online(self, follower: Follower, *, wait_for_ack: bool) -> None:
+    def put_online(self, replica: Replica, *, wait_for_ack: bool) -> None:
         """Begin its stream after the snapshot, or when it acknowledges to have loaded."""
-        if follower.only_snapshot:
-            follower.state = DONE
+        if replica.only_snapshot:
+            replica.state = DONE
             return
-        follower.state = ONLINE
-        follower.last_seen = self.server.loop.time()
-        follower.online_on_ack = wait_for_ack
+        replica.state = ONLINE
+        replica.last_seen = self.server.loop.time()
+        replica.online_on_ack = wait_for_ack
         if not wait_for_ack:
-            follower.release()
+            replica.release()
         self.count_good()
-        self.server.log.notice(f"Synchronization with replica {follower.name} succeeded")
+        self.server.log.notice(f"Synchronization with replica {replica.name} succeeded")
 
     # Acknowledgements
 
     def acknowledge(self, client: Client, offset: int, on_disk: int | None) -> None:
         """REPLCONF ACK: note the offset of a replica. From any other client it is ignored."""
-        follower = client.replica
-        if not isinstance(follower, Follower) or not follower.is_replica:
+        replica = client.replica
+        if not isinstance(replica, Replica) or not replica.is_replica:
             return
-        follower.acknowledged = max(follower.acknowledged, offset)
+        replica.acknowledged = max(replica.acknowledged, offset)
         if on_disk is not None:
-            follower.on_disk = max(follower.on_disk, on_disk)
-        follower.last_seen = self.server.loop.time()
-        if follower.online_on_ack and follower.state == ONLINE:
-            follower.release()
+            replica.on_disk = max(replica.on_disk, on_disk)
+        replica.last_seen = self.server.loop.time()
+        if replica.online_on_ack and replica.state == ONLINE:
+            replica.release()
         if self.server.config.min_replicas_to_write:
             self.count_good()
         self.replication.waits.look_again()
@@ -252,9 +252,9 @@ class Master:
         """Count the replicas that have it in their append-only file."""
         return sum(each.on_disk >= offset for each in self.online)
 
-    def lag(self, follower: Follower) -> int:
+    def lag(self, replica: Replica) -> int:
         """Seconds since a replica last acknowledged."""
-        return int(self.server.loop.time() - follower.last_seen)
+        return int(self.server.loop.time() - replica.last_seen)
 
     def count_good(self) -> None:
         """Recompute ``good``."""
@@ -268,26 +268,26 @@ class Master:
         now = self.server.loop.time()
         config = self.server.config
         replication = self.replication
-        if not self.followers:
+        if not self.connected:
             self._forget_backlog_in_time(now)
             self.count_good()
             return
         if replication.link is None and now - self._last_ping >= config.repl_ping_replica_period:
             self._last_ping = now
             replication.feed(PING)
-        for follower in list(self.followers.values()):
-            connection = follower.connection
-            waits = follower.state == WAITING or (
-                follower.state == LOADING and self.transfer is not None and self.transfer.is_preparing
+        for replica in list(self.connected.values()):
+            connection = replica.connection
+            waits = replica.state == WAITING or (
+                replica.state == LOADING and self.transfer is not None and self.transfer.is_preparing
             )
-            if waits and not follower.old_sync:
+            if waits and not replica.old_sync:
                 connection.write(_KEEP_ALIVE)
             elif (
-                follower.state == ONLINE
-                and not follower.online_on_ack
-                and now - follower.last_seen > config.repl_timeout
+                replica.state == ONLINE
+                and not replica.online_on_ack
+                and now - replica.last_seen > config.repl_timeout
             ):
-                self.server.log.warning(f"Disconnecting timedout replica (streaming sync): {follower.name}")
+                self.server.log.warning(f"Disconnecting timedout replica (streaming sync): {replica.name}")
                 connection.close(after_reply=False)
                 continue
             connection.check_output_limit(self.server.clock.now)
@@ -307,12 +307,12 @@ class Master:
 
     def forget(self, client: Client) -> None:
         """Remove a connection that is gone."""
-        follower = self.followers.pop(client, None)  # type: ignore[call-overload]
-        if follower is None:
+        replica = self.connected.pop(client, None)  # type: ignore[call-overload]
+        if replica is None:
             return
-        follower.resume()
-        self.server.log.notice(f"Connection with replica {follower.name} lost.")
-        if not self.followers:
+        replica.resume()
+        self.server.log.notice(f"Connection with replica {replica.name} lost.")
+        if not self.connected:
             self.nobody_since = self.server.loop.time()
             self._pending.clear()
         self.count_good()
@@ -320,7 +320,7 @@ class Master:
     def disconnect_all(self) -> None:
         """Disconnect all replicas, so that they reconnect and learn our new history."""
         self.flush()
-        for connection in list(self.followers):
+        for connection in list(self.connected):
             connection.close()
 
     def stop(self) -> None:

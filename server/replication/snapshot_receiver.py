@@ -14,7 +14,7 @@ _MARK: Final = 40
 _LENGTH: Final = re.compile(rb"\$[0-9]{1,18}")
 
 
-class Intake:
+class SnapshotReceiver:
     """A snapshot on its way to us.
 
     Args:

@@ -24,8 +24,8 @@ from ..persistence.background_writer import BackgroundWriter, ForkedWriter, Thre
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .replica import Follower
-    from .replicas import Master
+    from .replica import Replica
+    from .replicas import Replicas
 
 _CHUNK: Final = 1 << 18
 
@@ -34,22 +34,22 @@ def _nothing(_fd: int) -> None:
     """Replace fsync for a pipe, where there is no disk to sync."""
 
 
-class Transfer:
+class SnapshotSender:
     """A snapshot being made and sent.
 
     Attributes:
         is_preparing: nothing of it has been sent; empty lines keep the replicas alive.
     """
 
-    def __init__(self, master: Master, followers: list[Follower]) -> None:
-        self.master = master
-        self.server = master.server
-        self.followers = followers
+    def __init__(self, replicas: Replicas, recipients: list[Replica]) -> None:
+        self.replicas = replicas
+        self.server = replicas.server
+        self.recipients = recipients
         self.is_preparing = True
         self.diskless = (
             self.server.config.repl_diskless_sync
             and hasattr(os, "mkfifo")
-            and all(each.reads_eof for each in followers)
+            and all(each.reads_eof for each in recipients)
         )
         self._path = Path(self.server.config.dir) / f"temp-repl-{os.getpid()}-{secrets.token_hex(4)}.rdb"
         self._writer: BackgroundWriter | None = None
@@ -92,7 +92,7 @@ class Transfer:
         writer.start(
             server.loop,
             server.keyspace,
-            self.master.replication.snapshot_pieces(self.followers),
+            self.replicas.replication.snapshot_pieces(self.recipients),
             self._note_written,
         )
         self._writer = writer
@@ -116,13 +116,13 @@ class Transfer:
             self.server.log.warning(f"The snapshot for the replicas failed: {error}")
             self._fail()
         else:
-            self.master.transfer_is_over()
+            self.replicas.transfer_is_over()
         finally:
             self._end()
 
     @property
-    def _present(self) -> list[Follower]:
-        return [each for each in self.followers if not each.connection.close_asap]
+    def _present(self) -> list[Replica]:
+        return [each for each in self.recipients if not each.connection.close_asap]
 
     async def _is_written(self) -> None:
         error = await self._written
@@ -137,15 +137,15 @@ class Transfer:
                 self.is_preparing = False
                 self._to_all(b"$EOF:%b\r\n" % mark)
             self._to_all(chunk)
-            for follower in self._present:
-                await follower.drain()
+            for replica in self._present:
+                await replica.drain()
             if not self._present:
                 self.server.log.warning("The snapshot is given up: no replica is left that wants it")
                 return
         await self._is_written()
         self._to_all(mark)
-        for follower in self._present:
-            self.master.put_online(follower, wait_for_ack=True)
+        for replica in self._present:
+            self.replicas.put_online(replica, wait_for_ack=True)
 
     async def _read_pipe(self) -> bytes:
         while True:
@@ -167,26 +167,26 @@ class Transfer:
         self.is_preparing = False
         await asyncio.gather(*(self._send_file_to(each) for each in self._present))
 
-    async def _send_file_to(self, follower: Follower) -> None:
-        connection = follower.connection
+    async def _send_file_to(self, replica: Replica) -> None:
+        connection = replica.connection
         with self._path.open("rb") as file:
             connection.write(b"$%d\r\n" % os.fstat(file.fileno()).st_size)
             while chunk := file.read(_CHUNK):
                 if connection.close_asap:
                     return
                 connection.write(chunk)
-                await follower.drain()
+                await replica.drain()
         if not connection.close_asap:
-            self.master.put_online(follower, wait_for_ack=False)
+            self.replicas.put_online(replica, wait_for_ack=False)
 
     def _to_all(self, data: bytes) -> None:
-        for follower in self._present:
-            follower.connection.write(data)
+        for replica in self._present:
+            replica.connection.write(data)
 
     def _fail(self) -> None:
-        for follower in self._present:
-            self.master.give_up(follower)
-        self.master.transfer_is_over()
+        for replica in self._present:
+            self.replicas.give_up(replica)
+        self.replicas.transfer_is_over()
 
     def _end(self) -> None:
         """Stop the writer if it still writes, and remove the pipe or the file."""

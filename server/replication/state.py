@@ -17,7 +17,7 @@ from ...storage.rdb import rdb_chunks, stream_type_of
 from ..execution.propagation import ALL_VERSIONS
 from .backlog import Backlog
 from .master_link import CONNECTED, MasterLink
-from .replicas import Master
+from .replicas import Replicas
 from .wait import Waits
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ...storage.keyspace.keyspace import Keyspace
     from ..persistence.background_writer import Pieces
     from ..server import Server
-    from .replica import Follower
+    from .replica import Replica
 
 NO_ID: Final = "0" * 40
 UNBLOCKED: Final = ReplyError(
@@ -44,7 +44,7 @@ class Replication:
         id2: of the previous history, valid up to ``second_offset``; forty zeroes and -1 for none.
         offset: of the last byte of the stream.
         backlog: the newest part of the stream; None until there is a replica or a master.
-        master: the replicas of this server.
+        replicas: the replicas of this server.
         link: our link to a master; None for a master.
         waits: clients in WAIT and WAITAOF.
     """
@@ -58,7 +58,7 @@ class Replication:
         self.backlog: Backlog | None = None
         self.link: MasterLink | None = None
         self.waits = Waits(self)
-        self.master = Master(self)
+        self.replicas = Replicas(self)
         self._last_cron = 0.0
         for name in ("min-replicas-to-write", "min-replicas-max-lag"):
             server.config.on_change(name, self._update_demands)
@@ -87,7 +87,7 @@ class Replication:
         return (
             self.link is None
             and self._wants_replicas
-            and self.master.good < self.server.config.min_replicas_to_write
+            and self.replicas.good < self.server.config.min_replicas_to_write
         )
 
     @property
@@ -112,14 +112,14 @@ class Replication:
         self.offset += len(data)
         try:
             self.backlog.append(data)
-            self.master.feed(data)
+            self.replicas.feed(data)
         except Exception:  # noqa: BLE001 - out of memory: what is missing cannot be sent later
             self._begin_again()
 
     def _begin_again(self) -> None:
         """Begin a new history after a gap in the stream, so that every replica needs a snapshot."""
         self.server.log.warning("Can't continue the replication stream: replicas have to synchronize again.")
-        self.master.disconnect_all()
+        self.replicas.disconnect_all()
         self.id = secrets.token_hex(20)
         self.forget_second()
         self.backlog = Backlog(self.server.config.repl_backlog_size, self.offset)
@@ -160,21 +160,21 @@ class Replication:
         """Make the stream name its database again, because a snapshot is being taken."""
         self.server.propagation.select_again(self.feed)
 
-    def snapshot_pieces(self, followers: list[Follower]) -> Pieces:
+    def snapshot_pieces(self, replicas: list[Replica]) -> Pieces:
         """Return the writer of an RDB file that all these replicas can read.
 
         The file holds our replication ID and offset.
         """
         version = self.server.config.repl_rdb_version
         if not version:
-            version = max(min(each.newest_rdb for each in followers), _OLDEST_RDB)
+            version = max(min(each.newest_rdb for each in replicas), _OLDEST_RDB)
         selected = 0 if self.link is None else self.link.database
         aux = {
             b"repl-stream-db": b"%d" % selected,
             b"repl-id": self.id.encode(),
             b"repl-offset": b"%d" % self.offset,
         }
-        empty = followers[0].needs_nothing
+        empty = replicas[0].needs_nothing
         checksum = self.server.config.rdbchecksum
 
         def pieces(keyspace: Keyspace) -> Iterator[bytes]:
@@ -207,7 +207,7 @@ class Replication:
         if was_master:
             server.blocking.send_away_all(UNBLOCKED)
             # They reconnect, and then find us in the history of the new master.
-            self.master.disconnect_all()
+            self.replicas.disconnect_all()
         self.link.start()
 
     def lead(self) -> None:
@@ -219,8 +219,8 @@ class Replication:
         self.link = None
         server.config.replicaof = None
         self.begin_second_history()
-        self.master.disconnect_all()
-        self.master.nobody_since = server.loop.time()
+        self.replicas.disconnect_all()
+        self.replicas.nobody_since = server.loop.time()
         server.role = self.role
         server.log.role = "M"
         server.keyspace.hides_expired = False
@@ -240,7 +240,7 @@ class Replication:
         self.id = history
         self.offset = offset
         self.forget_second()
-        self.master.disconnect_all()
+        self.replicas.disconnect_all()
         self.backlog = Backlog(self.server.config.repl_backlog_size, offset)
 
     # Life
@@ -248,7 +248,7 @@ class Replication:
     def start(self) -> None:
         """Connect to the configured master, once the server is up."""
         master = self.server.config.replicaof
-        self.master.nobody_since = self.server.loop.time()
+        self.replicas.nobody_since = self.server.loop.time()
         self._update_demands()
         if master is not None:
             self.follow(*master)
@@ -259,23 +259,23 @@ class Replication:
         if now - self._last_cron < 1:
             return
         self._last_cron = now
-        self.master.cron()
+        self.replicas.cron()
         if self.link is not None:
             self.link.cron()
 
     def stop(self) -> None:
         """Stop both directions, because the server stops."""
-        self.master.stop()
+        self.replicas.stop()
         if self.link is not None:
             self.link.stop()
 
     def forget(self, client: Client) -> None:
         """Remove a connection that is gone."""
-        self.master.forget(client)
+        self.replicas.forget(client)
 
     def _update_demands(self) -> None:
         if self._wants_replicas:
-            self.master.count_good()
+            self.replicas.count_good()
         self.server.update_checks()
 
     def _resize_backlog(self) -> None:

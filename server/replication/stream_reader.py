@@ -20,7 +20,7 @@ class LostPlaceError(StreamError):
     """An unusual spelling hides the length of commands: the offset is unknown."""
 
 
-class Units:
+class UnitReader:
     """A sans-I/O reader of a replication stream that accounts for every byte."""
 
     __slots__ = ("_encoded", "_raw", "_reader", "_size", "_unit")

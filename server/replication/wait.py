@@ -33,12 +33,12 @@ class Waits:
         reply = self._reply(wait)
         server.blocking.block(client, (), timeout, argv, on_missing=False, on_timeout=reply)
         self._waits[client] = wait
-        self._replication.master.ask_for_acks()
+        self._replication.replicas.ask_for_acks()
 
     def count(self, offset: int, *, on_disk: bool) -> int:
         """Count the replicas that have the stream up to an offset."""
-        master = self._replication.master
-        return master.count_on_disk(offset) if on_disk else master.count_acknowledged(offset)
+        replicas = self._replication.replicas
+        return replicas.count_on_disk(offset) if on_disk else replicas.count_acknowledged(offset)
 
     def look_again(self) -> None:
         """Release the clients whose condition holds after an acknowledgement."""

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rillet.server.replication.snapshot_receiver import Intake
+from rillet.server.replication.snapshot_receiver import SnapshotReceiver
 
 MARK = b"0123456789" * 4
 
 
 @given(st.binary(max_size=200), st.integers(1, 60), st.booleans())
 def test_a_snapshot_is_taken_whole_however_it_is_cut(file, piece, marked):
-    intake = Intake(b"$EOF:" + MARK if marked else b"$%d" % len(file))
+    intake = SnapshotReceiver(b"$EOF:" + MARK if marked else b"$%d" % len(file))
     sent = file + MARK if marked else file
     got, at = b"", 0
     while at < len(sent):
@@ -27,7 +27,7 @@ def test_a_snapshot_is_taken_whole_however_it_is_cut(file, piece, marked):
 
 
 def test_a_mark_inside_the_file_does_not_end_it_before_the_last_bytes():
-    intake = Intake(b"$EOF:" + MARK)
+    intake = SnapshotReceiver(b"$EOF:" + MARK)
     got = intake.take(b"x" + MARK[:39])
     assert not intake.is_complete
     got += intake.take(b"y" + MARK)
@@ -38,4 +38,4 @@ def test_a_mark_inside_the_file_does_not_end_it_before_the_last_bytes():
 @pytest.mark.parametrize("header", [b"+OK", b"$", b"$-1", b"$EOF:short", b"-ERR no"])
 def test_another_header_is_refused(header):
     with pytest.raises(EOFError):
-        Intake(header)
+        SnapshotReceiver(header)

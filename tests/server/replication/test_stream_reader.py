@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.wire import encode_command
 
-from rillet.server.replication.stream_reader import LostPlaceError, StreamError, Units
+from rillet.server.replication.stream_reader import LostPlaceError, StreamError, UnitReader
 
 WORD = st.binary(max_size=20)
 COMMAND = st.lists(WORD, min_size=1, max_size=4).filter(
@@ -24,7 +24,7 @@ def encode(unit):
 @given(st.lists(UNIT, max_size=8), st.lists(st.integers(1, 40), min_size=1))
 def test_units_come_out_whole_however_the_stream_is_cut(sent, pieces):
     data = b"".join(map(encode, sent))
-    units = Units()
+    units = UnitReader()
     got, passed, at, turn = [], b"", 0, 0
     while at < len(data):
         piece = data[at : at + pieces[turn % len(pieces)]]
@@ -42,7 +42,7 @@ def test_units_come_out_whole_however_the_stream_is_cut(sent, pieces):
 
 
 def test_a_transaction_is_not_seen_before_its_exec():
-    units = Units()
+    units = UnitReader()
     units.feed(encode([[b"MULTI"], [b"SET", b"k", b"v"]]))
     assert list(units.take()) == []
     units.feed(encode([[b"EXEC"]]))
@@ -51,14 +51,14 @@ def test_a_transaction_is_not_seen_before_its_exec():
 
 @pytest.mark.parametrize("data", [b"+OK\r\n", b"*0\r\n", b":1\r\n", b"*1\r\n:1\r\n", b"hello\r\n"])
 def test_what_is_no_command_ends_the_link(data):
-    units = Units()
+    units = UnitReader()
     units.feed(data)
     with pytest.raises(StreamError):
         list(units.take())
 
 
 def test_a_spelling_that_would_lose_the_place_ends_the_link():
-    units = Units()
+    units = UnitReader()
     units.feed(b"*1\r\n+PING\r\n" + encode([[b"PING"]]))
     with pytest.raises(LostPlaceError):
         units.forward(sum(size for _, size in units.take()))
