@@ -164,7 +164,7 @@ def test_a_group_delivers_claims_and_acknowledges(client):
         client.xreadgroup("g", "a", {"s": ">"})
 
 
-def test_xinfo_tells_everything_by_name(client):
+def test_xinfo_returns_everything_by_name(client):
     client.xadd("s", {"a": "b"}, id="1-0")
     client.xgroup_create("s", "g", id="0")
     client.xreadgroup("g", "alice", {"s": ">"})
@@ -202,7 +202,7 @@ def test_an_error_in_a_pipeline_is_raised_and_the_others_are_done(client):
     assert client.get("l") == "w"
 
 
-def test_watch_lets_a_transaction_fail_if_somebody_wrote(client, connect):
+def test_watch_fails_a_transaction_after_another_clients_write(client, connect):
     other = connect(decode_responses=True)
     client.set("k", "1")
     for interfere in (True, False):
@@ -252,7 +252,7 @@ def test_publish_reaches_channels_and_patterns(client, connect):
 # Connecting
 
 
-def test_the_connection_says_who_it_is_in_either_protocol(client, protocol):
+def test_the_connection_reports_its_user_in_either_protocol(client, protocol):
     info = client.client_info()
     assert info["lib-name"].startswith("redis-py")
     assert info["lib-ver"] == redis.__version__

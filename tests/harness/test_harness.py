@@ -65,7 +65,7 @@ def test_a_value_cut_short_is_not_a_value(raw, data):
 
 
 @given(st.lists(VALUES, max_size=4))
-def test_replies_in_a_row_are_told_apart(raws):
+def test_consecutive_replies_are_distinguished(raws):
     assert [part.encode() for part in split_replies(b"".join(raws))] == raws
 
 

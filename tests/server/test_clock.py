@@ -40,7 +40,7 @@ def test_advance_moves_it_for_good_and_both_ways(system):
     assert clock.unix_seconds() == pytest.approx(1_699_999_999.001)
 
 
-def test_a_frozen_clock_only_goes_when_told(system):
+def test_a_frozen_clock_moves_only_on_request(system):
     clock = Clock()
     clock.freeze()
     system.now += 500
@@ -50,7 +50,7 @@ def test_a_frozen_clock_only_goes_when_told(system):
     assert clock.freeze(42) == clock.now == 42
 
 
-def test_resume_goes_on_from_where_it_stands(system):
+def test_resume_continues_from_the_frozen_time(system):
     clock = Clock()
     clock.freeze(1000)
     system.now += 10
@@ -67,7 +67,7 @@ def test_reset_is_the_systems_time_again(system):
     assert clock.reset() == system.now
 
 
-def test_a_system_clock_that_goes_back_takes_it_along(system):
+def test_the_clock_follows_a_system_clock_that_is_set_back(system):
     clock = Clock()
     system.now -= 3000
     assert clock.tick() == 1_699_999_997_000

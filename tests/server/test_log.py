@@ -58,7 +58,7 @@ def test_a_file_that_cannot_be_written_does_not_stop_the_server(clock, tmp_path)
     Log(clock, path=str(tmp_path / "none" / "log")).warning("lost")
 
 
-def test_a_quiet_log_tells_only_its_listener(clock, capsys):
+def test_a_quiet_log_writes_only_to_its_listener(clock, capsys):
     log = Log(clock, quiet=True)
     log.warning("unheard")
     lines = []

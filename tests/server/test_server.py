@@ -168,7 +168,7 @@ def test_a_second_signal_forces_the_end(launch):
 # Where it listens
 
 
-def test_a_port_in_use_is_told_and_ends_the_start(launch):
+def test_a_port_in_use_is_logged_and_ends_the_start(launch):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -254,7 +254,7 @@ def test_a_logfile_takes_everything(launch, tmp_path):
     assert process.output == ""
 
 
-def test_a_reader_of_the_log_that_goes_away_does_not_end_the_server(tmp_path):
+def test_a_closed_log_pipe_does_not_end_the_server(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "rillet", "--port", "0", "--dir", tmp_path], stdout=subprocess.PIPE, text=True
     )

@@ -151,7 +151,7 @@ def test_a_denial_names_the_command_that_was_denied_and_not_the_one_before(start
         ("XREAD BLOCK 0 STREAMS q $", "XADD q 1-1 a b", "resetkeys", "No permissions to access a key"),
     ],
 )
-def test_who_waits_and_loses_the_right_to_it_gets_nothing(start, command, served_by, rule, told):
+def test_a_blocked_user_that_loses_the_permission_gets_nothing(start, command, served_by, rule, told):
     server = start()
     with server.wire() as admin, server.wire() as wire, server.wire() as other:
         admin.call("ACL", "SETUSER", "bob", "on", "nopass", "~*", "+@all", "-flushall")

@@ -10,7 +10,7 @@ from rillet.storage import files
 from rillet.storage.files import replace_file
 
 
-def test_a_file_gets_new_content_and_permissions_at_once(tmp_path):
+def test_a_file_gets_new_content_and_permissions_atomically(tmp_path):
     target = tmp_path / "users.acl"
     target.write_bytes(b"old")
     replace_file(target, b"new", 0o600)

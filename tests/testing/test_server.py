@@ -25,7 +25,7 @@ def server(request):
         yield server
 
 
-def test_a_server_answers_and_is_gone_after_the_block(server):
+def test_a_server_replies_and_is_gone_after_the_block(server):
     with server.client() as client:
         assert client.ping()
     port = server.port

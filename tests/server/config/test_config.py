@@ -37,7 +37,7 @@ def failed(name, why):
 # Reading
 
 
-def test_every_directive_tells_its_default_and_takes_it_back(config):
+def test_every_directive_accepts_the_default_that_it_reports(config):
     for name, directive in DIRECTIVES.items():
         text = get(config, name)
         assert directive.kind.parse(directive.words(text), getattr(config, directive.attribute)) == getattr(
@@ -158,7 +158,7 @@ ACCEPTED = [
 
 
 @pytest.mark.parametrize(("name", "value", "told"), ACCEPTED)
-def test_a_value_is_told_in_its_canonical_form(config, name, value, told):
+def test_config_get_returns_the_canonical_form(config, name, value, told):
     config.set([(name.encode(), value.encode())])
     assert get(config, name.encode()) == told.encode()
 
@@ -239,14 +239,14 @@ def test_attributes_are_typed(config):
     assert config.maxmemory == 1024
 
 
-def test_the_new_key_class_stays_on_though_config_get_does_not_tell_it(config):
+def test_the_new_key_class_stays_on_although_config_get_omits_it(config):
     config.set([(b"notify-keyspace-events", b"AKn")])
     assert "n" in config.notify_keyspace_events
     assert "t" in config.notify_keyspace_events
     assert get(config, b"notify-keyspace-events") == b"AK"
 
 
-def test_events_become_bits_once_somebody_can_hear_them(config):
+def test_events_become_bits_once_a_channel_class_is_on(config):
     config.set([(b"notify-keyspace-events", b"tn")])
     assert config.notify_mask == 0
     config.set([(b"notify-keyspace-events", b"Ktn")])
@@ -365,7 +365,7 @@ def test_two_configs_share_nothing():
     ("access", "local", "allowed"),
     [("no", True, False), ("local", True, True), ("local", False, False), ("yes", False, True)],
 )
-def test_access_words_mean_who_may(access, local, allowed):
+def test_access_words_decide_which_clients_are_allowed(access, local, allowed):
     assert Config.allows(access, local=local) is allowed
 
 
@@ -373,7 +373,7 @@ def test_access_words_mean_who_may(access, local, allowed):
     st.sampled_from(sorted(name for name, directive in DIRECTIVES.items() if directive.mutable)),
     st.binary(max_size=12) | st.from_regex(rb"-?[0-9]{1,6}([kmg]b?| [0-9])?"),
 )
-def test_whatever_is_accepted_is_told_so_that_it_is_accepted_again(name, value):
+def test_an_accepted_value_is_reported_in_an_accepted_form(name, value):
     config = Config(enable_protected_configs="yes")
     with contextlib.suppress(ReplyError):
         config.set([(name, value)])

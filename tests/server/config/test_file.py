@@ -90,7 +90,7 @@ INTEGER = "argument couldn't be parsed into an integer"
         ("cluster-enabled yes", 1, "cluster-enabled yes", "cluster mode is not supported by Rillet"),
     ],
 )
-def test_a_bad_line_is_told_with_its_number(text, line, shown, why):
+def test_a_bad_line_is_reported_with_its_number(text, line, shown, why):
     assert error_of(parse_text, text.encode()) == fatal(line, shown, why)
 
 
@@ -130,7 +130,7 @@ def test_include_of_a_missing_file_is_fatal():
     )
 
 
-def test_an_error_in_an_included_file_tells_the_line_there(tmp_path):
+def test_an_error_in_an_included_file_names_its_line(tmp_path):
     (tmp_path / "inner.conf").write_text("\n\nfoo\n")
     assert error_of(parse_text, f"include {tmp_path}/inner.conf".encode()) == fatal(
         3, "foo", "Bad directive or wrong number of arguments"
@@ -204,7 +204,7 @@ def test_odd_bytes_pass_through_the_command_line():
         (["--foo", "--version"], 2, 'foo "--version"', "Bad directive or wrong number of arguments"),
     ],
 )
-def test_a_bad_flag_is_told_as_a_line(words, line, shown, why):
+def test_a_bad_flag_is_reported_as_a_line(words, line, shown, why):
     assert error_of(parse_arguments, words) == fatal(line, shown, why)
 
 
@@ -346,7 +346,7 @@ def test_config_rewrite_without_a_file_is_an_error():
     assert caught.value.text == b"ERR The server is running without a config file"
 
 
-def test_config_rewrite_tells_why_it_failed(tmp_path):
+def test_config_rewrite_returns_why_it_failed(tmp_path):
     (tmp_path / "redis.conf").mkdir()
     with pytest.raises(ReplyError) as caught:
         Config(config_file=str(tmp_path / "redis.conf")).rewrite()

@@ -25,7 +25,7 @@ def test_a_line_falls_into_words(line, words):
 
 
 @pytest.mark.parametrize("line", [b'"abc', b"'abc", b'"a"b', b"'a'b", b'"a""b"', b"'a\\'", b'"a\\"', b'a "'])
-def test_unbalanced_quotes_are_told(line):
+def test_unbalanced_quotes_are_reported(line):
     assert split(line) is None
 
 

@@ -98,7 +98,7 @@ def test_who_needs_macro_nodes_waits_while_others_are_served(server, steps, requ
     assert server.aof()[-1][0] == request_.split()[0].encode()
 
 
-def test_the_answer_is_the_one_that_is_given_at_once(server):
+def test_a_deferred_command_has_the_same_reply_as_an_immediate_one(server):
     with server.wire() as wire, by_hand(server) as go_on:
         add(wire)
         add(wire, "t")
@@ -142,7 +142,7 @@ def test_what_needs_little_does_not_wait(server, request_):
         assert stream_at(server).is_behind or not stream_at(server).length
 
 
-def test_a_client_that_goes_away_is_forgotten(server):
+def test_a_client_that_disconnects_is_forgotten(server):
     with server.wire() as other:
         with by_hand(server) as go_on:
             add(other)
@@ -172,14 +172,14 @@ def test_a_held_command_is_monitored_once_and_its_reply_skipped_as_asked(server)
     assert seen == [b'"CLIENT" "REPLY" "SKIP"', b'"XTRIM" "s" "MAXLEN" "1"', b'"XLEN" "s"']
 
 
-def test_macro_nodes_are_learnt_when_nobody_asks_for_anything(server, steps):
+def test_macro_nodes_are_computed_while_the_server_is_idle(server, steps):
     with server.wire() as wire:
         add(wire)
     eventually(lambda: not stream_at(server).is_behind)
     assert len(steps) > N // 128 - 32
 
 
-def test_while_there_are_many_requests_nothing_is_done_that_nobody_waits_for(server, steps, monkeypatch):
+def test_idle_jobs_pause_while_there_are_many_requests(server, steps, monkeypatch):
     jobs = server.inside.background_jobs
     asked = []
     monkeypatch.setattr(jobs, "_is_busy", lambda: bool(asked.append(True)) or True)
@@ -190,7 +190,7 @@ def test_while_there_are_many_requests_nothing_is_done_that_nobody_waits_for(ser
     monkeypatch.undo()
 
 
-def test_a_failing_job_is_given_up_and_releases_who_waits_for_it(server, monkeypatch):
+def test_a_failing_job_is_dropped_and_releases_its_clients(server, monkeypatch):
     def fail(_stream):
         raise ZeroDivisionError
 
@@ -288,7 +288,7 @@ def test_pending_entries_that_go_in_masses_are_gone_for_all_while_the_work_is_do
         assert len(server.call(other, "XPENDING", "s", "g", "-", "+", N)) == left - 1
 
 
-def test_in_a_transaction_the_rest_is_done_at_once(server, monkeypatch):
+def test_in_a_transaction_the_whole_job_runs_immediately(server, monkeypatch):
     with server.wire() as wire, by_hand(server) as go_on:
         shared_group(wire, monkeypatch)
         wire.call("XGROUP", "DELCONSUMER", "s", "g", "c")
@@ -299,7 +299,7 @@ def test_in_a_transaction_the_rest_is_done_at_once(server, monkeypatch):
         assert not go_on()
 
 
-def test_few_pending_entries_go_at_once(server):
+def test_few_pending_entries_are_removed_immediately(server):
     with server.wire() as wire, by_hand(server):
         add(wire, number=50)
         wire.call("XGROUP", "CREATE", "s", "g", "0")
@@ -311,7 +311,7 @@ def test_few_pending_entries_go_at_once(server):
         assert server.call(wire, "XPENDING", "s", "g")[:1] == [10]
 
 
-def test_a_group_that_goes_away_while_it_is_busy_is_freed(server, monkeypatch):
+def test_a_group_that_is_destroyed_while_it_is_busy_is_freed(server, monkeypatch):
     with server.wire() as wire:
         with by_hand(server) as go_on:
             shared_group(wire, monkeypatch)

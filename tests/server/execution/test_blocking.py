@@ -171,7 +171,7 @@ def test_nothing_blocks_inside_a_transaction(wire):
     "end",
     [["DEL s"], ["UNLINK s"], ["FLUSHDB"], ["FLUSHALL"], ["RENAME s t"], ["SWAPDB 0 1"], ["PEXPIRE s -1"]],
 )
-def test_a_key_that_goes_away_ends_the_wait_of_a_group_reader_only(server, wire, blocked, end):
+def test_a_deleted_key_ends_the_wait_of_a_group_reader_only(server, wire, blocked, end):
     make_group(wire)
     of_group, reader = blocked(*read_group()), blocked(*read())
     for line in end:
@@ -253,7 +253,7 @@ def test_deadlines_of_served_readers_do_not_pile_up(server, wire):
 # CLIENT UNBLOCK
 
 
-def test_unblock_answers_as_if_the_time_was_up_or_with_an_error(server, wire, blocked):
+def test_unblock_replies_as_after_a_timeout_or_with_an_error(server, wire, blocked):
     with server.wire() as one:
         number = one.call("CLIENT", "ID").plain()
         for words, expected in (
@@ -456,7 +456,7 @@ def test_readers_of_two_streams_that_are_passed_over_go_behind_those_of_the_othe
 @pytest.mark.parametrize(
     "what", [("XGROUP", "DELCONSUMER", "s", "g", "c"), ("XGROUP", "SETID", "s", "g", "0")]
 )
-def test_a_reader_whose_group_changed_meanwhile_reads_anew(wire, blocked, what):
+def test_a_blocked_reader_whose_group_changed_reads_again(wire, blocked, what):
     wire.call("XADD", "s", "1-0", "f", "v")
     wire.call("XGROUP", "CREATE", "s", "g", "$")
     waiting = blocked(*read_group("c"))

@@ -146,7 +146,7 @@ def test_switched_off_nothing_is_packed_and_what_is_stays(server):
         assert packed(server) == number - 1
 
 
-def test_a_server_packs_by_default_and_may_be_told_not_to():
+def test_a_server_packs_by_default_unless_configured_otherwise():
     with LiveServer() as server, server.wire() as wire:
         assert wire.call("CONFIG", "GET", "stream-compress-depth").plain() == [b"stream-compress-depth", b"8"]
         assert server.inside.keyspace.cold.depth == 8

@@ -39,7 +39,7 @@ def test_line_ends_in_an_unknown_command_do_not_break_the_protocol(wire):
     assert wire.call("PING").value == b"PONG"
 
 
-def test_an_unknown_subcommand_is_told_where_help_is(wire):
+def test_an_unknown_subcommand_error_points_to_help(wire):
     assert error(wire, "client", "nope") == b"ERR unknown subcommand 'nope'. Try CLIENT HELP."
     assert error(wire, "client") == b"ERR wrong number of arguments for 'client' command"
 
@@ -257,7 +257,7 @@ def test_a_transaction_with_a_write_waits_for_the_end_of_the_pause(server, wire)
         assert writer.read().plain() == [b"OK"]
 
 
-def test_a_postponed_client_that_goes_away_does_nothing_later(server, wire):
+def test_a_postponed_client_that_disconnects_runs_nothing_later(server, wire):
     writer = server.wire()
     wire.call("CLIENT", "PAUSE", "100000", "WRITE")
     writer.send("SET", "k", "v")
@@ -292,7 +292,7 @@ def buggy_xlen(server):
     entry.handler = handler
 
 
-def test_a_bug_answers_an_internal_error_and_every_connection_lives_on(server, buggy_xlen):
+def test_a_bug_returns_an_internal_error_and_every_connection_survives(server, buggy_xlen):
     lines = []
     server.inside.log.listener = lines.append
     with server.wire() as wire, server.wire() as other:
@@ -317,7 +317,7 @@ def test_a_bug_inside_exec_is_one_element(server, buggy_xlen, wire):
     assert wire.call("PING").value == b"PONG"
 
 
-def test_a_bug_in_a_callback_is_logged_and_the_loop_goes_on(server, wire):
+def test_a_bug_in_a_callback_is_logged_and_the_loop_continues(server, wire):
     lines = []
     server.inside.log.listener = lines.append
 
@@ -329,7 +329,7 @@ def test_a_bug_in_a_callback_is_logged_and_the_loop_goes_on(server, wire):
     assert wire.call("PING").value == b"PONG"
 
 
-def test_a_bug_in_the_cron_is_logged_and_the_cron_goes_on(server, wire, monkeypatch):
+def test_a_bug_in_the_cron_is_logged_and_the_cron_continues(server, wire, monkeypatch):
     lines = []
     server.inside.log.listener = lines.append
     seen = []

@@ -351,7 +351,7 @@ def test_a_pause_keeps_all_keys(wire):
     eventually(lambda: wire.call("DBSIZE").plain() == 0)
 
 
-def test_a_replica_leaves_the_limit_to_its_master_unless_told_otherwise(wire):
+def test_a_replica_leaves_the_limit_to_its_master_by_default(wire):
     fill(wire, 10)
     wire.call("REPLICAOF", "127.0.0.1", 1)
     wire.call("CONFIG", "SET", "replica-read-only", "no")
@@ -428,7 +428,7 @@ def test_redis_reads_the_idle_time_and_the_frequency_from_the_file(tmp_path):
 # Clients
 
 
-def test_the_largest_client_goes_first_and_others_stay(server):
+def test_the_largest_client_is_evicted_first_and_others_stay(server):
     with server.wire() as small, server.wire() as large, server.wire() as spared:
         spared.call("CLIENT", "NO-EVICT", "ON")
         for wire, count in ((small, 1), (large, 3), (spared, 4)):

@@ -70,7 +70,7 @@ def test_without_a_sink_nothing_is_gathered():
     assert not propagation.active
 
 
-def test_a_sink_that_left_is_told_nothing(propagation, sink):
+def test_a_disconnected_sink_receives_nothing(propagation, sink):
     propagation.disconnect(sink.append)
     propagation.add(0, [b"SET", b"k", b"v"])
     assert not propagation.effects
@@ -102,7 +102,7 @@ def test_reads_and_failures_leave_no_trace(server, wire):
     assert server.aof() == []
 
 
-def test_a_read_of_a_group_is_told_as_what_it_did(server, wire):
+def test_a_read_of_a_group_propagates_its_effects(server, wire):
     server.clock.freeze(1_000_000)
     for line in ("XADD s 1-1 a b", "XADD s 2-1 a b", "XGROUP CREATE s g 0"):
         wire.call(*line.split())

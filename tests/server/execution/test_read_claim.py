@@ -51,7 +51,7 @@ def test_it_wakes_once_the_oldest_entry_is_past_its_time(server):
 
 
 @pytest.mark.usefixtures("wire")
-def test_the_first_who_waits_claims_and_the_others_wait_on(server):
+def test_the_first_waiter_claims_and_the_others_keep_waiting(server):
     with (
         waits(server, "b", "BLOCK", "0", "CLAIM", "500") as first,
         waits(server, "d", "BLOCK", "0", "CLAIM", "500") as second,
@@ -63,7 +63,7 @@ def test_the_first_who_waits_claims_and_the_others_wait_on(server):
         assert second.read().plain() == item(1000, 2)
 
 
-def test_a_reader_whose_time_is_up_before_goes_empty_handed(server, wire):
+def test_a_reader_that_times_out_earlier_gets_nothing(server, wire):
     with waits(server, "b", "BLOCK", "300", "CLAIM", "500") as waiting:
         server.clock.advance(milliseconds=1000)
         assert waiting.read().plain() is None
@@ -77,7 +77,7 @@ def test_a_reader_that_has_both_times_behind_it_is_served_if_that_came_first(ser
         assert waiting.read().plain() == item(1000)
 
 
-def test_an_entry_given_back_wakes_it_at_once(server, wire):
+def test_a_nacked_entry_wakes_it_immediately(server, wire):
     with waits(server, "b", "BLOCK", "0", "CLAIM", "1000000") as waiting:
         wire.call("XNACK", "s", "g", "SILENT", "IDS", "1", "1-0")
         [[_, [[found, _, _, count]]]] = waiting.read().plain()
@@ -87,7 +87,7 @@ def test_an_entry_given_back_wakes_it_at_once(server, wire):
     assert [argv[0] for argv in aof[at:]] == [b"XNACK", b"XCLAIM"]
 
 
-def test_an_entry_given_back_does_not_serve_who_does_not_claim(server, wire):
+def test_a_nacked_entry_does_not_serve_a_reader_without_claim(server, wire):
     with waits(server, "b", "BLOCK", "0") as waiting:
         wire.call("XNACK", "s", "g", "SILENT", "IDS", "1", "1-0")
         wire.call("XADD", "s", "2-0", "a", "b")
@@ -100,7 +100,7 @@ def test_a_new_entry_still_wakes_it(server, wire):
         assert waiting.read().plain() == [[b"s", [[b"2-0", ENTRY, 0, 0]]]]
 
 
-def test_what_was_acknowledged_meanwhile_is_not_waited_for(server, wire):
+def test_a_reader_does_not_wait_for_an_acknowledged_entry(server, wire):
     with waits(server, "b", "BLOCK", "5000", "CLAIM", "500") as waiting:
         wire.call("XACK", "s", "g", "1-0")
         server.clock.advance(milliseconds=2000)
@@ -109,7 +109,7 @@ def test_what_was_acknowledged_meanwhile_is_not_waited_for(server, wire):
         assert waiting.read().plain() is None
 
 
-def test_no_reminder_outlives_who_waited_long(server, wire):
+def test_no_reminder_outlives_its_waiter(server, wire):
     for _ in range(120):
         with server.wire() as reader:
             reader.send("XREADGROUP", "GROUP", "g", "b", "BLOCK", "0", "CLAIM", "500", "STREAMS", "s", ">")

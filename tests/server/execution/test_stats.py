@@ -62,7 +62,7 @@ def test_commands_connections_and_bytes_are_counted(server, wire):
     assert int(server.info("total_net_input_bytes")) >= before["total_net_input_bytes"] + 60
 
 
-def test_commandstats_tell_calls_and_times(server, wire):
+def test_commandstats_report_calls_and_times(server, wire):
     for _ in range(3):
         wire.call("XLEN", "s")
     fields = dict(field.split("=") for field in server.info("cmdstat_xlen").split(","))

@@ -85,7 +85,7 @@ def test_clients_that_are_all_busy_share_a_turn_of_the_loop():
     assert [pongs(client) for client in alone.clients] == [128 * 3] * 4
 
 
-def test_reading_stops_while_there_is_a_backlog_and_goes_on_after_it():
+def test_reading_pauses_while_there_is_a_backlog():
     alone = hungry()
     one = alone.clients[0]
     one.data_received(INLINE * 1000)

@@ -43,7 +43,7 @@ def wait_until_busy(wire, text=BUSY):
     eventually(lambda: str(wire.call("PING")) == text)
 
 
-def test_others_are_told_and_one_of_them_ends_the_script(server):
+def test_other_clients_get_busy_and_one_of_them_ends_the_script(server):
     with server.wire() as runner, server.wire() as other:
         other.call("SET", "k", "v")
         run_slowly(runner, [other], "EVAL", FOR_EVER, 0)
@@ -60,7 +60,7 @@ def test_others_are_told_and_one_of_them_ends_the_script(server):
         assert str(other.call("SCRIPT", "KILL")) == "-NOTBUSY No scripts in execution right now."
 
 
-def test_a_client_that_comes_meanwhile_stays(server):
+def test_a_client_that_connects_during_a_script_stays(server):
     with server.wire() as runner, server.wire() as other:
         run_slowly(runner, [other], "EVAL", FOR_EVER, 0)
         wait_until_busy(other)
@@ -90,7 +90,7 @@ def test_what_arrives_in_pieces_is_put_together(server):
 
 
 @pytest.mark.parametrize("server", ["tls"], indirect=True)
-def test_a_handshake_goes_on_meanwhile(server):
+def test_a_handshake_continues_during_a_script(server):
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     tls = client_context(server.certificates).wrap_bio(incoming, outgoing)
     with pytest.raises(ssl.SSLWantReadError):
@@ -120,7 +120,7 @@ def test_a_handshake_goes_on_meanwhile(server):
 
 
 @pytest.mark.parametrize("server", ["tls"], indirect=True)
-def test_bytes_that_are_not_tls_harm_only_who_sends_them(server):
+def test_bytes_that_are_not_tls_harm_only_their_sender(server):
     with server.wire() as runner, server.wire() as other:
         run_slowly(runner, [other], "EVAL", FOR_EVER, 0)
         wait_until_busy(other)
@@ -134,7 +134,7 @@ def test_bytes_that_are_not_tls_harm_only_who_sends_them(server):
         assert str(other.call("PING")) == "+PONG"
 
 
-def test_a_client_that_goes_meanwhile_is_forgotten(server):
+def test_a_client_that_disconnects_during_a_script_is_forgotten(server):
     with server.wire() as runner, server.wire() as other:
         with server.wire() as third:
             run_slowly(runner, [other, third], "EVAL", FOR_EVER, 0)
@@ -248,7 +248,7 @@ def test_a_client_that_connects_just_before_the_script_is_heard(server):
             assert str(runner.read()).startswith("-ERR Script killed")
 
 
-def test_a_client_that_sends_much_has_its_turns_meanwhile(server):
+def test_a_client_that_sends_much_has_its_turns_during_a_script(server):
     with server.wire() as runner, server.wire() as other, server.wire() as third:
         run_slowly(runner, [other, third], "EVAL", FOR_EVER, 0)
         wait_until_busy(third)

@@ -191,7 +191,7 @@ def test_more_than_maxclients_are_turned_away(server, wire):
         assert other.call("PING").value == b"PONG"
 
 
-def test_protected_mode_denies_whoever_is_not_on_the_loopback(monkeypatch):
+def test_protected_mode_denies_clients_outside_the_loopback(monkeypatch):
     with LiveServer(bind="127.0.0.1", protected_mode=True) as server:
         with server.wire() as wire:
             assert wire.call("PING").value == b"PONG"
@@ -325,7 +325,7 @@ def test_quit_is_answered_and_nothing_after_it_runs(server):
         assert wire.call("GET", "k").value == b"v"
 
 
-def test_a_client_may_kill_itself_and_is_told_so(server):
+def test_a_client_may_kill_itself_and_gets_its_reply(server):
     with server.wire() as wire:
         number = wire.call("CLIENT", "ID").plain()
         wire.send_raw(b"CLIENT KILL ID %d SKIPME no\r\nSET k v\r\n" % number)

@@ -39,7 +39,7 @@ def test_redis_cli_speaks_tls(secure, certificates):
         assert plain.call("XLEN", "s").plain() == 1
 
 
-def test_a_megabyte_goes_both_ways_and_a_pipeline_keeps_its_order(secure, certificates):
+def test_a_megabyte_passes_both_ways_and_a_pipeline_keeps_its_order(secure, certificates):
     with connect(secure.tls_port, certificates) as client:
         big = bytes(range(256)) * 4096
         client.set("big", big)
@@ -175,7 +175,7 @@ def test_only_the_protocols_that_were_named_are_spoken(certificates):
         ({"tls_protocols": "SSLv3"}, "Invalid tls-protocols specified"),
     ],
 )
-def test_a_server_that_can_not_speak_tls_does_not_start(more, told, certificates):
+def test_a_server_without_usable_tls_does_not_start(more, told, certificates):
     with pytest.raises(RuntimeError, match="did not start") as caught:
         start_server("rillet", "--tls-port", free_port(), *flags(certificates, **more))
     assert told in str(caught.value)

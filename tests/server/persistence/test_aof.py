@@ -168,7 +168,7 @@ def test_under_always_replies_of_one_client_keep_their_order():
         assert replies[-1] == 200
 
 
-def test_under_everysec_nobody_waits_for_the_fsync():
+def test_under_everysec_no_reply_waits_for_the_fsync():
     with LiveServer(appendonly=True, appendfsync="everysec") as server, server.wire() as wire:
         gate = Gate(server, "fdatasync")
         wire.call("SET", "k", "0")
@@ -181,7 +181,7 @@ def test_under_everysec_nobody_waits_for_the_fsync():
         eventually(lambda: not server.inside.persistence.is_syncing)
 
 
-def test_under_no_the_file_is_written_and_never_synced_meanwhile(server, wire):
+def test_under_no_the_file_is_written_without_fsync(server, wire):
     gate = Gate(server, "fdatasync")
     gate.open.set()
     wire.call("SET", "k", "v")
@@ -225,7 +225,7 @@ def test_under_everysec_a_failing_fsync_refuses_writes_until_it_works_again():
         eventually(lambda: wire.call("SET", "k", "v").value == b"OK")
 
 
-def test_a_disk_that_is_full_at_the_end_is_told_by_the_exit_status():
+def test_a_disk_that_is_full_at_the_end_sets_the_exit_status():
     server = LiveServer(appendonly=True).start()
     inside = server.inside
     with server.wire() as wire:
@@ -279,7 +279,7 @@ def test_appendonly_no_lets_replies_that_wait_for_an_fsync_go_in_order():
 # Loading
 
 
-def test_clients_are_told_while_a_file_is_loading(tmp_path, monkeypatch):
+def test_clients_get_loading_while_a_file_is_loaded(tmp_path, monkeypatch):
     with LiveServer(dir=tmp_path, appendonly=True) as server, server.wire() as wire:
         for number in range(1, 500):
             wire.call("XADD", "s", f"{number}-1", "f", "x" * 1000)
@@ -323,7 +323,7 @@ def test_clients_are_told_while_a_file_is_loading(tmp_path, monkeypatch):
         server.stop()
 
 
-def test_a_server_told_to_stop_while_loading_stops_and_leaves_the_file_alone(tmp_path, monkeypatch):
+def test_a_server_stopped_while_loading_leaves_the_file_unchanged(tmp_path, monkeypatch):
     with LiveServer(dir=tmp_path, appendonly=True) as server, server.wire() as wire:
         wire.call("SET", "k", "v")
     file = tmp_path / "appendonlydir" / "appendonly.aof.1.incr.aof"

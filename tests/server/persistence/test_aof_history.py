@@ -75,7 +75,7 @@ def test_milliseconds_can_be_switched_on_while_the_server_runs():
     ]  # fmt: skip
 
 
-def test_a_base_in_command_form_tells_its_millisecond():
+def test_a_base_in_command_form_has_its_millisecond():
     with (
         LiveServer(appendonly=True, aof_timestamp_enabled="ms", aof_use_rdb_preamble=False) as server,
         server.wire() as wire,
@@ -97,7 +97,7 @@ def test_replaced_files_stay_for_a_while_and_go_when_the_setting_says_so():
         assert len(list((server.folder / "appendonlydir").iterdir())) == 3
 
 
-def test_what_is_kept_long_enough_goes_without_a_rewrite():
+def test_outdated_history_is_removed_without_a_rewrite():
     with LiveServer(appendonly=True, aof_history_retention=(3600, 0)) as server, server.wire() as wire:
         wire.call("SET", "a", "1")
         rewrite(server, wire)

@@ -75,7 +75,7 @@ def server():
 
 
 @pytest.mark.parametrize("process", [False, True])
-def test_a_rewrite_keeps_everything_and_what_comes_meanwhile(tmp_path, preamble, process):
+def test_a_rewrite_keeps_everything_including_later_writes(tmp_path, preamble, process):
     with LiveServer(
         dir=tmp_path,
         appendonly=True,
@@ -186,7 +186,7 @@ def test_a_snapshot_that_fails_leaves_the_old_files_and_later_ones_wait(server, 
         assert again.call("BGREWRITEAOF").value == STARTED
 
 
-def test_a_disk_that_refuses_the_new_files_is_told_at_once(server, wire):
+def test_a_disk_that_refuses_the_new_files_is_reported_immediately(server, wire):
     fill(wire)
 
     def refuse(*arguments):

@@ -130,7 +130,7 @@ def start_limited(folder: Path, size: int, *flags: str) -> tuple[subprocess.Pope
     return process, port
 
 
-def test_a_real_process_without_room_refuses_and_goes_on_when_there_is_some(tmp_path):
+def test_a_real_process_refuses_writes_until_the_disk_has_room(tmp_path):
     process, port = start_limited(tmp_path, 20_000)
     try:
         with Wire(port) as wire:

@@ -144,7 +144,7 @@ def test_a_child_that_has_the_open_file_neither_keeps_the_lock_nor_gives_it_up(t
         os.close(writer)
 
 
-def test_a_file_that_was_removed_while_somebody_waited_for_it_is_no_lock(tmp_path, monkeypatch):
+def test_a_file_that_was_removed_during_a_wait_for_it_is_no_lock(tmp_path, monkeypatch):
     first = FolderLock(str(tmp_path))
     opened = []
     real = os.open

@@ -135,7 +135,7 @@ def test_what_changes_during_a_background_save_is_not_in_it(server, wire):
         assert again.call("XLEN", "s").plain() == 1
 
 
-def test_the_time_of_the_last_save_is_told(server, wire):
+def test_info_reports_the_time_of_the_last_save(server, wire):
     server.clock.advance(seconds=1000)
     before = wire.call("LASTSAVE").plain()
     wire.call("SAVE")
@@ -231,7 +231,7 @@ def test_without_save_points_nothing_is_written(server, wire):
         ([], ["SAVE"], True),
     ],
 )
-def test_shutdown_saves_if_there_are_save_points_or_it_is_told_to(tmp_path, flags, arguments, saved):
+def test_shutdown_saves_with_save_points_or_on_request(tmp_path, flags, arguments, saved):
     with start_server("rillet", *flags, folder=tmp_path) as server:
         with server.wire() as wire:
             wire.call("SET", "k", "v")
@@ -283,7 +283,7 @@ def test_flushall_stops_a_save_of_what_it_deletes(server, wire):
 # Trouble
 
 
-def test_a_full_disk_is_told_and_stops_writes_until_a_save_succeeds():
+def test_a_full_disk_is_reported_and_stops_writes_until_a_save_succeeds():
     with LiveServer(save="3600 1") as server, server.wire() as wire:
         wire.call("SET", "k", "v")
         real = server.inside.persistence.files.write
@@ -305,7 +305,7 @@ def test_a_full_disk_is_told_and_stops_writes_until_a_save_succeeds():
         assert wire.call("SET", "k", "w").plain() == b"OK"
 
 
-def test_a_server_without_save_points_goes_on_writing(server, wire):
+def test_a_server_without_save_points_keeps_accepting_writes(server, wire):
     server.run_inside(lambda: setattr(server.inside.persistence.files, "write", refuse))
     wire.call("BGSAVE")
     eventually(lambda: server.info("rdb_last_bgsave_status") == "err")

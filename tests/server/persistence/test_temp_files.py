@@ -45,7 +45,7 @@ def test_files_of_a_process_that_lives_stay(tmp_path):
     assert names_in(tmp_path) == sorted(ours(os.getppid()))
 
 
-def test_a_process_of_somebody_else_lives_too(tmp_path, nobody, monkeypatch):
+def test_a_process_of_another_user_counts_as_alive(tmp_path, nobody, monkeypatch):
     def kill(_pid, _signal):
         raise PermissionError
 
@@ -82,7 +82,7 @@ def test_a_folder_of_that_name_or_none_at_all_is_no_trouble(tmp_path, nobody):
 
 
 @pytest.mark.parametrize("appendonly", ["no", "yes"])
-def test_a_server_that_starts_takes_orphans_away_and_says_so(tmp_path, nobody, appendonly):
+def test_a_starting_server_removes_orphans_and_logs_it(tmp_path, nobody, appendonly):
     make(tmp_path, [*ours(nobody), *ours(os.getpid())])
     with start_server("rillet", "--appendonly", appendonly, folder=tmp_path) as server:
         assert [name for name in names_in(tmp_path) if name.startswith("temp-")] == sorted(ours(os.getpid()))

@@ -168,7 +168,7 @@ TOLD = [
 
 
 @pytest.mark.parametrize("version", ["", "7.0.15", "8.1.4", "9.1.2"])
-def test_what_is_newer_is_told_in_older_words(master, connect, version):
+def test_newer_commands_reach_replicas_in_older_forms(master, connect, version):
     heard = each_told(master, connect, version, SETUP, [line for line, _ in TOLD])
     for (line, older), commands in zip(TOLD, heard, strict=True):
         expected = ["multi", *older, "exec"] if len(older) > 1 else older
@@ -184,7 +184,7 @@ def test_what_is_newer_is_told_in_older_words(master, connect, version):
         ("XNACK s g FAIL IDS 1 1-0", ""),
     ],
 )
-def test_what_a_replica_knows_it_is_told_as_it_is(master, connect, line, version):
+def test_a_command_that_a_replica_knows_is_sent_unchanged(master, connect, line, version):
     asked = line.replace("9-0", "*")
     (heard,) = told(master, connect, version, *SETUP, asked)
     words = heard.split()

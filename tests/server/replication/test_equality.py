@@ -86,7 +86,7 @@ def test_real_servers_that_follow_rillet_see_the_same(trio, run, cuts):
         assert picture(replica) == mine, replica.kind
 
 
-def test_the_cut_lines_were_continued_and_not_begun_anew(trio):
+def test_cut_connections_were_continued_without_a_full_sync(trio):
     master, replicas, proxies = trio
     before = int(info(master, "sync_partial_ok"))
     full = info(master, "sync_full")

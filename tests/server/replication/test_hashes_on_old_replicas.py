@@ -32,7 +32,7 @@ def test_an_old_replica_holds_the_same_after_each_command(started):
         assert state(replica) == state(master), line
 
 
-def test_a_field_that_expires_goes_on_an_old_replica_too(started):
+def test_a_field_that_expires_is_deleted_on_an_old_replica_too(started):
     master = started("rillet", "--compat-version", "8.10", "--repl-ping-replica-period", "3600")
     replica = started("redis7")
     call(master, "HSETEX", "h", "PX", 1, "FIELDS", 1, "a", 1)

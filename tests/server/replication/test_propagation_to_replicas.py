@@ -65,7 +65,7 @@ def test_without_replicas_nothing_is_kept_for_them():
     assert not propagation.active
 
 
-def test_replicas_are_told_in_older_words_what_the_file_keeps_as_it_is():
+def test_replicas_get_older_forms_of_what_the_file_keeps_unchanged():
     streams = Streams()
     propagation = streams.propagation
     propagation.add_with_downgrade(0, [b"NEW"], [[b"OLD", b"1"], [b"OLD", b"2"]])

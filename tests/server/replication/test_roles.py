@@ -31,7 +31,7 @@ def fill(server, start: int = 1) -> None:
 
 @REPLICAS
 @pytest.mark.parametrize("diskless", ["yes", "no"])
-def test_a_server_gets_all_the_data_and_what_is_written_meanwhile(started, kind, diskless):
+def test_a_replica_gets_all_data_including_later_writes(started, kind, diskless):
     master = started("rillet", "--repl-diskless-sync", diskless)
     replica = started(kind)
     fill(master)
@@ -290,7 +290,7 @@ def test_a_master_that_is_killed_is_found_again(started, kind):
         assert picture(replica) == picture(master)
 
 
-def test_two_that_follow_each_other_harm_nobody(started):
+def test_two_servers_that_follow_each_other_do_no_harm(started):
     first, second = started("rillet"), started("rillet")
     call(first, "SET", "k", "v")
     call(first, "REPLICAOF", "127.0.0.1", second.port)

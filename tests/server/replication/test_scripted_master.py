@@ -165,7 +165,7 @@ def test_junk_in_the_stream_ends_the_link_and_not_the_replica(started, master, j
     assert int(words[2]) == 101 + len(encode_command("SET", "k", "w"))
 
 
-def test_a_command_that_fails_is_told_in_the_log_and_the_link_goes_on(started, master):
+def test_a_command_that_fails_is_logged_and_the_link_continues(started, master):
     replica = started("rillet")
     peer = in_sync(replica, master, k="v")
     stream = (

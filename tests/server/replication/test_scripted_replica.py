@@ -25,7 +25,7 @@ def test_after_a_diskless_snapshot_the_stream_waits_for_the_first_ack(master, co
     assert [replica.command() for _ in range(2)] == [[b"select", b"0"], [b"set", b"after", b"2"]]
 
 
-def test_without_capa_eof_the_snapshot_has_a_length_and_the_stream_follows_at_once(master, connect):
+def test_without_capa_eof_the_snapshot_has_a_length_and_the_stream_follows(master, connect):
     replica = connect(master, "psync2")
     replica.send("PSYNC", "?", "-1")
     assert replica.line().startswith(b"+FULLRESYNC ")
@@ -36,7 +36,7 @@ def test_without_capa_eof_the_snapshot_has_a_length_and_the_stream_follows_at_on
     assert replica.expect("select", "set") == [b"set", b"after", b"2"]
 
 
-def test_repl_diskless_sync_no_sends_a_length_to_everybody(master, connect):
+def test_repl_diskless_sync_no_sends_a_length_to_every_replica(master, connect):
     call(master, "CONFIG", "SET", "repl-diskless-sync", "no")
     replica = connect(master, "eof", "psync2")
     replica.send("PSYNC", "?", "-1")
@@ -175,7 +175,7 @@ def test_replconf_is_answered_as_by_redis(master, connect):
     assert replica.call("PING").value == b"PONG"
 
 
-def test_only_the_snapshot_for_those_who_want_no_more(master, connect):
+def test_a_replica_may_ask_for_the_snapshot_only(master, connect):
     call(master, "SET", "k", "v")
     replica = connect(master, "eof")
     replica.call("REPLCONF", "rdb-only", "1")
@@ -248,7 +248,7 @@ def test_a_replica_that_does_not_read_is_closed_at_its_output_limit(master, conn
     assert "closed for overcoming of output buffer limits" in master.log
 
 
-def test_the_backlog_is_given_up_when_nobody_has_followed_for_long(started, connect):
+def test_the_backlog_is_freed_after_its_time_without_replicas(started, connect):
     master = started("rillet", "--repl-backlog-ttl", 1)
     replica = connect(master, "eof", "psync2")
     history = replica.full_sync()[0].decode()
@@ -284,7 +284,7 @@ def test_writes_need_as_many_good_replicas_as_configured(master, connect):
     assert call(master, "SET", "k", "v") == b"OK"
 
 
-def test_the_server_goes_on_while_a_slow_replica_takes_its_snapshot(master, connect):
+def test_the_server_keeps_serving_while_a_slow_replica_takes_its_snapshot(master, connect):
     with master.wire() as wire:
         for number in range(8):
             wire.call("SET", f"k{number}", "x" * 1_000_000)

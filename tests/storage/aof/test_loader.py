@@ -165,7 +165,7 @@ def test_a_length_beyond_the_end_of_the_file_is_not_waited_for(tmp_path: Path):
     ],
     ids=["command", "star", "transaction", "command-in-transaction", "annotation", "behind-annotation"],
 )
-def test_a_torn_end_is_cut_off_so_that_appending_goes_on_well(tmp_path: Path, tail):
+def test_a_torn_end_is_cut_off_before_appending(tmp_path: Path, tail):
     log = []
     directory = folder(tmp_path, b"", encoded(ONE) + tail)
     assert load(tmp_path, log=log.append) == [ONE]
@@ -258,7 +258,7 @@ def test_bytes_that_are_no_command_are_fatal_with_their_place(tmp_path: Path, ba
     assert (directory / "appendonly.aof.1.part").read_bytes() == data
 
 
-def test_a_command_nobody_knows_is_named_with_its_file(tmp_path: Path):
+def test_an_unknown_command_is_named_with_its_file(tmp_path: Path):
     folder(tmp_path, encoded([b"FOO"]))
     reading = loader(tmp_path)
     ((command,),) = reading.batches()

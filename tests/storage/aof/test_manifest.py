@@ -199,7 +199,7 @@ def test_the_manifest_is_on_the_disk_before_its_name_is_and_the_folder_after(tmp
     assert calls == ["write", "fsync", "rename", "fsync"]
 
 
-def test_an_unreadable_manifest_is_told_from_a_missing_one(tmp_path: Path):
+def test_an_unreadable_manifest_differs_from_a_missing_one(tmp_path: Path):
     (tmp_path / "a.manifest").mkdir()
     with pytest.raises(AofError, match="Read AOF manifest failed"):
         Manifest.load(tmp_path, "a")

@@ -79,7 +79,7 @@ def test_an_annotation_within_1023_bytes_is_skipped_and_a_longer_one_is_no_comma
     assert scan_by_hand(b"#" + b"x" * 1022 + b"\n" + command).end is End.BAD
 
 
-def test_a_length_beyond_the_data_tells_how_much_is_needed():
+def test_a_length_beyond_the_data_shows_how_much_is_needed():
     scan = scan_by_hand(encode([b"PING"]) + b"*1\r\n$99999999\r\nabc")
     assert (scan.end, scan.consumed, scan.needs) == (End.SHORT, 14, 4 + 11 + 99999999 + 2)
 

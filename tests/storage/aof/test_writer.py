@@ -99,7 +99,7 @@ def test_records_of_a_tick_reach_the_file_with_one_write(tmp_path: Path):
     aof.close()
 
 
-def test_a_short_write_goes_on_with_the_rest(tmp_path: Path):
+def test_a_short_write_continues_with_the_rest(tmp_path: Path):
     aof = open_aof(tmp_path, FileOperations(write=lambda fd, data: os.write(fd, data[:3])))
     aof.append(b"0123456789")
     assert aof.write() is True
@@ -144,7 +144,7 @@ def test_a_torn_record_that_can_not_be_cut_off_is_completed_later(tmp_path: Path
     aof.close()
 
 
-def test_closing_on_a_full_disk_tells_that_records_are_lost(tmp_path: Path):
+def test_closing_on_a_full_disk_reports_lost_records(tmp_path: Path):
     disk = Disk(1000)
     aof = open_aof(tmp_path, disk.files)
     disk.room = 0
@@ -267,7 +267,7 @@ def test_history_files_are_removed_at_start_but_never_a_live_one(tmp_path: Path)
     assert manifest.read_bytes() == clean
 
 
-def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path):
+def test_a_folder_that_cannot_be_created_is_reported(tmp_path: Path):
     (tmp_path / "appendonlydir").write_bytes(b"a file is in the way")
     with pytest.raises(AofError, match="Can't open or create append-only dir appendonlydir"):
         open_aof(tmp_path)

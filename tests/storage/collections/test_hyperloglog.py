@@ -103,14 +103,14 @@ def test_other_strings_are_refused(data):
 
 
 @pytest.mark.parametrize("body", [b"", b"\x7f", b"\x7f\xfe", b"\x7f\xff\x00", b"\x00\x80"])
-def test_damaged_runs_are_told(body):
+def test_damaged_runs_are_reported(body):
     with pytest.raises(CorruptError):
         HyperLogLog(HEADER + body).registers()
     with pytest.raises(CorruptError):
         HyperLogLog(HEADER + body).become_dense()
 
 
-def test_a_place_behind_damaged_runs_is_told():
+def test_a_place_after_damaged_runs_is_reported():
     with pytest.raises(CorruptError):
         HyperLogLog(HEADER + b"\x00").set(5, 1)
 

@@ -29,7 +29,7 @@ def test_an_undisturbed_walk_meets_every_key_once():
     assert sorted(key for page in pages for key in page) == sorted(keys)
 
 
-def test_a_walk_over_nothing_is_over_at_once():
+def test_a_walk_over_nothing_ends_immediately():
     assert ScanOrder().page(0, 10) == (0, [])
 
 
@@ -123,7 +123,7 @@ def closing(monkeypatch):
 STAYING = {b"%d" % number for number in range(1, 97, 2)}
 
 
-def test_a_walk_from_anywhere_goes_on_while_places_are_being_closed(closing):
+def test_a_walk_from_anywhere_continues_while_gaps_are_being_closed(closing):
     assert len(closing) == len(STAYING)
     everywhere = [closing.page(cursor, cursor)[1] for cursor in range(1, 101)]
     assert sorted(everywhere[-1]) == sorted(STAYING)

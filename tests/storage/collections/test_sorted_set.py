@@ -188,7 +188,7 @@ def test_the_commands_that_make_it_hold_64_members_each():
     assert commands[2][-2:] == (b"129.5", b"m129")
 
 
-def test_parts_tell_members_and_scores_in_order():
+def test_parts_yield_members_and_scores_in_order():
     value = SortedSet({b"b": 1.0, b"a": 1.0, b"c": -inf})
     assert list(value.parts()) == [b"c", b"-inf", b"a", b"1", b"b", b"1"]
 

@@ -177,7 +177,7 @@ def test_replacing_is_a_removal_and_an_addition(keyspace, db, heard):
     assert (db.entries, db.expires) == ({b"k": b"w"}, {})
 
 
-def test_removing_answers_what_was_there(keyspace, db):
+def test_remove_returns_the_old_value(keyspace, db):
     stream = Stream()
     db.add(b"k", stream)
     db.set_expiry(b"k", 5000)
@@ -197,7 +197,7 @@ def test_keys_past_their_time_are_hidden_but_left(db):
     assert len(db) == 2
 
 
-def test_clearing_signals_those_who_had_a_key_here(keyspace, db):
+def test_clearing_signals_the_waiters_of_each_key(keyspace, db):
     for key in (b"here", b"idle"):
         db.add(key, b"v")
     for key in (b"here", b"absent"):
@@ -208,7 +208,7 @@ def test_clearing_signals_those_who_had_a_key_here(keyspace, db):
     assert ready(keyspace) == [(0, b"here")]
 
 
-def test_a_flush_is_told_once(keyspace):
+def test_a_flush_is_signalled_once(keyspace):
     told = []
     keyspace.on_flushed = lambda: told.append([len(db) for db in keyspace.databases])
     for db in keyspace.databases:
@@ -276,7 +276,7 @@ def test_setting_an_expiry_again_and_again_does_not_grow_the_heap(db):
     assert len(db.due) < 100
 
 
-def test_a_modification_is_told_to_watchers_and_trackers(keyspace, db):
+def test_a_modification_reaches_watchers_and_trackers(keyspace, db):
     told = []
     keyspace.on_modified = lambda database, key: told.append((database.index, key))
     watch(db, b"k")

@@ -154,7 +154,7 @@ def test_what_is_small_does_not_wait(value):
     assert not lazyfree.step()
 
 
-def test_nothing_waits_where_nobody_comes_to_free_it():
+def test_without_a_listener_values_are_freed_immediately():
     lazyfree = LazyFree()
     lazyfree.free_later(a_hash(b"v"))
     assert lazyfree.pending == 0
@@ -198,7 +198,7 @@ def test_a_few_keys_with_much_in_them_are_freed_piece_by_piece():
     assert keyspace.lazyfree.pending == 1
 
 
-def test_statistics_begin_anew():
+def test_statistics_can_be_reset():
     keyspace = Keyspace()
     keyspace.lazyfree.on_queued = lambda: None
     db = keyspace.databases[0]

@@ -80,7 +80,7 @@ def test_the_verdict_is_that_of_redis(file, tmp_path, how):
     assert ("RDB ERROR DETECTED" in verdict.stdout) is (verdict.returncode != 0)
 
 
-def test_it_tells_what_is_in_the_file(file, tmp_path):
+def test_it_reports_the_content_of_the_file(file, tmp_path):
     path = tmp_path / "dump.rdb"
     path.write_bytes(file)
     lines = ours(path).stdout.splitlines()
@@ -92,7 +92,7 @@ def test_it_tells_what_is_in_the_file(file, tmp_path):
     assert f"[offset {len(file)}] Checksum OK" in lines
 
 
-def test_it_tells_where_the_damage_is(file, tmp_path):
+def test_it_reports_the_position_of_the_damage(file, tmp_path):
     path = tmp_path / "dump.rdb"
     path.write_bytes(file[:100])
     assert "[offset 100] Short read" in ours(path).stdout or "Short read" in ours(path).stdout

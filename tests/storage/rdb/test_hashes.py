@@ -122,7 +122,7 @@ def test_only_a_payload_with_times_says_that_it_is_newer():
 
 
 @pytest.mark.parametrize("version", [10, 11, 12, 14])
-def test_a_file_keeps_times_whoever_it_is_for(version):
+def test_a_file_keeps_times_for_every_reader(version):
     keyspace = Keyspace()
     db = keyspace.databases[3]
     value = make(SMALL)

@@ -93,7 +93,7 @@ DUMP = dump_value(List([b"a", b"12345", b"x" * 70, b"y" * 9000, b"", b"-1"]))
 
 @settings(max_examples=300)
 @given(at=st.integers(0, len(DUMP) - 11), value=st.integers(0, 255), cut=st.booleans())
-def test_any_damage_is_read_or_told(at, value, cut):
+def test_any_damage_is_read_or_reported(at, value, cut):
     data = bytearray(DUMP[1:-10])
     if cut:
         del data[at:]

@@ -137,7 +137,7 @@ def test_a_node_of_like_entries_is_read_as_one_of_any(node, master, before):
 
 
 @pytest.mark.parametrize("deleted", [0, 1])
-def test_a_node_that_tells_of_deleted_entries_has_them(deleted, monkeypatch):
+def test_a_node_that_counts_deleted_entries_has_them(deleted, monkeypatch):
     items = [2, deleted, 1, b"f", 0, 2, 0, 0, b"v", 4, 2, 1, 0, b"v", 4]
     monkeypatch.setattr(stream_objects.listpack, "unpack", lambda _: items)
     stream = Stream()
@@ -171,7 +171,7 @@ def test_type_15_estimates_the_counters(stream):
 
 @settings(max_examples=50)
 @given(streams(deletions=False))
-def test_a_stream_that_was_read_goes_on_as_the_written_one(stream):
+def test_a_stream_that_was_read_continues_like_the_written_one(stream):
     read = restore_value(dump_value(stream))
     if stream.last_id >= MAX_ID - 3:
         return
@@ -362,7 +362,7 @@ def group_of_type_27(unowned):
     return b"\x01\x01g\x05\x00\x03\x03" + facts + b"\x01" + consumer + unowned
 
 
-def test_type_27_tells_who_was_given_back_in_which_order():
+def test_type_27_keeps_the_order_of_nacked_entries():
     body = empty_stream(group_of_type_27(b"\x02" + raw(3) + raw(1))) + b"\x40\x64\x0a\x00\x00\x00"
     group = restore_value(payload(27, body)).groups[b"g"]
     assert texts(group.given_back()) == [b"3-0", b"1-0"]

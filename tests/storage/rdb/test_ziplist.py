@@ -90,13 +90,13 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("data", DAMAGED.values(), ids=DAMAGED)
-def test_damage_is_told(data):
+def test_damage_is_reported(data):
     with pytest.raises(RdbError, match="Ziplist integrity"):
         unpack(data)
 
 
 @given(at=st.integers(0, len(GOOD) - 1), value=st.integers(0, 255))
-def test_any_changed_byte_is_read_or_told(at, value):
+def test_any_changed_byte_is_read_or_reported(at, value):
     changed = bytearray(GOOD)
     changed[at] = value
     with suppress(RdbError):
