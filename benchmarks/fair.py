@@ -192,7 +192,7 @@ def _processed(server: Server) -> int:
 
 
 def main() -> int:
-    """Print a table; 1 if somebody waits for too long on Rillet and --strict was given."""
+    """Print a table; return 1 with --strict if a client waits too long on Rillet."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("names", nargs="*", help="only loads whose names contain one of these")
     parser.add_argument("--quick", action="store_true", help="1.5 seconds for each")

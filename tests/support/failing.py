@@ -138,7 +138,7 @@ class Trial:
     def send(
         self, commands: Sequence[Sequence[bytes]], who: int = 0, failing: Failing | None = None
     ) -> bytes:
-        """Let a client send commands in one batch, which may fail; answers the replies."""
+        """Let a client send commands in one batch, which may fail; return the replies."""
         connection = self.client(who)
         wire: Any = connection.transport
         wire.written.clear()
@@ -175,7 +175,7 @@ class Trial:
         raise AssertionError("the loop never comes to rest")
 
     def replay(self) -> list[bytes]:
-        """Give what was propagated since the last time to the other server, as one replays a file; answers errors."""
+        """Give what was propagated since the last time to the other server, as a load replays a file; return errors."""
         reader = Reader()
         reader.feed(b"".join(self.told[self.replayed_until :]))
         self.replayed_until = len(self.told)
@@ -325,7 +325,7 @@ def faults_of(server: Server) -> list[str]:
         check(not client.deferred, "pushes are left")
         before = client.fast_path_ok, client.queueing
         client.update_fast_path()
-        check(before == (client.fast_path_ok, client.queueing), "a client does not know whether it is plain")
+        check(before == (client.fast_path_ok, client.queueing), "fast_path_ok is out of date")
     return faults
 
 

@@ -209,7 +209,7 @@ def ready_keys(client: Client) -> list[bytes]:
 
 
 def wait_for(client: Client, key: bytes) -> None:
-    """Let somebody wait for a key, so that signals for it are kept."""
+    """Let a client wait for a key, so that signals for it are kept."""
     database: Database = client.db
     database.awaited[key] = database.awaited.get(key, 0) + 1
 

@@ -169,7 +169,7 @@ def _building(name: str, wanted: str) -> Iterator[Path | None]:
 
 
 def _install(name: str, command: list[str], folder: Path) -> None:
-    """One step of building an environment; without a network the test is skipped, and the summary tells."""
+    """One step of building an environment; without a network the test is skipped, and the summary shows that."""
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, timeout=SECONDS_TO_INSTALL, check=False
     )

@@ -43,5 +43,5 @@ def effects(client: Client) -> list[str]:
 
 
 def stated(consumer: str, word: str, *, count: int, last: str, ms: int | str = 1_700_000_000_000) -> str:
-    """The XCLAIM that tells of one entry of stream s, group g."""
+    """Return the XCLAIM that propagates one entry of stream s, group g."""
     return f"XCLAIM s g {consumer} 0 {word} TIME {ms} RETRYCOUNT {count} FORCE JUSTID LASTID {last}"

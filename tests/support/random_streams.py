@@ -64,7 +64,7 @@ def group_commands(chance: random.Random, key: str, group: str, ids: list[str]) 
 
 
 def make_stream(wire: Wire, chance: random.Random, key: str) -> None:
-    """Make the stream anew on a server, with nodes of a random size."""
+    """Recreate the stream on a server, with nodes of a random size."""
     wire.call("CONFIG", "SET", "stream-node-max-entries", chance.choice([1, 3, 100]))
     wire.call("CONFIG", "SET", "stream-node-max-bytes", chance.choice([100, 4096]))
     wire.call("DEL", key)

@@ -117,7 +117,7 @@ def _comparable(tree: Any, left_out: set[bytes]) -> Any:
 
 
 class Proxy:
-    """Passes connections on to a port of this machine until it is told to cut them."""
+    """Forwards connections to a port of this machine until it cuts them on request."""
 
     def __init__(self, target: int) -> None:
         self.target = target

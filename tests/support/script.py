@@ -242,7 +242,7 @@ class Player:
             yield "closed"
 
     def wait(self, what: str) -> bool:
-        """Wait until something has come about that no reply tells."""
+        """Wait for a condition that no reply shows."""
         kind, _, argument = what.partition(" ")
         until = time.monotonic() + 5
         while time.monotonic() < until:
@@ -260,7 +260,7 @@ class Player:
 
 
 def play_case(port: int, protocol: int, case: Case) -> list[Answer]:
-    """All answers of a server to a case, on an empty server, which is left empty."""
+    """Return all replies of an empty server to a case; leaves it empty."""
     player = Player(port, protocol)
     try:
         return list(player.play(case.steps))

@@ -20,7 +20,7 @@ def text(number: Id) -> bytes:
 
 
 class Pending:
-    """One delivered entry; nobody owns it if `owner` is None."""
+    """One delivered entry; it has no owner if `owner` is None."""
 
     def __init__(self, owner: bytes | None, time: int, count: int) -> None:
         self.owner = owner

@@ -1,4 +1,4 @@
-"""What takes long is done in slices; a client that needs the result waits, and nobody else does."""
+"""Long work runs in slices; a client that needs the result waits, and no other does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def server():
 
 @contextmanager
 def by_hand(server):
-    """Jobs run only when `with by_hand(server) as go_on: … go_on()` says so; it answers whether more is to do."""
+    """Jobs run only when `with by_hand(server) as go_on: … go_on()` is called; it returns whether more is to do."""
     jobs = server.inside.background_jobs
     server.run_inside(lambda: setattr(jobs, "_wake", lambda *_: None))
 

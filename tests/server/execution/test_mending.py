@@ -373,7 +373,7 @@ def places_of(calls: int, name: str) -> range:
 
 
 def check_example(trial: Trial, name: str, example: Example, error: type[Exception]) -> tuple[int, list[str]]:
-    """Fail at one call after the other; answers how many there are, and what went wrong."""
+    """Fail at one call after the other; return how many there are, and what went wrong."""
     batch = begin(trial, example)
     passing = Failing()
     trial.send(batch, failing=passing)

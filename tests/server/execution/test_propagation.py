@@ -1,4 +1,4 @@
-"""What the append-only file is told: one effect bare, several in MULTI/EXEC, SELECT where the database changes."""
+"""What the append-only file receives: one effect bare, several in MULTI/EXEC, SELECT where the database changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A slow script: others are told BUSY meanwhile, and may end it."""
+"""A slow script: other clients get BUSY while it runs, and may end it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def server(request, tmp_path_factory):
 
 
 def run_slowly(runner, others, *words):
-    """Send a slow command once the server's loop knows everybody."""
+    """Send a slow command once the server's loop knows all clients."""
     for wire in (runner, *others):
         assert str(wire.call("PING")) == "+PONG"
     runner.send(*words)

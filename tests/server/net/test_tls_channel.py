@@ -19,7 +19,7 @@ MEGABYTE = 1 << 20
 
 
 class Socket(Wire):
-    """A transport whose client reads only when it is told to."""
+    """A transport whose client reads only on request."""
 
     def __init__(self, channel):
         super().__init__()

@@ -1,4 +1,4 @@
-"""BGREWRITEAOF on a running server: nobody waits, nothing is lost, and what fails leaves the old files."""
+"""BGREWRITEAOF on a running server: no client waits, nothing is lost, a failure keeps the old files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What replicas are told that do not know the stream commands of Redis 8.2 and later."""
+"""What replicas receive that do not know the stream commands of Redis 8.2 and later."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def told(master, connect, version, *lines: str) -> list[str]:
 
 
 def each_told(master, connect, version, setup, lines) -> list[list[str]]:
-    """What a replica of a version hears of each of these commands, the data set up anew before each."""
+    """Return what a replica of a version receives for each command, on freshly created data."""
     replica = connect(master, "eof", "psync2")
     if version:
         replica.call("REPLCONF", "version", version)

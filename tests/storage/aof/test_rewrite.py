@@ -63,7 +63,7 @@ def load(wire, seed: int, *, deletes: bool = True) -> None:
 
 
 def by_key(commands: list[list[bytes]]) -> dict[tuple[bytes, bytes], list[list[bytes]]]:
-    """The commands of each key; the order of keys is nobody's."""
+    """Return the commands of each key; the order of keys does not matter."""
     found: dict[tuple[bytes, bytes], list[list[bytes]]] = {}
     db = b""
     for words in commands:

@@ -52,7 +52,7 @@ class Disk:
 
 
 class Run:
-    """A server's life as far as its AOF goes: appends, rewrites, tells what it has confirmed."""
+    """The AOF's side of a server: appends, rewrites, reports what it has confirmed."""
 
     def __init__(self, root: Path, files: FileOperations, *, detached: bool) -> None:
         self.root, self.files = root, files

@@ -144,7 +144,7 @@ class Walk:
 
 
 class ScanGuarantee(RuleBasedStateMachine):
-    """Several walks at once over a database that changes: nobody misses a key that was always there."""
+    """Several walks at once over a changing database: none misses a key that was always there."""
 
     def __init__(self):
         super().__init__()

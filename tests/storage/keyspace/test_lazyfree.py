@@ -1,4 +1,4 @@
-"""What is big is freed piece by piece, all of it, and nothing that somebody still uses."""
+"""Big values are freed in steps, completely, and nothing that is still used."""
 
 from __future__ import annotations
 

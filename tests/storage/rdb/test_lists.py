@@ -1,4 +1,4 @@
-"""Lists in RDB: all forms are read, ours is read by real servers, and damage is told."""
+"""Lists in RDB: all forms are read, ours is read by real servers, and damage is reported."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_payloads_go_both_ways(servers, peer, compression, node_size):
 
 @pytest.mark.parametrize("value_type", [1, 10, 14])
 def test_old_forms_are_read_as_redis_7_reads_them(servers, value_type):
-    """Redis 7.0 still reads what its elders wrote; it is told what we read of the same payload."""
+    """Redis 7.0 still reads older formats; it receives what we read of the same payload."""
     body = {
         1: b"\x03" + b"".join(map(encode_string, IN_ZIPLIST)),
         10: encode_string(ZIPLIST),
