@@ -137,7 +137,7 @@ def _unreferenced(stream: Stream, end: int, most: int, start: int = 0) -> list[i
 
 
 def _remove(stream: Stream, ids: list[int], removed_ids: list[bytes] | None) -> int:
-    """Remove entries that are there, ascending; as far as they are the oldest ones, at one blow."""
+    """Remove existing entries, in ascending order; a prefix of the stream is cut in one operation."""
     if removed_ids is not None:
         removed_ids += map(encode, ids)
     oldest = 0
