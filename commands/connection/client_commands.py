@@ -81,7 +81,7 @@ def client_reply(client: Client, args: list[bytes]) -> bytes | None:
 
 @handles(specs.CLIENT_NO_EVICT)
 def client_no_evict(client: Client, args: list[bytes]) -> bytes:
-    """Set the mode; Rillet shows it and otherwise evicts no clients."""
+    """Spare this client when `maxmemory-clients` closes others, or no longer spare it."""
     client.no_evict = _is_on(args[2])
     return replies.OK
 

@@ -1,7 +1,7 @@
 """Random group commands, the same for our handlers and for a real server: every reply must agree.
 
 Idle times may differ by what the test itself takes. `entries-read` and `lag` are left out: their rules moved after
-Valkey's fork (streams.md 1: #13338, #13473, #13958).
+Valkey's fork (#13338, #13473, #13958).
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def test_consumers_are_maps_in_resp3():
     assert run(client, "XINFO", "CONSUMERS", "s", "g").startswith(b"*1\r\n%4\r\n$4\r\nname\r\n$1\r\nc\r\n")
 
 
-# Lag (streams.md 15)
+# Lag
 
 
 def test_the_lag_after_a_claim_moved_the_group_into_the_middle():
