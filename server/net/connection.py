@@ -249,12 +249,12 @@ class Connection(Client, asyncio.Protocol):
         """Parse and run until all is done, the client has to wait, or its slice of time is over."""
         server = self.server
         self.last_interaction = server.keyspace.now = server.clock.tick()
-        server.current_client = self
         batch, self.backlog = self.backlog, []
         out: list[bytes] = []
         at = taken = size = 0
         left = server.turns.slice
         until = perf_counter_ns() + left
+        server.current_client = self
         try:
             while True:
                 if at == len(batch):
