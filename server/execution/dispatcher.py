@@ -307,11 +307,12 @@ class Dispatcher:
             if reply is None:
                 return None
         elif client.no_touch:
-            touching, server.keyspace.touching = server.keyspace.touching, False
+            server.keyspace.touching = False
             try:
                 reply = self.call(client, entry, argv)
             finally:
-                server.keyspace.touching = touching
+                # The command may have set another policy.
+                server.keyspace.touching = not server.keyspace.by_modification
         else:
             reply = self.call(client, entry, argv)
         return None if client.postponed else self._mind_reply_mode(client, reply)

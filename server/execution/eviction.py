@@ -68,6 +68,9 @@ class Eviction:
         self._pool.clear()
         lfu = policy.endswith("lfu")
         keyspace.usage = Settings(config.lfu_log_factor, config.lfu_decay_time) if lfu else None
+        if not lfu:
+            for db in keyspace.databases:
+                db.frequencies = {}
         keyspace.keeps_idle = policy.endswith("lru")
         keyspace.by_modification = policy.endswith("lrm")
         keyspace.touching = not keyspace.by_modification

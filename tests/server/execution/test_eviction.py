@@ -458,3 +458,26 @@ def test_a_percentage_is_one_of_maxmemory(server, wire):
     assert look.limit == 0
     wire.call("CONFIG", "SET", "maxmemory", "100mb")
     assert look.limit == 5 << 20
+
+
+def test_a_client_that_touches_nothing_may_choose_the_policy(server, wire):
+    wire.call("CLIENT", "NO-TOUCH", "ON")
+    wire.call("SET", "k", "v")
+    with server.wire() as other:
+        for policy, idle in (("allkeys-lrm", 10), ("allkeys-lru", 0)):
+            limit(wire, policy, LIMIT)
+            server.clock.advance(seconds=10)
+            other.call("GET", "k")
+            assert wire.call("OBJECT", "IDLETIME", "k").plain() == idle
+
+
+def test_frequencies_are_forgotten_with_the_policy(server, wire):
+    limit(wire, "allkeys-lfu", lfu_log_factor=0)
+    wire.call("SET", "k", "v")
+    for _ in range(20):
+        wire.call("GET", "k")
+    assert wire.call("OBJECT", "FREQ", "k").plain() == 25
+    limit(wire, "allkeys-lru")
+    assert server.inside.keyspace.databases[0].frequencies == {}
+    limit(wire, "allkeys-lfu")
+    assert wire.call("OBJECT", "FREQ", "k").plain() == 5
