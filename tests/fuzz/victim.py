@@ -45,7 +45,12 @@ class Victim:
         try:
             wire = self.wire()
             assert wire.call("PING").value == b"PONG"
-        except (OSError, ConnectionClosedError, AssertionError):  # gone, or busy with a script
+            assert self.memory() < _MOST_MEMORY
+        except (
+            OSError,
+            ConnectionClosedError,
+            AssertionError,
+        ):  # gone, busy with a script, or full of its memory
             self.server.stop()
             for file in self.server.dir.rglob("*"):
                 if file.is_file() and file.name != "server.log":
