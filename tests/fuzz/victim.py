@@ -43,8 +43,8 @@ class Victim:
     def ready(self) -> Wire:
         """Connect to the server, which is started again if the last input ended it."""
         try:
-            wire = self.wire()
-            assert wire.call("PING").value == b"PONG"
+            with self.wire() as wire:
+                assert wire.call("PING").value == b"PONG"
             assert self.memory() < _MOST_MEMORY
         except (
             OSError,
@@ -56,9 +56,8 @@ class Victim:
                 if file.is_file() and file.name != "server.log":
                     file.unlink()
             self.server.start()
-            wire = self.wire()
         self._look_at_log()
-        return wire
+        return self.wire()
 
     def session(self, commands: Sequence[Sequence[bytes]]) -> list[Node]:
         """Send commands in one go on a new connection and read all that comes until the last of them is done.
