@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from support.servers import start_server
 
-from rillet.server import tls
-from rillet.server.config import DIRECTIVES
+from rillet.server.config.config import DIRECTIVES
+from rillet.server.config.kinds import Only
 from rillet.server.config_bindings import WITHOUT_EFFECT
-from rillet.server.directives import Only
-from rillet.storage.limits import Limits
+from rillet.server.net import tls_context as tls
+from rillet.storage.collections.encoding_limits import Limits
 
 ROOT = Path(__file__).parents[2]
 # Read by a loop over their names.
