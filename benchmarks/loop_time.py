@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rillet.__main__ import main
-from rillet.commands.spec.command import command
+from rillet.commands.spec.command import Family, handles
 from rillet.protocol import replies
 from rillet.server.execution.background_jobs import BackgroundJobs
 from rillet.server.execution.turns import Turns
@@ -99,15 +99,14 @@ def _server_of(owner: Any) -> Server:
 WATCH = Watch()
 
 
-# LOOPTIME
-@command(
-    "LOOPTIME",
-    arity=1,
-    flags="readonly fast",
-    since="1.0.0",
-    group="server",
-    complexity="O(1)",
-    summary="Tells the longest turn of the event loop since it was last asked.",
+@handles(
+    Family("server").read(
+        "LOOPTIME",
+        arity=1,
+        flags="fast",
+        since="1.0.0",
+        summary="Returns the longest turn of the event loop since the last call.",
+    )
 )
 def looptime(_client: Client, _args: list[bytes]) -> bytes:
     """[microseconds of the turn, commands in it, microseconds of its longest piece, what that was]."""
