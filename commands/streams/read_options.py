@@ -37,7 +37,7 @@ class ReadOptions:
 
     Attributes:
         count: at most so many entries from each stream, None for all.
-        block: milliseconds to wait, 0 for ever, None for not at all.
+        block: milliseconds to wait, 0 without limit, None for not at all.
         group, consumer: who reads; None without GROUP.
         no_ack: delivered entries do not become pending.
         allowance: CLAIM, MAXCOUNT and MAXSIZE, None without any of them.

@@ -264,7 +264,7 @@ class Dispatcher:
         try:
             answers = entry.batch_handler(client, batch, at)
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends here
-            # Each of them may have been run, or not: all are told so, and none runs again.
+            # Each of them may have run or not: all get the error, and none runs again.
             failed = takewhile(batch[at][:2].__eq__, (argv[:2] for argv in islice(batch, at, None)))
             reply = self._failed(client, entry, batch[at], error) or b""
             return [reply for _ in failed]
