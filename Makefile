@@ -9,16 +9,20 @@ BIN    := $(VENV)/bin
 # Modules are compiled once, not at each of the hundreds of starts: a machine may have that switched off for all.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install run test test-frameworks test-spark coverage crash lint format bench bench-scaling bench-latency bench-fair bench-aof bench-spark fuzz clean
+.PHONY: help install run test test-heavy test-frameworks test-spark coverage crash lint format bench bench-typical bench-compare bench-scaling bench-latency bench-fair bench-aof bench-spark fuzz differential clean
 
 help:
 	@echo "make run [PORT=6379] [ARGS='--appendonly yes']   start the server"
 	@echo "make test [ARGS='-k xclaim']                     run every test"
+	@echo "make test-heavy                                  tests that take long: more versions of real clusters"
 	@echo "make test-frameworks                             all frameworks, heavy ones too, installed into .frameworks"
 	@echo "make test-spark                                  a cluster, Connect, Declarative Pipelines (installs pandas, gRPC)"
 	@echo "make crash [KILLS=1000] [SPARK_KILLS=100]        kill -9 under load, again and again"
 	@echo "make fuzz [MINUTES=60] [SEED=7] [ARGS='-k acl']    every fuzzer of tests/fuzz for long; make test runs 20 s"
+	@echo "make differential [COMMANDS=1000000]            beside Redis 7.0, 8.2, 8.6, 8.10 and Valkey, for long"
 	@echo "make bench [QUICK=1] [ARGS='xadd xclaim']        beside redis-server and valkey-server"
+	@echo "make bench-typical [QUICK=1]                     small groups, single messages, the newest entries"
+	@echo "make bench-compare BASE=commit [ARGS='xclaim']   beside an earlier commit"
 	@echo "make bench-scaling | bench-latency [QUICK=1]     what grows with the data; what holds clients up"
 	@echo "make bench-fair [QUICK=1] [ARGS='xadd']          what one client waits while another sends without pause"
 	@echo "make lint | format | bench-aof | bench-spark | install | clean"
@@ -38,22 +42,28 @@ run: install
 	exec $(BIN)/rillet --port $(PORT) $(ARGS)
 
 test: $(VENV)/.installed-dev
-	@sh tests/peers.sh
+	@PYTHON=$(BIN)/python sh tests/peers.sh
 	$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
 
-# `make test` leaves out those marked as heavy (see addopts in pyproject.toml); this runs all of them.
+# `make test` leaves out those marked as heavy (see addopts in pyproject.toml).
+test-heavy: $(VENV)/.installed-dev
+	@PYTHON=$(BIN)/python sh tests/peers.sh
+	$(BIN)/pytest -n 2 -m heavy --durations 0 --durations-min 1 $(ARGS)
+
+# Frameworks that take long are left out as well; this runs all of them.
 test-frameworks: $(VENV)/.installed-dev
-	@sh tests/peers.sh
-	$(BIN)/pytest -n 2 -m "" --durations 0 --durations-min 1 tests/frameworks $(ARGS)
+	@PYTHON=$(BIN)/python sh tests/peers.sh
+	$(BIN)/pytest -n 2 -m "" --durations 0 --durations-min 1 tests/frameworks \
+		tests/clients/test_sentinel_clients.py tests/server/sentinel $(ARGS)
 
 # Not in `make test`: needs another extra (pandas, gRPC), and JVMs that the other tests do not have.
 test-spark: $(VENV)/.installed-dev
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,declarative]'
-	@sh tests/peers.sh
+	@PYTHON=$(BIN)/python sh tests/peers.sh
 	$(BIN)/pytest -m many_jvms --durations 0 --durations-min 1 tests/pipeline $(ARGS)
 
 coverage: $(VENV)/.installed-dev
-	@sh tests/peers.sh
+	@PYTHON=$(BIN)/python sh tests/peers.sh
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -n 2 --dist loadgroup $(ARGS)
 	-$(BIN)/coverage combine --quiet # the file of a process that a test killed may be torn
@@ -73,6 +83,12 @@ fuzz: $(VENV)/.installed-dev
 	RILLET_FUZZ_SECONDS=$$(($(MINUTES) * 120)) RILLET_FUZZ_SEED=$(SEED) \
 		$(BIN)/python -m pytest -n 2 --dist worksteal -rP tests/fuzz $(ARGS)
 
+# Builds Redis 8.6.2 and 8.2.3 as well: two minutes each, once.
+differential: $(VENV)/.installed-dev
+	@PYTHON=$(BIN)/python sh tests/peers.sh 8.10.2 8.6.2 8.2.3
+	RILLET_ALL_VERSIONS=1 RILLET_DIFFERENTIAL_COMMANDS=$(COMMANDS) $(BIN)/python -m pytest -n 2 --dist loadgroup tests/differential \
+		tests/storage/rdb tests/server/persistence tests/server/replication $(ARGS)
+
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -89,27 +105,35 @@ BENCH_FILES = $(if $(QUICK)$(ARGS),--json build/benchmarks.json --plot build/ben
 	--json docs/benchmarks.json --plot docs/benchmarks.png --markdown docs/benchmarks.md)
 
 bench: $(VENV)/.installed-dev
-	@sh tests/peers.sh
+	@PYTHON=$(BIN)/python sh tests/peers.sh
 	$(BIN)/python benchmarks/bench.py $(if $(QUICK),--quick) $(BENCH_FILES) $(ARGS)
 
+bench-typical: $(VENV)/.installed-dev
+	@PYTHON=$(BIN)/python sh tests/peers.sh
+	$(BIN)/python benchmarks/bench.py --set typical $(if $(QUICK),--quick) --json build/typical.json $(ARGS)
+
+# make bench-compare BASE=main~10: what changed since costs
+bench-compare: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/compare.py --base $(BASE) $(ARGS)
+
 bench-scaling: $(VENV)/.installed-dev
-	@sh tests/peers.sh
+	@PYTHON=$(BIN)/python sh tests/peers.sh
 	$(BIN)/python benchmarks/scaling.py $(if $(QUICK),--quick) $(if $(QUICK)$(ARGS),,--markdown docs/scaling.md) $(ARGS)
 
 bench-latency: $(VENV)/.installed-dev
-	@sh tests/peers.sh
+	@PYTHON=$(BIN)/python sh tests/peers.sh
 	$(BIN)/python benchmarks/latency.py $(if $(QUICK),--quick) $(ARGS)
 
 bench-fair: $(VENV)/.installed-dev
-	@sh tests/peers.sh
+	@PYTHON=$(BIN)/python sh tests/peers.sh
 	$(BIN)/python benchmarks/fair.py $(if $(QUICK),--quick) $(ARGS)
 
 bench-aof: $(VENV)/.installed-dev
-	@sh tests/peers.sh
+	@PYTHON=$(BIN)/python sh tests/peers.sh
 	$(BIN)/python benchmarks/aof.py $(ARGS)
 
 bench-spark: $(VENV)/.installed-dev
-	@sh tests/peers.sh
+	@PYTHON=$(BIN)/python sh tests/peers.sh
 	$(BIN)/python benchmarks/spark.py $(ARGS)
 
 clean:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import sys
 from pathlib import Path
 
@@ -16,12 +14,16 @@ Usage: rillet [/path/to/redis.conf] [options] [-]
        rillet -h or --help
        rillet check-aof [--fix] <file.manifest|file.aof>
        rillet check-rdb <dump.rdb>
+       rillet cluster [--shards 3] [--replicas 0] [--port 7000]     (for tests of clients)
        rillet pipeline <verb>     (Spark: --help lists the verbs)
 
 Options are directives of redis.conf:
        rillet --port 7000 --appendonly yes --dir /var/lib/rillet
        rillet /etc/redis.conf --loglevel verbose
-       rillet --port 0            (a free port, told in the log)
+       rillet --port 0            (a free port, named in the log)
+
+Sentinel mode:
+       rillet /path/to/sentinel.conf --sentinel
 """
 
 
@@ -37,10 +39,13 @@ def main() -> int:
         from .pipeline.cli.main import main as pipeline
 
         return pipeline(sys.argv[2:])
+    if sys.argv[1:2] == ["cluster"]:
+        from .testing.cluster_command import main as cluster
+
+        return cluster(sys.argv[2:])
     asked = asks_for(sys.argv[1:])
     if asked == "version":
-        print(f"Rillet server v={__version__}")  # noqa: T201 - the requested output
-        return 0
+        return _version(sys.argv[2:])
     if asked == "help":
         print(_USAGE, end="")  # noqa: T201 - the requested output
         return 0
@@ -49,13 +54,25 @@ def main() -> int:
     except ConfigFileError as error:
         print(error, file=sys.stderr)  # noqa: T201 - there is no log yet
         return 1
-    _tune_process()
-    from .server.server import Server
+    from .server.process import server_of_this_process
 
-    server = Server(config, handles_signals=sys.platform != "win32")
-    gc.collect()
-    gc.freeze()
-    return server.run()
+    return server_of_this_process(config).run()
+
+
+def _version(words: list[str]) -> int:
+    """Print the version in redis-server's form, which launchers parse; ``--compat-version`` may follow."""
+    from .commands.spec.versions import compat_with
+    from .server.config.file import ConfigFileError, parse_arguments
+
+    try:
+        release = compat_with(parse_arguments(words).compat_version).release
+    except ConfigFileError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - there is no log yet
+        return 1
+    print(  # noqa: T201 - the requested output
+        f"Redis server v={release} sha=00000000:0 malloc=libc bits=64 build=0 (Rillet {__version__})"
+    )
+    return 0
 
 
 def _check_aof(words: list[str]) -> int:
@@ -83,20 +100,6 @@ def _check_rdb(words: list[str]) -> int:
 def _confirm(question: str) -> bool:
     print(question)  # noqa: T201 - a command-line tool
     return input("Continue? [y/N]: ").lower().startswith("y")
-
-
-def _tune_process() -> None:
-    """Keep garbage collections short, and avoid page faults for each big reply."""
-    # Data forms no cycles, or they are broken when it is freed (storage/keyspace/lazyfree). So only young objects are
-    # collected, here and by the server's cron. The oldest generation would grow to millions of objects, and a
-    # collection of it would take half a second.
-    gc.set_threshold(10_000, 5, 1 << 30)
-    if not sys.platform.startswith("linux"):
-        return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:  # glibc
-        for parameter in (-1, -3):  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
-            mallopt(parameter, 256 << 20)
 
 
 if __name__ == "__main__":

@@ -1,18 +1,23 @@
 """pytest fixtures of Rillet, always on and light to import: nothing of the server is loaded before it is used.
 
-``rillet_server`` (session): a ``rillet.testing.Server``, one for each pytest-xdist worker.
-``rillet``: a redis-py client on that server, emptied and reset before the test.
-``rillet_async``: the same as a ``redis.asyncio`` client (with pytest-asyncio).
+``rillet_server``: a ``rillet.testing.Server``, reset before the test; shared by tests of the same configuration.
+``rillet``: a redis-py client on that server.
+``rillet_async``: a ``redis.asyncio`` client on it (pytest-asyncio, or the plugin of anyio).
+``rillet_factory``: starts servers for one test.
+``rillet_session_server``: the server that tests without a marker share, for fixtures of a wider scope; never reset.
+
+The marker ``rillet`` and the ini option ``rillet`` configure them; ``--rillet-url`` runs the tests on another server.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Generator, Iterator
 
     import redis
     import redis.asyncio
@@ -20,32 +25,121 @@ if TYPE_CHECKING:
     from . import testing
 
 
-@pytest.fixture(scope="session")
-def rillet_server() -> Iterator[testing.Server]:
-    """A Rillet server for the whole session; tests that use it directly may call its ``reset()``."""
-    from .testing import Server
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the ini options and ``--rillet-url``."""
+    parser.addini(
+        "rillet",
+        "options of all Rillet servers and clients, one a line: compat_version=7.2, decode_responses=yes",
+        type="linelist",
+    )
+    parser.addini(
+        "rillet_report",
+        "record the last commands of each test with a Rillet server, and show them with its state if it fails",
+        type="bool",
+        default=True,
+    )
+    parser.getgroup("rillet").addoption(
+        "--rillet-url",
+        metavar="URL",
+        help="run the tests of Rillet's fixtures on this Redis or Valkey; its data is removed before each test",
+    )
 
-    with Server() as server:
-        yield server
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker."""
+    config.addinivalue_line(
+        "markers",
+        "rillet(**options): directives of the Rillet server and options of the redis-py client of this test",
+    )
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Look at the server of ``--rillet-url`` before any test runs."""
+    if session.config.getoption("rillet_url") and not hasattr(session.config, "workerinput"):
+        from .testing.fixtures import check_url
+
+        check_url(session.config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add a section about the servers of a test that has failed."""
+    report = yield
+    used = sys.modules.get(f"{__package__}.testing.fixtures")
+    if report.failed and used is not None:
+        used.add_section(item, report)
+    return report
+
+
+@pytest.fixture(scope="session")
+def _rillet_servers(pytestconfig: pytest.Config) -> Iterator[Any]:
+    from .testing.fixtures import servers_of_session
+
+    yield from servers_of_session(pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def rillet_session_server(pytestconfig: pytest.Config, _rillet_servers: Any) -> Any:
+    """The server that tests without a marker share, for session fixtures that load data; never reset for them."""
+    from .testing.fixtures import session_server
+
+    return session_server(pytestconfig, _rillet_servers)
 
 
 @pytest.fixture
-def rillet(rillet_server: testing.Server) -> Iterator[redis.Redis]:
+def rillet_server(request: pytest.FixtureRequest, _rillet_servers: Any) -> Any:
+    """A freshly reset ``rillet.testing.Server``, as the marker and the ini option ``rillet`` configure it."""
+    from .testing.fixtures import server_of_test
+
+    return server_of_test(request, _rillet_servers)
+
+
+@pytest.fixture
+def rillet(request: pytest.FixtureRequest, rillet_server: testing.Server) -> Iterator[redis.Redis]:
     """A redis-py client on a freshly reset server."""
-    rillet_server.reset()
-    with rillet_server.client() as client:
+    from .testing.fixtures import client
+
+    yield from client(request, rillet_server)
+
+
+@pytest.fixture
+def rillet_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., testing.Server]]:
+    """A function that starts a ``rillet.testing.Server``; all of them are stopped at the end of the test."""
+    from .testing.fixtures import factory
+
+    yield from factory(request)
+
+
+@pytest.fixture
+def rillet_async(request: pytest.FixtureRequest) -> redis.asyncio.Redis:
+    """A ``redis.asyncio`` client on a freshly reset server."""
+    # Each plugin must run the coroutine in the loop of the test, and only one of them may see it.
+    by_anyio = "anyio_backend" in request.fixturenames
+    if not by_anyio and not request.config.pluginmanager.hasplugin("asyncio"):
+        pytest.fail(
+            "rillet_async needs a plugin that runs async tests: pip install pytest-asyncio, or mark the test with "
+            "pytest.mark.anyio (pip install anyio)",
+            pytrace=False,
+        )
+    name = "_rillet_async_by_anyio" if by_anyio else "_rillet_async_by_asyncio"
+    client: redis.asyncio.Redis = request.getfixturevalue(name)
+    return client
+
+
+async def _rillet_async(
+    request: pytest.FixtureRequest, rillet_server: testing.Server
+) -> AsyncIterator[redis.asyncio.Redis]:
+    from .testing.fixtures import async_client
+
+    async with async_client(request, rillet_server) as client:
         yield client
 
+
+_rillet_async_by_anyio = pytest.fixture(name="_rillet_async_by_anyio")(_rillet_async)
 
 try:
     import pytest_asyncio
 except ImportError:
-    pass  # without pytest-asyncio nothing could run an async fixture
+    pass  # rillet_async says what is missing
 else:
-
-    @pytest_asyncio.fixture
-    async def rillet_async(rillet_server: testing.Server) -> AsyncIterator[redis.asyncio.Redis]:
-        """A ``redis.asyncio`` client on a freshly reset server."""
-        rillet_server.reset()
-        async with rillet_server.async_client() as client:
-            yield client
+    _rillet_async_by_asyncio = pytest_asyncio.fixture(name="_rillet_async_by_asyncio")(_rillet_async)

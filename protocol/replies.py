@@ -7,8 +7,9 @@ differ the function takes ``resp`` (2 or 3). Handlers join these; nothing else i
 from __future__ import annotations
 
 import math
-from decimal import Decimal
 from typing import TYPE_CHECKING, Final
+
+from . import grisu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,6 +30,7 @@ _LARGEST_IN_FULL: Final = float(1 << 62)
 _SMALLEST_IN_FULL: Final = 0.001
 _LARGEST_BROKEN_IN_FULL: Final = 10_000
 _DECIMALS_IN_FULL: Final = 6
+_EXPONENTS_IN_FULL: Final = 4
 
 # Replies are mostly small counts; a table spares the formatting.
 _SMALL_INTEGERS: Final = tuple(b":%d\r\n" % n for n in range(1024))
@@ -112,7 +114,7 @@ def double(value: float, resp: int) -> bytes:
 
 
 def format_double(value: float) -> bytes:
-    """A double as Redis spells it since 7.2: the fewest digits that read back as the same number.
+    """A double as Redis spells it since 7.2: the digits of Grisu2, mostly the fewest that read back as the number.
 
     ``inf``, ``-inf``, ``nan``; whole numbers up to 2^62 in full; beyond that an exponent where Redis puts one.
     """
@@ -125,7 +127,7 @@ def format_double(value: float) -> bytes:
             _SMALLEST_IN_FULL <= abs(value) < _LARGEST_BROKEN_IN_FULL
             or len(text) - text.index(".") <= _DECIMALS_IN_FULL + 1
         ):
-            return text.encode()
+            return text.encode() if _is_well_inside(value, text) else _with_exponent(value)
     elif math.isinf(value):
         return b"inf" if value > 0 else b"-inf"
     elif math.isnan(value):
@@ -133,17 +135,30 @@ def format_double(value: float) -> bytes:
     return _with_exponent(value)
 
 
+def _is_well_inside(value: float, text: str) -> bool:
+    """Whether Grisu2 finds the digits of ``repr``.
+
+    It misses those near the border to the next double; of two that are equally near it takes another than Python.
+    """
+    numerator, denominator = value.as_integer_ratio()
+    scale: int = 10 ** (len(text) - 1 - text.index("."))
+    distance = abs(int(text.replace(".", "")) * denominator - numerator * scale)
+    # Half of the distance to the next double, less what Grisu2 gives away; a quarter below a power of two.
+    part = 0.49 if numerator & (numerator - 1) else 0.24
+    limit: float = part * math.ulp(value) * denominator * scale
+    return bool(distance <= limit) and 2 * distance != denominator
+
+
 def _with_exponent(value: float) -> bytes:
-    """The very large and the very small, for which Redis and Python have different rules."""
-    sign, places, power = Decimal(repr(value)).as_tuple()
-    assert isinstance(power, int)
-    digits = "".join(map(str, places))
+    """The very large and the very small, and numbers whose digits Redis and Python find differently."""
+    digits, power = grisu.digits_of(abs(value))
     exponent = power + len(digits) - 1
-    minus = "-" if sign else ""
+    minus = "-" if value < 0 else ""
     if power >= 0 and exponent < len(digits) + 7:
         return f"{minus}{digits}{'0' * power}".encode()
-    if -_DECIMALS_IN_FULL <= power < 0:
-        return f"{minus}0.{'0' * (-exponent - 1)}{digits}".encode()
+    if power < 0 and (power >= -_DECIMALS_IN_FULL or abs(exponent) < _EXPONENTS_IN_FULL):
+        whole, fraction = digits[: exponent + 1] if exponent >= 0 else "", digits[max(exponent + 1, 0) :]
+        return f"{minus}{whole or '0'}.{'0' * (-exponent - 1)}{fraction}".encode()
     fraction = f".{digits[1:]}" if len(digits) > 1 else ""
     return f"{minus}{digits[0]}{fraction}e{exponent:+d}".encode()
 

@@ -357,17 +357,17 @@ class RequestParser:
     def _take_words(self, window: int) -> bool:
         """Take many short words at once, of so many bytes that are there; False if one of them is not canonical.
 
-        A header that tells the length of the line below it proves that this line is the whole word. One is always
+        A header that states the length of the line below it proves that this line is the whole word. One is always
         left for the general way.
         """
         lines = bytes(self._buffer[self._at : self._at + min(window, _LARGEST_WINDOW)]).split(b"\r\n")
         number = 2 * min((len(lines) - 1) // 2, self._missing - 1)
         headers, words = lines[:number:2], lines[1:number:2]
         lengths = list(map(len, words))
-        told = list(map(_LENGTH.get, headers))
-        all_fit = told == lengths
+        stated = list(map(_LENGTH.get, headers))
+        all_fit = stated == lengths
         if not all_fit:
-            good = next(at for at, pair in enumerate(zip(told, lengths, strict=True)) if pair[0] != pair[1])
+            good = next(at for at, pair in enumerate(zip(stated, lengths, strict=True)) if pair[0] != pair[1])
             del headers[good:], words[good:], lengths[good:]
         self._arguments += words
         self._missing -= len(words)

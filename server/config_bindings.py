@@ -24,24 +24,35 @@ _WITHOUT_EFFECT: Final = {
         "jemalloc-bg-thread",
     ),
     "tables of keys are Python's, which grow in one step": ("activerehashing",),
+    "there are no arrays": ("array-slice-size", "array-sparse-kmax", "array-sparse-kmin"),
+    "there is no BACKUP": ("backupdirname", "backup-sealed-ttl"),
+    "there are no vector sets": ("vset-force-single-threaded-execution",),
+    "hashes have no templates": (
+        "hash-max-template-entries", "hash-min-template-entries", "hash-rdb-load-max-template-entries",
+        "hash-rdb-load-min-template-entries", "hash-rdb-load-template-disassembly-threshold",
+    ),
+    "memory is not measured by key": ("key-memory-histograms",),
+    "a key that expired is always deleted where it is found": ("lazyexpire-nested-arbitrary-keys",),
+    "commands are parsed as they come": ("lookahead",),
+    "rillet check-aof --fix mends an append-only file with a corrupt end": ("aof-load-corrupt-tail-max-size",),
     "the search for expired keys has a fixed budget of time": ("active-expire-effort", "dynamic-hz"),
     "the lines at the start are always the same": ("always-show-logo",),
     "the process leaves this to the system (taskset, choom, cgroups)": (
         "server-cpulist", "bio-cpulist", "aof-rewrite-cpulist", "bgsave-cpulist", "oom-score-adj", "oom-score-adj-values",
         "disable-thp", "ignore-warnings", "set-proc-title", "proc-title-template", "socket-mark-id",
     ),
-    "there is no cluster": (
-        "cluster-allow-pubsubshard-when-down", "cluster-allow-reads-when-down", "cluster-allow-replica-migration",
-        "cluster-announce-bus-port", "cluster-announce-hostname", "cluster-announce-human-nodename", "cluster-announce-ip",
-        "cluster-announce-port", "cluster-announce-tls-port", "cluster-config-file", "cluster-link-sendbuf-limit",
-        "cluster-migration-barrier", "cluster-node-timeout", "cluster-port", "cluster-preferred-endpoint-type",
-        "cluster-replica-no-failover", "cluster-replica-validity-factor", "cluster-require-full-coverage",
+    "there is no cluster bus": (
+        "cluster-allow-replica-migration", "cluster-announce-tls-port", "cluster-config-file",
+        "cluster-link-sendbuf-limit", "cluster-migration-barrier", "cluster-node-timeout", "cluster-port",
+        "cluster-replica-no-failover", "cluster-replica-validity-factor", "cluster-bus-port-protected-mode",
+        "cluster-compatibility-sample-ratio", "cluster-slot-stats-enabled",
+        "cluster-slot-migration-handoff-max-lag-bytes", "cluster-slot-migration-write-pause-timeout",
     ),
     "a crash leaves what Python writes": ("crash-log-enabled", "crash-memcheck-enabled"),
     "there are no modules": ("enable-module-command",),
     "the log hides nothing more": ("hide-user-data-from-log",),
-    "one thread runs all commands": ("io-threads",),
-    "loading gives way to clients by itself": ("key-load-delay", "loading-process-events-interval-bytes"),
+    "one thread runs all commands": ("io-threads", "io-threads-do-reads"),
+    "loading gives way to clients by itself": ("loading-process-events-interval-bytes",),
     "large values are always freed in the background": ("lazyfree-lazy-user-flush", "replica-lazy-flush"),
     "lists are not compressed": ("list-compress-depth",),
     "text is compared byte by byte": ("locale-collate",),
@@ -86,6 +97,8 @@ def bind(server: Server) -> None:
     config.on_change("dir", bindings.check_directory)
     for name in ("port", "bind", "tls-port"):
         config.on_change(name, bindings.refuse_to_move)
+    for name in ("key-memory-histograms", "cluster-slot-stats-enabled"):
+        config.on_change(name, bindings.refuse_to_track_memory)
     for name in WITHOUT_EFFECT:
         config.on_change(name, partial(warn_without_effect, server, name))
     bindings.update_thresholds()
@@ -128,7 +141,9 @@ class _Bindings:
     def update_compat(self) -> None:
         server = self.server
         server.compat = compat_with(self.config.compat_version)
+        server.keyspace.names_last_expired = server.compat.names_last_expired
         server.dispatcher.limit_to(server.compat)
+        server.scripting.renew()  # Lua has what that version has
 
     def update_idempotency(self) -> None:
         self.server.keyspace.set_idempotency_defaults(
@@ -155,6 +170,11 @@ class _Bindings:
     def refuse_to_move(self) -> None:
         if self.server.listeners:
             raise ValueError("Unable to listen on another address while running; restart with the new one")
+
+    def refuse_to_track_memory(self) -> None:
+        of_slots = self.config.cluster_slot_stats_enabled.split() if self.config.version >= (8, 10) else []
+        if self.config.key_memory_histograms or {"yes", "mem"}.intersection(of_slots):
+            raise ValueError("memory tracking cannot be enabled at runtime")
 
     def switch_aof(self) -> None:
         persistence = self.server.persistence

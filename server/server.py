@@ -16,25 +16,34 @@ from typing import TYPE_CHECKING, Final, NoReturn, cast
 from .. import __version__
 from ..commands import load_all
 from ..commands.acl import file as acl_file
-from ..commands.acl.handlers import load_users
+from ..commands.acl.handlers import start_users
 from ..commands.acl.log import AclLog
 from ..commands.admin.latency import Latency
 from ..commands.admin.memory import give_back
 from ..commands.admin.slowlog import Slowlog
+from ..commands.cluster.membership import Membership
 from ..commands.connection.tracking import TrackingTable
 from ..commands.pubsub.registry import PubSub
+from ..commands.runtime.state import BLOCKED
 from ..commands.runtime.users import Users
 from ..commands.scripting.lua.engine import Scripting
+from ..commands.sentinel.state import Sentinel
 from ..commands.spec.versions import compat_with
+from ..commands.transactions.handlers import unwatch_all
 from ..storage.aof.manifest import AofError
 from ..storage.folder_lock import FolderInUseError
 from ..storage.keyspace.keyspace import Keyspace
 from ..storage.rdb import RdbError
 from .clock import Clock
+from .config.file import rewrite_config
 from .config_bindings import WITHOUT_EFFECT, bind, warn_without_effect
+from .debugging.debugging import Debugging
+from .debugging.reset import Reset
 from .execution.active_expiry import ActiveExpiry
 from .execution.background_jobs import BackgroundJobs
 from .execution.blocking import Blocking
+from .execution.call import Calls
+from .execution.checks import all_are_needed
 from .execution.client_eviction import ClientEviction
 from .execution.dispatcher import Dispatcher
 from .execution.eviction import Eviction
@@ -46,11 +55,13 @@ from .execution.turns import LONG_COMMAND, Turns
 from .log import Log
 from .net.busy_script import Busy
 from .net.listeners import Listeners
+from .net.migration import Migrations
 from .net.open_files import Exhaustion, fit_clients
 from .persistence.aof import Persistence
 from .persistence.folder import Folder
 from .persistence.rdb import Snapshots
 from .replication import Replication
+from .sentinel.monitor import Monitor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +69,6 @@ if TYPE_CHECKING:
     from ..commands.runtime.client import Client
     from ..commands.runtime.context import Part
     from .config.config import Config
-    from .config.kinds import OutputLimit
     from .net.connection import Connection
 
 _CRON_SECONDS: Final = 0.1
@@ -84,6 +94,9 @@ class Server:
     Attributes:
         compat: behaviour of the Redis version that the server emulates.
         needs_all_checks: some state of the server requires the full order of checks for every command.
+        interceptor: what runs the commands of clients while DEBUG records them or lets some fail.
+        clients: those that commands show and count.
+        controls: those that DEBUG CONTROL took out of ``clients``.
         has_observers: some client uses MONITOR or tracking.
         holds_replies: replies wait for the AOF.
         disk_error: the text that refuses writes while the AOF cannot be written.
@@ -107,16 +120,21 @@ class Server:
         self.clock = clock or Clock()
         self.log = Log(self.clock, config.loglevel, config.logfile, quiet=quiet)
         self.keyspace = Keyspace(config.databases)
+        self.keyspace.names_last_expired = self.compat.names_last_expired
         self.keyspace.now = self.clock.now
         self.users = Users()
         self.clients: dict[int, Client] = {}
+        self.controls: set[Client] = set()
         self.congested: set[Connection] = set()  # with more unsent output than the socket accepts
         self.run_id = secrets.token_hex(20)
         self.role = "master"
+        self.mode = "standalone" if config.sentinel is None else "sentinel"
         self.started = self.clock.now
         self.last_save = self.clock.now // 1000
         self.loading = False
         self.needs_all_checks = False
+        self.debugging = Debugging(self)
+        self.interceptor: Debugging | None = None
         self.has_observers = False
         self.holds_replies = False
         self.disk_error: bytes | None = None
@@ -134,22 +152,24 @@ class Server:
         self.propagation = Propagation()
         self.propagation.on_divergence = self._on_divergence
         self.dispatcher = Dispatcher(self)
+        self.calls = Calls(self, self.dispatcher.entries["ping"])
         self.stats = Stats(list(self.dispatcher.all.values()))
         self.mending = Mending(self)
         self.blocking = Blocking(self)
-        self.pubsub = PubSub(self)
-        self.tracking = TrackingTable(self)
-        self.slowlog = Slowlog(self)
-        self.acl_log = AclLog(self)
-        self.latency = Latency(self)
         self.scripting = Scripting(self)
-        own = (self.pubsub, self.tracking, self.slowlog, self.acl_log, self.latency, self.scripting)
-        self._parts: dict[type, object] = {type(part): part for part in own}
+        self.cluster = Membership(self)
+        self._parts: dict[type, object] = {Scripting: self.scripting, Membership: self.cluster}
+        self.sentinel = None if config.sentinel is None else Monitor(self, config.sentinel)
+        if self.sentinel is not None:
+            self._parts[Sentinel] = self.sentinel
+            self.log.role = "X"
         self.scripting.on_slow = Busy(self).serve
+        self.make_records()
         self.folder = Folder(self)
         self.persistence = Persistence(self)
         self.snapshots = Snapshots(self)
         self.replication = Replication(self)
+        self.migrations = Migrations(self)
         self.eviction = Eviction(self)
         self.client_eviction = ClientEviction(self)
         self.loop: asyncio.AbstractEventLoop  # set by serve()
@@ -159,8 +179,17 @@ class Server:
         self.exit_status = 0
         if config.requirepass:
             self.users.set_password(config.requirepass)
-        self.keyspace.on_event = self.pubsub.publish_event
+        self.resetting = Reset(self)
         bind(self)
+
+    def make_records(self) -> None:
+        """Make what commands keep of clients and of the past, without anything in it."""
+        self.pubsub, self.tracking = PubSub(self), TrackingTable(self)
+        self.slowlog, self.acl_log, self.latency = Slowlog(self), AclLog(self), Latency(self)
+        for part in (self.pubsub, self.tracking, self.slowlog, self.acl_log, self.latency):
+            self._parts[type(part)] = part
+        self.keyspace.on_event = self.pubsub.publish_event
+        self.keyspace.on_modified = self.keyspace.on_flushed = None
 
     # Lifecycle
 
@@ -202,7 +231,7 @@ class Server:
             return False
         warn_without_effect(self, *WITHOUT_EFFECT)
         try:
-            self._start_users()
+            start_users(self)
         except acl_file.AclFileError as error:
             self.log.warning(str(error))
             return False
@@ -223,7 +252,10 @@ class Server:
             return False
         if self.stopping:
             return True  # stopped while it was loading
+        self.resetting.remember()
         self.replication.start()
+        if self.sentinel is not None:
+            self.sentinel.start()
         if config.port:
             self.log.notice("Ready to accept connections tcp")
         if config.tls_port:
@@ -263,27 +295,30 @@ class Server:
         self.listeners.close()
         # As in Redis the connections end without an error reply, so that client libraries reconnect.
         self.blocking.stop()
+        self.migrations.stop()
+        if self.sentinel is not None:
+            self.sentinel.stop()
         self.pause.stop()
         self.background_jobs.stop()
         self.replication.stop()
         # From here on no command runs; replies that wait for the AOF are still sent.
-        for client in list(self.clients.values()):
+        for client in [*self.controls, *self.clients.values()]:  # first those that look for the end
             client.close()
         await self.persistence.stop()
-        await self.snapshots.stop()
+        self.snapshots.stop()
         await self._leave()
         self.log.warning("Rillet is now ready to exit, bye bye...")
 
     async def _leave(self) -> None:
         """Close every connection after its replies, and remove the files of a living server."""
         self.listeners.close()
-        for client in list(self.clients.values()):
+        for client in [*self.clients.values(), *self.controls]:
             client.close()
         for _ in range(50):
-            if not self.clients:
+            if not self.clients and not self.controls:
                 break
             await asyncio.sleep(0.01)
-        for client in list(self.clients.values()):
+        for client in [*self.clients.values(), *self.controls]:
             client.close(after_reply=False)
         await asyncio.sleep(0)
         self.listeners.remove_files()
@@ -296,7 +331,7 @@ class Server:
         # In a process that is not the server's own only this server ends.
         self.exit_status = 1
         self.persistence.drop()
-        for client in list(self.clients.values()):
+        for client in [*self.clients.values(), *self.controls]:
             client.close(after_reply=False)
         self.stop()
 
@@ -324,7 +359,7 @@ class Server:
             return False
         if self.snapshots.saves > before:
             # Later writes would be missing in the file.
-            for client in list(self.clients.values()):
+            for client in [*self.clients.values(), *self.controls]:
                 client.close()
         self.stop()
         return True
@@ -366,7 +401,7 @@ class Server:
     # Startup in detail
 
     def _banner(self) -> None:
-        self.log.notice(f"Running mode=standalone, port={self.config.port}.")
+        self.log.notice(f"Running mode={self.mode}, port={self.config.port}.")
         if not self.log.quiet and not self.log.path:
             sys.stdout.write(
                 f"\n  Rillet {__version__}: Redis Streams, Redis {self.version} protocol\n"
@@ -376,31 +411,9 @@ class Server:
         else:
             self.log.notice(f"PID: {os.getpid()}")
 
-    def _start_users(self) -> None:
-        """Load the users of the configuration or of the ACL file.
-
-        Raises:
-            AclFileError: the text says why the server cannot start with them.
-        """
-        config = self.config
-        if config.aclfile and config.users:
-            raise acl_file.AclFileError(
-                b"Configuring Rillet with users defined in redis.conf and at the same setting an ACL file path is "
-                b"invalid. This setup is very likely to lead to configuration errors and security holes, please "
-                b"define either an ACL file or declare users directly in your redis.conf, but not both."
-            )
-        acl_file.configure(self.users, config.users, all_channels=config.acl_pubsub_default == "allchannels")
-        if config.aclfile:
-            try:
-                load_users(self)
-            except acl_file.AclFileError as error:
-                raise acl_file.AclFileError(
-                    b"Aborting Rillet startup because of ACL errors: " + error.text
-                ) from None
-
     @property
     def version(self) -> str:
-        """The Redis version that the server emulates: ``8.10.0``."""
+        """The Redis version that the server emulates: ``8.10.2``."""
         return self.compat.release
 
     # Every tenth of a second
@@ -435,10 +448,7 @@ class Server:
 
     def finish_unit(self) -> None:
         """End an execution unit outside a client's batch: propagate, serve blocked clients, flush."""
-        if self.propagation.effects:
-            self.propagation.flush()
-        if self.keyspace.ready:
-            self.blocking.serve()
+        self.calls.end_unit()
         if self.persistence.has_unwritten():
             self.persistence.schedule_flush()
         if self.tracking.broadcasts:
@@ -450,6 +460,7 @@ class Server:
         self.active_expiry.run(_EXPIRING_SECONDS)
         self.blocking.expire()
         self.pause.look()
+        self.debugging.faults.time_moved()
 
     def _close_idle_clients(self, now: int) -> None:
         timeout = self.config.timeout
@@ -458,7 +469,7 @@ class Server:
         for client in list(self.clients.values()):
             idle = now - client.last_interaction > timeout * 1000
             is_quiet = client.is_subscriber or client.monitor or client.is_replica or client.trusted
-            if idle and client.blocked is None and not is_quiet:
+            if idle and client.state is not BLOCKED and not is_quiet:
                 self.log.verbose("Closing idle client")
                 client.close(after_reply=False)
 
@@ -467,6 +478,19 @@ class Server:
     def part(self, kind: type[Part], /) -> Part:
         """Return the server's one instance of a class that commands define (PubSub, Slowlog …)."""
         return cast("Part", self._parts[kind])
+
+    @property
+    def internals(self) -> Server:
+        """The server itself: see ``commands/runtime/context.py``."""
+        return self
+
+    def rewrite_config(self) -> None:
+        """Write the current directives to the file that the server was started with."""
+        rewrite_config(self.config)
+
+    def after_flushall(self) -> None:
+        """Empty the dump file, too, if snapshots are configured."""
+        self.snapshots.after_flushall()
 
     def next_client_id(self) -> int:
         """Return a new client ID; IDs count from 1 and are never reused."""
@@ -482,14 +506,33 @@ class Server:
         return self.config.protected_mode and self.users.default.is_open
 
     def forget(self, client: Client) -> None:
-        """Remove a client that is gone from every registry."""
+        """Remove a client that is gone from every registry; a second call does nothing."""
+        if self.clients.pop(client.id, None) is None and client not in self.controls:
+            return
+        self.controls.discard(client)
+        self.blocking.forget(client)
         self.replication.forget(client)
         self.pubsub.remove(client)
         self.tracking.remove(client)
         self.monitors.discard(client)
         self.pause.forget(client)
+        self.debugging.forget(client)
         self.background_jobs.forget(client)
+        unwatch_all(client)
         self.update_observers()
+
+    def take_control(self, client: Client) -> None:
+        """DEBUG CONTROL: no list shows a client from now on, and no rule of the ACL and no pause concerns it."""
+        client.trusted = True
+        if self.clients.pop(client.id, None) is not None:
+            self.controls.add(client)
+
+    def end_control(self, client: Client) -> None:
+        """RESET: make a plain client of a control connection."""
+        if client in self.controls:
+            self.controls.remove(client)
+            self.clients[client.id] = client
+            client.trusted = False
 
     def update_observers(self) -> None:
         """Recompute ``has_observers`` after MONITOR or tracking began or ended."""
@@ -498,24 +541,8 @@ class Server:
         )
 
     def update_checks(self) -> None:
-        """Recompute ``needs_all_checks`` after the server's state changed."""
-        self.needs_all_checks = (
-            self.loading
-            or self.disk_error is not None
-            or self.snapshot_error is not None
-            or self.busy_error is not None
-            or self.pause.until > 0
-            or bool(self.listeners.arriving)
-            or self.replication.needs_care
-            or self.config.maxmemory > 0
-            or self.config.maxmemory_clients != 0
-        )
-
-    def output_limit(self, client: Client) -> OutputLimit:
-        """Return the limit of unsent output above which the client is closed."""
-        limits = self.config.client_output_buffer_limit
-        if client.is_replica:
-            # The backlog keeps that much anyway, so it is no reason to disconnect a replica.
-            limit, backlog = limits.replica, self.config.repl_backlog_size
-            return limit._replace(hard=max(limit.hard, backlog) if limit.hard else 0)
-        return limits.pubsub if client.is_subscriber else limits.normal
+        """Recompute ``needs_all_checks``, and whether keys expire here, after the server's state changed."""
+        # A pause keeps the data still, too: it may wait for replicas to have all of the stream.
+        self.keyspace.hides_expired = self.replication.link is not None or self.pause.is_on
+        self.interceptor = self.debugging if self.debugging.is_on else None
+        self.needs_all_checks = all_are_needed(self)

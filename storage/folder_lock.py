@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Final
 
 NAME: Final = "rillet.lock"
-_FAR: Final = 1 << 30  # Windows locks bytes, and nobody can read a locked one: this one lies behind the text
+_FAR: Final = (
+    1 << 30
+)  # Windows locks bytes, and no process can read a locked one: this one lies behind the text
 
 if sys.platform == "win32":
     import msvcrt

@@ -74,7 +74,7 @@ def wire(server: LiveServer) -> Iterator[Wire]:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """An xdist worker tells its controller which peers it missed."""
+    """An xdist worker reports to its controller which peers it missed."""
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["missing_peers"] = {
             kind: list(tests) for kind, tests in servers.missing.items()

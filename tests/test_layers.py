@@ -1,4 +1,4 @@
-"""The shape of the project: the length of a file, who asks for the time, and what the pipeline loads.
+"""The shape of the project: the sizes of files and rooms, who asks for the time, and what the pipeline loads.
 
 Which room may import which is the business of import-linter: pyproject.toml, ``make lint``.
 """
@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("protocol", "storage", "commands", "server", "pipeline")
 FILES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
+ROOMS = sorted({path.parent for path in FILES})
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -34,6 +35,11 @@ def test_only_the_clock_asks_for_the_time(path):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_file_holds_one_idea(path):
     assert len(path.read_text().splitlines()) <= 550
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: str(room.relative_to(ROOT)))
+def test_a_room_holds_at_most_23_files(room):
+    assert len(list(room.glob("*.py"))) <= 23
 
 
 def test_the_pipeline_is_imported_without_spark_or_a_server():

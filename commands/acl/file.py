@@ -11,6 +11,7 @@ from ..runtime.users import RuleError, User, is_username, joined
 
 if TYPE_CHECKING:
     from ..runtime.users import Users
+    from ..spec.versions import Compat
 
 _UNCHANGED: Final = (
     b"WARNING: ACL errors detected, no change to the previously active ACL rules was performed"
@@ -110,9 +111,9 @@ def declaration(users: Users, requirepass: bytes) -> list[bytes]:
     return lines(users)
 
 
-def lines(users: Users) -> list[bytes]:
-    """Return one line per user, as in ACL LIST."""
-    return [b"user %b %b" % (user.name, user.describe()) for user in users]
+def lines(users: Users, compat: Compat | None = None) -> list[bytes]:
+    """Return one line per user, as in ACL LIST of a version."""
+    return [b"user %b %b" % (user.name, user.describe(compat)) for user in users]
 
 
 def write(path: str, users: Users) -> None:

@@ -12,7 +12,6 @@ from ..runtime.denials import Reason
 from ..runtime.users import RuleError, User, is_username, joined
 from ..spec.command import CATEGORIES, handles
 from ..spec.usage import help_lines, help_reply
-from ..spec.versions import known_commands
 from . import file as acl_file
 from . import specs
 from .log import AclLog
@@ -45,7 +44,7 @@ def acl_cat(client: Client, args: list[bytes]) -> bytes:
     return replies.bulk_array(
         [
             name.encode()
-            for name, entry in known_commands(client.server.compat).items()
+            for name, entry in client.server.internals.dispatcher.commands.items()
             if category in entry.categories
         ]
     )
@@ -58,7 +57,7 @@ def acl_deluser(client: Client, args: list[bytes]) -> bytes:
         raise ReplyError(b"ERR The 'default' user cannot be removed")
     users = client.server.users
     gone = [user for name in args[2:] if (user := users.by_name.pop(name, None)) is not None]
-    for other in list(client.server.clients.values()):
+    for other in list(client.server.internals.clients.values()):
         if other.user in gone:
             other.close(after_reply=other is client)
     _changed(client.server)
@@ -73,9 +72,9 @@ def acl_dryrun(client: Client, args: list[bytes]) -> bytes:
         raise ReplyError(b"ERR User '%b' not found" % shown(args[2]))
     words = args[3:]
     name = words[0].lower().decode("latin-1")
-    if name not in known_commands(client.server.compat) or "|" in name:
+    if name not in client.server.internals.dispatcher.commands or "|" in name:
         raise ReplyError(b"ERR Command '%b' not found" % shown(words[0]))
-    found = client.server.dispatcher.find(words).command
+    found = client.server.internals.dispatcher.find(words).command
     if not found.accepts(len(words)):
         raise wrong_arity(found.name)
     denial = user.check(found, words)
@@ -123,7 +122,10 @@ def acl_getuser(client: Client, args: list[bytes]) -> bytes:
     ]
     return replies.map_of(
         [
-            (b"flags", replies.set_of([replies.bulk(flag) for flag in user.flags], resp)),
+            (
+                b"flags",
+                replies.set_of([replies.bulk(flag) for flag in user.flags(client.server.compat)], resp),
+            ),
             (b"passwords", replies.bulk_array(user.passwords)),
             *permissions[0],
             (b"selectors", replies.array([replies.map_of(facts, resp) for facts in permissions[1:]])),
@@ -136,7 +138,7 @@ def acl_getuser(client: Client, args: list[bytes]) -> bytes:
 def acl_list(client: Client, args: list[bytes]) -> bytes:
     """Reply with one line per user."""
     del args
-    return replies.bulk_array(acl_file.lines(client.server.users))
+    return replies.bulk_array(acl_file.lines(client.server.users, client.server.compat))
 
 
 @handles(specs.ACL_LOAD)
@@ -166,10 +168,33 @@ def load_users(server: ServerContext) -> None:
     for name, user in found.items():
         kept = users.by_name[name] = before.get(name, user)
         kept.become(user)
-    for client in list(server.clients.values()):
+    for client in list(server.internals.clients.values()):
         if users.get(client.user.name) is not client.user:
             client.close()
     _changed(server)
+
+
+def start_users(server: ServerContext) -> None:
+    """Load the users of the configuration or of the ACL file.
+
+    Raises:
+        AclFileError: the text says why the server cannot start with them.
+    """
+    config = server.config
+    if config.aclfile and config.users:
+        raise acl_file.AclFileError(
+            b"Configuring Rillet with users defined in redis.conf and at the same setting an ACL file path is "
+            b"invalid. This setup is very likely to lead to configuration errors and security holes, please "
+            b"define either an ACL file or declare users directly in your redis.conf, but not both."
+        )
+    acl_file.configure(server.users, config.users, all_channels=_all_channels(server))
+    if config.aclfile:
+        try:
+            load_users(server)
+        except acl_file.AclFileError as error:
+            raise acl_file.AclFileError(
+                b"Aborting Rillet startup because of ACL errors: " + error.text
+            ) from None
 
 
 @handles(specs.ACL_LOG)
@@ -243,8 +268,8 @@ def _changed(server: ServerContext) -> None:
     if not server.config.aclfile:
         declared = acl_file.declaration(server.users, server.config.requirepass)
         server.config.users = [line.split()[1:] for line in declared]
-    for client in list(server.clients.values()):
-        client.update_fast_path()
+    for client in list(server.internals.clients.values()):
+        client.update_state()
         if client.is_subscriber and not client.user.is_unlimited:
             channels = client.channels | client.shard_channels
             if not client.user.may_listen(channels, client.patterns):

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
-from ...protocol.errors import SYNTAX, ReplyError, shown
+from ...protocol.errors import SYNTAX, ReplyError
 from ...protocol.globs import matches
 from ..runtime.users import flags_of
 from ..spec.command import (
     FLAGS,
-    REGISTRY,
     Argument,
     Command,
     handles,
@@ -19,11 +18,10 @@ from ..spec.command import (
     subcommands_of,
 )
 from ..spec.usage import help_lines, help_reply
-from ..spec.versions import as_known, known_commands
 from . import specs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ..runtime.client import Client
     from ..spec.key_specs import KeyReference, KeySpec
@@ -33,19 +31,20 @@ _INFO_FIELDS: Final = 10
 _HIDDEN: Final = frozenset(("may_replicate", "protected"))
 
 
+def _known(client: Client) -> Mapping[str, Command]:
+    return client.server.internals.dispatcher.commands
+
+
 def _top_level(client: Client) -> list[Command]:
-    return [entry for name, entry in known_commands(client.server.compat).items() if "|" not in name]
+    return [entry for name, entry in _known(client).items() if "|" not in name]
 
 
 def _named(client: Client, word: bytes) -> Command | None:
-    entry = REGISTRY.get(word.lower().decode("latin-1"))
-    compat = client.server.compat
-    return as_known(compat, entry) if entry is not None and compat.knows(entry.since) else None
+    return _known(client).get(word.lower().decode("latin-1"))
 
 
 def _subcommands(client: Client, entry: Command) -> list[Command]:
-    compat = client.server.compat
-    return [as_known(compat, sub) for sub in subcommands_of(entry.name) if compat.knows(sub.since)]
+    return subcommands_of(entry.name, _known(client))
 
 
 def _simple_set(words: list[str], resp: int) -> bytes:
@@ -82,15 +81,10 @@ def _key_spec(client: Client, spec: KeySpec) -> bytes:
     pairs: list[tuple[bytes, bytes]] = []
     if spec.notes is not None:
         pairs.append((b"notes", _text(spec.notes)))
-    pairs.append((b"flags", _simple_set(_known_flags(client, spec.flags), resp)))
+    pairs.append((b"flags", _simple_set(list(spec.flags), resp)))
     pairs.append((b"begin_search", _search(spec.begin, resp)))
     pairs.append((b"find_keys", _search(spec.find, resp)))
     return replies.map_of(pairs, resp)
-
-
-def _known_flags(client: Client, flags: Sequence[str]) -> list[str]:
-    knows = client.server.compat.knows
-    return [flag for flag in flags if flag != "incomplete" or knows("8.10")]
 
 
 _SEARCH_FIELDS: Final = {
@@ -154,7 +148,7 @@ def _arguments(client: Client, arguments: Sequence[Argument]) -> list[bytes]:
 def _argument(client: Client, argument: Argument) -> bytes:
     resp = client.resp
     pairs: list[tuple[bytes, bytes]] = [(b"name", _text(argument.name)), (b"type", _text(argument.type))]
-    if argument.type not in {"oneof", "block"}:
+    if argument.type not in {"oneof", "block"} and client.server.compat.knows("7.2"):
         pairs.append((b"display_text", _text(argument.display or argument.name)))
     if argument.key_spec is not None:
         pairs.append((b"key_spec_index", replies.integer(argument.key_spec)))
@@ -174,10 +168,8 @@ def _argument(client: Client, argument: Argument) -> bytes:
 
 
 @handles(specs.COMMAND)
-def command_all(client: Client, args: list[bytes]) -> bytes:
+def command_all(client: Client, _args: list[bytes]) -> bytes:
     """Reply with the ten-element description of each command."""
-    if len(args) > 1:
-        raise ReplyError(b"ERR unknown subcommand '%b'. Try COMMAND HELP." % shown(args[1])[:128])
     return replies.array([_info(client, entry) for entry in _top_level(client)])
 
 
@@ -214,24 +206,16 @@ def command_count(client: Client, args: list[bytes]) -> bytes:
 def command_list(client: Client, args: list[bytes]) -> bytes:
     """Reply with names, those of subcommands included."""
     if len(args) == 2:
-        names = list(known_commands(client.server.compat))
+        names = list(_known(client))
     elif len(args) == 5 and args[2].upper() == b"FILTERBY":
         kind, value = args[3].upper(), args[4]
         if kind == b"MODULE":
             names = []
         elif kind == b"ACLCAT":
             category = value.lower().decode("latin-1")
-            names = [
-                name
-                for name, entry in known_commands(client.server.compat).items()
-                if category in entry.categories
-            ]
+            names = [name for name, entry in _known(client).items() if category in entry.categories]
         elif kind == b"PATTERN":
-            names = [
-                name
-                for name in known_commands(client.server.compat)
-                if matches(value, name.encode(), ignore_case=True)
-            ]
+            names = [name for name in _known(client) if matches(value, name.encode(), ignore_case=True)]
         else:
             raise ReplyError(SYNTAX)
     else:
@@ -243,10 +227,10 @@ def _keys_of_words(client: Client, words: list[bytes]) -> list[KeyReference]:
     entry = _named(client, words[0]) if len(words) == 1 else None  # a bare container is found too
     if entry is None:
         try:
-            entry = client.server.dispatcher.find(words).command
+            entry = client.server.internals.dispatcher.find(words).command
         except ReplyError as error:
             raise ReplyError(b"ERR Invalid command specified") from error
-    if not entry.key_specs:
+    if all("not_key" in spec.flags for spec in entry.key_specs):
         raise ReplyError(b"ERR The command has no key arguments")
     if not entry.accepts(len(words)):
         raise ReplyError(b"ERR Invalid number of arguments specified for command")
@@ -259,8 +243,8 @@ def _keys_of_words(client: Client, words: list[bytes]) -> list[KeyReference]:
 def _access(client: Client, words: list[bytes], reference: KeyReference) -> list[str]:
     """Return how this invocation uses a key; only SET's options make a difference."""
     if "variable_flags" not in reference.flags:
-        return _known_flags(client, reference.flags)
-    return list(flags_of(reference.flags, client.server.dispatcher.find(words).command, words))
+        return list(reference.flags)
+    return list(flags_of(reference.flags, client.server.internals.dispatcher.find(words).command, words))
 
 
 @handles(specs.COMMAND_GETKEYS)

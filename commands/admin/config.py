@@ -9,6 +9,7 @@ from ...protocol.errors import SYNTAX, ReplyError
 from ..spec.command import handles
 from ..spec.usage import help_lines, help_reply
 from . import specs
+from .slowlog import Slowlog
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -34,7 +35,7 @@ def config_set(client: Client, args: list[bytes]) -> bytes:
 def config_rewrite(client: Client, args: list[bytes]) -> bytes:
     """Write the current configuration to the file that the server was started with."""
     del args
-    client.server.config.rewrite()
+    client.server.internals.rewrite_config()
     return replies.OK
 
 
@@ -42,8 +43,9 @@ def config_rewrite(client: Client, args: list[bytes]) -> bytes:
 def config_resetstat(client: Client, args: list[bytes]) -> bytes:
     """Set the statistics to zero."""
     del args
-    client.server.stats.reset()
+    client.server.internals.stats.reset()
     client.server.keyspace.reset_statistics()
+    client.server.part(Slowlog).reset_statistics()
     return replies.OK
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 import sys
+import time
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
@@ -14,6 +16,7 @@ from ..pubsub.registry import PubSub
 from ..scripting.lua.engine import Scripting
 from ..spec.command import handles
 from . import specs
+from .keysizes import MOST_KEYS, key_sizes
 from .memory import (
     SERVER_BYTES,
     aof_buffer_bytes,
@@ -25,23 +28,28 @@ from .memory import (
     resident_bytes,
     system_bytes,
 )
+from .slowlog import Slowlog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import TypeAlias
 
     from ..runtime.client import Client
-    from ..runtime.context import ServerContext
+    from ..runtime.context import ServerInternals
     from ..runtime.peers import MasterLink
 
+    # The title of a section, and what yields its fields.
+    Section: TypeAlias = tuple[str, Callable[[ServerInternals], Iterator[tuple[str, object]]]]
 
-def _server(server: ServerContext) -> Iterator[tuple[str, object]]:
+
+def _server(server: ServerInternals) -> Iterator[tuple[str, object]]:
     uptime = (server.clock.now - server.started) // 1000
     config = server.config
     yield "redis_version", server.version
     yield "redis_git_sha1", "00000000"
     yield "redis_git_dirty", 0
     yield "redis_build_id", "0"
-    yield "redis_mode", "standalone"
+    yield "redis_mode", server.mode
     yield "os", f"{platform.system()} {platform.release()} {platform.machine()}"
     yield "arch_bits", 64
     yield "monotonic_clock", "POSIX clock_gettime"
@@ -72,27 +80,28 @@ def _server(server: ServerContext) -> Iterator[tuple[str, object]]:
     yield "rillet_version", server.rillet_version
 
 
-def _clients(server: ServerContext) -> Iterator[tuple[str, object]]:
+def _clients(server: ServerInternals) -> Iterator[tuple[str, object]]:
     clients = server.clients.values()
     yield "connected_clients", sum(not client.is_replica for client in clients)
     yield "cluster_connections", 0
     yield "maxclients", server.config.maxclients
     yield "client_recent_max_input_buffer", 0
     yield "client_recent_max_output_buffer", 0
-    yield "blocked_clients", len(server.blocking.waiters)
+    yield "blocked_clients", len(server.blocking.waiters) + len(server.pause.postponed)
     yield "tracking_clients", sum(client.tracking is not None for client in clients)
     yield "pubsub_clients", sum(client.is_subscriber for client in clients)
     yield "watching_clients", sum(bool(client.watched) for client in clients)
     yield "clients_in_timeout_table", server.blocking.with_deadline()
+    yield "active_clients", sum(not client.is_replica for client in clients)
     yield "total_watched_keys", sum(len(db.watched) for db in server.keyspace.databases)
     yield "total_blocking_keys", server.blocking.keys()
     yield "total_blocking_keys_on_nokey", server.blocking.keys_on_missing()
 
 
-def _memory(server: ServerContext) -> Iterator[tuple[str, object]]:
+def _memory(server: ServerInternals) -> Iterator[tuple[str, object]]:
     data, overhead, resident = dataset_bytes(server), overhead_bytes(server), resident_bytes()
     used = overhead + data
-    peak = server.stats.note_memory(used)
+    peak = server.stats.note_memory(used, server.clock.now // 1000)
     limit, total = server.config.maxmemory, system_bytes()
     yield "used_memory", used
     yield "used_memory_human", human_bytes(used)
@@ -100,6 +109,7 @@ def _memory(server: ServerContext) -> Iterator[tuple[str, object]]:
     yield "used_memory_rss_human", human_bytes(resident)
     yield "used_memory_peak", peak
     yield "used_memory_peak_human", human_bytes(peak)
+    yield "used_memory_peak_time", server.stats.peak_memory_time
     yield "used_memory_peak_perc", f"{used * 100 / max(peak, 1):.2f}%"
     yield "used_memory_overhead", overhead
     yield "used_memory_startup", SERVER_BYTES
@@ -108,28 +118,44 @@ def _memory(server: ServerContext) -> Iterator[tuple[str, object]]:
     yield "allocator_allocated", used
     yield "allocator_active", used
     yield "allocator_resident", resident
+    yield "allocator_muzzy", 0
     yield "total_system_memory", total
     yield "total_system_memory_human", human_bytes(total)
     yield from _scripting_memory(server)
     yield "maxmemory", limit
     yield "maxmemory_human", human_bytes(limit)
     yield "maxmemory_policy", server.config.maxmemory_policy
+    # What is allocated is used: all that is resident beyond it is overhead of the process.
+    yield "allocator_frag_ratio", "1.00"
+    yield "allocator_frag_bytes", 0
+    yield "allocator_rss_ratio", f"{resident / max(used, 1):.2f}"
+    yield "allocator_rss_bytes", resident - used
+    yield "rss_overhead_ratio", "1.00"
+    yield "rss_overhead_bytes", 0
     yield "mem_fragmentation_ratio", f"{resident / max(used, 1):.2f}"
     yield "mem_fragmentation_bytes", resident - used
     yield "mem_not_counted_for_evict", not_counted_bytes(server) + server.keyspace.lazyfree.weight
     yield "mem_replication_backlog", len(server.replication.backlog or b"")
     yield "mem_total_replication_buffers", 0
+    yield "mem_replica_full_sync_buffer", 0
     yield "mem_clients_slaves", client_bytes(server, replicas=True)
-    yield "mem_clients_normal", client_bytes(server, replicas=False)
+    normal = client_bytes(server, replicas=False)
+    yield "mem_clients_normal", normal
+    yield "mem_clients_normal_shared", 0
+    yield "mem_clients_normal_unshared", normal
+    yield "mem_cluster_slot_migration_output_buffer", 0
+    yield "mem_cluster_slot_migration_input_buffer", 0
+    yield "mem_cluster_slot_migration_input_buffer_peak", 0
     yield "mem_cluster_links", 0
     yield "mem_aof_buffer", aof_buffer_bytes(server)
     yield "mem_allocator", f"python-{platform.python_version()}"
+    yield "mem_overhead_db_hashtable_rehashing", 0
     yield "active_defrag_running", 0
     yield "lazyfree_pending_objects", server.keyspace.lazyfree.pending
     yield "lazyfreed_objects", server.keyspace.lazyfree.freed
 
 
-def _scripting_memory(server: ServerContext) -> Iterator[tuple[str, object]]:
+def _scripting_memory(server: ServerInternals) -> Iterator[tuple[str, object]]:
     scripting = server.part(Scripting)
     functions = scripting.functions
     evaluating, calling = scripting.memory()
@@ -145,11 +171,12 @@ def _scripting_memory(server: ServerContext) -> Iterator[tuple[str, object]]:
     yield "used_memory_vm_total", evaluating + calling
     yield "used_memory_vm_total_human", human_bytes(evaluating + calling)
     yield "used_memory_functions", libraries
+    yield "used_memory_hash_templates", 0
     yield "used_memory_scripts", scripts + libraries
     yield "used_memory_scripts_human", human_bytes(scripts + libraries)
 
 
-def _persistence(server: ServerContext) -> Iterator[tuple[str, object]]:
+def _persistence(server: ServerInternals) -> Iterator[tuple[str, object]]:
     snapshots = server.snapshots
     persistence = server.persistence
     aof, rewrite = persistence.aof, persistence.rewrite
@@ -168,6 +195,7 @@ def _persistence(server: ServerContext) -> Iterator[tuple[str, object]]:
     yield "rdb_last_bgsave_time_sec", snapshots.last_seconds
     yield "rdb_current_bgsave_time_sec", snapshots.current_seconds
     yield "rdb_saves", snapshots.saves
+    yield "rdb_saves_consecutive_failures", snapshots.consecutive_failures
     yield "rdb_last_cow_size", 0
     yield "rdb_last_load_keys_expired", snapshots.info.expired
     yield "rdb_last_load_keys_loaded", snapshots.info.keys
@@ -181,6 +209,7 @@ def _persistence(server: ServerContext) -> Iterator[tuple[str, object]]:
     yield "aof_rewrites_consecutive_failures", rewrite.consecutive_failures
     yield "aof_last_write_status", "ok" if server.disk_error is None else "err"
     yield "aof_last_cow_size", 0
+    yield "backup_in_progress", 0
     yield "module_fork_in_progress", 0
     yield "module_fork_last_cow_size", 0
     if aof is not None:
@@ -201,7 +230,12 @@ def _persistence(server: ServerContext) -> Iterator[tuple[str, object]]:
         yield "loading_eta_seconds", int(elapsed * (total - loaded) / max(loaded, 1))
 
 
-def _stats(server: ServerContext) -> Iterator[tuple[str, object]]:
+def _threads(server: ServerInternals) -> Iterator[tuple[str, object]]:
+    clients, stats = len(server.clients), server.stats
+    yield "io_thread_0", f"clients={clients},reads={stats.reads_processed},writes={stats.writes_processed}"
+
+
+def _stats(server: ServerInternals) -> Iterator[tuple[str, object]]:
     stats, keyspace = server.stats, server.keyspace
     operations, net_in, net_out = stats.per_second()
     yield "total_connections_received", stats.connections_received
@@ -221,7 +255,9 @@ def _stats(server: ServerContext) -> Iterator[tuple[str, object]]:
     yield "sync_partial_ok", replicas.partial_syncs
     yield "sync_partial_err", replicas.refused_partial_syncs
     yield "expired_subkeys", keyspace.expired_fields
+    yield "expired_subkeys_active", keyspace.expired_fields_in_cycle
     yield "expired_keys", keyspace.expired
+    yield "expired_keys_active", keyspace.expired_in_cycle
     yield "expired_stale_perc", "0.00"
     yield "expired_time_cap_reached_count", 0
     yield "expire_cycle_cpu_milliseconds", 0
@@ -259,18 +295,46 @@ def _stats(server: ServerContext) -> Iterator[tuple[str, object]]:
     yield "total_writes_processed", stats.writes_processed
     yield "io_threaded_reads_processed", 0
     yield "io_threaded_writes_processed", 0
+    yield "io_threaded_total_prefetch_batches", 0
+    yield "io_threaded_total_prefetch_entries", 0
     yield "client_query_buffer_limit_disconnections", 0
     yield "client_output_buffer_limit_disconnections", 0
     yield "reply_buffer_shrinks", 0
     yield "reply_buffer_expands", 0
-    yield "eventloop_cycles", 0
+    yield from _event_loop(server)
+    slow = server.part(Slowlog)
+    yield "slowlog_commands_count", slow.count
+    yield "slowlog_commands_time_ms_max", f"{slow.longest / 1000:.2f}"
+    yield "slowlog_commands_time_ms_sum", f"{slow.total / 1000:.2f}"
+    yield "hash_templates", 0
+    yield "hash_template_keys", 0
     yield "acl_access_denied_auth", stats.denied[b"auth"]
     yield "acl_access_denied_cmd", stats.denied[b"command"]
     yield "acl_access_denied_key", stats.denied[b"key"]
     yield "acl_access_denied_channel", stats.denied[b"channel"]
+    yield "acl_access_denied_tls_cert", 0
 
 
-def _replication(server: ServerContext) -> Iterator[tuple[str, object]]:
+def _event_loop(server: ServerInternals) -> Iterator[tuple[str, object]]:
+    """Yield the work of the event loop. A cycle is a read of a client's input; the others are not seen."""
+    stats = server.stats
+    cycles, commands = stats.reads_processed, stats.commands_processed
+    per_second = stats.reads_per_second()
+    in_commands = sum(entry.nanoseconds for entry in server.dispatcher.entries.values()) // 1000
+    busy = max(int(time.thread_time() * 1_000_000), in_commands)
+    yield "eventloop_cycles", cycles
+    yield "eventloop_duration_sum", busy
+    yield "eventloop_duration_cmd_sum", in_commands
+    yield "instantaneous_eventloop_cycles_per_sec", per_second
+    yield "instantaneous_eventloop_duration_usec", busy // max(cycles, 1)
+    yield "eventloop_cycles_with_clients_processing", cycles
+    yield "total_client_processing_events", cycles
+    yield "avg_pipeline_length_sum", commands
+    yield "avg_pipeline_length_cnt", cycles
+    yield "avg_pipeline_length", f"{commands / max(cycles, 1):.2f}"
+
+
+def _replication(server: ServerInternals) -> Iterator[tuple[str, object]]:
     replication = server.replication
     replicas, backlog, config = replication.replicas, replication.backlog, server.config
     yield "role", server.role
@@ -284,7 +348,9 @@ def _replication(server: ServerContext) -> Iterator[tuple[str, object]]:
         lag = replicas.lag(replica) if state == "online" else 0
         place = f"ip={replica.address.decode('latin-1')},port={replica.port},state={state}"
         yield f"slave{number}", f"{place},offset={max(replica.acknowledged, 0)},lag={lag}"
-    yield "master_failover_state", "no-failover"
+    if replicas.connected and server.propagation.needs_downgrade(server.compat.number):
+        yield "repl_stream_version", ".".join(map(str, server.propagation.understood))
+    yield "master_failover_state", replication.failover.state
     yield "master_replid", replication.id
     yield "master_replid2", replication.id2
     yield "master_repl_offset", replication.offset
@@ -295,7 +361,7 @@ def _replication(server: ServerContext) -> Iterator[tuple[str, object]]:
     yield "repl_backlog_histlen", 0 if backlog is None else len(backlog)
 
 
-def _link(server: ServerContext, link: MasterLink) -> Iterator[tuple[str, object]]:
+def _link(server: ServerInternals, link: MasterLink) -> Iterator[tuple[str, object]]:
     now, config, offset = server.loop.time(), server.config, server.replication.offset
     connected = link.state == "connected"
     yield "master_host", link.host
@@ -320,21 +386,24 @@ def _link(server: ServerContext, link: MasterLink) -> Iterator[tuple[str, object
     yield "replica_announced", int(config.replica_announced)
 
 
-def _cpu(server: ServerContext) -> Iterator[tuple[str, object]]:
+def _cpu(server: ServerInternals) -> Iterator[tuple[str, object]]:
     del server
     times = os.times()
     yield "used_cpu_sys", f"{times.system:.6f}"
     yield "used_cpu_user", f"{times.user:.6f}"
     yield "used_cpu_sys_children", f"{times.children_system:.6f}"
     yield "used_cpu_user_children", f"{times.children_user:.6f}"
+    own = resource.getrusage(resource.RUSAGE_THREAD)  # commands run in the main thread
+    yield "used_cpu_sys_main_thread", f"{own.ru_stime:.6f}"
+    yield "used_cpu_user_main_thread", f"{own.ru_utime:.6f}"
 
 
-def _modules(server: ServerContext) -> Iterator[tuple[str, object]]:
+def _modules(server: ServerInternals) -> Iterator[tuple[str, object]]:
     del server
     yield from ()
 
 
-def _commandstats(server: ServerContext) -> Iterator[tuple[str, object]]:
+def _commandstats(server: ServerInternals) -> Iterator[tuple[str, object]]:
     for name, entry in server.dispatcher.entries.items():
         if entry.calls or entry.rejected or entry.failed:
             microseconds = entry.nanoseconds // 1000
@@ -343,12 +412,12 @@ def _commandstats(server: ServerContext) -> Iterator[tuple[str, object]]:
             yield f"cmdstat_{name}", f"{figures},rejected_calls={entry.rejected},failed_calls={entry.failed}"
 
 
-def _errorstats(server: ServerContext) -> Iterator[tuple[str, object]]:
+def _errorstats(server: ServerInternals) -> Iterator[tuple[str, object]]:
     for code, count in sorted(server.stats.errors.items()):
         yield f"errorstat_{code.decode('latin-1')}", f"count={count}"
 
 
-def _latencystats(server: ServerContext) -> Iterator[tuple[str, object]]:
+def _latencystats(server: ServerInternals) -> Iterator[tuple[str, object]]:
     config = server.config
     for name, entry in server.dispatcher.entries.items():
         if entry.calls and config.latency_tracking:
@@ -357,25 +426,27 @@ def _latencystats(server: ServerContext) -> Iterator[tuple[str, object]]:
             yield f"latency_percentiles_usec_{name}", figures
 
 
-def _cluster(server: ServerContext) -> Iterator[tuple[str, object]]:
-    del server
-    yield "cluster_enabled", 0
+def _cluster(server: ServerInternals) -> Iterator[tuple[str, object]]:
+    yield "cluster_enabled", int(server.config.cluster_enabled)
 
 
-def _keyspace(server: ServerContext) -> Iterator[tuple[str, object]]:
+def _keyspace(server: ServerInternals) -> Iterator[tuple[str, object]]:
     for db in server.keyspace.databases:
         if db.entries:
             left = [when - server.keyspace.now for when in db.expires.values()]
             average = max(sum(left) // len(left), 0) if left else 0
             figures = f"keys={len(db.entries)},expires={len(left)},avg_ttl={average}"
-            yield f"db{db.index}", f"{figures},subexpiry={expiring_hashes(db)}"
+            if server.compat.knows("7.4"):
+                figures += f",subexpiry={expiring_hashes(db)}"
+            yield f"db{db.index}", figures
 
 
-_SECTIONS: Final[dict[str, tuple[str, Callable[[ServerContext], Iterator[tuple[str, object]]]]]] = {
+SECTIONS: Final[dict[str, Section]] = {
     "server": ("Server", _server),
     "clients": ("Clients", _clients),
     "memory": ("Memory", _memory),
     "persistence": ("Persistence", _persistence),
+    "threads": ("Threads", _threads),
     "stats": ("Stats", _stats),
     "replication": ("Replication", _replication),
     "cpu": ("CPU", _cpu),
@@ -385,28 +456,75 @@ _SECTIONS: Final[dict[str, tuple[str, Callable[[ServerContext], Iterator[tuple[s
     "latencystats": ("Latencystats", _latencystats),
     "cluster": ("Cluster", _cluster),
     "keyspace": ("Keyspace", _keyspace),
+    "keysizes": ("Keysizes", key_sizes),
 }
+# Sections and fields that older versions do not have.
+_SINCE: Final = {
+    **dict.fromkeys(("threads", "keysizes"), "8.0"),
+    **dict.fromkeys(
+        (
+            "listener0", "listener1", "listener2", "pubsub_clients", "watching_clients", "total_watched_keys",
+            "total_blocking_keys", "total_blocking_keys_on_nokey", "evicted_scripts",
+            "client_query_buffer_limit_disconnections", "client_output_buffer_limit_disconnections", "eventloop_cycles",
+            "eventloop_duration_sum", "eventloop_duration_cmd_sum", "instantaneous_eventloop_cycles_per_sec",
+            "instantaneous_eventloop_duration_usec", "acl_access_denied_auth", "acl_access_denied_cmd",
+            "acl_access_denied_key", "acl_access_denied_channel",
+        ),
+        "7.2",
+    ),
+    **dict.fromkeys(("expired_subkeys", "mem_overhead_db_hashtable_rehashing", "allocator_muzzy"), "7.4"),
+    **dict.fromkeys(
+        (
+            "used_memory_peak_time", "mem_replica_full_sync_buffer", "io_threaded_total_prefetch_batches",
+            "io_threaded_total_prefetch_entries",
+        ),
+        "8.0",
+    ),
+    **dict.fromkeys(
+        (
+            "mem_cluster_slot_migration_output_buffer", "mem_cluster_slot_migration_input_buffer",
+            "mem_cluster_slot_migration_input_buffer_peak", "rdb_saves_consecutive_failures", "expired_subkeys_active",
+            "expired_keys_active", "acl_access_denied_tls_cert",
+        ),
+        "8.6",
+    ),
+    **dict.fromkeys(
+        (
+            "active_clients", "used_memory_hash_templates", "mem_clients_normal_shared", "mem_clients_normal_unshared",
+            "backup_in_progress", "eventloop_cycles_with_clients_processing", "total_client_processing_events",
+            "avg_pipeline_length_sum", "avg_pipeline_length_cnt", "avg_pipeline_length", "slowlog_commands_count",
+            "slowlog_commands_time_ms_max", "slowlog_commands_time_ms_sum", "hash_templates", "hash_template_keys",
+        ),
+        "8.10",
+    ),
+}  # fmt: skip
 _ONLY_WITH_ALL: Final = {"commandstats", "latencystats"}
 
 
-def _wanted(names: list[str]) -> list[str]:
+def _wanted(names: list[str], sections: Mapping[str, Section]) -> list[str]:
     chosen: set[str] = set()
     for name in names or ["default"]:
         if name in {"all", "everything"}:
-            chosen.update(_SECTIONS)
+            chosen.update(sections)
         elif name == "default":
-            chosen.update(section for section in _SECTIONS if section not in _ONLY_WITH_ALL)
+            chosen.update(section for section in sections if section not in _ONLY_WITH_ALL)
         else:
             chosen.add(name)
-    return [section for section in _SECTIONS if section in chosen]
+    return [section for section in sections if section in chosen]
 
 
-def info_text(server: ServerContext, names: list[str]) -> bytes:
+def info_text(server: ServerInternals, names: list[str], sections: Mapping[str, Section] = SECTIONS) -> bytes:
     """Return the text of sections (lower case; ``default``, ``all``, ``everything``); empty for unknown names."""
+    newer = {name for name, since in _SINCE.items() if not server.compat.knows(since)}
+    if "keysizes" not in names and sum(len(db.entries) for db in server.keyspace.databases) > MOST_KEYS:
+        newer.add("keysizes")
     blocks = []
-    for section in _wanted(names):
-        title, fields = _SECTIONS[section]
-        blocks.append(f"# {title}\r\n" + "".join(f"{name}:{value}\r\n" for name, value in fields(server)))
+    for section in _wanted(names, sections):
+        if section in newer:
+            continue
+        title, fields = sections[section]
+        lines = [f"{name}:{value}\r\n" for name, value in fields(server) if name not in newer]
+        blocks.append(f"# {title}\r\n" + "".join(lines))
     return "\r\n".join(blocks).encode("utf-8", "surrogateescape")
 
 
@@ -414,4 +532,4 @@ def info_text(server: ServerContext, names: list[str]) -> bytes:
 def info(client: Client, args: list[bytes]) -> bytes:
     """Reply with sections as text: ``# Title``, lines ``name:value``, an empty line between sections."""
     names = [word.lower().decode("latin-1") for word in args[1:]]
-    return replies.verbatim(info_text(client.server, names), client.resp)
+    return replies.verbatim(info_text(client.server.internals, names), client.resp)

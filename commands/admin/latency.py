@@ -117,7 +117,7 @@ def latency_doctor(client: Client, args: list[bytes]) -> bytes:
 def latency_histogram(client: Client, args: list[bytes]) -> bytes:
     """Reply with a map of command to ``calls`` and ``histogram_usec``: upper bound to cumulative calls."""
     resp = client.resp
-    entries = client.server.dispatcher.entries
+    entries = client.server.internals.dispatcher.entries
     if len(args) > 2:
         wanted = [word.lower().decode("latin-1") for word in args[2:]]
         names = [full for name in wanted for full in entries if full == name or full.startswith(name + "|")]

@@ -34,14 +34,14 @@ def time(client: Client, args: list[bytes]) -> bytes:
 def lastsave(client: Client, args: list[bytes]) -> bytes:
     """Reply in Unix seconds."""
     del args
-    return replies.integer(client.server.last_save)
+    return replies.integer(client.server.internals.last_save)
 
 
 @handles(specs.ROLE)
 def role(client: Client, args: list[bytes]) -> bytes:
     """Reply ``["master", offset, [[host, port, offset] …]]``, or ``["slave", host, port, link state, offset]``."""
     del args
-    replication = client.server.replication
+    replication = client.server.internals.replication
     link = replication.link
     offset = replies.integer(replication.offset)
     if link is not None:
@@ -71,12 +71,12 @@ def shutdown(client: Client, args: list[bytes]) -> bytes | None:
     if b"NOSAVE" in options and b"SAVE" in options:
         raise ReplyError(SYNTAX)
     save = True if b"SAVE" in options else False if b"NOSAVE" in options else None
-    busy = client.server.busy_error
+    busy = client.server.internals.busy_error
     if busy is not None:
         if save is not False:
             raise ReplyError(busy)
         client.server.part(Scripting).stop()
-    if not client.server.end(save=save, force=b"FORCE" in options):
+    if not client.server.internals.end(save=save, force=b"FORCE" in options):
         raise ReplyError(b"ERR Errors trying to SHUTDOWN. Check logs.")
     client.close()
     return None
@@ -87,5 +87,5 @@ def lolwut(client: Client, args: list[bytes]) -> bytes:
     """Reply with text whose last line is ``Redis ver. <version>``."""
     if len(args) > 2 and args[1].upper() == b"VERSION":
         parse_integer(args[2])
-    text = f"{_ART.lstrip(chr(10))}Redis ver. {client.server.version}\n"
+    text = f"{_ART.lstrip(chr(10))}Redis ver. {client.server.internals.version}\n"
     return replies.verbatim(text.encode(), client.resp)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
-from ...storage.keyspace.weights import EXPIRY_ENTRY, KEY_ENTRY, SAMPLES, estimated_bytes, key_bytes
+from ...storage.keyspace.metering import estimated_bytes
+from ...storage.keyspace.weights import EXPIRY_ENTRY, KEY_ENTRY, SAMPLES, key_bytes
 from ..runtime.arguments import parse_integer
 from ..scripting.lua.engine import Scripting
 from ..spec.command import handles
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..runtime.client import Client
-    from ..runtime.context import ServerContext
+    from ..runtime.context import ServerInternals
 
-# What a server of this process takes before any data, as tracemalloc tells: its tables of commands, users, directives.
+# What a server of this process takes before any data, measured with tracemalloc: its tables of commands, users, directives.
 SERVER_BYTES: Final = 430_000
 
 
@@ -65,7 +66,7 @@ def give_back() -> None:
             trim(0)
 
 
-def used_bytes(server: ServerContext) -> int:
+def used_bytes(server: ServerInternals) -> int:
     """Return INFO used_memory, in bytes: the server's tables, the data, and all buffers and caches.
 
     The interpreter and the program are not in it: several servers of one process share them, and no eviction could
@@ -74,12 +75,12 @@ def used_bytes(server: ServerContext) -> int:
     return overhead_bytes(server) + dataset_bytes(server)
 
 
-def overhead_bytes(server: ServerContext) -> int:
+def overhead_bytes(server: ServerInternals) -> int:
     """Return the part of ``used_bytes`` that is not data."""
     return SERVER_BYTES + buffer_bytes(server) + server.keyspace.lazyfree.weight + not_counted_bytes(server)
 
 
-def buffer_bytes(server: ServerContext) -> int:
+def buffer_bytes(server: ServerInternals) -> int:
     """Return the bytes of clients, scripts and backlog: they count for ``maxmemory`` beside the data."""
     backlog = server.replication.backlog
     return (
@@ -90,22 +91,22 @@ def buffer_bytes(server: ServerContext) -> int:
     )
 
 
-def not_counted_bytes(server: ServerContext) -> int:
+def not_counted_bytes(server: ServerInternals) -> int:
     """Return the bytes for AOF and replicas, which eviction would increase: ``maxmemory`` ignores them."""
     return aof_buffer_bytes(server) + client_bytes(server, replicas=True)
 
 
-def client_bytes(server: ServerContext, *, replicas: bool) -> int:
+def client_bytes(server: ServerInternals, *, replicas: bool) -> int:
     """Return the bytes of the replicas or of all other clients."""
     return sum([client.memory for client in server.clients.values() if client.is_replica is replicas])
 
 
-def counted_bytes(server: ServerContext) -> int:
+def counted_bytes(server: ServerInternals) -> int:
     """Return the bytes that ``maxmemory`` limits: all but ``not_counted_bytes`` and data being freed."""
     return SERVER_BYTES + buffer_bytes(server) + dataset_bytes(server)
 
 
-def aof_buffer_bytes(server: ServerContext) -> int:
+def aof_buffer_bytes(server: ServerInternals) -> int:
     """Return the bytes that wait to be written to the AOF."""
     aof = server.persistence.aof
     return 0 if aof is None else aof.pending
@@ -118,7 +119,7 @@ def system_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def dataset_bytes(server: ServerContext) -> int:
+def dataset_bytes(server: ServerInternals) -> int:
     """Return the approximate bytes of all keys; without a meter, large databases are estimated."""
     return sum(
         [
@@ -161,13 +162,13 @@ def memory_usage(client: Client, args: list[bytes]) -> bytes:
 def memory_stats(client: Client, args: list[bytes]) -> bytes:
     """Reply with a map of names to integers, ratios (doubles), and one map per database that holds keys."""
     del args
-    return replies.map_of(list(_stats(client.server, client.resp)), client.resp)
+    return replies.map_of(list(_stats(client.server.internals, client.resp)), client.resp)
 
 
-def _stats(server: ServerContext, resp: int) -> Iterator[tuple[bytes, bytes]]:
+def _stats(server: ServerInternals, resp: int) -> Iterator[tuple[bytes, bytes]]:
     data, overhead, resident = dataset_bytes(server), overhead_bytes(server), resident_bytes()
     used = overhead + data
-    peak = server.stats.note_memory(used)
+    peak = server.stats.note_memory(used, server.clock.now // 1000)
     keys = sum(len(db) for db in server.keyspace.databases)
     integers = [
         ("peak.allocated", peak),
@@ -217,7 +218,7 @@ def _stats(server: ServerContext, resp: int) -> Iterator[tuple[bytes, bytes]]:
 def memory_doctor(client: Client, args: list[bytes]) -> bytes:
     """Reply with a short report."""
     del args
-    server = client.server
+    server = client.server.internals
     data, resident = dataset_bytes(server), resident_bytes()
     keys = sum(len(db) for db in server.keyspace.databases)
     text = (

@@ -52,7 +52,7 @@ def monitor(client: Client, args: list[bytes]) -> bytes | None:
     if client.monitor:
         return None
     client.monitor = True
-    client.server.monitors.add(client)
-    client.server.update_observers()
-    client.update_fast_path()
+    client.server.internals.monitors.add(client)
+    client.server.internals.update_observers()
+    client.update_state()
     return replies.OK

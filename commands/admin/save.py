@@ -20,7 +20,7 @@ _SAVING: Final = b"ERR Background save already in progress"
 def save(client: Client, args: list[bytes]) -> bytes:
     """Reply OK when the file is complete and on disk; all clients wait until then."""
     del args
-    snapshots = client.server.snapshots
+    snapshots = client.server.internals.snapshots
     if snapshots.in_progress:
         raise ReplyError(_SAVING)
     snapshots.save()
@@ -33,10 +33,10 @@ def bgsave(client: Client, args: list[bytes]) -> bytes:
     if len(args) > 2 or (len(args) == 2 and args[1].upper() != b"SCHEDULE"):
         raise ReplyError(SYNTAX)
     server = client.server
-    snapshots = server.snapshots
+    snapshots = server.internals.snapshots
     if snapshots.in_progress:
         raise ReplyError(_SAVING)
-    if client.in_exec or server.persistence.rewrite.in_progress:
+    if client.in_exec or server.internals.persistence.rewrite.in_progress:
         if not client.in_exec and len(args) == 1:
             raise ReplyError(
                 b"ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to "
@@ -54,7 +54,7 @@ def bgsave(client: Client, args: list[bytes]) -> bytes:
 def bgrewriteaof(client: Client, args: list[bytes]) -> bytes:
     """Begin a rewrite; or schedule it in a transaction or during a snapshot. Works without appendonly, too."""
     del args
-    rewrite = client.server.persistence.rewrite
+    rewrite = client.server.internals.persistence.rewrite
     if rewrite.in_progress:
         raise ReplyError(b"ERR Background append only file rewriting already in progress")
     begun = rewrite.ask(at_once=not client.in_exec)

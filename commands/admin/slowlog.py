@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
     from ..runtime.context import ServerContext
 
-_MAX_WORDS: Final = 32
-_MAX_BYTES: Final = 128
-
 
 @dataclass(frozen=True, slots=True)
 class SlowCommand:
@@ -30,6 +27,7 @@ class SlowCommand:
     unix_seconds: int
     microseconds: int
     words: list[bytes]
+    word_count: int
     address: bytes
     client_name: bytes
 
@@ -41,16 +39,25 @@ class Slowlog:
         self._server = server
         self._next_id = 0
         self.entries: deque[SlowCommand] = deque()
+        self.reset_statistics()
+
+    def reset_statistics(self) -> None:
+        """Reset INFO slowlog_commands_*: how many there were, and their microseconds."""
+        self.count = self.longest = self.total = 0
 
     def add(self, client: Client, argv: list[bytes], microseconds: int) -> None:
         """Record a slow command."""
+        self.count += 1
+        self.total += microseconds
+        self.longest = max(self.longest, microseconds)
         limit = self._server.config.slowlog_max_len
         self.entries.appendleft(
             SlowCommand(
                 self._next_id,
                 self._server.clock.now // 1000,
                 microseconds,
-                _shortened(redacted(argv)),
+                self._shortened(redacted(argv)),
+                len(argv),
                 client.address,
                 client.name,
             )
@@ -59,23 +66,27 @@ class Slowlog:
         while len(self.entries) > limit:
             self.entries.pop()
 
-
-def _shortened(argv: list[bytes]) -> list[bytes]:
-    words = argv if len(argv) <= _MAX_WORDS else argv[: _MAX_WORDS - 1]
-    shown = [
-        word
-        if len(word) <= _MAX_BYTES
-        else b"%b... (%d more bytes)" % (word[:_MAX_BYTES], len(word) - _MAX_BYTES)
-        for word in words
-    ]
-    if len(words) < len(argv):
-        shown.append(b"... (%d more arguments)" % (len(argv) - len(words)))
-    return shown
+    def _shortened(self, argv: list[bytes]) -> list[bytes]:
+        most_words = self._server.config.slowlog_entry_max_argc
+        most_bytes = self._server.config.slowlog_entry_max_string_len
+        words = argv if len(argv) <= most_words else argv[: most_words - 1]
+        shown = [
+            word
+            if len(word) <= most_bytes
+            else b"%b... (%d more bytes)" % (word[:most_bytes], len(word) - most_bytes)
+            for word in words
+        ]
+        if len(words) < len(argv):
+            shown.append(b"... (%d more arguments)" % (len(argv) - len(words)))
+        return shown
 
 
 @handles(specs.SLOWLOG_GET)
 def slowlog_get(client: Client, args: list[bytes]) -> bytes:
-    """Reply ``[id, unix seconds, microseconds, [words], client address, client name]`` each, newest first."""
+    """Reply ``[id, unix seconds, microseconds, [words], address, client name, word count]`` each, newest first.
+
+    The last one has been there since 8.10.
+    """
     if len(args) > 3:
         raise ReplyError(b"ERR unknown subcommand or wrong number of arguments for 'GET'. Try SLOWLOG HELP.")
     entries = client.server.part(Slowlog).entries
@@ -87,6 +98,7 @@ def slowlog_get(client: Client, args: list[bytes]) -> bytes:
         if count == -1:
             count = len(entries)
     shown = list(entries)[:count]
+    counts_words = client.server.compat.knows("8.10")
     return replies.array(
         [
             replies.array(
@@ -97,6 +109,7 @@ def slowlog_get(client: Client, args: list[bytes]) -> bytes:
                     replies.bulk_array(entry.words),
                     replies.bulk(entry.address),
                     replies.bulk(entry.client_name),
+                    *([replies.integer(entry.word_count)] if counts_words else []),
                 ]
             )
             for entry in shown

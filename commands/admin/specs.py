@@ -99,11 +99,6 @@ CONFIG_RESETSTAT = family.command("CONFIG|RESETSTAT", arity=2, flags="admin nosc
 CONFIG_HELP = family.command("CONFIG|HELP", arity=2, flags="loading stale", since="5.0.0",
     summary="Returns the subcommands and what they do.")
 
-DEBUG = family.command("DEBUG", arity=-2, flags="admin noscript loading stale protected", since="1.0.0",
-    doc_flags="syscmd",
-    summary="A container for debugging commands.",
-    complexity="Depends on subcommand.")
-
 INFO = family.command("INFO", arity=-1, flags="loading stale", categories="dangerous",
     tips="nondeterministic_output request_policy:all_shards response_policy:special", since="1.0.0",
     summary="Returns information and statistics about the server.",
@@ -252,7 +247,10 @@ SLOWLOG_GET = family.command("SLOWLOG|GET", arity=-2, flags="admin loading stale
     summary="Returns the slow log's entries.",
     complexity="O(N) where N is the number of entries returned",
     arguments=(optional(integer("count")),),
-    history={"4.0.0": "Added the client's address and name in the reply."})
+    history={
+        "4.0.0": "Added the client's address and name in the reply.",
+        "8.10.0": "Added the number of words of the command in the reply.",
+    })
 
 SLOWLOG_LEN = family.command("SLOWLOG|LEN", arity=2, flags="admin loading stale",
     tips="request_policy:all_nodes response_policy:agg_sum nondeterministic_output", since="2.2.12",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
+from ...storage.collections.string import RAW
 from ..runtime.arguments import Arguments
 from ..spec.command import handles
 from ..strings.shared import read_string, store_changed, write_string
@@ -137,6 +138,8 @@ def bitfield(client: Client, args: list[bytes]) -> bytes:
         store_changed(client, name, bytes(data), b"setbit")
         client.db.keyspace.dirty += changes - 1  # store counted one
         client.propagate(args)
+    elif present is not None:
+        client.db.encodings[name] = RAW  # Redis unpacks the string before it looks
     return replies.array(answers)
 
 

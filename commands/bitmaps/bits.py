@@ -11,6 +11,7 @@ from bitarray import bitarray
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
+from ...storage.collections.string import RAW
 from ..keys.lifecycle import delete
 from ..runtime.arguments import INT64_MAX, parse_integer
 from ..spec.command import handles
@@ -37,7 +38,7 @@ def parse_offset(client: Client, word: bytes, width: int | None = None) -> int:
     offset = parse_integer(word, _BAD_OFFSET) * factor
     if not 0 <= offset <= INT64_MAX:
         raise ReplyError(_BAD_OFFSET)
-    if offset >> 3 >= client.server.config.proto_max_bulk_len and not client.trusted:
+    if offset >> 3 >= client.server.config.proto_max_bulk_len and not client.replays:
         raise ReplyError(_BAD_OFFSET)
     return offset
 
@@ -61,6 +62,8 @@ def setbit(client: Client, args: list[bytes]) -> bytes:
         changed = bytes((byte ^ mask if old != bit else byte,))
         store_changed(client, name, replaced(data, at, changed), b"setbit")
         client.propagate(args)
+    else:
+        client.db.encodings[name] = RAW  # Redis unpacks the string before it looks
     return replies.integer(old)
 
 
@@ -230,7 +233,7 @@ def bitop(client: Client, args: list[bytes]) -> bytes:
     target = args[2]
     if length:
         overwrite(client, target, _result(operation, values, length))
-        client.db.raw.add(target)
+        client.db.encodings[target] = RAW
         client.propagate(args)
     elif client.db.write(target) is not None:
         delete(client, target)

@@ -1,1 +1,1 @@
-"""CLUSTER, as on a server without cluster mode."""
+"""CLUSTER, and what a node of a cluster answers in place of commands whose keys are elsewhere."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..spec.command import Family
-from ..spec.grammar import block, integer, many, oneof, optional, string, token
+from ..spec.grammar import block, integer, many, oneof, optional, string, switch, token
 
 family = Family("cluster")
 
@@ -43,7 +43,7 @@ CLUSTER_BUMPEPOCH = family.command("CLUSTER|BUMPEPOCH", arity=2, flags="admin st
     tips="nondeterministic_output", since="3.0.0",
     summary="Advances the configuration epoch.")
 
-CLUSTER_COUNT_FAILURE_REPORTS = family.command("CLUSTER|COUNT-FAILURE-REPORTS", arity=3, flags="admin stale",
+CLUSTER_COUNT_FAILURE_REPORTS = family.command("CLUSTER|COUNT-FAILURE-REPORTS", arity=3, flags="admin loading stale",
     tips="nondeterministic_output", since="3.0.0",
     summary="Returns how many reports say that a node failed.",
     complexity="O(N) where N is the number of failure reports",
@@ -88,16 +88,16 @@ CLUSTER_GETKEYSINSLOT = family.command("CLUSTER|GETKEYSINSLOT", arity=4, flags="
 CLUSTER_HELP = family.command("CLUSTER|HELP", arity=2, flags="loading stale", since="5.0.0",
     summary="Shows helpful text about the subcommands.")
 
-CLUSTER_INFO = family.command("CLUSTER|INFO", arity=2, flags="stale", tips="nondeterministic_output",
+CLUSTER_INFO = family.command("CLUSTER|INFO", arity=2, flags="loading stale", tips="nondeterministic_output",
     since="3.0.0",
     summary="Returns the state of the cluster.")
 
-CLUSTER_KEYSLOT = family.command("CLUSTER|KEYSLOT", arity=3, flags="stale", since="3.0.0",
+CLUSTER_KEYSLOT = family.command("CLUSTER|KEYSLOT", arity=3, flags="loading stale", since="3.0.0",
     summary="Returns the hash slot of a key.",
     complexity="O(N) where N is the number of bytes in the key",
     arguments=(string("key"),))
 
-CLUSTER_LINKS = family.command("CLUSTER|LINKS", arity=2, flags="stale", tips="nondeterministic_output",
+CLUSTER_LINKS = family.command("CLUSTER|LINKS", arity=2, flags="loading stale", tips="nondeterministic_output",
     since="7.0.0",
     summary="Returns the connections between this node and its peers.",
     complexity=_NODES_COST)
@@ -107,19 +107,28 @@ CLUSTER_MEET = family.command("CLUSTER|MEET", arity=-4, flags="admin stale no_as
     arguments=(string("ip"), integer("port"), optional(integer("cluster-bus-port", since="4.0.0"))),
     history={"4.0.0": "Added the port of the cluster bus."})
 
-CLUSTER_MYID = family.command("CLUSTER|MYID", arity=2, flags="stale", since="3.0.0",
+CLUSTER_MIGRATION = family.command("CLUSTER|MIGRATION", arity=-4, flags="admin stale no_async_loading",
+    since="8.4.0",
+    summary="Starts, shows and cancels the migration of slots.",
+    complexity="O(N) where N is the total number of the slots between the start slot and end slot arguments.",
+    arguments=(oneof("subcommand",
+        many(block("import", integer("start-slot"), integer("end-slot"), after="IMPORT")),
+        oneof("cancel", string("task-id", "ID"), token("ALL"), after="CANCEL"),
+        oneof("status", optional(string("task-id", "ID")), switch("ALL"), after="STATUS")),))
+
+CLUSTER_MYID = family.command("CLUSTER|MYID", arity=2, flags="loading stale", since="3.0.0",
     summary="Returns this node's ID.")
 
-CLUSTER_MYSHARDID = family.command("CLUSTER|MYSHARDID", arity=2, flags="stale",
+CLUSTER_MYSHARDID = family.command("CLUSTER|MYSHARDID", arity=2, flags="loading stale",
     tips="nondeterministic_output", since="7.2.0",
     summary="Returns the ID of this node's shard.")
 
-CLUSTER_NODES = family.command("CLUSTER|NODES", arity=2, flags="stale", tips="nondeterministic_output",
+CLUSTER_NODES = family.command("CLUSTER|NODES", arity=2, flags="loading stale", tips="nondeterministic_output",
     since="3.0.0",
     summary="Returns the configuration of the cluster as this node sees it.",
     complexity=_NODES_COST)
 
-CLUSTER_REPLICAS = family.command("CLUSTER|REPLICAS", arity=3, flags="admin stale",
+CLUSTER_REPLICAS = family.command("CLUSTER|REPLICAS", arity=3, flags="admin loading stale",
     tips="nondeterministic_output", since="5.0.0",
     summary="Returns the replicas of a master node.",
     complexity="O(N) where N is the number of replicas.",
@@ -152,19 +161,28 @@ CLUSTER_SETSLOT = family.command("CLUSTER|SETSLOT", arity=-4, flags="admin stale
             string("migrating", "MIGRATING", display="node-id"), string("node", "NODE", display="node-id"),
             token("STABLE"))))
 
-CLUSTER_SHARDS = family.command("CLUSTER|SHARDS", arity=2, flags="stale", tips="nondeterministic_output",
+CLUSTER_SHARDS = family.command("CLUSTER|SHARDS", arity=2, flags="loading stale", tips="nondeterministic_output",
     since="7.0.0",
     summary="Returns the hash slots by shard.",
     complexity="O(N) where N is the total number of cluster nodes")
 
-CLUSTER_SLAVES = family.command("CLUSTER|SLAVES", arity=3, flags="admin stale",
+CLUSTER_SLAVES = family.command("CLUSTER|SLAVES", arity=3, flags="admin loading stale",
     tips="nondeterministic_output", since="3.0.0", doc_flags="deprecated", deprecated_since="5.0.0",
     replaced_by="`CLUSTER REPLICAS`",
     summary="Returns the replicas of a master node.",
     complexity="O(N) where N is the number of replicas.",
     arguments=(string("node-id"),))
 
-CLUSTER_SLOTS = family.command("CLUSTER|SLOTS", arity=2, flags="stale", tips="nondeterministic_output",
+CLUSTER_SLOT_STATS = family.command("CLUSTER|SLOT-STATS", arity=-4, flags="loading stale",
+    tips="nondeterministic_output request_policy:all_shards", since="8.2.0",
+    summary="Returns how much the slots of this node are used.",
+    complexity="O(N) where N is the total number of slots based on arguments. O(N*log(N)) with ORDERBY subcommand.",
+    arguments=(oneof("filter",
+        block("slotsrange", integer("start-slot"), integer("end-slot"), after="SLOTSRANGE"),
+        block("orderby", string("metric"), optional(integer("limit", "LIMIT")),
+            optional(oneof("order", token("ASC"), token("DESC"))), after="ORDERBY")),))
+
+CLUSTER_SLOTS = family.command("CLUSTER|SLOTS", arity=2, flags="loading stale", tips="nondeterministic_output",
     since="3.0.0", doc_flags="deprecated", deprecated_since="7.0.0", replaced_by="`CLUSTER SHARDS`",
     summary="Returns the hash slots and their nodes.",
     complexity=_NODES_COST,
@@ -172,5 +190,15 @@ CLUSTER_SLOTS = family.command("CLUSTER|SLOTS", arity=2, flags="stale", tips="no
         "4.0.0": "Added node IDs.",
         "7.0.0": "Added more about the nodes' network addresses.",
     })
+
+CLUSTER_SYNCSLOTS = family.command("CLUSTER|SYNCSLOTS", arity=-3, flags="admin stale no_async_loading",
+    tips="nondeterministic_output", since="8.4.0",
+    summary="What nodes of a cluster send each other while slots migrate.",
+    arguments=(oneof("subcommand",
+        block("sync", string("task-id"),
+            many(block("slot-range", integer("start-slot"), integer("end-slot"))), after="SYNC"),
+        string("task-id", "RDBCHANNEL"), token("SNAPSHOT-EOF"), token("STREAM-EOF"),
+        block("ack", string("state"), integer("offset"), after="ACK"), string("error", "FAIL"),
+        block("conf", many(string("option")), many(string("value")), after="CONF")),))
 
 # fmt: on

@@ -8,6 +8,7 @@ from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError, shown, wrong_subcommand_arguments
 from ..runtime.arguments import INT64_MAX, parse_integer
 from ..runtime.names import NAME_ERROR, is_printable_word
+from ..runtime.state import BLOCKED
 from ..spec.command import handles
 from ..spec.usage import help_lines, help_reply
 from . import specs
@@ -75,7 +76,7 @@ def client_reply(client: Client, args: list[bytes]) -> bytes | None:
         raise ReplyError(SYNTAX)
     elif client.reply_mode != "off":
         client.reply_mode = "skip-next"
-    client.update_fast_path()
+    client.update_state()
     return replies.OK if choice == b"ON" else None
 
 
@@ -90,7 +91,7 @@ def client_no_evict(client: Client, args: list[bytes]) -> bytes:
 def client_no_touch(client: Client, args: list[bytes]) -> bytes:
     """Set the mode."""
     client.no_touch = _is_on(args[2])
-    client.update_fast_path()
+    client.update_state()
     return replies.OK
 
 
@@ -108,7 +109,7 @@ def client_pause(client: Client, args: list[bytes]) -> bytes:
     until = client.server.clock.now + timeout
     if until > INT64_MAX:
         raise ReplyError(b"ERR timeout is out of range")
-    client.server.pause.begin(until, writes_only=mode == b"WRITE")
+    client.server.internals.pause.begin(until, writes_only=mode == b"WRITE")
     return replies.OK
 
 
@@ -116,7 +117,7 @@ def client_pause(client: Client, args: list[bytes]) -> bytes:
 def client_unpause(client: Client, args: list[bytes]) -> bytes:
     """Run the postponed commands."""
     del args
-    client.server.pause.end()
+    client.server.internals.pause.end()
     return replies.OK
 
 
@@ -129,8 +130,8 @@ def client_unblock(client: Client, args: list[bytes]) -> bytes:
     if reason not in {b"TIMEOUT", b"ERROR"}:
         raise ReplyError(b"ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
     server = client.server
-    target = server.clients.get(parse_integer(args[2]))
-    if target is None or target.blocked is None:
+    target = server.internals.clients.get(parse_integer(args[2]))
+    if target is None or target.state is not BLOCKED:
         return replies.ZERO
     return replies.integer(server.blocking.unblock(target, UNBLOCKED if reason == b"ERROR" else None))
 

@@ -44,7 +44,7 @@ def log_in(client: Client, user: bytes, password: bytes, command: bytes) -> None
         raise ReplyError(WRONGPASS)
     client.user = found
     client.authenticated = True
-    client.update_fast_path()
+    client.update_state()
 
 
 @handles(specs.HELLO)
@@ -80,15 +80,17 @@ def hello(client: Client, args: list[bytes]) -> bytes:
         client.name = name
     client.resp = protocol
     server = client.server
-    facts = (
+    facts: tuple[tuple[bytes, bytes], ...] = (
         (b"server", replies.bulk(b"redis")),
-        (b"version", replies.bulk(server.version.encode())),
+        (b"version", replies.bulk(server.internals.version.encode())),
         (b"proto", replies.integer(protocol)),
         (b"id", replies.integer(client.id)),
-        (b"mode", replies.bulk(b"standalone")),
-        (b"role", replies.bulk(b"master" if server.role == "master" else b"replica")),
+        (b"mode", replies.bulk(server.internals.mode.encode())),
+        (b"role", replies.bulk(b"master" if server.internals.role == "master" else b"replica")),
         (b"modules", replies.EMPTY_ARRAY),
     )
+    if server.internals.mode == "sentinel":
+        facts = tuple(fact for fact in facts if fact[0] != b"role")
     return replies.map_of(facts, protocol)
 
 
@@ -135,6 +137,8 @@ def select(client: Client, args: list[bytes]) -> bytes:
     if not _INT_MIN <= index <= _INT_MAX:
         raise ReplyError(b"ERR value is out of range, value must between %d and %d" % (_INT_MIN, _INT_MAX))
     databases = client.server.keyspace.databases
+    if index and client.server.config.cluster_enabled:
+        raise ReplyError(b"ERR SELECT is not allowed in cluster mode")
     if not 0 <= index < len(databases):
         raise ReplyError(INDEX_OUT_OF_RANGE)
     client.db = databases[index]
@@ -145,20 +149,28 @@ def select(client: Client, args: list[bytes]) -> bytes:
 def reset(client: Client, args: list[bytes]) -> bytes:
     """Leave every mode: transaction, subscriptions, MONITOR, tracking, protocol, database, login, name."""
     del args
+    leave_modes(client)
+    client.server.internals.end_control(client)
+    client.resp = 2
+    client.user = client.server.users.default
+    client.authenticated = client.user.is_open
+    client.name = b""
+    client.update_state()
+    return b"+RESET\r\n"
+
+
+def leave_modes(client: Client) -> None:
+    """End all that a client began: transaction, subscriptions, MONITOR, tracking; select database 0."""
     server = client.server
     client.monitor = False
-    server.monitors.discard(client)
+    server.internals.monitors.discard(client)
     server.part(TrackingTable).stop(client)
     server.part(PubSub).remove(client)
     discard_transaction(client)
     client.db = server.keyspace.databases[0]
-    client.resp = 2
-    client.user = server.users.default
-    client.authenticated = client.user.is_open
-    client.name = b""
     client.reply_mode = "on"
+    client.asking = client.asked = client.reads_replica = False
     client.no_evict = client.no_touch = False
     client.fieldsets = None
-    client.update_fast_path()
-    server.update_observers()
-    return b"+RESET\r\n"
+    client.update_state()
+    server.internals.update_observers()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ...storage.keyspace.database import Database
     from ..runtime.client import Client
-    from ..runtime.context import ServerContext
+    from ..runtime.context import ServerInternals
 
 CHANNEL: Final = b"__redis__:invalidate"
 _MODE_SWITCH: Final = b"ERR You can't switch %b before disabling tracking for this client, and then re-enabling it with a different mode."
@@ -41,7 +41,7 @@ class TrackingTable:
             changed it. Empty when there is nothing to send.
     """
 
-    def __init__(self, server: ServerContext) -> None:
+    def __init__(self, server: ServerInternals) -> None:
         self.server = server
         self.clients: set[Client] = set()
         self.broadcasts: dict[bytes, dict[bytes, Client | None]] = {}
@@ -115,7 +115,7 @@ class TrackingTable:
 
     def _update(self, client: Client) -> None:
         self._set_hooks()
-        client.update_fast_path()
+        client.update_state()
         self.server.update_observers()
 
     # What commands did
@@ -129,7 +129,7 @@ class TrackingTable:
             readers.setdefault(key, set()).add(client.id)
         limit = self.server.config.tracking_table_max_keys
         while 0 < limit < len(readers):
-            self._tell_readers(next(iter(readers)))
+            self._invalidate_readers(next(iter(readers)))
 
     def invalidate(self, database: Database, key: bytes) -> None:
         """Handle the change of a key: the hook ``Keyspace.on_modified``."""
@@ -138,12 +138,16 @@ class TrackingTable:
             if key.startswith(prefix):
                 self.broadcasts.setdefault(prefix, {})[key] = self.server.current_client
         if key in self._readers:
-            self._tell_readers(key)
+            self._invalidate_readers(key)
 
     def flush(self) -> None:
         """Send a flush to every tracking client: the hook ``Keyspace.on_flushed`` (FLUSHALL, FLUSHDB)."""
         for client in list(self.clients):
-            self._tell(client, None)
+            if client is self.server.current_client and self.server.compat.flushes_before_reply:
+                self._send_own(client)
+                self._send(client, [None])
+            else:
+                self._invalidate(client, None)
         self._readers.clear()
         self._set_hooks()
 
@@ -184,17 +188,17 @@ class TrackingTable:
 
     # Messages
 
-    def _tell_readers(self, key: bytes) -> None:
+    def _invalidate_readers(self, key: bytes) -> None:
         for client_id in sorted(self._readers.pop(key)):
             client = self.server.clients.get(client_id)
             if client is None or client.tracking is None or client.tracking.bcast:
                 continue
             if not (client.tracking.noloop and client is self.server.current_client):
-                self._tell(client, key)
+                self._invalidate(client, key)
         if not self._readers:
             self._set_hooks()
 
-    def _tell(self, client: Client, key: bytes | None) -> None:
+    def _invalidate(self, client: Client, key: bytes | None) -> None:
         if client is self.server.current_client:
             self._own.append(key)
         else:
@@ -240,7 +244,7 @@ def _parse_options(client: Client, rest: Arguments) -> Tracking:
             if tracking.redirect:
                 raise ReplyError(b"ERR A client can only redirect to a single other client")
             tracking.redirect = rest.integer()
-            if tracking.redirect not in client.server.clients:
+            if tracking.redirect not in client.server.internals.clients:
                 raise ReplyError(b"ERR The client ID you want redirect to does not exist")
         elif option == b"PREFIX" and rest:
             tracking.prefixes.append(rest.next())

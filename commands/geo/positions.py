@@ -30,24 +30,26 @@ def parse_unit(word: bytes) -> float:
     return metres
 
 
-def parse_place(longitude: bytes, latitude: bytes) -> Place:
-    """Parse two words as a position on the map."""
-    place = parse_double(longitude), parse_double(latitude)
+def parse_place(longitude: bytes, latitude: bytes, *, rounds: bool) -> Place:
+    """Parse two words as a position on the map; ``rounds`` as in ``parse_double``."""
+    place = parse_double(longitude, rounds=rounds), parse_double(latitude, rounds=rounds)
     for value, (low, high) in zip(place, (geohash.LONGITUDES, geohash.LATITUDES), strict=True):
         if not low <= value <= high:
             raise ReplyError(b"ERR invalid longitude,latitude pair %f,%f" % place)
     return place
 
 
-def coordinates(place: Place, resp: int) -> bytes:
+def coordinates(place: Place, client: Client) -> bytes:
     """Encode a position as a reply."""
-    return b"*2\r\n" + b"".join([_number(value, resp) for value in place])
+    return b"*2\r\n" + b"".join([_number(value, client) for value in place])
 
 
-def _number(value: float, resp: int) -> bytes:
-    """Format with all digits of a double after the point, up to 17."""
+def _number(value: float, client: Client) -> bytes:
+    """Encode a coordinate. Before 8.0 it has all digits of a double after the point, up to 17."""
+    if client.server.compat.shortest_coordinates:
+        return replies.double(value, client.resp)
     digits = (b"%.17f" % value).rstrip(b"0").rstrip(b".")
-    return b",%b\r\n" % digits if resp == 3 else replies.bulk(digits)
+    return b",%b\r\n" % digits if client.resp == 3 else replies.bulk(digits)
 
 
 def length(metres: float, unit: float) -> bytes:
@@ -64,10 +66,11 @@ def geoadd(client: Client, args: list[bytes]) -> bytes | None:
     options = {word.upper() for word in args[2:first]}
     if (len(args) - first) % 3 or options >= {b"NX", b"XX"}:
         raise ReplyError(SYNTAX)
-    # The name as it is written to the AOF.
-    words = [b"ZADD" if client.server.compat.knows("7.2") else b"zadd", *args[1:first]]
+    words = [b"zadd", *args[1:first]]  # the name as it is propagated
+    rounds = client.server.compat.rounds_scores
     for at in range(first, len(args), 3):
-        words += (b"%d" % geohash.encode(parse_place(args[at], args[at + 1])), args[at + 2])
+        place = parse_place(args[at], args[at + 1], rounds=rounds)
+        words += (b"%d" % geohash.encode(place), args[at + 2])
     return zadd(client, words)
 
 
@@ -112,7 +115,7 @@ def geopos(client: Client, args: list[bytes]) -> bytes:
     null = replies.null_array(client.resp)
     return replies.array(
         [
-            null if (score := scores.get(member)) is None else coordinates(geohash.decode(score), client.resp)
+            null if (score := scores.get(member)) is None else coordinates(geohash.decode(score), client)
             for member in args[2:]
         ]
     )

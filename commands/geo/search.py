@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
 
 _NO_MEMBER: Final = b"ERR could not decode requested zset member"
-_TELLING: Final = {b"WITHDIST", b"WITHHASH", b"WITHCOORD"}
+_WITH_FACTS: Final = {b"WITHDIST", b"WITHHASH", b"WITHCOORD"}
 
 
 @dataclass(slots=True)
@@ -31,6 +31,7 @@ class _Search:
     """The parsed search."""
 
     source: SortedSet | None
+    rounds: bool  # as in ``parse_double``
     center: Place | None = None
     width: float | None = None  # metres; the radius of a circle
     height: float | None = None
@@ -38,11 +39,15 @@ class _Search:
     order: bytes = b""
     count: int = 0
     any: bool = False
-    telling: frozenset[bytes] = frozenset()
+    facts: frozenset[bytes] = frozenset()
     target: bytes | None = None
     stores_distances: bool = False
 
     # Reading words
+
+    def take_place(self, longitude: bytes, latitude: bytes) -> None:
+        """Search around a position."""
+        self.center = parse_place(longitude, latitude, rounds=self.rounds)
 
     def take_member(self, member: bytes) -> None:
         """Search around a member; nothing is found if the sorted set is missing."""
@@ -55,7 +60,7 @@ class _Search:
 
     def take_radius(self, radius: bytes, unit: bytes) -> None:
         """Search in a circle."""
-        amount = parse_double(radius, b"ERR need numeric radius")
+        amount = parse_double(radius, b"ERR need numeric radius", rounds=self.rounds)
         if amount < 0:
             raise ReplyError(b"ERR radius cannot be negative")
         self.unit = parse_unit(unit)
@@ -63,8 +68,8 @@ class _Search:
 
     def take_box(self, width: bytes, height: bytes, unit: bytes) -> None:
         """Search in a box around the center."""
-        across = parse_double(width, b"ERR need numeric width")
-        along = parse_double(height, b"ERR need numeric height")
+        across = parse_double(width, b"ERR need numeric width", rounds=self.rounds)
+        along = parse_double(height, b"ERR need numeric height", rounds=self.rounds)
         if across < 0 or along < 0:
             raise ReplyError(b"ERR height or width cannot be negative")
         self.unit = parse_unit(unit)
@@ -72,8 +77,8 @@ class _Search:
 
     def take_option(self, name: bytes, arguments: Arguments) -> bool:
         """Take one of the options that all commands have; returns False for any other word."""
-        if name in _TELLING:
-            self.telling |= {name}
+        if name in _WITH_FACTS:
+            self.facts |= {name}
         elif name == b"ANY":
             self.any = True
         elif name in {b"ASC", b"DESC"}:
@@ -88,7 +93,7 @@ class _Search:
 
     def check(self, what: bytes) -> None:
         """Refuse options that exclude each other."""
-        if self.target is not None and self.telling:
+        if self.target is not None and self.facts:
             raise ReplyError(b"ERR %b is not compatible with WITHDIST, WITHHASH and WITHCOORD options" % what)
 
     def check_count(self) -> None:
@@ -125,19 +130,19 @@ class _Search:
             found.sort(key=lambda each: each[0], reverse=self.order == b"DESC")
         return found[: self.count] if self.count else found
 
-    def reply(self, found: list[tuple[float, bytes, float]], resp: int) -> bytes:
+    def reply(self, found: list[tuple[float, bytes, float]], client: Client) -> bytes:
         """Encode the members, each with the requested details."""
-        if not self.telling:
+        if not self.facts:
             return replies.bulk_array([member for _, member, _ in found])
         items = []
         for distance, member, score in found:
             parts = [replies.bulk(member)]
-            if b"WITHDIST" in self.telling:
+            if b"WITHDIST" in self.facts:
                 parts.append(length(distance, self.unit))
-            if b"WITHHASH" in self.telling:
+            if b"WITHHASH" in self.facts:
                 parts.append(replies.integer(int(score)))
-            if b"WITHCOORD" in self.telling:
-                parts.append(coordinates(geohash.decode(score), resp))
+            if b"WITHCOORD" in self.facts:
+                parts.append(coordinates(geohash.decode(score), client))
             items.append(replies.array(parts))
         return replies.array(items)
 
@@ -156,7 +161,8 @@ class _Search:
 def _search(client: Client, args: list[bytes], *, stores: bool) -> _Search:
     """Parse the arguments of GEOSEARCH and GEOSEARCHSTORE."""
     first = 2 if stores else 1
-    search = _Search(client.read_value(args[first], SortedSet), target=args[1] if stores else None)
+    value, rounds = client.read_value(args[first], SortedSet), client.server.compat.rounds_scores
+    search = _Search(value, rounds, target=args[1] if stores else None)
     from_member = from_place = False
     arguments = Arguments(args, first + 1)
     while arguments:
@@ -168,7 +174,7 @@ def _search(client: Client, args: list[bytes], *, stores: bool) -> _Search:
             search.take_member(arguments.next())
             from_member = True
         elif name == b"FROMLONLAT" and left >= 2 and not from_member:
-            search.center = parse_place(arguments.next(), arguments.next())
+            search.take_place(arguments.next(), arguments.next())
             from_place = True
         elif name == b"BYRADIUS" and left >= 2 and search.height is None:
             search.take_radius(arguments.next(), arguments.next())
@@ -191,14 +197,15 @@ def _search(client: Client, args: list[bytes], *, stores: bool) -> _Search:
 
 def _radius(client: Client, args: list[bytes], *, by_member: bool, may_store: bool) -> bytes:
     """Run GEORADIUS or one of its variants."""
-    search = _Search(client.read_value(args[1], SortedSet))
+    search = _Search(client.read_value(args[1], SortedSet), client.server.compat.rounds_scores)
     if by_member:
         search.take_member(args[2])
         first = 3
     else:
-        search.center = parse_place(args[2], args[3])
+        search.take_place(args[2], args[3])
         first = 4
-    search.take_radius(args[first], args[first + 1])
+    if not by_member or search.source is not None:
+        search.take_radius(args[first], args[first + 1])
     arguments = Arguments(args, first + 2)
     while arguments:
         name = arguments.option()
@@ -212,14 +219,14 @@ def _radius(client: Client, args: list[bytes], *, by_member: bool, may_store: bo
     search.check_count()
     if search.target is not None:
         return search.store(client, args, b"georadiusstore")
-    return search.reply(search.find(), client.resp)
+    return search.reply(search.find(), client)
 
 
 @handles(specs.GEOSEARCH)
 def geosearch(client: Client, args: list[bytes]) -> bytes:
     """Reply with the members and the requested details."""
     search = _search(client, args, stores=False)
-    return search.reply(search.find(), client.resp)
+    return search.reply(search.find(), client)
 
 
 @handles(specs.GEOSEARCHSTORE)

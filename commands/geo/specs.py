@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..spec.command import Family
 from ..spec.grammar import KEY, block, double, integer, key, many, oneof, optional, string, switch, token
+from ..spec.key_finders import keys_of_georadius
 from ..spec.key_specs import (
     READS,
     UPDATES,
@@ -51,6 +52,21 @@ _RADIUS_COST = (
     "delimited by center and radius and M is the number of items inside the index."
 )
 
+
+def _stores(start: int) -> tuple[KeySpec, KeySpec]:
+    """The keys of STORE and STOREDIST, of which the last one counts."""
+    first, second = (
+        KeySpec(
+            ("OW", "update", "incomplete"),
+            ("keyword", name, start),
+            ("range", 0, 1, 0),
+            notes=f"If {name} is given more than once, the last one counts",
+        )
+        for name in ("STORE", "STOREDIST")
+    )
+    return first, second
+
+
 # A table: the formatter would give each word of a record a line of its own.
 # fmt: off
 
@@ -92,8 +108,8 @@ GEOSEARCHSTORE = family.write("GEOSEARCHSTORE", arity=-8, flags="denyoom",
     history={"7.0.0": "Units may be in capitals."})
 
 GEORADIUS = family.write("GEORADIUS", arity=-6, flags="denyoom movablekeys",
-    keys=(at(1, "RO access"), KeySpec(("OW", "update"), ("keyword", "STORE", 6), ("range", 0, 1, 0)),
-        KeySpec(("OW", "update"), ("keyword", "STOREDIST", 6), ("range", 0, 1, 0))), since="3.2.0",
+    keys=(at(1, "RO access"), *_stores(6)),
+    key_finder=keys_of_georadius, since="3.2.0",
     doc_flags="deprecated", deprecated_since="6.2.0",
     replaced_by="`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` argument",
     summary="Returns or stores the members within a distance from a place.",
@@ -115,8 +131,8 @@ GEORADIUS_RO = family.read("GEORADIUS_RO", arity=-6, keys=READS, since="3.2.10",
     })
 
 GEORADIUSBYMEMBER = family.write("GEORADIUSBYMEMBER", arity=-5, flags="denyoom movablekeys",
-    keys=(at(1, "RO access"), KeySpec(("OW", "update"), ("keyword", "STORE", 5), ("range", 0, 1, 0)),
-        KeySpec(("OW", "update"), ("keyword", "STOREDIST", 5), ("range", 0, 1, 0))), since="3.2.0",
+    keys=(at(1, "RO access"), *_stores(5)),
+    key_finder=keys_of_georadius, since="3.2.0",
     doc_flags="deprecated", deprecated_since="6.2.0",
     replaced_by="`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments",
     summary="Returns or stores the members within a distance from one of them.",

@@ -9,18 +9,20 @@ from ...protocol.errors import ReplyError, shown
 from ...storage.collections.hash import Hash
 from ...storage.keyspace.field_expiry import drop, is_due, let_expire
 from ..runtime.arguments import Arguments, parse_integer
-from ..runtime.client import needs_downgrade
+from ..runtime.client import needs_downgrade, where_known_of_many
 from ..spec.command import handles
 from . import specs
-from .fields import FIELD_TIMES_SINCE
-from .shared import Looks, changed, remove_if_empty
+from .shared import FIELD_TIMES_SINCE, changed, remove_if_empty
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
 
 _LATEST: Final = (1 << 46) - 1  # milliseconds; as Redis, which needs the other bits
+_INT_MAX: Final = (1 << 31) - 1
 _CONDITIONS: Final = frozenset((b"NX", b"XX", b"GT", b"LT"))
 _MISPLACED: Final = b"ERR Mandatory argument FIELDS is missing or not at the right position"
+_BAD_NUMBER: Final = b"ERR Number of fields must be a positive integer"
+_NOT_POSITIVE: Final = b"ERR Parameter `numFields` should be greater than 0"
 _NO_FIELD: Final = replies.integer(-2)
 _NO_TIME: Final = replies.integer(-1)
 _GONE: Final = replies.integer(2)
@@ -51,23 +53,31 @@ def is_past(client: Client, when: int) -> bool:
     return when <= keyspace.now and keyspace.expiring and not keyspace.hides_expired
 
 
-def parse_fields(words: list[bytes]) -> list[bytes]:
-    """Parse ``FIELDS numfields field [field ...]``, which must be all words from the third on."""
-    if words[2].upper() != b"FIELDS":
+def parse_fields(words: list[bytes], at: int = 2, error: bytes = _BAD_NUMBER) -> list[bytes]:
+    """Parse ``FIELDS numfields field [field ...]``, which must be all words from a position on.
+
+    Raises:
+        ReplyError: with ``error`` as its text where the number is none.
+    """
+    if words[at].upper() != b"FIELDS":
         raise ReplyError(_MISPLACED)
-    error = b"ERR Number of fields must be a positive integer"
-    count = parse_integer(words[3], error)
+    count = parse_integer(words[at + 1], error)
     if count < 1:
         raise ReplyError(error)
-    if count != len(words) - 4:
+    if count != len(words) - at - 2:
         raise ReplyError(b"ERR The `numfields` parameter must match the number of arguments")
-    return words[4:]
+    return words[at + 2 :]
 
 
-def _parse_conditions(words: list[bytes]) -> tuple[bytes, list[bytes]]:
-    """``[NX | XX | GT | LT] FIELDS numfields field [field ...]`` in any order: the condition (or nothing), the fields."""
+def _parse_conditions(words: list[bytes]) -> tuple[bytes, list[bytes], int]:
+    """Parse ``[NX | XX | GT | LT] FIELDS numfields field [field ...]`` in any order.
+
+    Returns:
+        The condition (or nothing), the fields, and the index of FIELDS.
+    """
     conditions: set[bytes] = set()
     fields: list[bytes] = []
+    fields_at = 0
     options = Arguments(words, 3)
     while options:
         word = options.next()
@@ -81,18 +91,26 @@ def _parse_conditions(words: list[bytes]) -> tuple[bytes, list[bytes]]:
         elif options.remaining < 2:
             raise ReplyError(b"ERR FIELDS requires at least numfields and one field argument")
         else:
-            error = b"ERR Parameter `numFields` should be greater than 0"
-            count = options.integer(error)
-            if count < 1:
-                raise ReplyError(error)
+            count = options.integer(_NOT_POSITIVE)
+            if not 1 <= count <= _INT_MAX:
+                raise ReplyError(_NOT_POSITIVE)
             if count > options.remaining:
                 raise ReplyError(b"ERR wrong number of arguments")
+            fields_at = len(words) - options.remaining - 2
             fields = [options.next() for _ in range(count)]
     if not fields:
         raise ReplyError(b"ERR missing FIELDS argument")
     if len(conditions) > 1:
         raise ReplyError(b"ERR Multiple condition flags specified")
-    return (conditions.pop() if conditions else b""), fields
+    return (conditions.pop() if conditions else b""), fields, fields_at
+
+
+def _parse_conditions_8_2(words: list[bytes]) -> tuple[bytes, list[bytes], int]:
+    """Parse as before 8.6: at most one condition, then the fields up to the end."""
+    condition = words[3].upper()
+    if condition not in _CONDITIONS:
+        return b"", parse_fields(words, 3, _NOT_POSITIVE), 3
+    return condition, parse_fields(words, 4, _NOT_POSITIVE), 4
 
 
 def _allows(condition: bytes, present: int | None, when: int) -> bool:
@@ -111,15 +129,16 @@ def _expire(client: Client, args: list[bytes], command_name: str, *, seconds: bo
     value = client.write_value(name, Hash)
     base = client.db.keyspace.now if relative else 0
     when = parse_time(args[2], command_name, base, seconds=seconds)
-    condition, fields = _parse_conditions(args)
+    parse = _parse_conditions if client.server.compat.takes_fields_anywhere else _parse_conditions_8_2
+    condition, fields, at = parse(args)
     if value is None:
         return replies.array([_NO_FIELD] * len(fields))
-    looks = Looks(client, name, value)
+    value.prepare_times()
     updated: list[bytes] = []
     deleted: list[bytes] = []
     answers: list[bytes] = []
     for field in fields:
-        if looks.find(field) is None:
+        if field not in value.fields:  # one past its time that is still there gets another one
             answers.append(_NO_FIELD)
         elif not _allows(condition, None if value.times is None else value.times.when.get(field), when):
             answers.append(replies.ZERO)
@@ -133,25 +152,25 @@ def _expire(client: Client, args: list[bytes], command_name: str, *, seconds: bo
             answers.append(replies.ONE)
     if deleted or updated:
         changed(client, name, b"hdel" if deleted else b"hexpire", deleted or updated)
-    _end(client, name, value, looks, bool(deleted))
+    remove_if_empty(client, name, value)
     if updated:
-        conditions = [condition] if condition else []
-        tell_times(client, [b"HPEXPIREAT", name, b"%d" % when, *conditions], updated)
+        # Redis replaces words in place, so the rest is propagated as it was sent.
+        before, after = args[3 : at + 1], args[at + 2 + len(fields) :]
+        propagate_times(client, [b"HPEXPIREAT", name, b"%d" % when, *before], updated, after)
     return replies.array(answers)
 
 
-def _end(client: Client, name: bytes, value: Hash, looks: Looks, deleted: bool) -> None:
-    """Propagate and signal the removal of fields that expired or got a time in the past."""
-    if looks.dropped:
-        looks.finish()
-    elif deleted:
-        remove_if_empty(client, name, value)
+def propagate_times(client: Client, before: list[bytes], fields: list[bytes], after: list[bytes]) -> None:
+    """Propagate new times of fields, or none; replicas without field expiry receive only the deletions.
 
-
-def tell_times(client: Client, words: list[bytes], fields: list[bytes]) -> None:
-    """Propagate new times of fields, or none; replicas without field expiry receive only the deletions."""
-    told = [*words, b"FIELDS", b"%d" % len(fields), *fields]
-    client.propagate_with_downgrade(told, [] if needs_downgrade(client, FIELD_TIMES_SINCE) else None)
+    Args:
+        client: changed them.
+        before: the words of the command up to FIELDS.
+        fields: as they were sent.
+        after: the words behind them.
+    """
+    older = where_known_of_many(before, fields, after) if needs_downgrade(client, FIELD_TIMES_SINCE) else None
+    client.propagate_with_downgrade([*before, b"%d" % len(fields), *fields, *after], older)
 
 
 @handles(specs.HEXPIRE)
@@ -242,5 +261,5 @@ def hpersist(client: Client, args: list[bytes]) -> bytes:
             answers.append(_NO_TIME)
     if persisted:
         changed(client, name, b"hpersist", persisted)
-        tell_times(client, [b"HPERSIST", name], fields)
+        propagate_times(client, args[:3], fields, [])
     return replies.array(answers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ...protocol import replies
 from ...protocol.errors import NOT_A_FLOAT, WRONG_TYPE, ReplyError, wrong_arity
@@ -11,15 +11,12 @@ from ...storage.keyspace import notifications as events
 from ...storage.keyspace.field_expiry import due_fields, find_field
 from ..runtime import long_double
 from ..runtime.arguments import INT64_MAX, INT64_MIN, parse_integer
-from ..runtime.client import needs_downgrade
 from ..spec.command import handles
 from . import specs
-from .shared import Looks, changed, make_hash
+from .shared import Looks, changed, make_hash, propagate_with_times
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
-
-FIELD_TIMES_SINCE: Final = (7, 4)
 
 
 def _set_fields(client: Client, args: list[bytes], command_name: str) -> int:
@@ -102,7 +99,7 @@ def hmget(client: Client, args: list[bytes]) -> bytes:
     else:
         looks = Looks(client, args[1], value)
         found = [looks.find(field) for field in args[2:]]
-        looks.finish()
+        looks.finish(names_last=client.db.keyspace.names_last_expired)
     return replies.array([null if content is None else replies.bulk(content) for content in found])
 
 
@@ -202,7 +199,7 @@ def hincrby(client: Client, args: list[bytes]) -> bytes:
 def hincrbyfloat(client: Client, args: list[bytes]) -> bytes:
     """Reply with the new number as a bulk string; the same text is stored.
 
-    Propagated as HSET of that text; where that would end the field's time to live, as HSETEX KEEPTTL.
+    Propagated as HSETEX KEEPTTL of that text; before 8.0 as HSET, unless that would end the field's time to live.
     """
     name, field = args[1], args[2]
     try:
@@ -226,10 +223,10 @@ def hincrbyfloat(client: Client, args: list[bytes]) -> bytes:
     value = _present(client, name, value)
     value.set(field, text, client.db.keyspace.limits, keep_time=True)
     changed(client, name, b"hincrbyfloat", [field])
-    setting = [b"HSET", name, field, text]
-    if value.times is not None and field in value.times.when:
-        older = [setting] if needs_downgrade(client, FIELD_TIMES_SINCE) else None
-        client.propagate_with_downgrade([b"HSETEX", name, b"KEEPTTL", b"FIELDS", b"1", field, text], older)
+    expires = value.times is not None and field in value.times.when
+    if expires or client.server.compat.knows("8.0"):
+        keeping = [b"HSETEX", name, b"KEEPTTL", b"FIELDS", b"1", field, text]
+        propagate_with_times(client, keeping, value, [field, text])
     else:
-        client.propagate(setting)
+        client.propagate([b"HSET", name, field, text])
     return replies.bulk(text)

@@ -11,16 +11,19 @@ from ...storage.keyspace import notifications as events
 from ...storage.keyspace.field_expiry import drop, let_expire
 from ..keys.expiry import TIME_UNITS
 from ..runtime.arguments import Arguments, parse_integer
-from ..runtime.client import needs_downgrade
 from ..spec.command import handles
 from . import specs
-from .field_expiry import is_past, parse_fields, parse_time, tell_times
-from .fields import FIELD_TIMES_SINCE
-from .shared import Looks, changed, make_hash, remove_if_empty
+from .field_expiry import is_past, parse_fields, parse_time, propagate_times
+from .shared import Looks, changed, make_hash, propagate_with_times, remove_if_empty
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
+    from ..spec.versions import Compat
 
+# Options of HGETEX before 8.6, each of which is the only one.
+_BEFORE_FIELDS: Final = frozenset((*TIME_UNITS, b"PERSIST"))
+# Options that only one of HGETEX and HSETEX has.
+_OF_THE_OTHER: Final = frozenset((b"PERSIST", b"KEEPTTL", b"FNX", b"FXX"))
 _INT_MAX: Final = (1 << 31) - 1
 
 
@@ -30,37 +33,51 @@ class _Options:
     Args:
         words: the whole command.
         setting: it is HSETEX: each field has a value, and conditions are known.
-        now: what relative times count from.
+        client: it runs the command.
 
     Attributes:
         condition: FNX, FXX or nothing.
         time_word: the unit, PERSIST, KEEPTTL or nothing.
+        time_at: the position of the unit among the words of the command.
         when: the time in milliseconds, if there is a unit.
+        fields_word: FIELDS, as it is propagated.
         fields: the words behind numfields.
     """
 
-    __slots__ = ("condition", "fields", "time_word", "when")
+    __slots__ = ("condition", "fields", "fields_word", "time_at", "time_word", "when")
 
-    def __init__(self, words: list[bytes], now: int, *, setting: bool) -> None:
+    def __init__(self, client: Client, words: list[bytes], *, setting: bool) -> None:
+        now, compat = client.db.keyspace.now, client.server.compat
         command_name = "hsetex" if setting else "hgetex"
         alone = b"KEEPTTL" if setting else b"PERSIST"
         self.condition = self.time_word = b""
-        self.when = 0
+        self.time_at = self.when = 0
+        self.fields_word = b"FIELDS"
         self.fields: list[bytes] = []
         options = Arguments(words, 2)
         while options:
             word = options.next()
             option = word.upper()
+            if (
+                not setting
+                and not compat.takes_fields_anywhere
+                and (self.time_word or option not in _BEFORE_FIELDS)
+            ):
+                if not options:
+                    raise wrong_arity(command_name)
+                self.fields_word = word
+                self.fields = parse_fields(words, options.position - 1)
+                return
             if option == b"FIELDS":
                 if self.fields:
                     raise ReplyError(b"ERR FIELDS keyword specified multiple times")
-                self.fields = _counted(options, command_name, 2 if setting else 1)
+                self.fields = _counted(options, compat, command_name, 2 if setting else 1)
             elif option in TIME_UNITS or option == alone:
                 if self.time_word:
                     raise ReplyError(
                         b"ERR Only one of EX, PX, EXAT, PXAT or %b arguments can be specified" % alone
                     )
-                self.time_word = option
+                self.time_word, self.time_at = option, options.position - 1
                 if option != alone:
                     amount = options.next(b"ERR missing expire time")
                     base = now if option in {b"EX", b"PX"} else 0
@@ -69,6 +86,8 @@ class _Options:
                 if self.condition:
                     raise ReplyError(b"ERR Only one of FXX or FNX arguments can be specified")
                 self.condition = option
+            elif option in _OF_THE_OTHER and compat.takes_fields_anywhere and not compat.knows("8.8"):
+                raise ReplyError(b"ERR unknown argument")
             else:
                 raise ReplyError(b"ERR unknown argument: %b" % shown(word))
         if not self.fields:
@@ -79,16 +98,18 @@ class _Options:
         return self.time_word in TIME_UNITS
 
 
-def _counted(options: Arguments, command_name: str, words_each: int) -> list[bytes]:
+def _counted(options: Arguments, compat: Compat, command_name: str, words_each: int) -> list[bytes]:
     """Return the words that ``numfields`` counts."""
     error = b"ERR invalid number of fields"
-    if options.remaining < 1 + words_each:
+    if not options:
         raise wrong_arity(command_name)
     count = parse_integer(options.next(), error)
     if not 1 <= count <= _INT_MAX:
         raise ReplyError(error)
-    if count * words_each > options.remaining:
+    if not compat.takes_fields_anywhere and count * words_each != options.remaining:
         raise wrong_arity(command_name)
+    if count * words_each > options.remaining:
+        raise ReplyError(b"ERR wrong number of arguments")
     return [options.next() for _ in range(count * words_each)]
 
 
@@ -96,11 +117,13 @@ def _counted(options: Arguments, command_name: str, words_each: int) -> list[byt
 def hgetex(client: Client, args: list[bytes]) -> bytes:
     """Reply with the values in order, null for a missing field. Propagated as HPEXPIREAT, HPERSIST or HDEL."""
     name, db = args[1], client.db
-    options = _Options(args, db.keyspace.now, setting=False)
     value = client.write_value(name, Hash)
+    options = _Options(client, args, setting=False)
     null = replies.null(client.resp)
     if value is None:
         return replies.array([null] * len(options.fields))
+    if options.time_word:
+        value.prepare_times()
     looks = Looks(client, name, value)
     answers: list[bytes] = []
     updated: list[bytes] = []
@@ -119,15 +142,18 @@ def hgetex(client: Client, args: list[bytes]) -> bytes:
         else:
             let_expire(db, name, value, field, options.when)
             updated.append(field)
+    if updated and looks.dropped:
+        looks.finish()  # fields that had expired are announced before what became of the others
     if updated and options.time_word == b"PERSIST":
         changed(client, name, b"hpersist", updated)
-        tell_times(client, [b"HPERSIST", name], options.fields)
+        propagate_times(client, [b"HPERSIST", name, options.fields_word], options.fields, [])
     elif updated:
         changed(client, name, b"hexpire", updated)
-        tell_times(client, [b"HPEXPIREAT", name, b"%d" % options.when], options.fields)
+        when = b"%d" % options.when
+        propagate_times(client, [b"HPEXPIREAT", name, when, options.fields_word], options.fields, [])
     elif deleted:
         changed(client, name, b"hdel", deleted)
-    if looks.dropped:
+    if looks.dropped and not updated:
         looks.finish()
     elif deleted:
         remove_if_empty(client, name, value)
@@ -138,7 +164,7 @@ def hgetex(client: Client, args: list[bytes]) -> bytes:
 def hsetex(client: Client, args: list[bytes]) -> bytes:
     """Reply 1 if all fields were set, 0 if the condition fails: then none was."""
     name, db = args[1], client.db
-    options = _Options(args, db.keyspace.now, setting=True)
+    options = _Options(client, args, setting=True)
     value = client.write_value(name, Hash)
     if value is None and options.condition == b"FXX":
         return replies.ZERO
@@ -148,11 +174,14 @@ def hsetex(client: Client, args: list[bytes]) -> bytes:
         looks = Looks(client, name, value)
         wanted = options.condition == b"FXX"
         met = all((looks.find(field) is not None) == wanted for field in fields)
-        looks.finish()
         if not met:
+            looks.finish()
             return replies.ZERO
-    if value is None or not value.fields:
+        looks.finish_before_set()
+    if value is None:
         value = make_hash(client, name)
+    if options.sets_times:
+        value.prepare_times()
     value.expect(len(fields), limits)
     keep = options.time_word == b"KEEPTTL"
     deleted: list[bytes] = []
@@ -168,20 +197,17 @@ def hsetex(client: Client, args: list[bytes]) -> bytes:
         db.keyspace.notify(events.HASH, b"hdel" if deleted else b"hexpire", name, db, deleted or fields)
     remove_if_empty(client, name, value)
     if not deleted:
-        _tell_set(client, args, options)
+        _propagate_set(client, args, options, value)
     return replies.ONE
 
 
-def _tell_set(client: Client, args: list[bytes], options: _Options) -> None:
+def _propagate_set(client: Client, args: list[bytes], options: _Options, value: Hash) -> None:
     """Propagate an HSETEX with its time made absolute."""
-    told = args
+    effect = args
     if options.sets_times and options.time_word != b"PXAT":
-        condition = [options.condition] if options.condition else []
-        times = [b"PXAT", b"%d" % options.when]
-        count = b"%d" % (len(options.fields) // 2)
-        told = [*args[:2], *condition, *times, b"FIELDS", count, *options.fields]
-    older = [[b"HSET", args[1], *options.fields]] if needs_downgrade(client, FIELD_TIMES_SINCE) else None
-    client.propagate_with_downgrade(told, older)
+        effect = args.copy()
+        effect[options.time_at : options.time_at + 2] = (b"PXAT", b"%d" % options.when)
+    propagate_with_times(client, effect, value, options.fields)
 
 
 @handles(specs.HGETDEL)

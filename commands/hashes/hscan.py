@@ -27,7 +27,7 @@ _FEW: Final = 3  # fewer than one in so many: tries until enough are found
 @handles(specs.HSCAN)
 def hscan(client: Client, args: list[bytes]) -> bytes:
     """Reply ``[next cursor, [field, value ...]]``; a small hash is returned in one call."""
-    cursor = parse_cursor(args[2])
+    cursor = parse_cursor(client, args[2])
     value = client.read_value(args[1], Hash)
     if value is None:
         return EMPTY

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final
 
 from ...storage.collections.hash import Hash
 from ...storage.keyspace import notifications as events
 from ...storage.keyspace.field_expiry import after_drops, drop, is_due
+from ..runtime.client import needs_downgrade, where_known_of_many
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,10 +50,17 @@ class Looks:
             return None
         return content
 
-    def finish(self) -> None:
-        """Signal the deleted fields; a hash without fields is deleted, too."""
+    def finish(self, *, names_last: bool = True) -> None:
+        """Signal the deleted fields; a hash without fields is deleted, too, as ``after_drops`` does."""
         if self.dropped:
-            after_drops(self._client.db, self._key, self._hash, self.dropped)
+            after_drops(self._client.db, self._key, self._hash, self.dropped, names_last=names_last)
+
+    def finish_before_set(self) -> None:
+        """Signal the deleted fields of a hash that gets others at once, and so stays."""
+        if self.dropped:
+            db = self._client.db
+            db.keyspace.notify(events.HASH, b"hexpired", self._key, db, self.dropped)
+            db.modified(self._key)
 
 
 def changed(client: Client, key: bytes, event: bytes, fields: Sequence[bytes]) -> None:
@@ -61,6 +71,32 @@ def changed(client: Client, key: bytes, event: bytes, fields: Sequence[bytes]) -
     keyspace.dirty += len(fields)
     if keyspace.notify_mask & events.HASH:
         keyspace.notify(events.HASH, event, key, db, fields)
+
+
+FIELD_TIMES_SINCE: Final = (7, 4)
+
+
+def propagate_with_times(client: Client, words: Sequence[bytes], value: Hash, pairs: Sequence[bytes]) -> None:
+    """Propagate a command that set fields and kept or set their times.
+
+    Old replicas get the fields without times; those that know times get these afterwards.
+
+    Args:
+        client: it ran the command.
+        words: the command, its time absolute.
+        value: the hash after it.
+        pairs: fields and values.
+    """
+    if not needs_downgrade(client, FIELD_TIMES_SINCE):
+        client.propagate(words)
+        return
+    older: list[Sequence[bytes]] = [(b"HSET", words[1], *pairs)]
+    times = {} if value.times is None else value.times.when
+    fields = sorted((times[field], field) for field in dict.fromkeys(pairs[::2]) if field in times)
+    for when, group in groupby(fields, itemgetter(0)):
+        names = [field for _, field in group]
+        older += where_known_of_many((b"HPEXPIREAT", words[1], b"%d" % when, b"FIELDS"), names)
+    client.propagate_with_downgrade(words, older)
 
 
 def remove_if_empty(client: Client, key: bytes, value: Hash) -> None:

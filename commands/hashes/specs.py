@@ -66,12 +66,12 @@ HPEXPIREAT = family.write("HPEXPIREAT", arity=-6, flags="fast", keys=UPDATES, si
     complexity=_FIELDS_COST,
     arguments=(KEY, unix_time("unix-time-milliseconds"), _CONDITION, _FIELDS))
 
-HTTL = family.read("HTTL", arity=-5, flags="fast", keys=READS, since="7.4.0",
+HTTL = family.read("HTTL", arity=-5, flags="fast", keys=READS, tips="nondeterministic_output", since="7.4.0",
     summary="Tells how many seconds fields of a hash have to live.",
     complexity=_FIELDS_COST,
     arguments=(KEY, _FIELDS))
 
-HPTTL = family.read("HPTTL", arity=-5, flags="fast", keys=READS, since="7.4.0",
+HPTTL = family.read("HPTTL", arity=-5, flags="fast", keys=READS, tips="nondeterministic_output", since="7.4.0",
     summary="Tells how many milliseconds fields of a hash have to live.",
     complexity=_FIELDS_COST,
     arguments=(KEY, _FIELDS))

@@ -13,6 +13,7 @@ from ...storage.collections.hyperloglog import (
     estimate,
     highest,
 )
+from ...storage.collections.string import RAW
 from ...storage.keyspace import notifications as events
 from ..spec.command import handles
 from ..strings.shared import read_string, write_string
@@ -36,7 +37,7 @@ def _store(client: Client, name: bytes, counter: HyperLogLog, changes: int) -> N
     """Store the counter, keep the expiry of the key, and signal the change."""
     db = client.db
     db.put(name, bytes(counter), keep_ttl=True)
-    db.raw.add(name)
+    db.encodings[name] = RAW
     db.modified(name)
     db.keyspace.notify(events.STRING, b"pfadd", name, db)
     db.keyspace.dirty += changes
@@ -82,7 +83,7 @@ def pfcount(client: Client, args: list[bytes]) -> bytes:
         raise ReplyError(_CORRUPT) from error
     db = client.db
     db.put(name, bytes(counter), keep_ttl=True)
-    db.raw.add(name)
+    db.encodings[name] = RAW
     db.modified(name)
     db.keyspace.dirty += 1
     client.propagate(args)

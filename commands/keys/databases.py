@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import INDEX_OUT_OF_RANGE, SAME_OBJECT, SYNTAX, ReplyError
+from ...storage.collections.set import is_integer
+from ...storage.collections.string import INTEGER
 from ...storage.keyspace import notifications as events
-from ...storage.streams.stream import Stream
+from ...storage.value_types import TYPES
 from ..runtime.arguments import Arguments, parse_integer
 from ..spec.command import handles
 from . import specs
 from . import specs as keys_specs
+from .object import keep_encoding
 
 if TYPE_CHECKING:
     from ...storage.keyspace.database import Database
@@ -50,6 +53,16 @@ def _check_flush(args: list[bytes]) -> None:
         raise ReplyError(SYNTAX)
 
 
+def _flushed(client: Client, args: list[bytes]) -> bytes:
+    """Return OK, behind the invalidation where the client waits for the flush: not with ASYNC, nor in MULTI."""
+    is_async = len(args) > 1 and args[1].upper() == b"ASYNC"
+    if is_async or client.in_exec or not client.server.compat.flushes_before_reply:
+        return replies.OK
+    pushes = b"".join(client.deferred)
+    client.deferred.clear()
+    return pushes + replies.OK
+
+
 @handles(specs.FLUSHDB)
 def flushdb(client: Client, args: list[bytes]) -> bytes:
     """Reply OK; propagated even if the database is empty."""
@@ -57,7 +70,7 @@ def flushdb(client: Client, args: list[bytes]) -> bytes:
     keyspace = client.server.keyspace
     keyspace.dirty += keyspace.flush([client.db])
     client.propagate(args)
-    return replies.OK
+    return _flushed(client, args)
 
 
 @handles(specs.FLUSHALL)
@@ -66,15 +79,17 @@ def flushall(client: Client, args: list[bytes]) -> bytes:
     _check_flush(args)
     keyspace = client.server.keyspace
     gone = keyspace.flush(keyspace.databases)
-    client.server.snapshots.after_flushall()
+    client.server.after_flushall()
     keyspace.dirty += gone
     client.propagate(args)
-    return replies.OK
+    return _flushed(client, args)
 
 
 @handles(specs.SWAPDB)
 def swapdb(client: Client, args: list[bytes]) -> bytes:
     """Reply OK; all clients of either database immediately see the keys of the other."""
+    if client.server.config.cluster_enabled:
+        raise ReplyError(b"ERR SWAPDB is not allowed in cluster mode")
     first = _parse_index(args[1], b"ERR invalid first DB index")
     second = _parse_index(args[2], b"ERR invalid second DB index")
     keyspace = client.server.keyspace
@@ -94,6 +109,8 @@ def swapdb(client: Client, args: list[bytes]) -> bytes:
 @handles(keys_specs.MOVE)
 def move(client: Client, args: list[bytes]) -> bytes:
     """Reply 1 if it was moved, 0 if it is missing or the target has the key already."""
+    if client.server.config.cluster_enabled:
+        raise ReplyError(b"ERR MOVE is not allowed in cluster mode")
     name, db = args[1], client.db
     target = _database(client, _parse_index(args[2]))
     if target is db:
@@ -103,8 +120,7 @@ def move(client: Client, args: list[bytes]) -> bytes:
         return replies.ZERO
     expiry = db.expires.get(name)
     target.add(name, value)
-    if name in db.raw:
-        target.raw.add(name)
+    keep_encoding(db, name, target, name, client.server.compat)
     if expiry is not None:
         target.set_expiry(name, expiry)
     db.remove(name)
@@ -131,6 +147,8 @@ def copy(client: Client, args: list[bytes]) -> bytes:
             target = _database(client, _parse_index(options.next()))
         else:
             raise ReplyError(SYNTAX)
+    if target is not db and client.server.config.cluster_enabled:
+        raise ReplyError(b"ERR Copying to another database is not allowed in cluster mode")
     if target is db and source == name:
         raise ReplyError(SAME_OBJECT)
     value = db.read(source)
@@ -140,12 +158,11 @@ def copy(client: Client, args: list[bytes]) -> bytes:
     if before is not None and not overwrite:
         return replies.ZERO
     expiry = db.expires.get(source)
-    twin = value if isinstance(value, bytes) else value.copy()
-    target.replace(name, twin)
-    if source in db.raw:
-        target.raw.add(name)
-    if isinstance(twin, Stream) and twin.idempotency is not None:
-        db.keyspace.idempotency_of(twin)
+    target.replace(name, TYPES[type(value)].copy(value))
+    compat = client.server.compat
+    keep_encoding(db, source, target, name, compat)
+    if compat.shares_integers and type(value) is bytes and is_integer(value):
+        target.encodings.setdefault(name, INTEGER)  # the copy is an object of its own
     if expiry is not None:
         target.set_expiry(name, expiry)
     target.modified(name)

@@ -6,21 +6,25 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
-from ...storage.collections.base import Collection
 from ...storage.keyspace import notifications as events
 from ...storage.keyspace.frequency import stored
 from ...storage.rdb import PayloadRefusedError, RdbError, dump_value, restore_value
-from ...storage.streams.stream import Stream
+from ...storage.value_types import TYPES
 from ..runtime.arguments import INT64_MAX, Arguments, parse_integer
+from ..runtime.client import needs_downgrade, where_known
+from ..runtime.context import rdb_version
 from ..spec.command import handles
+from ..spec.versions import rdb_version_of
 from . import specs
 
 if TYPE_CHECKING:
+    from ...storage.value_types import Value
     from ..runtime.client import Client
 
 _REFUSED: Final = b"ERR DUMP payload version or checksum are wrong"
 _BROKEN: Final = b"ERR Bad data format"
 _HIGHEST_FREQUENCY: Final = 255
+_FIRST_OF_VALKEY: Final = 80  # it counts its versions from there
 
 
 @handles(specs.DUMP)
@@ -32,7 +36,7 @@ def dump(client: Client, args: list[bytes]) -> bytes:
     return replies.bulk(
         dump_value(
             value,
-            version=client.server.config.rdb_version,
+            version=rdb_version(client.server),
             idempotency_defaults=client.server.keyspace.idempotency_defaults,
         )
     )
@@ -64,6 +68,8 @@ def _restore(client: Client, args: list[bytes]) -> bytes:
     expiry = parse_integer(args[2])
     if expiry < 0:
         raise ReplyError(b"ERR Invalid TTL value, must be >= 0")
+    if _is_newer(client, args[3]):
+        raise ReplyError(_REFUSED)
     try:
         value = restore_value(args[3])
     except PayloadRefusedError as error:
@@ -74,18 +80,15 @@ def _restore(client: Client, args: list[bytes]) -> bytes:
     keyspace = db.keyspace
     if expiry and not absolute:
         expiry = min(expiry + keyspace.now, INT64_MAX)
-    if expiry and expiry <= keyspace.now and keyspace.expiring and not client.trusted:
+    if expiry and expiry <= keyspace.now and keyspace.expiring and not client.replays:
         if db.remove(name) is not None:
             db.modified(name)
             keyspace.notify(events.GENERIC, b"del", name, db)
             keyspace.dirty += 1
             client.propagate([b"UNLINK" if client.server.config.lazyfree_lazy_server_del else b"DEL", name])
         return replies.OK
-    if isinstance(value, Collection):
-        value.fit(keyspace.limits)
+    TYPES[type(value)].fit(value, keyspace.limits)
     db.replace(name, value)
-    if isinstance(value, Stream):
-        keyspace.watch_idempotency(value)
     if expiry:
         db.set_expiry(name, expiry)
     if keyspace.usage is None:
@@ -96,11 +99,31 @@ def _restore(client: Client, args: list[bytes]) -> bytes:
     db.modified(name)
     keyspace.notify(events.GENERIC, b"restore", name, db)
     keyspace.dirty += 1
-    if expiry and not absolute:
-        client.propagate([args[0], name, b"%d" % expiry, *args[3:], b"ABSTTL"])
-    else:
-        client.propagate(args)
+    words = [args[0], name, b"%d" % expiry, *args[3:], b"ABSTTL"] if expiry and not absolute else args
+    client.propagate_with_downgrade(words, _older(client, words, value))
     return replies.OK
+
+
+def _version_of(payload: bytes) -> int:
+    """Return the RDB version of a payload that was checked, or may be."""
+    return int.from_bytes(payload[-10:-8], "little")
+
+
+def _is_newer(client: Client, payload: bytes) -> bool:
+    """Whether a payload is of a Redis that is newer than the one that the server answers as."""
+    newest = max(rdb_version(client.server), client.server.compat.rdb_version)
+    return not client.replays and newest < _version_of(payload) < _FIRST_OF_VALKEY
+
+
+def _older(client: Client, words: list[bytes], value: Value) -> list[list[bytes]] | None:
+    """Return what replicas get if one of them does not read a payload: one that it reads, then the real one."""
+    server = client.server
+    readable = rdb_version_of(server.propagation.understood)
+    if _version_of(words[3]) <= readable or not needs_downgrade(client, server.compat.number):
+        return None
+    defaults = server.keyspace.idempotency_defaults
+    payload = dump_value(value, version=readable, idempotency_defaults=defaults, lossy=True)
+    return [[*words[:3], payload, *words[4:]], where_known([*words, b"REPLACE"])]
 
 
 @handles(specs.RESTORE)

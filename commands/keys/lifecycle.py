@@ -7,17 +7,23 @@ from typing import TYPE_CHECKING
 from ...protocol import replies
 from ...protocol.errors import NO_SUCH_KEY, ReplyError
 from ...storage.keyspace import notifications as events
-from ...storage.keyspace.database import type_name
+from ...storage.value_types import type_name
 from ..spec.command import handles
 from . import specs
+from .object import keep_encoding
 
 if TYPE_CHECKING:
+    from ...storage.keyspace.database import Database
     from ..runtime.client import Client
 
 
 def delete(client: Client, name: bytes) -> None:
     """Delete an existing key: signal watchers and subscribers, count one change. The caller propagates."""
-    db = client.db
+    delete_from(client.db, name)
+
+
+def delete_from(db: Database, name: bytes) -> None:
+    """As ``delete``, in any database."""
     keyspace = db.keyspace
     db.remove(name)
     db.modified(name)
@@ -84,8 +90,7 @@ def _rename(client: Client, args: list[bytes], *, overwrite: bool) -> bool:
         return False
     expiry = db.expires.get(source)
     db.replace(target, value)
-    if source in db.raw:
-        db.raw.add(target)
+    keep_encoding(db, source, db, target, client.server.compat)
     if expiry is not None:
         db.set_expiry(target, expiry)
     db.remove(source)

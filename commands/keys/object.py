@@ -2,46 +2,54 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError
-from ...storage.collections.base import Collection
 from ...storage.collections.list import QUICKLIST, List
-from ...storage.collections.set import HASHTABLE, LISTPACK, Set
+from ...storage.collections.set import HASHTABLE, LISTPACK, Set, is_integer
+from ...storage.collections.string import EMBEDDED, RAW
+from ...storage.value_types import TYPES
 from ..spec.command import handles
 from ..spec.usage import help_lines, help_reply
 from . import specs
 
 if TYPE_CHECKING:
-    from ...storage.keyspace.database import Value
+    from ...storage.keyspace.database import Database
+    from ...storage.value_types import Value
     from ..runtime.client import Client
+    from ..spec.versions import Compat
 
 _SWITCHING: Final = b" Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."
 _NO_FREQUENCY: Final = (
     b"ERR An LFU maxmemory policy is not selected, access frequency not tracked." + _SWITCHING
 )
 _NO_IDLE_TIME: Final = b"ERR An LFU maxmemory policy is selected, idle time not tracked." + _SWITCHING
-_INTEGER: Final = re.compile(rb"(?:0|-?[1-9][0-9]{0,18})\Z")
-_EMBEDDED_BYTES: Final = 44
+_EMBEDDED: Final = 41  # bytes of a key and its string in one object of 64 bytes
 _SHARED_INTEGERS: Final = 10_000
 _SHARED: Final = replies.integer((1 << 31) - 1)
 
 
-def encoding(value: Value, *, is_raw: bool = False) -> bytes:
-    """Return the encoding that Redis would use; ``is_raw`` for a string that is in ``Database.raw``."""
-    if type(value) is not bytes:
-        return value.encoding if isinstance(value, Collection) else b"stream"
-    if is_raw:
-        return b"raw"
-    if _is_integer(value):
-        return b"int"
-    return b"embstr" if len(value) <= _EMBEDDED_BYTES else b"raw"
+def encoding(db: Database, key: bytes, value: Value, compat: Compat) -> bytes:
+    """Return the encoding that Redis would use for a value under its key."""
+    found = db.encodings.get(key) or TYPES[type(value)].encoding(value)
+    if (
+        type(value) is bytes
+        and found == EMBEDDED
+        and compat.embeds_keys
+        and len(key) + len(value) > _EMBEDDED
+    ):
+        return RAW
+    return found
 
 
-def _is_integer(value: bytes) -> bool:
-    return _INTEGER.match(value) is not None and -(1 << 63) <= int(value) < 1 << 63
+def keep_encoding(db: Database, key: bytes, target: Database, name: bytes, compat: Compat) -> None:
+    """Give the string that was stored under another name the encoding that it has under its first one."""
+    value = target.peek(name)
+    if type(value) is bytes:
+        kept = encoding(db, key, value, compat)
+        if key in db.encodings or kept != encoding(target, name, value, compat):
+            target.encodings[name] = kept
 
 
 def _is_lfu(client: Client) -> bool:
@@ -58,7 +66,7 @@ def object_encoding(client: Client, args: list[bytes]) -> bytes:
         return replies.bulk(QUICKLIST)
     if type(value) is Set and value.encoding is LISTPACK and not client.server.compat.compact_sets:
         return replies.bulk(HASHTABLE)
-    return replies.bulk(encoding(value, is_raw=args[2] in client.db.raw))
+    return replies.bulk(encoding(client.db, args[2], value, client.server.compat))
 
 
 @handles(specs.OBJECT_FREQ)
@@ -84,11 +92,12 @@ def object_idletime(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.OBJECT_REFCOUNT)
 def object_refcount(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1, or 2147483647 for the small integers that Redis shares; null for a missing key."""
+    """Reply 1, or 2147483647 for the small integers that Redis 7.0 shares; null for a missing key."""
     value = client.db.look(args[2], notify=False)
     if value is None:
         return replies.null(client.resp)
-    if type(value) is bytes and _is_integer(value) and 0 <= int(value) < _SHARED_INTEGERS:
+    shares = client.server.compat.shares_integers and args[2] not in client.db.encodings
+    if shares and type(value) is bytes and is_integer(value) and 0 <= int(value) < _SHARED_INTEGERS:
         return _SHARED
     return replies.ONE
 

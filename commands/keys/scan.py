@@ -7,37 +7,49 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
-from ...protocol.errors import SYNTAX, ReplyError, shown
+from ...protocol.errors import SYNTAX, ReplyError
 from ...protocol.globs import matcher
-from ...storage.keyspace.database import type_name
+from ...storage.value_types import TYPES, type_name
 from ..runtime.arguments import Arguments, parse_integer
 from ..spec.command import handles
 from . import specs
 
 if TYPE_CHECKING:
+    from ...storage.keyspace.database import Database
     from ..runtime.client import Client
 
-# As strtoull reads it.
-_CURSOR: Final = re.compile(rb"[ \t-\r]*[+-]?[0-9]+\Z")
+# As strtoull reads it: up to the first NUL.
+_CURSOR: Final = re.compile(rb"([ \t-\r]*)([+-]?[0-9]+)(?:\0.*)?\Z", re.DOTALL)
 _MAX_CURSOR: Final = (1 << 64) - 1
 _MAX_CURSOR_TEXT: Final = 64
-_TYPES: Final = frozenset((b"string", b"list", b"set", b"zset", b"hash", b"stream"))
+_TYPES: Final = frozenset(each.name for each in TYPES.values())
 _DEFAULT_COUNT: Final = 10
+_TRIES: Final = 100  # of RANDOMKEY to find a key that has not expired
 
 
-def parse_cursor(word: bytes) -> int:
-    """Parse a cursor, an unsigned number of 64 bits."""
-    if len(word) <= _MAX_CURSOR_TEXT and _CURSOR.match(word):
-        cursor = int(word)
-        if 0 <= cursor <= _MAX_CURSOR:
-            return cursor
+def parse_cursor(client: Client, word: bytes) -> int:
+    """Parse a cursor, an unsigned number of 64 bits; a negative one wraps around as in C.
+
+    Raises:
+        ReplyError: no number, one beyond 64 bits, or since 7.2 a negative one that fits into 63 bits; before 7.2
+            one after blanks, though nothing at all is 0 there.
+    """
+    strict = client.server.compat.refuses_negative_cursors
+    if not strict and word[:1] in {b"", b"\0"}:
+        return 0
+    found = _CURSOR.match(word) if len(word) <= _MAX_CURSOR_TEXT else None
+    if found is not None and (strict or not found[1]):
+        cursor = int(found[2])
+        fits_63_bits = -(1 << 63) <= cursor < 0 and word == b"%d" % cursor
+        if abs(cursor) <= _MAX_CURSOR and not (strict and fits_63_bits):
+            return cursor & _MAX_CURSOR
     raise ReplyError(b"ERR invalid cursor")
 
 
 @handles(specs.SCAN)
 def scan(client: Client, args: list[bytes]) -> bytes:
     """Reply ``[next cursor, [keys]]``; COUNT is how many keys are examined, the options filter them."""
-    cursor = parse_cursor(args[1])
+    cursor = parse_cursor(client, args[1])
     options = Arguments(args, 2)
     count = _DEFAULT_COUNT
     pattern: bytes | None = None
@@ -53,8 +65,6 @@ def scan(client: Client, args: list[bytes]) -> bytes:
             pattern = value
         elif option == b"TYPE":
             wanted_type = value.lower()
-            if wanted_type not in _TYPES and client.server.compat.refuses_unknown_scan_types:
-                raise ReplyError(b"ERR unknown type name '%b'" % shown(value))
         else:
             raise ReplyError(SYNTAX)
     db = client.db
@@ -65,7 +75,14 @@ def scan(client: Client, args: list[bytes]) -> bytes:
     if wanted_type is not None:
         found = [name for name in found if type_name(db.entries[name]) == wanted_type]
     found = [name for name in found if db.peek(name) is not None]
+    _expire_one_by_one(client)
     return replies.array_header(2) + replies.bulk(b"%d" % cursor) + replies.bulk_array(found)
+
+
+def _expire_one_by_one(client: Client) -> None:
+    """Propagate the expired keys that a command found by itself: each as its own unit, but not within another one."""
+    if not client.in_exec:
+        client.server.propagation.split()
 
 
 @handles(specs.KEYS)
@@ -75,18 +92,30 @@ def keys(client: Client, args: list[bytes]) -> bytes:
     return replies.bulk_array([name for name in client.db.visible_keys() if fits(name)])
 
 
+def _random_of_all(db: Database) -> bytes:
+    """Choose a name where expired keys stay: as in Redis that of an expired one if all keys may expire."""
+    order = db.order()
+    for _ in range(_TRIES):
+        name = order.random()
+        if not db.is_due(name):
+            return name
+    if len(db.expires) == len(db.entries):
+        return name
+    return random.choice(list(db.visible_keys()))  # noqa: S311 - no secret
+
+
 @handles(specs.RANDOMKEY)
 def randomkey(client: Client, args: list[bytes]) -> bytes:
     """Reply with a name, or null if there is no key."""
     del args
     db = client.db
-    if db.keyspace.hides_expired:
-        # An expired key stays, so another try may find it again.
-        names = list(db.visible_keys())
-        return replies.bulk(random.choice(names)) if names else replies.null(client.resp)  # noqa: S311 - no secret
     order = db.order()
+    if db.keyspace.hides_expired and order:
+        return replies.bulk(_random_of_all(db))
     while order:
         name = order.random()
         if not db.expire_if_due(name):
+            _expire_one_by_one(client)
             return replies.bulk(name)
+    _expire_one_by_one(client)
     return replies.null(client.resp)

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, WRONG_TYPE, ReplyError
+from ...protocol.key_slots import hash_tag, key_slot
 from ...storage.collections.hash import Hash
 from ...storage.collections.list import List
 from ...storage.collections.set import Set
-from ...storage.collections.sorted_set import SortedSet
+from ...storage.collections.sorted_set import SKIPLIST, SortedSet
 from ...storage.keyspace import notifications as events
 from ...storage.keyspace.field_expiry import find_field
-from ..runtime.arguments import Arguments
+from ..runtime.arguments import Arguments, parse_double, parse_double_up_to_nul
 from ..spec.command import handles
 from . import specs
 from .lifecycle import delete
@@ -27,11 +28,16 @@ from .lifecycle import delete
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...storage.keyspace.database import Value
+    from ...storage.value_types import Value
     from ..runtime.client import Client
+    from ..spec.versions import Compat
 
 _NO_NUMBER: Final = b"ERR One or more scores can't be converted into double"
 _DENIED: Final = b"ERR %b option of SORT denied due to insufficient ACL permissions."
+_NO_PATTERNS: Final = b"ERR %b option of SORT denied in Cluster mode."
+_ELSEWHERE: Final = (
+    b"ERR %b option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots."
+)
 _DECIMAL: Final = re.compile(rb"[ \t\n\v\f\r]*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
 _NOT_ZERO: Final = re.compile(rb"[^1-9eE]*[1-9]")
 _HEXADECIMAL: Final = re.compile(
@@ -77,13 +83,26 @@ def _parse(client: Client, words: list[bytes], *, may_store: bool) -> _Options:
         elif name == b"BY" and left:
             options.by = arguments.next()
             if not options.is_unsorted:
+                _check_slot(client, name, options.by, words[1])
                 _check_reader(client, name)
         elif name == b"GET" and left:
+            _check_slot(client, name, arguments.peek() or b"", words[1])
             _check_reader(client, name)
             options.gets.append(arguments.next())
         else:
             raise ReplyError(SYNTAX)
     return options
+
+
+def _check_slot(client: Client, option: bytes, pattern: bytes, key: bytes) -> None:
+    """Require, on a node of a cluster, that all keys that a pattern names are in the slot of the sorted key."""
+    if not client.server.config.cluster_enabled:
+        return
+    if not client.server.compat.knows("7.4"):
+        raise ReplyError(_NO_PATTERNS % option)
+    tag = hash_tag(pattern)
+    if pattern != b"#" and ((tag == pattern and b"*" in pattern) or key_slot(pattern) != key_slot(key)):
+        raise ReplyError(_ELSEWHERE % option)
 
 
 def _check_reader(client: Client, option: bytes) -> None:
@@ -99,6 +118,7 @@ def _elements(value: Value | None, options: _Options) -> list[bytes]:
     if type(value) is List:
         elements = value.slice(0, len(value))
     elif type(value) is SortedSet:
+        value.encoding = SKIPLIST  # as Redis converts what it sorts
         elements = [member for _, member in value.order]
     elif type(value) is Set:
         return list(value)
@@ -126,7 +146,16 @@ def _find(client: Client, pattern: bytes, element: bytes) -> bytes | None:
     return find_field(client.db, name, value, field_name) if type(value) is Hash else None
 
 
-def _number(text: bytes) -> float:
+def _number(text: bytes, compat: Compat) -> float:
+    """Parse an element as a number: as a score, or as versions before 8.8 did."""
+    if compat.sorts_numbers_as_scores:
+        return parse_double(text, _NO_NUMBER, rounds=compat.rounds_scores)
+    if not compat.reads_bounds_as_strtod:
+        return parse_double_up_to_nul(text, _NO_NUMBER, as_strtod=False)
+    return _number_7_0(text)
+
+
+def _number_7_0(text: bytes) -> float:
     """Parse as C's strtod: an empty text is 0, overflow and underflow are errors."""
     if _DECIMAL.match(text):
         number = float(text)
@@ -149,10 +178,11 @@ def _number(text: bytes) -> float:
 def _order(client: Client, options: _Options) -> Callable[[bytes], tuple[float | bool, bytes]]:
     """Return the sort key of elements. Equal numbers are ordered by the bytes of the elements."""
     by = options.by
+    compat = client.server.compat
 
     def number(element: bytes) -> tuple[float | bool, bytes]:
         found = element if by is None else _find(client, by, element)
-        return (0.0 if found is None else _number(found)), element
+        return (0.0 if found is None else _number(found, compat)), element
 
     def text(element: bytes) -> tuple[float | bool, bytes]:
         found = element if by is None else _find(client, by, element)

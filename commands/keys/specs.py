@@ -18,7 +18,7 @@ from ..spec.grammar import (
     token,
     unix_time,
 )
-from ..spec.key_finders import keys_of_sort
+from ..spec.key_finders import keys_of_migrate, keys_of_sort
 from ..spec.key_specs import (
     CHANGES,
     INSPECTS,
@@ -105,6 +105,28 @@ RESTORE = family.write("RESTORE", arity=-4, flags="denyoom", keys=OVERWRITES, ca
     history={
         "3.0.0": "Added REPLACE.",
         "5.0.0": "Added ABSTTL, IDLETIME and FREQ.",
+    })
+
+MIGRATE = family.write("MIGRATE", arity=-6, flags="movablekeys",
+    keys=(at(3, "RW access delete"),
+        KeySpec(("RW", "access", "delete", "incomplete"), ("keyword", "KEYS", -2), ("range", -1, 1, 0))),
+    key_finder=keys_of_migrate, categories="keyspace dangerous", tips="nondeterministic_output", since="2.6.0",
+    summary="Moves keys to another server.",
+    complexity="This command actually executes a DUMP+DEL in the source instance, and a RESTORE in the target"
+        " instance. See the pages of these commands for time complexity. Also an O(N) data transfer between the two"
+        " instances is performed.",
+    arguments=(string("host"), integer("port"), oneof("key-selector", KEY, token("", name="empty-string")),
+        integer("destination-db"), integer("timeout"), switch("COPY", since="3.0.0"),
+        switch("REPLACE", since="3.0.0"),
+        optional(oneof("authentication",
+            string("auth", "AUTH", display="password", since="4.0.7"),
+            block("auth2", string("username"), string("password"), after="AUTH2", since="6.0.0"))),
+        optional(many(key("keys", "KEYS", spec=1, display="key", since="3.0.6")))),
+    history={
+        "3.0.0": "Added COPY and REPLACE.",
+        "3.0.6": "Added KEYS.",
+        "4.0.7": "Added AUTH.",
+        "6.0.0": "Added AUTH2.",
     })
 
 RESTORE_ASKING = family.write("RESTORE-ASKING", arity=-4, flags="denyoom asking", keys=OVERWRITES,

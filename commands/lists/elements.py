@@ -152,6 +152,8 @@ def lset(client: Client, args: list[bytes]) -> bytes:
     if value is None:
         raise ReplyError(NO_SUCH_KEY)
     index = parse_integer(args[2])
+    if client.server.compat.wraps_lset_index:
+        index = (index + (1 << 31)) % (1 << 32) - (1 << 31)
     length = len(value)
     if not -length <= index < length:
         raise ReplyError(_NO_INDEX)

@@ -27,24 +27,33 @@ class _Batch:
     """The arguments of LMOVEM and BLMOVEM.
 
     Args:
+        client: whose version reads the timeout.
         words: the command.
-        options_at: where ``COUNT | EXACTLY``, the number and ``OBO | BULK`` begin, if they are there.
+        blocking: whether the timeout stands between the sides and the options.
+
+    Attributes:
+        timeout: in milliseconds, 0 for LMOVEM.
     """
 
-    __slots__ = ("count", "exactly", "from_left", "order", "sides", "source", "target", "to_left")
+    __slots__ = ("count", "exactly", "from_left", "order", "sides", "source", "target", "timeout", "to_left")
 
-    def __init__(self, words: list[bytes], options_at: int) -> None:
+    def __init__(self, client: Client, words: list[bytes], *, blocking: bool = False) -> None:
         self.source, self.target = words[1], words[2]
         self.sides = words[3:5]
         self.from_left, self.to_left = map(parse_side, self.sides)
+        self.timeout = parse_seconds(client, words[5]) if blocking else 0
         self.count, self.exactly, self.order = 1, False, b"OBO"
-        options = words[options_at:]
+        options = words[6:] if blocking else words[5:]
         if not options:
+            if blocking:
+                self.order = b"BULK"  # shows in what is propagated
             return
         selector, self.order = options[0].upper(), options[-1].upper()
-        if len(options) != 3 or selector not in {b"COUNT", b"EXACTLY"} or self.order not in {b"OBO", b"BULK"}:
+        if len(options) != 3 or selector not in {b"COUNT", b"EXACTLY"}:
             raise ReplyError(SYNTAX)
         self.count = parse_positive(options[1], _COUNT)
+        if self.order not in {b"OBO", b"BULK"}:
+            raise ReplyError(SYNTAX)
         self.exactly = selector == b"EXACTLY"
 
     def move(self, client: Client) -> list[bytes] | None:
@@ -89,7 +98,7 @@ def lmovem(client: Client, args: list[bytes]) -> bytes:
 
     A null array if the source is missing or has fewer than EXACTLY as many.
     """
-    batch = _Batch(args, 5)
+    batch = _Batch(client, args)
     elements = batch.move(client)
     if elements is None:
         return replies.null_array(client.resp)
@@ -100,11 +109,10 @@ def lmovem(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.BLMOVEM)
 def blmovem(client: Client, args: list[bytes]) -> bytes | None:
     """As LMOVEM, but block; a null array on timeout. COUNT waits for one element, EXACTLY for all."""
-    batch = _Batch(args, 6)
-    timeout = parse_seconds(client, args[5])
+    batch = _Batch(client, args, blocking=True)
     elements = batch.move(client)
     if elements is None:
-        return wait(client, args[1:2], timeout, args, List)
+        return wait(client, args[1:2], batch.timeout, args, List)
     moved = b"%d" % len(elements)
     words = [b"LMOVEM", batch.source, batch.target, *batch.sides, b"EXACTLY", moved, batch.order]
     batch.propagate(client, words, elements)

@@ -32,7 +32,7 @@ def _acknowledge(client: Client, kind: bytes, name: bytes | None, count: int) ->
 
 def _answer(client: Client, items: list[bytes]) -> bytes | None:
     """Return the acknowledgements as the reply; CLIENT REPLY OFF and SKIP do not suppress them."""
-    client.update_fast_path()
+    client.update_state()
     if client.reply_mode == "on":
         return b"".join(items)
     client.send(b"".join(items))

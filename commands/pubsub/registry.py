@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     # Dicts serve as sets that keep their order: clients are served in the order they subscribed.
     Subscribers: TypeAlias = dict[bytes, dict[Client, None]]
 
-_TELL_FIELDS: Final = (
+_FIELD_CHANNELS: Final = (
     events.SUBKEYSPACE | events.SUBKEYEVENT | events.SUBKEYSPACEITEM | events.SUBKEYSPACEEVENT
 )
 
@@ -68,7 +68,7 @@ class PubSub:
             self.publish(b"__keyspace@%d__:%b" % (db_index, key_name), event)
         if mask & events.KEYEVENT:
             self.publish(b"__keyevent@%d__:%b" % (db_index, event), key_name)
-        if fields and mask & _TELL_FIELDS:
+        if fields and mask & _FIELD_CHANNELS:
             self._publish_fields(mask, db_index, event, key_name, fields)
 
     def _publish_fields(
@@ -86,6 +86,15 @@ class PubSub:
                 self.publish(b"__subkeyspaceitem@%d__:%b\n%b" % (db_index, key_name, field), event)
         if mask & events.SUBKEYSPACEEVENT:
             self.publish(b"__subkeyspaceevent@%d__:%b|%b" % (db_index, event, key_name), listed)
+
+    def end_shard_channel(self, name: bytes) -> None:
+        """End all subscriptions to a shard channel with a message, because it is served elsewhere now."""
+        for client in self.shard_channels.pop(name, {}):
+            client.shard_channels.remove(name)
+            count = replies.integer(len(client.shard_channels))
+            header = replies.push_header(3, client.resp)
+            client.send(header + replies.bulk(b"sunsubscribe") + replies.bulk(name) + count)
+            client.update_state()
 
     def remove(self, client: Client) -> None:
         """End all subscriptions of a client without a message to it (it was closed, or RESET)."""

@@ -20,7 +20,7 @@ _NO_WAIT: Final = (
     b"not propagated."
 )
 _WRITABLE: Final = b"since Redis 4.0 if a replica is configured to be writable (which is not the default) "
-_FIRST_WITH_RDB_11: Final = (7, 2)
+_VERSION_DIGITS: Final = 9  # of each of its three numbers
 _NOT_POSITIVE: Final = b"ERR value is out of range, must be positive"
 
 
@@ -36,7 +36,7 @@ def _timeout(client: Client, word: bytes) -> int:
 @handles(keys_specs.WAIT)
 def wait(client: Client, args: list[bytes]) -> bytes | None:
     """Reply with the number of replicas that acknowledged: at once if enough did, else later or at the timeout."""
-    replication = client.server.replication
+    replication = client.server.internals.replication
     if replication.link is not None:
         raise ReplyError(_NO_WAIT % (b"WAIT", _WRITABLE))
     replicas = parse_integer(args[1])
@@ -58,10 +58,10 @@ def waitaof(client: Client, args: list[bytes]) -> bytes | None:
     if replicas < 0:
         raise ReplyError(_NOT_POSITIVE)
     timeout = _timeout(client, args[3])
-    replication = client.server.replication
+    replication = client.server.internals.replication
     if replication.link is not None:
         raise ReplyError(_NO_WAIT % (b"WAITAOF", b""))
-    if local and client.server.persistence.aof is None:
+    if local and client.server.internals.persistence.aof is None:
         raise ReplyError(b"ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
     synced = _bring_to_disk(client, wanted=bool(local))
     count = replication.waits.count(client.write_offset, on_disk=True)
@@ -76,7 +76,7 @@ def _bring_to_disk(client: Client, *, wanted: bool) -> bool:
 
     The fsync runs here, not later: with everysec the next one is up to a second away, and with ``no`` there is none.
     """
-    aof = client.server.persistence.aof
+    aof = client.server.internals.persistence.aof
     if aof is None:
         return False
     if not aof.pending and not aof.unsynced:
@@ -94,7 +94,11 @@ def _bring_to_disk(client: Client, *, wanted: bool) -> bool:
 def replicaof(client: Client, args: list[bytes]) -> bytes:
     """Reply OK at once; INFO and ROLE show the progress."""
     server = client.server
-    replication = server.replication
+    replication = server.internals.replication
+    if server.config.cluster_enabled:
+        raise ReplyError(b"ERR REPLICAOF not allowed in cluster mode.")
+    if replication.failover.active:
+        raise ReplyError(b"ERR REPLICAOF not allowed while failing over.")
     if args[1].upper() == b"NO" and args[2].upper() == b"ONE":
         if replication.link is not None:
             replication.lead()
@@ -131,7 +135,7 @@ def replconf(client: Client, args: list[bytes]) -> bytes | None:
     _check_connection(client, args)
     if len(args) % 2 == 0:
         raise ReplyError(SYNTAX)
-    replication = client.server.replication
+    replication = client.server.internals.replication
     for option, value in zip(args[1::2], args[2::2], strict=True):
         name = option.lower()
         if name == b"ack":
@@ -153,9 +157,11 @@ def replconf(client: Client, args: list[bytes]) -> bytes | None:
         elif name == b"capa":
             replica.reads_eof |= value.lower() == b"eof"
             replica.reads_new_id |= value.lower() == b"psync2"
+            replica.receives_two_channels |= value.lower() == b"rdb-channel-repl"
+            if value.startswith(b"rillet-"):
+                replica.rillet = _two_numbers(value[7:])
         elif name == b"version":
-            replica.version = value
-            replica.newest_rdb = _newest_rdb(value)
+            replica.version = _check_version(value)
         elif name == b"rdb-only":
             replica.only_snapshot = parse_integer(value) == 1
         elif name == b"rdb-filter-only":
@@ -173,28 +179,44 @@ def _acknowledge(client: Client, args: list[bytes]) -> None:
     with contextlib.suppress(ReplyError):
         offset = parse_integer(args[2])
         on_disk = parse_integer(args[4]) if len(args) > 4 and args[3].lower() == b"fack" else None
-        client.server.replication.replicas.acknowledge(client, offset, on_disk)
+        client.server.internals.replication.replicas.acknowledge(client, offset, on_disk)
 
 
-def _newest_rdb(version: bytes) -> int:
-    """Return the newest RDB version that we write and a replica of this version reads."""
+def _two_numbers(version: bytes) -> tuple[int, int]:
+    major, _, minor = version.partition(b".")
+    return parse_integer(major), parse_integer(minor)
+
+
+def _check_version(version: bytes) -> bytes:
     parts = version.split(b".")
-    if len(parts) != 3 or not all(part.isdigit() for part in parts):
+    if len(parts) != 3 or not all(part.isdigit() and len(part) <= _VERSION_DIGITS for part in parts):
         raise ReplyError(b"ERR Unrecognized version format: %b" % version)
-    return 11 if (int(parts[0]), int(parts[1])) >= _FIRST_WITH_RDB_11 else 10
+    return version
 
 
 @handles(specs.PSYNC)
 def psync(client: Client, args: list[bytes]) -> bytes | None:
     """Reply CONTINUE and the missing bytes, or nothing until a snapshot exists: then FULLRESYNC and the snapshot."""
     _check_connection(client, args)
-    if len(args) > 3:
-        raise ReplyError(b"ERR FAILOVER is not supported by this version of Rillet")
-    offset = parse_integer(args[2])
-    _check_link(client)
     if client.is_replica:
         return None
-    return client.server.replication.replicas.synchronize(client, args[1], offset) or None
+    if len(args) > 3 and args[3].upper() == b"FAILOVER":
+        _take_over(client, args[1])
+    offset = parse_integer(args[2])
+    _check_link(client)
+    return client.server.internals.replication.replicas.synchronize(client, args[1], offset) or None
+
+
+def _take_over(client: Client, history: bytes) -> None:
+    """Become the master in place of our own, which requests it and follows us from now on."""
+    replication, log = client.server.internals.replication, client.server.log
+    log.notice(f"Failover request received for replid {history.decode('latin-1')}.")
+    if replication.link is None:
+        raise ReplyError(b"ERR PSYNC FAILOVER can't be sent to a master.")
+    if history.lower() != replication.id.encode():
+        raise ReplyError(b"ERR PSYNC FAILOVER replid must match my replid.")
+    replication.lead()
+    log.notice(f"MASTER MODE enabled (failover request from '{client.address.decode()}')")
 
 
 def _check_connection(client: Client, args: list[bytes]) -> None:
@@ -205,7 +227,7 @@ def _check_connection(client: Client, args: list[bytes]) -> None:
 
 def _check_link(client: Client) -> None:
     """Refuse while this replica has no complete data from its own master."""
-    link = client.server.replication.link
+    link = client.server.internals.replication.link
     if link is not None and link.state != "connected":
         raise ReplyError(b"NOMASTERLINK Can't SYNC while not connected with my master")
 
@@ -217,30 +239,50 @@ def sync(client: Client, args: list[bytes]) -> bytes | None:
     _check_link(client)
     if client.is_replica:
         return None
-    return client.server.replication.replicas.synchronize(client, b"?", -1, old=True) or None
+    return client.server.internals.replication.replicas.synchronize(client, b"?", -1, old=True) or None
 
 
 @handles(specs.FAILOVER)
 def failover(client: Client, args: list[bytes]) -> bytes:
-    """Reply with an error, always."""
+    """Reply OK at once; INFO shows how far the failover is."""
+    if client.server.config.cluster_enabled:
+        raise ReplyError(b"ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.")
+    replication = client.server.internals.replication
+    current = replication.failover
+    if len(args) == 2 and args[1].upper() == b"ABORT":
+        if not current.active:
+            raise ReplyError(b"ERR No failover in progress.")
+        current.abort("Failover manually aborted")
+        return replies.OK
+    target: tuple[bytes, int] | None = None
+    timeout: int | None = None
+    forced = False
     options = Arguments(args)
-    if options.remaining == 1 and options.take(b"ABORT"):
-        raise ReplyError(b"ERR No failover in progress.")
     while options:
-        option = options.option()
-        if option == b"TO":
-            options.next()
-            options.integer()
-        elif option == b"TIMEOUT":
-            if options.integer() <= 0:
+        if timeout is None and options.remaining > 1 and options.take(b"TIMEOUT"):
+            timeout = parse_integer(options.next())
+            if timeout <= 0:
                 raise ReplyError(b"ERR FAILOVER timeout must be greater than 0")
-        elif option != b"FORCE":
+        elif target is None and options.remaining > 2 and options.take(b"TO"):
+            host = options.next()
+            target = host, parse_integer(options.next())
+        elif not forced and options.take(b"FORCE"):
+            forced = True
+        else:
             raise ReplyError(SYNTAX)
-    replication = client.server.replication
+    if current.active:
+        raise ReplyError(b"ERR FAILOVER already in progress.")
     if replication.link is not None:
         raise ReplyError(b"ERR FAILOVER is not valid when server is a replica.")
     if not replication.replicas.connected:
         raise ReplyError(b"ERR FAILOVER requires connected replicas.")
-    raise ReplyError(
-        b"ERR FAILOVER is not supported by this version of Rillet: use REPLICAOF NO ONE there, then REPLICAOF here"
-    )
+    if forced and (timeout is None or target is None):
+        raise ReplyError(b"ERR FAILOVER with force option requires both a timeout and target HOST and IP.")
+    if target is not None:
+        replica = current.find(target)
+        if replica is None:
+            raise ReplyError(b"ERR FAILOVER target HOST and PORT is not a replica.")
+        if replica.state != "online":
+            raise ReplyError(b"ERR FAILOVER target replica is not online.")
+    current.start(target, timeout, forced=forced)
+    return replies.OK

@@ -56,7 +56,7 @@ SYNC = family.command("SYNC", arity=1, flags="admin noscript no_async_loading no
     complexity="")
 
 FAILOVER = family.command("FAILOVER", arity=-1, flags="admin noscript stale", since="6.2.0",
-    summary="Hands the role of the master to a replica. Not in this version.",
+    summary="Hands the role of the master to a replica.",
     arguments=(optional(block("target", string("host"), integer("port"), switch("FORCE"), after="TO")),
         switch("ABORT"), optional(integer("milliseconds", "TIMEOUT"))))
 

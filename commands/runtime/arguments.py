@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from math import isinf
+from math import inf, isinf
 from typing import Final
 
 from ...protocol.errors import NOT_A_FLOAT, NOT_AN_INTEGER, SYNTAX, ReplyError
@@ -12,7 +12,13 @@ _INTEGER: Final = re.compile(rb"(?:0|-?[1-9][0-9]{0,18})\Z")
 _DECIMAL: Final = re.compile(
     rb"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?)\Z", re.IGNORECASE
 )
+_HEXADECIMAL: Final = re.compile(
+    rb"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP][+-]?[0-9]+)?\Z"
+)
+# An exponent of more digits is beyond any number.
+_SHORT: Final = re.compile(rb"[+-]?([0-9]*)\.?([0-9]*)(?:[eE]([+-]?)0*([0-9]{0,4}))?\Z")
 _NOT_ZERO: Final = re.compile(rb"[^eE]*[1-9]")
+_HEXADECIMAL_NOT_ZERO: Final = re.compile(rb"[+-]?0[xX][0.]*[1-9a-fA-F]")
 _SMALL: Final = {b"%d" % n: n for n in range(1025)}
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
@@ -40,17 +46,63 @@ def parse_integer(word: bytes, error: bytes = NOT_AN_INTEGER) -> int:
     raise ReplyError(error)
 
 
-def parse_double(word: bytes, error: bytes = NOT_A_FLOAT) -> float:
-    """Parse a decimal number or ``inf``; no spaces, no NaN, no overflow or underflow of a double.
+def parse_double(word: bytes, error: bytes = NOT_A_FLOAT, *, rounds: bool) -> float:
+    """Parse a number (decimal or hexadecimal) or ``inf``; no spaces, no NaN.
 
-    Raises:
-        ReplyError: with ``error`` as its text.
+    Args:
+        word: as it was sent.
+        error: the text of the ReplyError for any other word.
+        rounds: whether a decimal number beyond the range of doubles is infinite or 0, if it has 19 digits at most and
+            the last one stands for 10^-342 to 10^308. Any other number beyond that range is an error.
     """
     if _DECIMAL.match(word):
         value = float(word)
-        if (value or not _NOT_ZERO.match(word)) and (not isinf(value) or b"n" in word.lower()):
+        is_exact = (value or not _NOT_ZERO.match(word)) and (not isinf(value) or b"n" in word.lower())
+        if is_exact or (rounds and _is_short(word)):
+            return value
+    elif _HEXADECIMAL.match(word):
+        value = hexadecimal(word)
+        if (value or not _HEXADECIMAL_NOT_ZERO.match(word)) and not isinf(value):
             return value
     raise ReplyError(error)
+
+
+def _is_short(word: bytes) -> bool:
+    """Whether a decimal number has 19 digits at most, the last of which stands for 10^-342 to 10^308."""
+    found = _SHORT.match(word)
+    if found is None:
+        return False
+    whole, fraction, sign, exponent = found.groups(b"")
+    place = int(sign + (exponent or b"0")) - len(fraction)
+    return len((whole + fraction).lstrip(b"0")) <= 19 and -342 <= place <= 308
+
+
+def parse_double_up_to_nul(word: bytes, error: bytes, *, as_strtod: bool) -> float:
+    """Parse a number as a C string: up to a NUL, empty as 0, infinite where it overflows, 0 where it underflows.
+
+    Args:
+        word: as it was sent.
+        error: the text of the ReplyError for any other word, NaN included.
+        as_strtod: whether white space before the number and hexadecimal numbers are read.
+    """
+    text = word.partition(b"\0")[0]
+    if not text:
+        return 0.0
+    if as_strtod:
+        text = text.lstrip(b" \t\n\v\f\r")
+        if _HEXADECIMAL.match(text):
+            return hexadecimal(text)
+    if _DECIMAL.match(text):
+        return float(text)
+    raise ReplyError(error)
+
+
+def hexadecimal(text: bytes) -> float:
+    """Convert a hexadecimal number such as ``-0x1.8p3``; infinite where a double overflows."""
+    try:
+        return float.fromhex(text.decode("ascii"))
+    except OverflowError:
+        return -inf if text.startswith(b"-") else inf
 
 
 class Arguments:

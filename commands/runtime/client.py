@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from ...protocol.errors import WRONG_TYPE, ReplyError
 from ...storage.streams.stream import Stream
+from .state import CAREFUL, CLOSING, PLAIN, QUEUEING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ...storage.keyspace.database import Database, Value
-    from ..spec.command import Command
-    from .context import ServerContext
+    from ...storage.keyspace.database import Database
+    from ...storage.value_types import Value
+    from .context import CommandEntry, ServerContext
     from .peers import Replica
+    from .state import State
     from .users import User
 
 Kind = TypeVar("Kind", bound="Value")
@@ -22,13 +24,16 @@ Kind = TypeVar("Kind", bound="Value")
 
 # Bytes of an idle connection: the object, its parser and the transport.
 _BASE_MEMORY: Final = 2048
+# Items of a command in a script: Lua passes fewer than 8,000 words to a function.
+_UNPACKED: Final = 4000
+_WHERE_KNOWN: Final = b"redis.pcall(unpack(ARGV)) return 1"
 
 
 @dataclass(slots=True)
 class Transaction:
     """An open MULTI: the queued commands, and whether one was refused (EXEC then replies EXECABORT)."""
 
-    commands: list[tuple[Command, list[bytes]]] = field(default_factory=list)
+    commands: list[tuple[CommandEntry, list[bytes]]] = field(default_factory=list)
     aborted: bool = False
     size: int = 0  # bytes of the queued arguments
 
@@ -78,13 +83,18 @@ class Client:
     Attributes:
         resp: 2 or 3.
         user: the user that it is logged in as; ``default`` before any login.
-        trusted: True for the AOF loader and a master link: rules for replayed commands apply (XADD LIMIT without ~).
+        trusted: no rule for clients concerns it: the AOF loader, a master link and DEBUG CONTROL.
+        replays: its commands are of the AOF or a master, so rules for replayed commands apply (XADD LIMIT without ~).
         in_exec: True while EXEC runs its commands: nothing may block.
-        fast_path_ok: True when the dispatcher's fast loop may serve it; kept by ``update_fast_path``.
-        queueing: True if an open transaction is the only reason that it is not plain.
+        mode: the state of a client that waits for nothing: PLAIN, QUEUEING or CAREFUL.
+        state: what happens to its next command.
+        waiting_for: what ends the wait: the ``Waiter`` of a blocked client, the pause or the job of a postponed one.
         replica: what it sent by REPLCONF, and its state once it is our replica; None for other clients.
         write_offset: the offset of the replication stream after its last write, for WAIT.
         is_script: it runs the commands of a script.
+        asking: on a node of a cluster, ASKING allows the next command a slot that is being imported.
+        asked: the same of the present command, or of the transaction.
+        reads_replica: READONLY allows reads of a replica in a cluster.
         reply_mode: ``on``, ``off``, ``skip-next`` (set by CLIENT REPLY SKIP, for the next command), ``skip``.
     """
 
@@ -92,14 +102,13 @@ class Client:
     __slots__ = (
         "address",
         "argv_bytes",
+        "asked",
+        "asking",
         "authenticated",
-        "blocked",
         "channels",
-        "close_asap",
         "created",
         "db",
         "deferred",
-        "fast_path_ok",
         "fd",
         "fieldsets",
         "id",
@@ -109,6 +118,7 @@ class Client:
         "lib_name",
         "lib_ver",
         "local_address",
+        "mode",
         "monitor",
         "name",
         "net_in",
@@ -116,19 +126,22 @@ class Client:
         "no_evict",
         "no_touch",
         "patterns",
-        "postponed",
-        "queueing",
+        "reads",
+        "reads_replica",
+        "replays",
         "replica",
         "reply_mode",
         "resp",
         "server",
         "shard_channels",
+        "state",
         "total_commands",
         "tracking",
         "transaction",
         "trusted",
         "unix_socket",
         "user",
+        "waiting_for",
         "watched",
         "write_offset",
     )
@@ -151,6 +164,7 @@ class Client:
         self.created = self.last_interaction = server.clock.now
         self.last_command = "NULL"
         self.total_commands = 0
+        self.reads = 0  # times that input came
         self.net_in = 0
         self.net_out = 0
         self.argv_bytes = 0
@@ -160,20 +174,20 @@ class Client:
         self.patterns: set[bytes] = set()
         self.shard_channels: set[bytes] = set()
         self.tracking: Tracking | None = None
-        self.blocked: object | None = None  # server/execution/blocking.Waiter while blocked
         self.monitor = False
         self.reply_mode = "on"
         self.no_evict = False
         self.no_touch = False
         self.trusted = False
+        self.replays = False
+        self.asking = self.asked = self.reads_replica = False
         self.in_exec = False
-        self.close_asap = False
-        self.postponed = False  # by CLIENT PAUSE, or until work is done in slices
         self.replica: Replica | None = None
         self.write_offset = 0
         self.deferred: list[bytes] = []  # push messages to send after the reply of the current command
-        self.fast_path_ok = self.queueing = False
-        self.update_fast_path()
+        self.waiting_for: object | None = None
+        self.mode = self.state = CAREFUL
+        self.update_state()
 
     # Modes
 
@@ -208,23 +222,44 @@ class Client:
         """Whether it requested our replication stream."""
         return self.replica is not None and self.replica.is_replica
 
-    def update_fast_path(self) -> None:
-        """Recompute ``fast_path_ok`` and ``queueing`` after any mode changed."""
-        usual = (
+    # The state
+
+    def update_state(self) -> None:
+        """Recompute the mode after what decides it changed, and the state; a client that waits goes on to wait."""
+        mode = CAREFUL
+        if (
             self.authenticated
             and self.user.is_unlimited
             and self.reply_mode == "on"
             and self.tracking is None
             and not self.is_subscriber
             and not self.monitor
-            and self.blocked is None
-            and not self.close_asap
-            and not self.postponed
             and not self.deferred
             and not self.no_touch
-        )
-        self.fast_path_ok = usual and self.transaction is None
-        self.queueing = usual and not self.fast_path_ok
+        ):
+            mode = PLAIN if self.transaction is None else QUEUEING
+        self.mode = mode
+        if self.state.runs:
+            self.state = mode
+
+    def begin_to_close(self) -> None:
+        """Run nothing of it any more."""
+        self.state = CLOSING
+        self.waiting_for = None
+
+    # Waiting: only a connection waits, because only a connection has later input
+
+    def wait(self, state: State, cause: object) -> None:
+        """Begin to wait: no command of it runs before ``end_wait``; a client that closes goes on to close."""
+
+    def end_wait(self) -> None:
+        """End whatever it waits for; a client that closes goes on to close."""
+
+    def resume(self) -> None:
+        """Process the input that arrived while the client waited."""
+
+    def answer(self, reply: bytes) -> None:
+        """Send the reply of a command that was blocked, subject to CLIENT REPLY, and resume."""
 
     # Data, with the checks that every command shares
 
@@ -268,11 +303,8 @@ class Client:
     def send(self, data: bytes) -> None:
         """Write bytes that are not the reply of the command being run. Internal clients drop them."""
 
-    def send_reply(self, reply: bytes) -> None:
-        """Send the reply of a command that was blocked, subject to CLIENT REPLY."""
-
-    def resume(self) -> None:
-        """Process the input that arrived while the client was blocked or paused."""
+    def send_deferred(self) -> None:
+        """Send the push messages that its command caused."""
 
     def close(self, *, after_reply: bool = True) -> None:
         """Close the connection, by default after all written data is sent."""
@@ -325,6 +357,48 @@ def needs_downgrade(client: Client, since: tuple[int, int]) -> bool:
     return client.server.propagation.needs_downgrade(since)
 
 
+def propagate_where_known(client: Client, words: Sequence[bytes], since: tuple[int, int]) -> None:
+    """Propagate a command of a version that has no older form."""
+    client.propagate_with_downgrade(words, [where_known(words)] if needs_downgrade(client, since) else None)
+
+
+def where_known(words: Sequence[bytes]) -> list[bytes]:
+    """Return a command that runs another one on replicas that know it, and does nothing on the others.
+
+    All replicas get the same stream, so it must be one command for both. The key is the second word.
+    """
+    return [b"EVAL", _WHERE_KNOWN, b"1", words[1], *words]
+
+
+def where_known_of_many(
+    before: Sequence[bytes], items: Sequence[bytes], after: Sequence[bytes] = ()
+) -> list[list[bytes]]:
+    """As ``where_known``, for a command that states a number of items before them: some items in each.
+
+    Args:
+        before: what precedes the number.
+        items: what is done to one of them does not depend on the others.
+        after: what follows them.
+    """
+    pieces = (items[at : at + _UNPACKED] for at in range(0, len(items), _UNPACKED))
+    return [where_known([*before, b"%d" % len(piece), *piece, *after]) for piece in pieces]
+
+
+def watch_key(db: Database, key: bytes) -> WatchedKey:
+    """Count the changes of a key from now on, until ``unwatch_key``."""
+    watchers = db.watched.setdefault(key, [0, 0, -1])
+    watchers[0] += 1
+    return WatchedKey(db, key, watchers[1], db.is_due(key))
+
+
+def unwatch_key(watched: WatchedKey) -> None:
+    """Forget a key that ``watch_key`` returned."""
+    watchers = watched.database.watched[watched.key]
+    watchers[0] -= 1
+    if not watchers[0]:
+        del watched.database.watched[watched.key]
+
+
 def watched_key_changed(client: Client) -> bool:
     """Whether any watched key was modified (the flag ``d`` of CLIENT LIST)."""
     return any(was_modified(watched) for watched in client.watched)
@@ -332,6 +406,14 @@ def watched_key_changed(client: Client) -> bool:
 
 def was_modified(watched: WatchedKey) -> bool:
     """Whether a watched key was changed; removal of an already expired key is no change."""
-    changes = watched.database.watched[watched.key][1] - watched.version
+    _, version, brought = watched.database.watched[watched.key]
+    if brought_past_its_time(watched) and brought == watched.version:
+        return version - brought > 1  # for the client the key was missing and still is
+    changes = version - watched.version
     # A key that had expired when it was watched did not exist for the client: its removal is no change.
     return changes > (1 if watched.was_due else 0)
+
+
+def brought_past_its_time(watched: WatchedKey) -> bool:
+    """Whether SWAPDB put a key that was past its time where the client watches a missing one."""
+    return watched.database.watched[watched.key][2] >= watched.version

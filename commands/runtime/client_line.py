@@ -6,6 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from .client import watched_key_changed
+from .state import BLOCKED, CLOSING, POSTPONED
 
 if TYPE_CHECKING:
     from ..spec.versions import Compat
@@ -21,12 +22,12 @@ def flag_letters(client: Client) -> str:
         (client.trusted, "M"),
         (client.is_subscriber, "P"),
         (client.transaction is not None, "x"),
-        (client.blocked is not None, "b"),
+        (client.state is BLOCKED or client.state is POSTPONED, "b"),
         (tracking is not None, "t"),
         (tracking is not None and tracking.broken_redirect, "R"),
         (tracking is not None and tracking.bcast, "B"),
         (bool(client.watched) and watched_key_changed(client), "d"),
-        (client.close_asap, "A"),
+        (client.state is CLOSING, "A"),
         (client.unix_socket, "U"),
         (client.no_evict, "e"),
         (client.no_touch, "T"),
@@ -36,8 +37,9 @@ def flag_letters(client: Client) -> str:
 
 _LINE: Final = (
     b"id=%d addr=%b laddr=%b fd=%d name=%b age=%d idle=%d flags=%b db=%d sub=%d psub=%d ssub=%d multi=%d watch=%d "
-    b"qbuf=%d qbuf-free=0 argv-mem=%d multi-mem=%d rbs=0 rbp=0 obl=0 oll=%d omem=%d tot-mem=%d events=r cmd=%b "
-    b"user=%b redir=%d resp=%d lib-name=%b lib-ver=%b io-thread=0 tot-net-in=%d tot-net-out=%d tot-cmds=%d"
+    b"qbuf=%d qbuf-free=0 argv-mem=%d multi-mem=%d rbs=0 rbp=0 obl=0 oll=%d omem=%d omem-shared=0 omem-unshared=%d tot-mem=%d events=r cmd=%b "
+    b"user=%b redir=%d resp=%d lib-name=%b lib-ver=%b io-thread=0 tot-net-in=%d tot-net-out=%d tot-cmds=%d "
+    b"read-events=%d avg-pipeline-len-sum=%d avg-pipeline-len-cnt=%d"
 )
 
 
@@ -49,6 +51,16 @@ _NEWER_FIELDS: Final = {
     b"tot-net-in": "8.0",
     b"tot-net-out": "8.0",
     b"tot-cmds": "8.0",
+    **dict.fromkeys(
+        (
+            b"omem-shared",
+            b"omem-unshared",
+            b"read-events",
+            b"avg-pipeline-len-sum",
+            b"avg-pipeline-len-cnt",
+        ),
+        "8.10",
+    ),
 }
 
 
@@ -82,6 +94,7 @@ def client_line(client: Client) -> bytes:
         queued,
         unread > 0,
         unread,
+        unread,
         client.memory,
         client.last_command.encode(),
         client.user.name,
@@ -92,6 +105,9 @@ def client_line(client: Client) -> bytes:
         client.net_in,
         client.net_out,
         client.total_commands,
+        client.reads,
+        client.total_commands,
+        client.reads,
     )
     newer = _fields_newer_than(client.server.compat)
     if not newer:

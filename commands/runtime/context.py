@@ -1,8 +1,9 @@
 """Protocols of what handlers may use of the server: one per concern, joined in ``ServerContext``.
 
-``server.server.Server`` and ``tests/support/fake_server.py`` implement it, and the type checker checks both. A handler
-names nothing of ``server/``. A family of commands gets its own state of a server (its subscriptions, its slow log) by
-class::
+A handler of data uses the dozen members of ``ServerContext``; commands whose subject is the server itself go through its
+``internals``. ``server.server.Server`` implements both, which the type checker checks, and so does the fake server of the
+tests, which ``tests/commands/runtime/test_context.py`` checks. A handler names nothing of ``server/``. A family of commands
+gets its own state of a server (its subscriptions, its slow log) by class::
 
     client.server.part(PubSub).publish(channel, message)
 """
@@ -14,13 +15,14 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ...storage.keyspace.database import Value
     from ...storage.keyspace.keyspace import Keyspace
+    from ...storage.value_types import Value
     from ..spec.command import Command
     from ..spec.versions import Compat
     from .client import Client
+    from .debugging import Debugging
     from .durability import Persistence, Snapshots
-    from .peers import Replication
+    from .peers import Migrations, Replication
     from .users import Users
 
 Part = TypeVar("Part")
@@ -62,8 +64,8 @@ class Log(Protocol):
     def notice(self, text: str) -> None:
         """Write a line about normal operation."""
 
-    def warning(self, text: str) -> None:
-        """Write a line that the operator should read."""
+    def warning(self, text: str, details: str = "") -> None:
+        """Write a line that the operator should read; the lines of ``details`` follow it."""
 
 
 class Propagation(Protocol):
@@ -72,10 +74,12 @@ class Propagation(Protocol):
     Attributes:
         active: the AOF or a replica reads the effects; if False, handlers need not add any.
         effects: database and encoded command of each, in order.
+        understood: the newest version whose commands every replica understands.
     """
 
     active: bool
     effects: list[tuple[int, bytes]]
+    understood: tuple[int, int]
 
     def add(self, db: int, argv: Sequence[bytes]) -> None:
         """Propagate one command."""
@@ -91,6 +95,9 @@ class Propagation(Protocol):
 
     def add_with_downgrade(self, db: int, argv: Sequence[bytes], older: Iterable[Sequence[bytes]]) -> None:
         """Propagate a command; old replicas receive its older forms instead."""
+
+    def split(self) -> None:
+        """Propagate each effect so far as its own unit; the last one is that of the running command."""
 
     def flush_units(self, db: int, records: list[bytes]) -> None:
         """Propagate encoded commands immediately, each as its own unit."""
@@ -155,6 +162,7 @@ class CommandEntry(Protocol):
     minimum: int
     maximum: int
     write: bool
+    runs_script: bool
     calls: int
     nanoseconds: int
     rejected: int
@@ -165,16 +173,16 @@ class CommandEntry(Protocol):
         """Return the latency in microseconds that ``percent`` per cent of the calls did not exceed."""
 
 
-class CommandRunner(Protocol):
-    """The commands that this server runs, and the way to run one."""
+class CommandTable(Protocol):
+    """The commands that this server knows."""
+
+    @property
+    def commands(self) -> Mapping[str, Command]:
+        """Every command and subcommand as its version declared it, containers too, by its name in lower case."""
 
     @property
     def entries(self) -> Mapping[str, CommandEntry]:
         """Every command and subcommand that the server knows, by its name in lower case."""
-
-    @property
-    def table(self) -> Mapping[bytes, CommandEntry]:
-        """The commands without subcommands, by the name as clients write it."""
 
     def find(self, argv: list[bytes]) -> CommandEntry:
         """Return the command or subcommand that these words name.
@@ -186,17 +194,23 @@ class CommandRunner(Protocol):
     def check(self, client: Client, entry: Any, argv: list[bytes]) -> bytes | None:
         """Return the error if the server refuses the command now, else None; ``entry`` comes from ``find``."""
 
-    def call(self, client: Client, entry: Any, argv: list[bytes]) -> bytes | None:
-        """Run a command that passed every check, and record its statistics; ``entry`` comes from ``find``."""
 
-    def call_queued(self, client: Client, commands: list[tuple[Command, list[bytes]]]) -> list[bytes]:
+class Calls(Protocol):
+    """The way to run a command inside another; each ``entry`` comes from ``CommandTable.find``."""
+
+    def call(self, client: Client, entry: Any, argv: list[bytes]) -> bytes | None:
+        """Run a command that passed every check, and record its statistics."""
+
+    def call_queued(self, client: Client, commands: list[tuple[Any, list[bytes]]]) -> list[bytes]:
         """Run the commands of a transaction; returns their replies."""
 
     def feed_monitors(self, client: Client, argv: list[bytes]) -> None:
         """Send a command to every client in MONITOR."""
 
-    def track(self, client: Client, entry: Any, argv: list[bytes]) -> None:
-        """Report a command to the clients that monitor or track; ``entry`` comes from ``find``."""
+    def track(
+        self, client: Client, entry: Any, argv: list[bytes], *, script: list[bytes] | None = None
+    ) -> None:
+        """Record the keys that a command has read, if its client tracks them."""
 
 
 class Settings(Protocol):
@@ -207,6 +221,11 @@ class Settings(Protocol):
     acllog_max_len: int
     bind: tuple[str, ...]
     busy_reply_threshold: int  # milliseconds
+    cluster_allow_pubsubshard_when_down: bool
+    cluster_allow_reads_when_down: bool
+    cluster_enabled: bool
+    cluster_preferred_endpoint_type: str
+    cluster_require_full_coverage: bool
     config_file: str | None
     hll_sparse_max_bytes: int
     hz: int
@@ -224,13 +243,15 @@ class Settings(Protocol):
     min_replicas_to_write: int
     port: int
     proto_max_bulk_len: int  # bytes
-    rdb_version: int
+    rdb_version: int  # 0: that of ``compat``; see the function
     repl_backlog_size: int  # bytes
     replica_announced: bool
     replica_priority: int
     replica_read_only: bool
     requirepass: bytes
     slowlog_max_len: int
+    slowlog_entry_max_argc: int
+    slowlog_entry_max_string_len: int
     stream_node_max_bytes: int
     stream_node_max_entries: int
     tls_port: int
@@ -243,9 +264,6 @@ class Settings(Protocol):
 
     def set(self, pairs: Sequence[tuple[bytes, bytes]], *, local: bool = True) -> None:
         """Change directives: all, or none if one is refused."""
-
-    def rewrite(self) -> None:
-        """Write the current directives to the file that the server was started with."""
 
 
 class Stats(Protocol):
@@ -266,6 +284,7 @@ class Stats(Protocol):
     net_input: int
     net_output: int
     reads_processed: int
+    peak_memory_time: int
     total_errors: int
     unexpected_errors: int
     writes_processed: int
@@ -273,8 +292,11 @@ class Stats(Protocol):
     def reset(self) -> None:
         """Set every counter to zero."""
 
-    def note_memory(self, used: int) -> int:
-        """Record the memory in use, in bytes; returns the peak so far."""
+    def note_memory(self, used: int, unix_seconds: int) -> int:
+        """Record the memory in use, in bytes, at a time; returns the peak so far."""
+
+    def reads_per_second(self) -> int:
+        """Reads of clients' input per second, of late."""
 
     def count_error(self, text: bytes) -> None:
         """Count an error reply by its code."""
@@ -300,7 +322,13 @@ class Eviction(Protocol):
 
 
 class Pause(Protocol):
-    """CLIENT PAUSE."""
+    """CLIENT PAUSE.
+
+    Attributes:
+        postponed: the clients that wait for its end.
+    """
+
+    postponed: list[Client]
 
     def begin(self, until: int, *, writes_only: bool) -> None:
         """Postpone commands until a time in milliseconds."""
@@ -329,47 +357,23 @@ class Switch(Protocol):
     enabled: bool
 
 
+class Resetting(Protocol):
+    """The start of the server, as DEBUG RESET returns to it."""
+
+    def run(self, client: Client) -> None:
+        """Reset everything but the connection of a client.
+
+        Raises:
+            ReplyError: the configuration or a file could not be restored; all else is reset.
+        """
+
+
 class ServerContext(Protocol):
-    """The server as its commands see it.
+    """The server as every handler sees it: the data, the time, the settings, and what becomes of a change."""
 
-    Attributes:
-        busy_error: the reply to other clients while a slow script runs.
-        needs_all_checks: the server is in a state in which every command needs all checks.
-        cron_paused: the work that is due ten times a second is suspended (DEBUG PAUSE-CRON).
-        current_client: the client whose batch is running.
-        disk_error: the reply to writes while the AOF cannot be written.
-        last_save: when the last snapshot was written, in seconds of Unix time.
-        loading: the server reads its files.
-        monitors: the clients in MONITOR.
-        has_observers: a client monitors or tracks.
-        role: ``master`` or ``slave``.
-        run_id: of this start of the server.
-        snapshot_error: the reply to writes while the last background save failed.
-        started: in milliseconds of Unix time.
-    """
-
-    busy_error: bytes | None
-    needs_all_checks: bool
-    clients: dict[int, Client]
     compat: Compat
-    cron_paused: bool
-    current_client: Client | None
-    disk_error: bytes | None
     keyspace: Keyspace
-    last_save: int
-    loading: bool
-    monitors: set[Client]
-    has_observers: bool
-    rillet_version: str
-    role: str
-    run_id: str
-    snapshot_error: bytes | None
-    started: int
     users: Users
-
-    @property
-    def version(self) -> str:
-        """The version of Redis that the server presents."""
 
     @property
     def clock(self) -> Clock:
@@ -384,10 +388,6 @@ class ServerContext(Protocol):
         """The directives."""
 
     @property
-    def stats(self) -> Stats:
-        """The counters of INFO."""
-
-    @property
     def propagation(self) -> Propagation:
         """The effects of the unit being run."""
 
@@ -396,8 +396,76 @@ class ServerContext(Protocol):
         """The clients that wait."""
 
     @property
-    def dispatcher(self) -> CommandRunner:
+    def background_jobs(self) -> Jobs:
+        """Work that is done piece by piece."""
+
+    @property
+    def internals(self) -> ServerInternals:
+        """The same server, for the few families whose subject it is: INFO, CLIENT, ACL, scripts, replicas."""
+
+    def after_flushall(self) -> None:
+        """Empty the dump file, too, if snapshots are configured."""
+
+    def part(self, kind: type[Part], /) -> Part:
+        """Return the server's one object of a class that a family of commands defines."""
+
+
+class ServerInternals(ServerContext, Protocol):
+    """The server as the commands about the server itself see it.
+
+    Attributes:
+        busy_error: the reply to other clients while a slow script runs.
+        needs_all_checks: the server is in a state in which every command needs all checks.
+        cron_paused: the work that is due ten times a second is suspended (DEBUG PAUSE-CRON).
+        current_client: the client whose batch is running.
+        disk_error: the reply to writes while the AOF cannot be written.
+        last_save: when the last snapshot was written, in seconds of Unix time.
+        loading: the server reads its files.
+        mode: ``standalone``, ``cluster`` or ``sentinel``, as HELLO and INFO show it.
+        monitors: the clients in MONITOR.
+        has_observers: a client monitors or tracks.
+        role: ``master`` or ``slave``.
+        run_id: of this start of the server.
+        snapshot_error: the reply to writes while the last background save failed.
+        started: in milliseconds of Unix time.
+    """
+
+    busy_error: bytes | None
+    needs_all_checks: bool
+    clients: dict[int, Client]
+    cron_paused: bool
+    current_client: Client | None
+    disk_error: bytes | None
+    last_save: int
+    loading: bool
+    mode: str
+    monitors: set[Client]
+    has_observers: bool
+    rillet_version: str
+    role: str
+    run_id: str
+    snapshot_error: bytes | None
+    started: int
+
+    @property
+    def version(self) -> str:
+        """The version of Redis that the server presents."""
+
+    @property
+    def stats(self) -> Stats:
+        """The counters of INFO."""
+
+    @property
+    def debugging(self) -> Debugging:
+        """What DEBUG records and hits."""
+
+    @property
+    def dispatcher(self) -> CommandTable:
         """The commands."""
+
+    @property
+    def calls(self) -> Calls:
+        """The way to run one of them."""
 
     @property
     def eviction(self) -> Eviction:
@@ -406,10 +474,6 @@ class ServerContext(Protocol):
     @property
     def pause(self) -> Pause:
         """CLIENT PAUSE."""
-
-    @property
-    def background_jobs(self) -> Jobs:
-        """Work that is done piece by piece."""
 
     @property
     def active_expiry(self) -> Switch:
@@ -424,6 +488,10 @@ class ServerContext(Protocol):
         """The snapshots."""
 
     @property
+    def migrations(self) -> Migrations:
+        """The keys on their way to other servers."""
+
+    @property
     def replication(self) -> Replication:
         """The replicas, or the master."""
 
@@ -431,14 +499,29 @@ class ServerContext(Protocol):
     def loop(self) -> EventLoop:
         """The event loop."""
 
-    def part(self, kind: type[Part], /) -> Part:
-        """Return the server's one object of a class that a family of commands defines."""
-
     def end(self, *, save: bool | None, force: bool) -> bool:
         """Write a final snapshot if required, then stop the server; returns False if that failed."""
+
+    @property
+    def resetting(self) -> Resetting:
+        """The way back to the state of the start."""
+
+    def take_control(self, client: Client) -> None:
+        """Hide a client from every list, and from rules and pauses."""
+
+    def end_control(self, client: Client) -> None:
+        """RESET: make a plain client of a control connection."""
+
+    def rewrite_config(self) -> None:
+        """Write the current directives to the file that the server was started with."""
 
     def time_moved(self) -> None:
         """Recheck everything that waits for a time, after the clock was moved."""
 
     def update_observers(self) -> None:
         """Recompute ``has_observers`` after MONITOR or tracking began or ended."""
+
+
+def rdb_version(server: ServerContext) -> int:
+    """Return the version of the RDB format of files and DUMP payloads."""
+    return server.config.rdb_version or server.compat.rdb_version

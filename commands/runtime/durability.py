@@ -42,6 +42,7 @@ class Persistence(Protocol):
     Attributes:
         aof: None with ``appendonly no``.
         delayed_syncs: how often a write had to wait for the fsync of another thread.
+        flush_delay: seconds to wait before each write (DEBUG AOF-FLUSH-SLEEP).
         loading_started: in milliseconds of Unix time.
         loaded_bytes: so far.
         total_bytes: of what is being loaded.
@@ -49,6 +50,7 @@ class Persistence(Protocol):
 
     aof: AppendOnlyFile | None
     delayed_syncs: int
+    flush_delay: float
     loaded_bytes: int
     loading_started: int
     total_bytes: int
@@ -77,6 +79,7 @@ class Snapshots(Protocol):
     fork_microseconds: int
     forks: int
     info: RdbInfo
+    consecutive_failures: int
     last_ok: bool
     last_seconds: int
     saves: int

@@ -2,12 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from .client import Client
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """The request of MIGRATE.
+
+    Attributes:
+        port: below 0 for none that can be connected to.
+        database: of the target; -1 for the one that its connections have at first.
+        timeout: of each step, in milliseconds.
+        copy: the keys stay here.
+        replace: keys of the target are overwritten.
+        credentials: a password, or a user and a password; empty for none.
+    """
+
+    host: str
+    port: int
+    database: int
+    timeout: int
+    keys: list[bytes]
+    copy: bool
+    replace: bool
+    credentials: list[bytes]
+
+
+class Migrations(Protocol):
+    """The keys on their way to other servers."""
+
+    def start(self, client: Client, argv: list[bytes], migration: Migration) -> None:
+        """Block a client until its keys are moved."""
 
 
 class Replica(Protocol):
@@ -18,10 +49,11 @@ class Replica(Protocol):
         held_bytes: bytes that wait until its snapshot is sent.
         host: as announced by REPLCONF; empty: the address of its connection.
         needs_nothing: it requested a snapshot without data.
-        newest_rdb: the newest version of RDB that it reads.
+        rillet: the version of Redis that it answers as, if it is a Rillet.
         only_snapshot: it disconnects after the snapshot.
         port: the port on which it serves clients.
         reads_eof: it accepts a snapshot whose length is not known at the start.
+        receives_two_channels: it can get snapshot and stream at the same time, as Redis from 8.0 on.
         reads_new_id: it accepts a new replication ID of its master.
         version: of its server, as announced by REPLCONF.
     """
@@ -30,13 +62,18 @@ class Replica(Protocol):
     held_bytes: int
     host: bytes
     needs_nothing: bool
-    newest_rdb: int
+    rillet: tuple[int, int] | None
     only_snapshot: bool
+    receives_two_channels: bool
     port: int
     reads_eof: bool
     reads_new_id: bool
     state: str
     version: bytes
+
+    @property
+    def rdb_version(self) -> int:
+        """The version of the RDB format that it reads."""
 
     @property
     def is_replica(self) -> bool:
@@ -84,6 +121,25 @@ class Replicas(Protocol):
 
     def lag(self, replica: Any) -> int:
         """Return how many seconds ago a replica was heard of."""
+
+
+class Failover(Protocol):
+    """The hand-over of the master's role to a replica."""
+
+    state: str
+
+    @property
+    def active(self) -> bool:
+        """Whether one is under way."""
+
+    def start(self, target: tuple[bytes, int] | None, timeout: int | None, *, forced: bool) -> None:
+        """Hand over to a replica (None: to any) once it has the whole stream, within milliseconds."""
+
+    def find(self, target: tuple[bytes, int]) -> Replica | None:
+        """Return the replica with this host and port."""
+
+    def abort(self, reason: str) -> None:
+        """Remain the master."""
 
 
 class IncomingSnapshot(Protocol):
@@ -152,6 +208,10 @@ class Replication(Protocol):
     @property
     def link(self) -> MasterLink | None:
         """The connection to our master; None on a master."""
+
+    @property
+    def failover(self) -> Failover:
+        """The hand-over of our role."""
 
     @property
     def replicas(self) -> Replicas:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 HIDDEN: Final = b"(redacted)"
+_FIRST_OPTION_OF_MIGRATE: Final = 6
 _SECRETS: Final = frozenset(
     (b"requirepass", b"masterauth", b"masteruser", b"tls-key-file-pass", b"tls-client-key-file-pass")
 )
 
 
 def redacted(argv: list[bytes]) -> list[bytes]:
-    """Return a command with its passwords hidden (AUTH, HELLO AUTH, CONFIG SET of a secret, ACL SETUSER)."""
+    """Return a command with its passwords hidden (AUTH, HELLO AUTH, CONFIG SET of a secret, ACL SETUSER, MIGRATE)."""
     name = argv[0].upper()
     if name == b"AUTH":
         return _hidden_from(argv, 1)
@@ -25,9 +26,25 @@ def redacted(argv: list[bytes]) -> list[bytes]:
             if argv[index].lower() in _SECRETS:
                 shown[index + 1] = HIDDEN
         return shown
+    elif name == b"MIGRATE":
+        return _hidden_in_migrate(argv)
     elif name == b"ACL" and len(argv) > 2 and argv[1].upper() == b"SETUSER":
         return _hidden_from(argv, 2)
     return argv
+
+
+def _hidden_in_migrate(argv: list[bytes]) -> list[bytes]:
+    shown = list(argv)
+    at = _FIRST_OPTION_OF_MIGRATE
+    while at < len(argv):
+        word = argv[at].upper()
+        secrets = {b"AUTH": 1, b"AUTH2": 2}.get(word, 0)
+        if word == b"KEYS":
+            break
+        for index in range(at + 1, min(at + 1 + secrets, len(argv))):
+            shown[index] = HIDDEN
+        at += 1 + secrets
+    return shown
 
 
 def _hidden_from(argv: list[bytes], start: int) -> list[bytes]:

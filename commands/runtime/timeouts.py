@@ -13,7 +13,7 @@ from .long_double import NotFiniteError, parse
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...storage.keyspace.database import Value
+    from ...storage.value_types import Value
     from .client import Client
 
 _NOT_A_NUMBER: Final = b"ERR timeout is not a float or out of range"

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.globs import matches
-from ..spec.command import CATEGORIES, REGISTRY, keys_of, subcommands_of
+from ..spec.command import CATEGORIES, EVERY_MODE, keys_of, subcommands_of
 from .denials import Denial, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ..spec.command import Command
+    from ..spec.versions import Compat
 
 UNKNOWN: Final = b"Unknown command or category name in ACL"
 SYNTAX: Final = b"Syntax error"
@@ -36,6 +37,7 @@ _NO_SUCH_PASSWORD: Final = b"The password you are trying to remove from the user
 _HASH: Final = re.compile(rb"[0-9a-f]{64}\Z")
 _SPACE: Final = re.compile(rb"[\s\0]")
 _CHANGES: Final = frozenset(("insert", "delete", "update"))
+_CONDITIONS: Final = frozenset((b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"))
 _LITERAL_CHANNELS: Final = {"publish": 2, "spublish": 2, "subscribe": None, "ssubscribe": None}
 
 
@@ -121,7 +123,7 @@ class Selector:
             raise RuleError(SYNTAX)
 
     def _all_commands(self, *, allowed: bool) -> None:
-        self.commands = set(REGISTRY) if allowed else set()
+        self.commands = set(EVERY_MODE) if allowed else set()
         self.first_words.clear()
         self.rules = [b"+@all" if allowed else b"-@all"]
 
@@ -144,7 +146,7 @@ class Selector:
         category = word[2:].decode("latin-1")
         if category not in CATEGORIES:
             raise RuleError(UNKNOWN)
-        for name, command in REGISTRY.items():
+        for name, command in EVERY_MODE.items():
             if category in command.categories:
                 self._set(name, allowed=word[:1] == b"+")
         self._note(word)
@@ -154,15 +156,15 @@ class Selector:
         if _SPACE.search(word):
             raise RuleError(SYNTAX)  # as text it would be several words, or a line of its own
         name = word[1:].decode("latin-1")
-        if name in REGISTRY:
+        if name in EVERY_MODE:
             self._set(name, allowed=allowed)
         else:
             head, bar, first = name.rpartition("|")
             if not bar or not first or not allowed:
                 raise RuleError(UNKNOWN)
-            if "|" in head and head in REGISTRY:
+            if "|" in head and head in EVERY_MODE:
                 raise RuleError(_NESTED)
-            if head not in REGISTRY or subcommands_of(head):
+            if head not in EVERY_MODE or subcommands_of(head):
                 raise RuleError(UNKNOWN)
             words = self.first_words.setdefault(head, [])
             if first.encode("latin-1") not in words:
@@ -260,18 +262,30 @@ class Selector:
     @property
     def is_unlimited(self) -> bool:
         """Whether every command is allowed."""
-        return self.all_keys and self.all_channels and len(self.commands) == len(REGISTRY)
+        return self.all_keys and self.all_channels and len(self.commands) == len(EVERY_MODE)
 
 
 def flags_of(flags: tuple[str, ...], command: Command, argv: list[bytes]) -> tuple[str, ...]:
     """Return the flags of a key in this call, where they depend on options (SET … GET, BITFIELD)."""
     if "variable_flags" not in flags:
         return flags
+    options = {word.upper() for word in argv[2 if command.name == "delex" else 3 :]}
     if command.name == "bitfield":
-        writes = any(word.upper() in {b"SET", b"INCRBY"} for word in argv[2:])
-        return ("RW", "access", "update") if writes else ("RO", "access")
-    gets = any(word.upper() == b"GET" for word in argv[3:])
-    return ("RW", "access", "update") if gets else ("OW", "update")
+        return ("RO", "access") if _only_reads_bits(argv) else ("RW", "access", "update")
+    if command.name == "delex":
+        return ("RM", "delete") if _CONDITIONS.isdisjoint(options) else ("RW", "delete")
+    if b"GET" in options:
+        return "RW", "access", "update"
+    return ("OW", "update") if _CONDITIONS.isdisjoint(options) else ("RW", "update")
+
+
+def _only_reads_bits(argv: list[bytes]) -> bool:
+    """Whether every operation of BITFIELD is a GET; one that is incomplete or unknown may write."""
+    at = 2
+    while at < len(argv):
+        operation = argv[at].upper()
+        at += {b"GET": 3, b"OVERFLOW": 2}.get(operation, len(argv) + 1)
+    return at == len(argv)
 
 
 def channel_words(command: Command, argv: list[bytes]) -> Iterable[int]:
@@ -286,7 +300,16 @@ def channel_words(command: Command, argv: list[bytes]) -> Iterable[int]:
 class User:
     """A name with passwords and permissions. ``selectors[0]`` is what rules outside parentheses change."""
 
-    __slots__ = ("enabled", "is_unlimited", "name", "nopass", "passwords", "sanitizes", "selectors")
+    __slots__ = (
+        "enabled",
+        "is_unlimited",
+        "name",
+        "nopass",
+        "passwords",
+        "sanitizes",
+        "sanitizes_by_rule",
+        "selectors",
+    )
 
     def __init__(self, name: bytes, *, all_channels: bool = False) -> None:
         self.name = name
@@ -294,6 +317,7 @@ class User:
         self.nopass = False
         self.passwords: list[bytes] = []  # SHA-256 in hex
         self.sanitizes = True
+        self.sanitizes_by_rule = False  # as 7.0, only then it is shown
         self.selectors = [Selector(all_channels=all_channels)]
         self.is_unlimited = False
 
@@ -314,6 +338,7 @@ class User:
     def become(self, other: User) -> None:
         """Take over the permissions and credentials of another user."""
         self.enabled, self.nopass, self.sanitizes = other.enabled, other.nopass, other.sanitizes
+        self.sanitizes_by_rule = other.sanitizes_by_rule
         self.passwords = list(other.passwords)
         self.selectors = [selector.copy() for selector in other.selectors]
         self.is_unlimited = other.is_unlimited
@@ -329,6 +354,8 @@ class User:
             RuleError: the word is no rule, or cannot be applied here.
         """
         word = rule.lower()
+        if not word:
+            return  # as Redis does
         if word == b"on":
             self.enabled = True
         elif word == b"off":
@@ -341,6 +368,7 @@ class User:
             self.passwords.clear()
         elif word in {b"sanitize-payload", b"skip-sanitize-payload"}:
             self.sanitizes = word == b"sanitize-payload"
+            self.sanitizes_by_rule = True
         elif word == b"reset":
             self.become(User(self.name, all_channels=all_channels))
         elif word == b"clearselectors":
@@ -390,20 +418,20 @@ class User:
 
     # Text
 
-    @property
-    def flags(self) -> list[bytes]:
-        """As ACL GETUSER lists them."""
+    def flags(self, compat: Compat | None = None) -> list[bytes]:
+        """As ACL GETUSER lists them, in a version."""
         found = [b"on" if self.enabled else b"off"]
         if self.nopass:
             found.append(b"nopass")
-        found.append(b"sanitize-payload" if self.sanitizes else b"skip-sanitize-payload")
+        if self.sanitizes_by_rule or compat is None or compat.shows_sanitize_payload:
+            found.append(b"sanitize-payload" if self.sanitizes else b"skip-sanitize-payload")
         return found
 
-    def describe(self) -> bytes:
-        """The line of an ACL file that makes this user, without ``user <name>``."""
+    def describe(self, compat: Compat | None = None) -> bytes:
+        """The line of an ACL file that makes this user, without ``user <name>``; as a version shows it."""
         hashes = (b"#" + password for password in self.passwords)
         others = (b"(%b)" % selector.describe() for selector in self.selectors[1:])
-        return b" ".join([*self.flags, *hashes, self.selectors[0].describe(), *others])
+        return b" ".join([*self.flags(compat), *hashes, self.selectors[0].describe(), *others])
 
     # The check
 
@@ -461,6 +489,18 @@ class Users:
     def get(self, name: bytes) -> User | None:
         """Return the user of a name; None if there is none."""
         return self.by_name.get(name)
+
+    def copy(self) -> dict[bytes, User]:
+        """Return copies of all users, for ``restore``."""
+        return {name: user.copy() for name, user in self.by_name.items()}
+
+    def restore(self, users: dict[bytes, User]) -> None:
+        """Return to copied users: those that still exist become as they were, others go."""
+        before = self.by_name
+        self.by_name = {}
+        for name, user in users.items():
+            kept = self.by_name[name] = before.get(name) or User(name)
+            kept.become(user)
 
     def set_password(self, password: bytes) -> None:
         """Set the only password of ``default``, or none, as requirepass does."""

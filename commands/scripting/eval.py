@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import ReplyError
 from ..spec.command import handles
-from ..spec.key_specs import KeySpec
 from ..spec.usage import help_lines, help_reply
 from . import specs
 from .lua.engine import Scripting, key_count
@@ -18,20 +17,9 @@ if TYPE_CHECKING:
 _NOSCRIPT: Final = b"NOSCRIPT No matching script. Please use EVAL."
 _SHA_LENGTH: Final = 40
 
-ANY_SCRIPT: Final = "noscript stale skip_monitor no_mandatory_keys movablekeys"
-
-
-def script_keys(flags: str, notes: str | None = None) -> tuple[KeySpec, ...]:
-    """Return the key specs of EVAL and its variants; the third word counts the keys."""
-    return (KeySpec(tuple(flags.split()), ("index", 2), ("keynum", 0, 1, 1), notes),)
-
-
-UNKNOWN_WRITES: Final = "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE"
-UNKNOWN_READS: Final = "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS"
-
 
 def _evaluate(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
-    client.server.dispatcher.feed_monitors(client, args)
+    client.server.internals.calls.feed_monitors(client, args)
     keys = key_count(args)
     scripting = client.server.part(Scripting)
     script = scripting.scripts.of_body(args[1])
@@ -41,7 +29,7 @@ def _evaluate(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
 
 
 def _evaluate_sha(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
-    client.server.dispatcher.feed_monitors(client, args)
+    client.server.internals.calls.feed_monitors(client, args)
     if len(args[1]) != _SHA_LENGTH:
         raise ReplyError(_NOSCRIPT)
     keys = key_count(args)

@@ -9,6 +9,7 @@ from ...protocol import replies
 from ...protocol.errors import ReplyError, shown, wrong_subcommand_arguments
 from ...protocol.globs import matches
 from ...storage.rdb import PayloadRefusedError, RdbError, dump_libraries, restore_libraries
+from ..runtime.context import rdb_version
 from ..spec.command import handles
 from ..spec.usage import help_lines, help_reply
 from . import specs
@@ -27,7 +28,7 @@ _POLICIES: Final = frozenset((b"FLUSH", b"APPEND", b"REPLACE"))
 
 
 def _call_function(client: Client, args: list[bytes], *, read_only: bool) -> bytes:
-    client.server.dispatcher.feed_monitors(client, args)
+    client.server.internals.calls.feed_monitors(client, args)
     scripting = client.server.part(Scripting)
     function = scripting.functions.find(args[1])
     if function is None:
@@ -67,7 +68,7 @@ def function_dump(client: Client, args: list[bytes]) -> bytes:
     """Reply with a bulk string; rdb-version sets the target version."""
     del args
     server = client.server
-    return replies.bulk(dump_libraries(server.keyspace.libraries.codes.values(), server.config.rdb_version))
+    return replies.bulk(dump_libraries(server.keyspace.libraries.codes.values(), rdb_version(server)))
 
 
 @handles(specs.FUNCTION_FLUSH)
@@ -157,7 +158,7 @@ def function_load(client: Client, args: list[bytes]) -> bytes:
     try:
         library = functions.compile(words[-1])
     except ReplyError as error:
-        if not client.trusted or error.text != UNAVAILABLE:
+        if not client.replays or error.text != UNAVAILABLE:
             raise
         # Out of our own file, or from the master: it is data all the same.
         name = functions.keep_source(words[-1])

@@ -17,7 +17,7 @@ _SCRIPT_COST = "Depends on the script that is executed."
 # fmt: off
 
 EVAL = family.command("EVAL", arity=-3,
-    flags="noscript stale skip_monitor may_replicate no_mandatory_keys movablekeys",
+    flags="noscript stale skip_monitor may_replicate no_mandatory_keys movablekeys script_runner",
     keys=(KeySpec(("RW", "access", "update"), ("index", 2), ("keynum", 0, 1, 1),
             notes="We cannot tell how the keys will be used so we assume the worst, RW and UPDATE"),),
     since="2.6.0",
@@ -25,7 +25,7 @@ EVAL = family.command("EVAL", arity=-3,
     complexity=_SCRIPT_COST,
     arguments=(string("script"), *_KEYS_AND_ARGS))
 
-EVAL_RO = family.read("EVAL_RO", arity=-3, flags="noscript stale skip_monitor no_mandatory_keys movablekeys",
+EVAL_RO = family.read("EVAL_RO", arity=-3, flags="noscript stale skip_monitor no_mandatory_keys movablekeys script_runner",
     keys=(KeySpec(("RO", "access"), ("index", 2), ("keynum", 0, 1, 1),
             notes="We cannot tell how the keys will be used so we assume the worst, RO and ACCESS"),),
     since="7.0.0",
@@ -34,14 +34,14 @@ EVAL_RO = family.read("EVAL_RO", arity=-3, flags="noscript stale skip_monitor no
     arguments=(string("script"), *_KEYS_AND_ARGS))
 
 EVALSHA = family.command("EVALSHA", arity=-3,
-    flags="noscript stale skip_monitor may_replicate no_mandatory_keys movablekeys",
+    flags="noscript stale skip_monitor may_replicate no_mandatory_keys movablekeys script_runner",
     keys=(KeySpec(("RW", "access", "update"), ("index", 2), ("keynum", 0, 1, 1)),), since="2.6.0",
     summary="Runs a Lua script that was loaded before.",
     complexity=_SCRIPT_COST,
     arguments=(string("sha1"), *_KEYS_AND_ARGS))
 
 EVALSHA_RO = family.read("EVALSHA_RO", arity=-3,
-    flags="noscript stale skip_monitor no_mandatory_keys movablekeys",
+    flags="noscript stale skip_monitor no_mandatory_keys movablekeys script_runner",
     keys=(KeySpec(("RO", "access"), ("index", 2), ("keynum", 0, 1, 1)),), since="7.0.0",
     summary="Runs a Lua script that was loaded before and only reads.",
     complexity=_SCRIPT_COST,
@@ -82,7 +82,7 @@ SCRIPT_HELP = family.command("SCRIPT|HELP", arity=2, flags="loading stale", sinc
     summary="Shows helpful text about the subcommands.")
 
 FCALL = family.command("FCALL", arity=-3,
-    flags="noscript stale skip_monitor may_replicate no_mandatory_keys movablekeys",
+    flags="noscript stale skip_monitor may_replicate no_mandatory_keys movablekeys script_runner",
     keys=(KeySpec(("RW", "access", "update"), ("index", 2), ("keynum", 0, 1, 1),
             notes="We cannot tell how the keys will be used so we assume the worst, RW and UPDATE"),),
     since="7.0.0",
@@ -91,7 +91,7 @@ FCALL = family.command("FCALL", arity=-3,
     arguments=(string("function"), *_KEYS_AND_ARGS))
 
 FCALL_RO = family.read("FCALL_RO", arity=-3,
-    flags="noscript stale skip_monitor no_mandatory_keys movablekeys",
+    flags="noscript stale skip_monitor no_mandatory_keys movablekeys script_runner",
     keys=(KeySpec(("RO", "access"), ("index", 2), ("keynum", 0, 1, 1),
             notes="We cannot tell how the keys will be used so we assume the worst, RO and ACCESS"),),
     since="7.0.0",

@@ -225,7 +225,7 @@ def srandmember(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.SSCAN)
 def sscan(client: Client, args: list[bytes]) -> bytes:
     """Reply ``[next cursor, [members]]``; COUNT is how many are examined, MATCH filters them."""
-    cursor = parse_cursor(args[2])
+    cursor = parse_cursor(client, args[2])
     members = client.read_value(args[1], Set)
     if members is None:
         return EMPTY

@@ -93,7 +93,8 @@ class _Request:
         self.with_scores = False
         while words:
             if weighs and words.remaining > count and words.take(b"WEIGHTS"):
-                weights = [parse_double(words.next(), _NOT_A_WEIGHT) for _ in range(count)]
+                rounds = client.server.compat.rounds_scores
+                weights = [parse_double(words.next(), _NOT_A_WEIGHT, rounds=rounds) for _ in range(count)]
                 self.operands = [
                     _Operand(each.members, each.scores, weight)
                     for each, weight in zip(self.operands, weights, strict=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import isnan
 from random import randrange
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, WRONG_TYPE, ReplyError, wrong_arity
-from ...storage.collections.sorted_set import LISTPACK, SortedSet
+from ...storage.collections.sorted_set import LISTPACK, SKIPLIST, SortedSet
 from ...storage.keyspace import notifications as events
 from ..keys.element_scan import EMPTY, ScanOptions, page
 from ..keys.scan import parse_cursor
@@ -16,7 +17,14 @@ from ..runtime.arguments import INT64_MAX, INT64_MIN, parse_double, parse_intege
 from ..runtime.repetitions import OUT_OF_RANGE, repeated
 from ..spec.command import handles
 from . import specs
-from .scores import encode_item, encode_items, encode_score, encoded_items, score_text
+from .scores import (
+    encode_item,
+    encode_items,
+    encode_score,
+    encoded_items,
+    score_text_7_0,
+    score_text_in_listpack,
+)
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -59,7 +67,8 @@ def _add(client: Client, args: list[bytes], position: int, options: frozenset[by
         raise ReplyError(SYNTAX)
     if options:
         _check(options, pairs)
-    amounts = [parse_double(args[at]) for at in range(position, len(args), 2)]
+    rounds = client.server.compat.rounds_scores
+    amounts = [parse_double(args[at], rounds=rounds) for at in range(position, len(args), 2)]
     name = args[1]
     db = client.db
     keyspace = db.keyspace
@@ -74,7 +83,9 @@ def _add(client: Client, args: list[bytes], position: int, options: frozenset[by
         raise ReplyError(WRONG_TYPE)
     members = args[position + 1 :: 2]
     if value.encoding is LISTPACK and (options or pairs > 1):
-        value.expect(members, keyspace.limits)
+        compat = client.server.compat
+        if compat.prepares_sorted_sets:
+            value.expect(members, keyspace.limits, lengths=compat.prepares_for_long_members)
     scores = value.scores
     added = updated = 0
     reply = b""
@@ -233,7 +244,7 @@ def zrandmember(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.ZSCAN)
 def zscan(client: Client, args: list[bytes]) -> bytes:
     """Reply ``[next cursor, [member, score ...]]``; COUNT is how many are examined, MATCH filters them."""
-    cursor = parse_cursor(args[2])
+    cursor = parse_cursor(client, args[2])
     value = client.read_value(args[1], SortedSet)
     if value is None:
         return EMPTY
@@ -241,5 +252,7 @@ def zscan(client: Client, args: list[bytes]) -> bytes:
     cursor, found = value.page(cursor, options.count)
     if options.fits is not None:
         found = list(filter(options.fits, found))
+    # Redis spells the scores of a skiplist here in its old way; a listpack holds whole numbers as such.
+    spell = score_text_7_0 if value.encoding is SKIPLIST else partial(score_text_in_listpack, client)
     scores = value.scores
-    return page(cursor, [word for member in found for word in (member, score_text(client, scores[member]))])
+    return page(cursor, [word for member in found for word in (member, spell(scores[member]))])

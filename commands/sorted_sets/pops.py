@@ -143,8 +143,8 @@ def bzpopmax(client: Client, args: list[bytes]) -> bytes | None:
 @handles(specs.BZMPOP)
 def bzmpop(client: Client, args: list[bytes]) -> bytes | None:
     """As ZMPOP, but block if there is no member; null on timeout."""
-    timeout = parse_seconds(client, args[1])
     wanted = _MultiplePop(args, 2)
+    timeout = parse_seconds(client, args[1])
     reply = wanted.take(client)
     if reply is not None:
         return reply

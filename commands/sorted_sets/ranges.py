@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import Enum
-from math import isnan
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ...protocol import replies
@@ -11,7 +10,7 @@ from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.collections.sorted_set import SKIPLIST, SortedSet
 from ...storage.keyspace import notifications as events
 from ..keys.store_result import store_result
-from ..runtime.arguments import Arguments, parse_integer
+from ..runtime.arguments import Arguments, parse_double_up_to_nul, parse_integer
 from ..spec.command import handles
 from . import specs
 from .members import after_removal
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..runtime.client import Client
+    from ..spec.versions import Compat
 
     # The places in a sorted set that a range has there.
     Range: TypeAlias = Callable[[SortedSet], tuple[int, int]]
@@ -41,13 +41,13 @@ class By(Enum):
     NAME = 3
 
 
-def parse_range(by: By, low: bytes, high: bytes, *, reverse: bool = False) -> Range:
-    """Parse two bounds. With ``reverse``, ranks count from the other end; other bounds are in order."""
+def parse_range(by: By, low: bytes, high: bytes, compat: Compat, *, reverse: bool = False) -> Range:
+    """Parse two bounds. With ``reverse``, walks and ranks begin at the other end; the bounds are in order."""
     if by is By.RANK:
         return _rank_range(parse_integer(low), parse_integer(high), reverse=reverse)
     if by is By.SCORE:
-        return _score_range(low, high)
-    return _name_range(low, high)
+        return _score_range(low, high, compat)
+    return _name_range(low, high, reverse=reverse)
 
 
 def _rank_range(first: int, last: int, *, reverse: bool) -> Range:
@@ -62,27 +62,15 @@ def _rank_range(first: int, last: int, *, reverse: bool) -> Range:
     return find
 
 
-def _score_range(low: bytes, high: bytes) -> Range:
+def _score_range(low: bytes, high: bytes, compat: Compat) -> Range:
     after, before = low.startswith(b"("), high.startswith(b"(")
-    lowest = _bound(low[after:])
-    highest = _bound(high[before:])
+    as_strtod = compat.reads_bounds_as_strtod
+    lowest = parse_double_up_to_nul(low[after:], _NOT_A_SCORE, as_strtod=as_strtod)
+    highest = parse_double_up_to_nul(high[before:], _NOT_A_SCORE, as_strtod=as_strtod)
     return lambda value: value.score_range(lowest, highest, after=after, before=before)
 
 
-def _bound(word: bytes) -> float:
-    """Parse a bound; a number that is too large is infinite, an empty word is 0."""
-    if not word:
-        return 0.0
-    try:
-        value = float(word)
-    except ValueError:
-        raise ReplyError(_NOT_A_SCORE) from None
-    if isnan(value) or not word.strip() == word or b"_" in word:
-        raise ReplyError(_NOT_A_SCORE)
-    return value
-
-
-def _name_range(low: bytes, high: bytes) -> Range:
+def _name_range(low: bytes, high: bytes, *, reverse: bool) -> Range:
     for word in (low, high):
         if word not in {b"-", b"+"} and word[:1] not in {b"(", b"["}:
             raise ReplyError(_NOT_A_NAME)
@@ -91,7 +79,7 @@ def _name_range(low: bytes, high: bytes) -> Range:
     lowest = None if low == b"-" else low[1:]
     highest = None if high == b"+" else high[1:]
     after, before = low.startswith(b"("), high.startswith(b"(")
-    return lambda value: value.lex_range(lowest, highest, after=after, before=before)
+    return lambda value: value.lex_range(lowest, highest, after=after, before=before, reverse=reverse)
 
 
 class _Query:
@@ -103,7 +91,13 @@ class _Query:
     __slots__ = ("_count", "_offset", "_range", "_reverse", "with_scores")
 
     def __init__(
-        self, words: Arguments, *, by: By | None = None, reverse: bool = False, stores: bool = False
+        self,
+        client: Client,
+        words: Arguments,
+        *,
+        by: By | None = None,
+        reverse: bool = False,
+        stores: bool = False,
     ) -> None:
         low, high = words.next(), words.next()
         chooses = by is None
@@ -134,7 +128,7 @@ class _Query:
             self._offset = 0
         elif self._reverse:
             low, high = high, low
-        self._range = parse_range(by, low, high, reverse=self._reverse)
+        self._range = parse_range(by, low, high, client.server.compat, reverse=self._reverse)
 
     def items(self, value: SortedSet) -> list[tuple[float, bytes]]:
         """Return the items of a sorted set in the range, in the requested order."""
@@ -162,43 +156,43 @@ class _Query:
 @handles(specs.ZRANGE)
 def zrange(client: Client, args: list[bytes]) -> bytes:
     """Reply with an array; WITHSCORES: pairs in RESP3, alternating members and scores in RESP2."""
-    return _Query(Arguments(args, 2)).answer(client, args[1])
+    return _Query(client, Arguments(args, 2)).answer(client, args[1])
 
 
 @handles(specs.ZREVRANGE)
 def zrevrange(client: Client, args: list[bytes]) -> bytes:
     """As ZRANGE."""
-    return _Query(Arguments(args, 2), by=By.RANK, reverse=True).answer(client, args[1])
+    return _Query(client, Arguments(args, 2), by=By.RANK, reverse=True).answer(client, args[1])
 
 
 @handles(specs.ZRANGEBYSCORE)
 def zrangebyscore(client: Client, args: list[bytes]) -> bytes:
     """As ZRANGE."""
-    return _Query(Arguments(args, 2), by=By.SCORE).answer(client, args[1])
+    return _Query(client, Arguments(args, 2), by=By.SCORE).answer(client, args[1])
 
 
 @handles(specs.ZREVRANGEBYSCORE)
 def zrevrangebyscore(client: Client, args: list[bytes]) -> bytes:
     """As ZRANGE."""
-    return _Query(Arguments(args, 2), by=By.SCORE, reverse=True).answer(client, args[1])
+    return _Query(client, Arguments(args, 2), by=By.SCORE, reverse=True).answer(client, args[1])
 
 
 @handles(specs.ZRANGEBYLEX)
 def zrangebylex(client: Client, args: list[bytes]) -> bytes:
     """As ZRANGE."""
-    return _Query(Arguments(args, 2), by=By.NAME).answer(client, args[1])
+    return _Query(client, Arguments(args, 2), by=By.NAME).answer(client, args[1])
 
 
 @handles(specs.ZREVRANGEBYLEX)
 def zrevrangebylex(client: Client, args: list[bytes]) -> bytes:
     """As ZRANGE."""
-    return _Query(Arguments(args, 2), by=By.NAME, reverse=True).answer(client, args[1])
+    return _Query(client, Arguments(args, 2), by=By.NAME, reverse=True).answer(client, args[1])
 
 
 @handles(specs.ZRANGESTORE)
 def zrangestore(client: Client, args: list[bytes]) -> bytes:
     """Reply with the number stored."""
-    query = _Query(Arguments(args, 3), stores=True)
+    query = _Query(client, Arguments(args, 3), stores=True)
     value = client.read_value(args[2], SortedSet)
     items = [] if value is None else query.items(value)
     limits = client.db.keyspace.limits
@@ -223,7 +217,7 @@ def sorted_set_of(scores: dict[bytes, float]) -> SortedSet:
 
 
 def _count(client: Client, args: list[bytes], by: By) -> bytes:
-    find = parse_range(by, args[2], args[3])
+    find = parse_range(by, args[2], args[3], client.server.compat)
     value = client.read_value(args[1], SortedSet)
     if value is None:
         return replies.ZERO
@@ -244,7 +238,7 @@ def zlexcount(client: Client, args: list[bytes]) -> bytes:
 
 
 def _remove(client: Client, args: list[bytes], by: By, event: bytes) -> bytes:
-    find = parse_range(by, args[2], args[3])
+    find = parse_range(by, args[2], args[3], client.server.compat)
     value = client.write_value(args[1], SortedSet)
     if value is None:
         return replies.ZERO

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from math import isinf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
 
+_LARGEST_WHOLE: Final = 1 << 62
+
 
 def score_text(client: Client, score: float) -> bytes:
     """Return the text of a score, in the spelling of the version that the server presents."""
-    if client.server.compat.shortest_doubles or isinf(score):
-        return replies.format_double(score)
+    return replies.format_double(score) if client.server.compat.shortest_doubles else score_text_7_0(score)
+
+
+def score_text_in_listpack(client: Client, score: float) -> bytes:
+    """As ``score_text``, but whole numbers have all their digits in every version."""
+    if score.is_integer() and abs(score) <= _LARGEST_WHOLE:
+        return b"%d" % score
+    return score_text(client, score)
+
+
+def score_text_7_0(score: float) -> bytes:
+    """Return the text of a score with 17 digits."""
     return b"%.17g" % score
 
 

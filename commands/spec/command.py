@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from .key_finders import keys_by_number
 from .key_specs import KeyReference, KeySpec, indices_of
 
 if TYPE_CHECKING:
@@ -26,13 +27,14 @@ if TYPE_CHECKING:
 
     # Of a client and the words of the command; a client is Any here, for a declaration knows no server.
     Handler: TypeAlias = Callable[[Any, list[bytes]], bytes | None]
-    # A finder may tell what becomes of each key; else the flags of the first spec hold for all of them.
+    # A finder may state what becomes of each key; else the flags of the first spec hold for all of them.
     KeyFinder: TypeAlias = Callable[[list[bytes]], "list[int] | list[KeyReference]"]
 
 # The order in which COMMAND INFO lists them.
 FLAGS = (
     "write readonly denyoom module admin pubsub noscript blocking loading stale skip_monitor skip_slowlog asking "
-    "fast no_auth may_replicate no_mandatory_keys protected no_async_loading no_multi movablekeys allow_busy"
+    "fast no_auth may_replicate no_mandatory_keys protected no_async_loading no_multi movablekeys allow_busy "
+    "script_runner"
 ).split()
 
 
@@ -44,7 +46,7 @@ CATEGORIES = (
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One node of a command's argument tree, as COMMAND DOCS tells it.
+    """One node of a command's argument tree, as COMMAND DOCS returns it.
 
     ``type`` is one of string integer double key pattern unix-time pure-token oneof block. ``flags`` holds any of
     "optional multiple multiple_token" as one string. ``display`` is given only where it differs from ``name``.
@@ -106,8 +108,13 @@ class Command:
 
 # Filled while the specs of all families are imported, never afterwards.
 REGISTRY: dict[str, Command] = {}
+# The commands of a server in sentinel mode: its own, and those that it shares with others (``share_with_sentinels``).
+SENTINEL: dict[str, Command] = {}
+# What rules of the ACL may name: the commands of both modes.
+EVERY_MODE: dict[str, Command] = {}
 # Filled while the modules of all families are imported, never afterwards.
 _HANDLERS: dict[str, Handler] = {}
+_IN_SENTINEL: dict[str, Handler] = {}
 _OLDER: dict[str, dict[str, Handler]] = {}  # by the version up to which they serve; a command has one at most
 
 
@@ -117,11 +124,13 @@ class Family:
     Args:
         group: of COMMAND DOCS.
         categories: ACL categories that the flags do not imply.
+        registry: receives the commands: REGISTRY, or SENTINEL for those of sentinel mode alone.
     """
 
-    def __init__(self, group: str, *, categories: str = "") -> None:
+    def __init__(self, group: str, *, categories: str = "", registry: dict[str, Command] = REGISTRY) -> None:
         self.group = group
         self.categories = categories
+        self.registry = registry
 
     def command(
         self,
@@ -153,7 +162,7 @@ class Family:
                 name=name.lower(),
                 arity=arity,
                 flags=_checked_flags(flags),
-                categories=_with_implied(self.categories if categories is None else categories, flags),
+                categories=with_implied(self.categories if categories is None else categories, flags),
                 key_specs=keys if isinstance(keys, tuple) else (keys,),
                 key_finder=key_finder,
                 tips=tuple(tips.split()),
@@ -166,7 +175,8 @@ class Family:
                 doc_flags=tuple(doc_flags.split()),
                 deprecated_since=deprecated_since,
                 replaced_by=replaced_by,
-            )
+            ),
+            self.registry,
         )
 
     def read(self, name: str, *, flags: str = "", **record: Any) -> Command:
@@ -184,7 +194,9 @@ class Family:
         )
 
 
-def handles(*commands: Command, until: str | None = None) -> Callable[[Handler], Handler]:
+def handles(
+    *commands: Command, until: str | None = None, in_sentinel: bool = False
+) -> Callable[[Handler], Handler]:
     """Make the decorated function the handler of the commands.
 
     A handler gets the whole argv, name included (``args[0]``), and returns encoded bytes, or None when it replies
@@ -194,11 +206,14 @@ def handles(*commands: Command, until: str | None = None) -> Callable[[Handler],
         commands: the records that it serves.
         until: the version of Redis (``"7.2"``) up to which, itself excluded, the server answers in this older way; the
             function then stands in a ``v….py`` beside the handler that it replaces. None: this is the present way.
+        in_sentinel: a server in sentinel mode answers in this way; the function stands in ``commands/sentinel``.
     """
 
     def bind(handler: Handler) -> Handler:
         for command in commands:
-            handlers = _HANDLERS if until is None else _OLDER.setdefault(until, {})
+            handlers = _IN_SENTINEL if in_sentinel else _HANDLERS
+            if until is not None:
+                handlers = _OLDER.setdefault(until, {})
             if command.name in handlers:
                 raise ValueError(f"command {command.name} has two handlers")
             handlers[command.name] = handler
@@ -207,24 +222,33 @@ def handles(*commands: Command, until: str | None = None) -> Callable[[Handler],
     return bind
 
 
-def handler_for(command: Command, knows: Callable[[str], bool]) -> Handler:
+def handler_for(command: Command, knows: Callable[[str], bool], *, in_sentinel: bool = False) -> Handler:
     """Return the handler of a command in the version that ``knows`` stands for (``Compat.knows``)."""
+    if in_sentinel and command.name in _IN_SENTINEL:
+        return _IN_SENTINEL[command.name]
     for until, handlers in _OLDER.items():
         if command.name in handlers and not knows(until):
             return handlers[command.name]
     return _HANDLERS[command.name]
 
 
-def subcommands_of(name: str) -> list[Command]:
+def subcommands_of(name: str, registry: Mapping[str, Command] = EVERY_MODE) -> list[Command]:
     """The subcommands of a container, in declaration order."""
     prefix = name + "|"
-    return [entry for full, entry in REGISTRY.items() if full.startswith(prefix)]
+    return [entry for full, entry in registry.items() if full.startswith(prefix)]
 
 
-def _register(entry: Command) -> Command:
-    if entry.name in REGISTRY:
+def share_with_sentinels(containers: frozenset[str]) -> None:
+    """Give sentinel mode the named commands of REGISTRY with their subcommands."""
+    shared = {name: entry for name, entry in REGISTRY.items() if name.partition("|")[0] in containers}
+    del shared["client|no-touch"]  # Redis leaves it out
+    SENTINEL.update(shared)
+
+
+def _register(entry: Command, registry: dict[str, Command]) -> Command:
+    if entry.name in EVERY_MODE:
         raise ValueError(f"command {entry.name} is declared twice")
-    REGISTRY[entry.name] = entry
+    registry[entry.name] = EVERY_MODE[entry.name] = entry
     return entry
 
 
@@ -236,7 +260,8 @@ def _checked_flags(flags: str) -> frozenset[str]:
     return found
 
 
-def _with_implied(categories: str, flags: str) -> tuple[str, ...]:
+def with_implied(categories: str, flags: str) -> tuple[str, ...]:
+    """Return ACL categories in order, with those that the flags imply."""
     words = set(flags.split())
     found = set(categories.split())
     unknown = found.difference(CATEGORIES)
@@ -267,7 +292,10 @@ def keys_of(entry: Command, argv: list[bytes]) -> list[KeyReference]:
         ]
     found: list[KeyReference] = []
     for spec in entry.key_specs:
-        found.extend(KeyReference(index, spec.flags) for index in indices_of(spec, argv))
+        indices = indices_of(spec, argv)
+        if indices is None:
+            return keys_by_number(entry.key_specs, argv)
+        found.extend(KeyReference(index, spec.flags) for index in indices)
     return found
 
 

@@ -1,20 +1,47 @@
-"""Keys that no key specification can find: those of XREAD, XREADGROUP and SORT."""
+"""Keys that no key specification can find: of XREAD, XREADGROUP, SORT, GEORADIUS, MIGRATE, and after an odd number."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from ...protocol.atoi import atoi
 from .key_specs import KeyReference
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .key_specs import KeySpec
+
 _WITH_NUMBER: Final = frozenset((b"BLOCK", b"CLAIM", b"COUNT", b"MAXCOUNT", b"MAXSIZE"))
+_READS: Final = ("RO", "access")
+_STORES: Final = ("OW", "update")
+_FEWEST_STREAM_WORDS: Final = 2
 
 
 def keys_of_streams(argv: list[bytes]) -> list[int]:
-    """The key positions of XREAD and XREADGROUP.
+    """Return the positions of the keys of XREAD and XREADGROUP; none if a word is no option, or an ID is missing.
 
-    The options are walked, for a group, a consumer or a key may be called STREAMS. Where that leads nowhere the
-    first STREAMS counts, as the key specification says; of an odd number of words after it the smaller half.
+    The options are walked, for a group, a consumer or a key may be called STREAMS.
     """
+    return _walk_streams(argv) if _streams_keyword(argv) else []
+
+
+def keys_of_streams_before_810(argv: list[bytes]) -> list[int]:
+    """As ``keys_of_streams``, but the first STREAMS counts, and of an odd number of words the smaller half."""
+    first = _streams_keyword(argv)
+    if not first:
+        return []
+    words = len(argv) - first
+    return list(range(first, first + words // 2)) if words >= _FEWEST_STREAM_WORDS else _walk_streams(argv)
+
+
+def _streams_keyword(argv: list[bytes]) -> int:
+    """Return the position after STREAMS, where the key specification searches it; 0 without one."""
+    start = 4 if argv[0].upper() == b"XREADGROUP" else 1
+    return next((i + 1 for i in range(start, len(argv) - 1) if argv[i].upper() == b"STREAMS"), 0)
+
+
+def _walk_streams(argv: list[bytes]) -> list[int]:
     words = len(argv)
     at = 1
     while at < words:
@@ -25,18 +52,47 @@ def keys_of_streams(argv: list[bytes]) -> list[int]:
             at += 3
         elif name == b"NOACK":
             at += 1
-        elif name == b"STREAMS":
-            break
         else:
-            start = 4 if argv[0].upper() == b"XREADGROUP" else 1
-            at = next((i for i in range(start, words) if argv[i].upper() == b"STREAMS"), words)
             break
+    if at >= words or argv[at].upper() != b"STREAMS" or (words - at - 1) % 2:
+        return []
     return list(range(at + 1, at + 1 + (words - at - 1) // 2))
+
+
+def keys_of_georadius(argv: list[bytes]) -> list[KeyReference]:
+    """Return the key of GEORADIUS or GEORADIUSBYMEMBER, and the last one that STORE or STOREDIST names."""
+    found = [KeyReference(1, _READS)]
+    target = 0
+    at = 6 if argv[0].upper() == b"GEORADIUS" else 5
+    while at + 1 < len(argv):
+        if argv[at].upper() in {b"STORE", b"STOREDIST"}:
+            target = at = at + 1
+        at += 1
+    if target:
+        found.append(KeyReference(target, _STORES))
+    return found
+
+
+def keys_by_number(specs: Sequence[KeySpec], argv: list[bytes]) -> list[KeyReference]:
+    """Return the keys where the number of keys is not written as a number, as atoi() understands it.
+
+    Redis knows nothing then of how they are used, and where a command stores comes last.
+    """
+    *before, spec = specs
+    number, start, step = (int(word) for word in spec.find[1:])
+    at = int(spec.begin[1])
+    if step != 1 or at + number >= len(argv):
+        return []
+    count = atoi(argv[at + number])
+    if not 0 < count <= len(argv) - at - start:
+        return []
+    found = range(at + start, at + start + count)
+    return [KeyReference(index) for index in (*found, *(int(other.begin[1]) for other in before))]
 
 
 def keys_of_sort(argv: list[bytes]) -> list[KeyReference]:
     """The key that is sorted and the last one that STORE names."""
-    found = [KeyReference(1, ("RO", "access"))]
+    found = [KeyReference(1, _READS)]
     skipped = {b"LIMIT": 2, b"GET": 1, b"BY": 1}
     target = 0
     at = 2
@@ -47,5 +103,17 @@ def keys_of_sort(argv: list[bytes]) -> list[KeyReference]:
             at += 1
         at += 1 + skipped.get(word, 0)
     if target:
-        found.append(KeyReference(target, ("OW", "update")))
+        found.append(KeyReference(target, _STORES))
     return found
+
+
+def keys_of_migrate(argv: list[bytes]) -> list[int]:
+    """Return the positions of the keys: of one in its place, or of those after KEYS."""
+    skipped = {b"AUTH": 1, b"AUTH2": 2}
+    at = 6
+    while at < len(argv) - 1:
+        word = argv[at].upper()
+        if word == b"KEYS":
+            return [] if argv[3] else list(range(at + 1, len(argv)))
+        at += 1 + skipped.get(word, 0)
+    return [3]

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Final
+
+# As Redis reads a number of keys: no plus sign, no zeros before it.
+_CANONICAL: Final = re.compile(rb"[1-9][0-9]{0,9}\Z|0\Z").match
+_MOST_KEYS: Final = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +51,8 @@ class KeyReference:
     flags: tuple[str, ...] = field(default=())
 
 
-def indices_of(spec: KeySpec, argv: list[bytes]) -> list[int]:
-    """Return the positions of the words that are keys."""
+def indices_of(spec: KeySpec, argv: list[bytes]) -> list[int] | None:
+    """Return the positions of the words that are keys; None if the number of keys cannot be true."""
     first = _begin(spec, argv)
     if first is None:
         return []
@@ -62,14 +67,13 @@ def indices_of(spec: KeySpec, argv: list[bytes]) -> list[int]:
         return [index for index in range(first, end + 1, step) if index < len(argv)]
     if spec.find[0] == "keynum":
         number, start, step = (int(word) for word in spec.find[1:])
-        try:
-            count = int(argv[first + number])
-        except (ValueError, IndexError):
-            return []
+        if first + number >= len(argv) or not _CANONICAL(argv[first + number]):
+            return None
+        count = int(argv[first + number])
         begin = first + start
-        return (
-            [] if begin + (count - 1) * step >= len(argv) else list(range(begin, begin + count * step, step))
-        )
+        if not 0 < count <= _MOST_KEYS or begin + (count - 1) * step >= len(argv):
+            return None
+        return list(range(begin, begin + count * step, step))
     return []
 
 

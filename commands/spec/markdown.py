@@ -21,6 +21,10 @@ _HEAD: Final = """\
 
 All commands of the server, by family. *Since* is the version of Redis that introduced the command. This page is
 generated: `python -m rillet.commands.spec.markdown docs/commands.md`.
+
+Of Redis 8.10 these are left out, and COMMAND does not list them: arrays (`ARSET`, `ARGET` and all other `AR…`), vector
+sets (`VADD`, `VSIM` and all other `V…`), `HOTKEYS`, `BACKUP`, `TRIMSLOTS`, `PFDEBUG`, `PFSELFTEST`, and what modules
+bring. Nodes of a cluster exist for tests only: [a cluster for tests of clients](testing/cluster.md).
 """
 _TITLES: Final = {
     "stream": "Streams",
@@ -42,7 +46,8 @@ _TITLES: Final = {
 }
 _NOTES: Final = {
     "scripting": "Lua 5.1 by lupa; without that package these say so. There is no debugger.",
-    "cluster": "The server is no node of a cluster: all of these answer `ERR This instance has cluster support disabled`.",
+    "cluster": "On a server that is no node of a [cluster for tests](testing/cluster.md) all of these answer `ERR This instance has "
+    "cluster support disabled`.",
 }
 
 

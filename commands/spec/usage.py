@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...protocol import replies
-from .command import REGISTRY, subcommands_of
+from .command import EVERY_MODE, subcommands_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ def help_lines(container: str) -> list[bytes]:
     """
     name = container.lower()
     lines = [f"{name.upper()} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"]
-    itself = REGISTRY.get(name)
+    itself = EVERY_MODE.get(name)
     if itself is not None and itself.handler is not None:
         lines += ["(no subcommand)", f"    {itself.summary}"]
     for entry in sorted(subcommands_of(name), key=lambda entry: entry.name):

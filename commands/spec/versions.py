@@ -7,13 +7,8 @@ command or option needs no field: commands have ``since``, options use ``knows("
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
-
-from .command import REGISTRY
-
-if TYPE_CHECKING:
-    from .command import Command
+from dataclasses import dataclass
+from typing import Final
 
 # Each version with its release.
 VERSIONS: Final = {
@@ -21,15 +16,18 @@ VERSIONS: Final = {
     "7.2": "7.2.0",
     "7.4": "7.4.0",
     "8.0": "8.0.0",
-    "8.2": "8.2.0",
+    "8.2": "8.2.3",
     "8.4": "8.4.0",
     "8.6": "8.6.2",
     "8.8": "8.8.0",
-    "8.10": "8.10.0",
+    "8.10": "8.10.2",
 }
 
 
 NEWEST: Final = "8.10"
+
+# The first Redis that writes each version of the RDB format, the newest first.
+FIRST_WITH_RDB: Final = {15: (8, 10), 14: (8, 8), 13: (8, 6), 12: (7, 4), 11: (7, 2), 10: (7, 0)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +39,16 @@ class Compat:
     Attributes:
         version: one of VERSIONS.
         number: the same as two numbers.
-        release: the version that INFO, HELLO and LOLWUT show: ``8.10.0``.
+        release: the version that INFO, HELLO and LOLWUT show: ``8.10.2``.
         creates_consumer_on_empty_read: XREADGROUP and X[AUTO]CLAIM create their consumer and set its seen-time even
             if they read or claim nothing (7.2).
         reports_active_time: XINFO shows a consumer's inactive and active-time (7.2).
         reruns_blocked_command: a blocked command runs again when it wakes up. Before: it reads only the key that
             changed, even if no entry is left, and has its own errors for a deleted key or group (7.2).
-        sends_own_pushes_after_reply: a push that a client's own command causes follows its reply (7.2).
+        sends_own_messages_after_reply: a message that a client's own command publishes follows its reply (7.2).
+        tracks_reads_of_scripts: a client tracks the keys that its script reads. Before: those that its call declares
+            (7.2).
+        flushes_before_reply: a client that waits for its flush is sent the invalidation before the reply (7.4).
         names_command_in_unbalanced_error: the error for an odd number of keys and IDs names the command (7.2).
         supports_plus_in_xread: ``+`` is an ID of XREAD (7.4).
         refuses_overflowing_timeouts: a timeout that overflows the clock is an error. Before: it means no limit (7.2).
@@ -57,9 +58,16 @@ class Compat:
             precedes that entry; the lag for an empty stream is 0 (7.4).
         treats_partial_ids_as_small: ``ms-*`` with an exhausted sequence is an ID that is too small. Before: the error
             says that the elements are too large (7.2).
-        guards_max_deleted: XSETID on an empty stream may not go below max-deleted-entry-id (7.2).
+        guards_max_deleted: XSETID may not go below max-deleted-entry-id (7.2).
         checks_bit_range_before_key: BITCOUNT and BITPOS check their range before they look up the key (7.2).
-        refuses_unknown_scan_types: SCAN TYPE refuses unknown types (7.2).
+        prepares_sorted_sets: ZADD leaves a compact encoding before it adds many members, new or not (7.2).
+        prepares_for_long_members: also before long ones. Since 8.2 (Valkey 9: always) only if they are added.
+        shares_integers: OBJECT REFCOUNT of small integers is 2147483647. Since 8.2 (Valkey: since 7.2): 1.
+        refuses_negative_cursors: SCAN and its relatives refuse ``-1`` and an empty cursor, and skip blanks before one
+            (7.2). Before: ``-1`` wraps around, nothing at all is 0.
+        shows_sanitize_payload: ACL shows sanitize-payload of each user. Before: where a rule said so (7.2).
+        may_ask_to_block_in_scripts: XREAD with BLOCK may be called by scripts, and does not block (7.2).
+        names_unknown_command_only: the error for an unknown command without arguments does not mention any (8.6).
         names_protocol_in_hello_error: the error of HELLO without AUTH shows an argument for the protocol (7.2).
         details_acl_denials: the error of a denial names the user, and ACL LOG numbers its entries (7.2).
         uses_imperative_help_line: HELP's last line is in the imperative (7.2).
@@ -78,6 +86,26 @@ class Compat:
         shortest_doubles: a score has the fewest digits that identify it. Before: always up to 17 (7.2).
         compact_lists: OBJECT ENCODING of a small list is listpack. Before: every list is a quicklist (7.2).
         refuses_minimum_list_counts: LREM's count and LPOS's RANK may not be the smallest 64-bit integer (7.2).
+        wraps_lset_index: LSET takes the lowest 32 bits of its index (7.2 to 8.8).
+        propagates_pxat_as_given: SET with PXAT is propagated word by word (7.2). Before: rewritten, as with EX.
+        mixes_set_conditions: NX and XX are allowed after IFEQ and the other comparisons of SET (up to 8.6).
+        reads_bounds_as_strtod: bounds of scores may be hexadecimal and have white space before them (all but 8.0 to
+            8.6).
+        shortest_coordinates: a position has the fewest digits that identify it. Before: up to 17 after the point
+            (8.0, #13494).
+        counts_tree_leaves: radix-tree-nodes of XINFO STREAM includes the leaves (up to 8.8).
+        trims_nodes_by_policy: an approximate trim with DELREF or ACKED removes entries. Before: it removes nothing
+            (8.6, #14623).
+        takes_fields_anywhere: options may follow the fields of HGETEX, HSETEX and HEXPIRE. Before: FIELDS ends them (8.6).
+        embeds_keys: a string is embstr up to 41 bytes with its key. Before: up to 44 bytes without (8.2).
+        rounds_scores: a score beyond the range of doubles becomes infinite or 0, unless it has too many digits (8.8).
+        sorts_numbers_as_scores: SORT reads numbers as ZADD reads scores (8.8). From 8.0 to 8.6: as bounds of scores,
+            before: as strtod.
+        discards_expired_values: SET and INCREX do not store a value whose expiry is already past: they delete the
+            key, propagate that, and count an expired key (8.8, #14784).
+        names_last_expired: a read that meets the last field of a hash past its time sends hexpired before del (up to
+            8.8).
+        rdb_version: of the files, DUMP payloads and snapshots that it writes.
     """
 
     version: str
@@ -86,7 +114,9 @@ class Compat:
     creates_consumer_on_empty_read: bool
     reports_active_time: bool
     reruns_blocked_command: bool
-    sends_own_pushes_after_reply: bool
+    sends_own_messages_after_reply: bool
+    tracks_reads_of_scripts: bool
+    flushes_before_reply: bool
     names_command_in_unbalanced_error: bool
     supports_plus_in_xread: bool
     refuses_overflowing_timeouts: bool
@@ -95,7 +125,13 @@ class Compat:
     treats_partial_ids_as_small: bool
     guards_max_deleted: bool
     checks_bit_range_before_key: bool
-    refuses_unknown_scan_types: bool
+    prepares_sorted_sets: bool
+    prepares_for_long_members: bool
+    shares_integers: bool
+    refuses_negative_cursors: bool
+    shows_sanitize_payload: bool
+    may_ask_to_block_in_scripts: bool
+    names_unknown_command_only: bool
     names_protocol_in_hello_error: bool
     details_acl_denials: bool
     uses_imperative_help_line: bool
@@ -111,6 +147,20 @@ class Compat:
     shortest_doubles: bool
     compact_lists: bool
     refuses_minimum_list_counts: bool
+    wraps_lset_index: bool
+    propagates_pxat_as_given: bool
+    mixes_set_conditions: bool
+    reads_bounds_as_strtod: bool
+    shortest_coordinates: bool
+    counts_tree_leaves: bool
+    trims_nodes_by_policy: bool
+    takes_fields_anywhere: bool
+    embeds_keys: bool
+    rounds_scores: bool
+    sorts_numbers_as_scores: bool
+    discards_expired_values: bool
+    names_last_expired: bool
+    rdb_version: int
 
     def knows(self, since: str) -> bool:
         """Whether this version includes the features of a version (``8.2`` or ``8.6.2``)."""
@@ -120,6 +170,11 @@ class Compat:
 def _number(version: str) -> tuple[int, int]:
     major, minor = version.split(".")[:2]
     return int(major), int(minor)
+
+
+def rdb_version_of(number: tuple[int, int]) -> int:
+    """Return the version of the RDB format that a Redis of 7.0 or later writes."""
+    return next(rdb for rdb, since in FIRST_WITH_RDB.items() if number >= since)
 
 
 def compat_with(version: str) -> Compat:
@@ -132,7 +187,9 @@ def compat_with(version: str) -> Compat:
         creates_consumer_on_empty_read=number >= (7, 2),
         reports_active_time=number >= (7, 2),
         reruns_blocked_command=number >= (7, 2),
-        sends_own_pushes_after_reply=number >= (7, 2),
+        sends_own_messages_after_reply=number >= (7, 2),
+        tracks_reads_of_scripts=number >= (7, 2),
+        flushes_before_reply=number >= (7, 4),
         names_command_in_unbalanced_error=number >= (7, 2),
         supports_plus_in_xread=number >= (7, 4),
         refuses_overflowing_timeouts=number >= (7, 2),
@@ -141,7 +198,13 @@ def compat_with(version: str) -> Compat:
         treats_partial_ids_as_small=number >= (7, 2),
         guards_max_deleted=number >= (7, 2),
         checks_bit_range_before_key=number >= (7, 2),
-        refuses_unknown_scan_types=number >= (7, 2),
+        prepares_sorted_sets=number >= (7, 2),
+        prepares_for_long_members=number < (8, 2),
+        shares_integers=number < (7, 2),
+        refuses_negative_cursors=number >= (7, 2),
+        shows_sanitize_payload=number >= (7, 2),
+        may_ask_to_block_in_scripts=number >= (7, 2),
+        names_unknown_command_only=number >= (8, 6),
         names_protocol_in_hello_error=number >= (7, 2),
         details_acl_denials=number >= (7, 2),
         uses_imperative_help_line=number >= (7, 2),
@@ -157,35 +220,27 @@ def compat_with(version: str) -> Compat:
         shortest_doubles=number >= (7, 2),
         compact_lists=number >= (7, 2),
         refuses_minimum_list_counts=number >= (7, 2),
+        wraps_lset_index=(7, 2) <= number < (8, 10),
+        propagates_pxat_as_given=number >= (7, 2),
+        mixes_set_conditions=number < (8, 8),
+        reads_bounds_as_strtod=not (8, 0) <= number < (8, 8),
+        shortest_coordinates=number >= (8, 0),
+        counts_tree_leaves=number < (8, 10),
+        trims_nodes_by_policy=number >= (8, 6),
+        takes_fields_anywhere=number >= (8, 6),
+        embeds_keys=number >= (8, 2),
+        rounds_scores=number >= (8, 8),
+        sorts_numbers_as_scores=number >= (8, 8),
+        discards_expired_values=number >= (8, 8),
+        names_last_expired=number < (8, 10),
+        rdb_version=rdb_version_of(number),
     )
-
-
-def known_commands(compat: Compat) -> dict[str, Command]:
-    """Return every command and subcommand of a version by its full name, containers included."""
-    return {name: as_known(compat, entry) for name, entry in REGISTRY.items() if compat.knows(entry.since)}
-
-
-# Under memory pressure 8.10 refuses subscriptions, and no longer refuses the commands that expire hash fields.
-_REFUSED_SINCE_810: Final = frozenset(("subscribe", "psubscribe", "ssubscribe"))
-
-
-_REFUSED_BEFORE_810: Final = frozenset(("hexpire", "hexpireat", "hpexpire", "hpexpireat"))
-
-
-def as_known(compat: Compat, entry: Command) -> Command:
-    """Return a command with its arity and flags of a version."""
-    if entry.name in _REFUSED_SINCE_810 and compat.number < (8, 10):
-        return replace(entry, flags=entry.flags - {"denyoom"})
-    if entry.name in _REFUSED_BEFORE_810 and compat.number < (8, 10):
-        return replace(entry, flags=entry.flags | {"denyoom"})
-    if entry.name == "command|getkeys" and compat.number < (7, 2):
-        return replace(entry, arity=-4)
-    if entry.name in {"zrank", "zrevrank"} and compat.number < (7, 2):
-        return replace(entry, arity=3)
-    return entry
 
 
 POLICIES_SINCE: Final = (8, 2)  # XDELEX, XACKDEL and the options KEEPREF, DELREF, ACKED
 
 
 IDMP_SINCE: Final = (8, 6)
+
+
+XNACK_SINCE: Final = (8, 8)

@@ -10,38 +10,38 @@ that removes them is done, and the next command that needs the group waits until
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from ...storage.streams.trimming import trims_far
 from ..runtime.deferral import Deferred
 
 if TYPE_CHECKING:
     from ...storage.groups.group import Group
     from ...storage.streams.stream import Stream
+    from ...storage.streams.tuning import Tuning
     from ..runtime.client import Client
-
-MANY: Final = 10_000  # pending entries; fewer go at once
 
 
 def require_all_nodes(client: Client, stream: Stream) -> None:
-    """Go on only if all macro nodes of a stream can be told soon."""
-    _require(stream.is_behind, client, stream)
+    """Continue only if all macro nodes of a stream can be known soon."""
+    _require(stream.macro_nodes.is_behind, client, stream)
 
 
 def require_nodes_up_to(client: Client, stream: Stream, stream_ids: list[int]) -> None:
-    """Go on only if the nodes that hold some entries can be told soon."""
-    _require(stream.is_far(max(stream_ids)), client, stream)
+    """Continue only if the nodes that hold some entries can be known soon."""
+    _require(stream.macro_nodes.is_far(max(stream_ids)), client, stream)
 
 
 def require_nodes_for_trim(
     client: Client, stream: Stream, by_length: bool, threshold: int, limit: int
 ) -> None:
-    """Go on only if the border up to which a stream is to be trimmed can be told soon."""
-    _require(stream.trims_far(by_length, threshold, limit), client, stream)
+    """Continue only if the border up to which a stream is to be trimmed can be known soon."""
+    _require(trims_far(stream, by_length, threshold, limit), client, stream)
 
 
 def _require(far: bool, client: Client, stream: Stream) -> None:
     if far and client.may_block:
-        raise Deferred(stream.settle_some)
+        raise Deferred(stream.macro_nodes.settle_some)
 
 
 def require_group(client: Client, group: Group) -> None:
@@ -56,6 +56,6 @@ def require_groups(client: Client, stream: Stream) -> None:
         require_group(client, group)
 
 
-def let_go_later(client: Client, number: int) -> bool:
+def let_go_later(client: Client, tuning: Tuning, number: int) -> bool:
     """Whether so many pending entries are to go bit by bit, if they can."""
-    return number > MANY and client.may_block
+    return number > tuning.many and client.may_block

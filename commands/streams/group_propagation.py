@@ -1,4 +1,4 @@
-r"""What group commands propagate to the AOF and the replicas, and the replies they share.
+r"""What group commands propagate to the AOF and the replicas.
 
 A client's XREADGROUP, XCLAIM or XAUTOCLAIM is never replayed itself: each entry that changed hands is, as
 ``XCLAIM key group consumer 0 id TIME ms RETRYCOUNT n FORCE JUSTID LASTID id``, an absolute statement that can be
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ...protocol.errors import ReplyError, shown
 from ...protocol.replies import bulk
 from ...storage.groups.deliveries import UNOWNED_MS
 from ...storage.keyspace import notifications as events
@@ -25,13 +24,6 @@ if TYPE_CHECKING:
 
 _XCLAIM: Final = b"*14\r\n$6\r\nXCLAIM\r\n"
 _SETID: Final = b"*7\r\n$6\r\nXGROUP\r\n$5\r\nSETID\r\n"
-
-
-def no_such_group(key: bytes, group: bytes, where: bytes = b"") -> ReplyError:
-    """NOGROUP for a missing key or a missing group: clients cannot tell which."""
-    return ReplyError(
-        b"NOGROUP No such key '%b' or consumer group '%b'%b" % (shown(key), shown(group), where)
-    )
 
 
 def new_consumer(client: Client, key: bytes, group: Group, name: bytes) -> Consumer:

@@ -10,9 +10,11 @@ from ...storage.streams.idempotency import fingerprint
 from ...storage.streams.ids import encode
 from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments
+from ..runtime.client import propagate_where_known, where_known
 from ..spec.command import handles
+from ..spec.versions import IDMP_SINCE
 from . import specs
-from .ids import parse_id
+from .lookup import parse_id
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -35,13 +37,13 @@ def answer_duplicate(
 ) -> bytes | None:
     """The reply to an XADD that was served before: the first one's ID; None if it is a new one.
 
-    For IDMPAUTO the iid is worked out, and left in the options. A duplicate is propagated as it came: whoever replays
-    it counts it as one. So a replayed ``*`` is a duplicate even where its iid is no longer known, and a replayed ID
+    For IDMPAUTO the iid is worked out, and left in the options. A duplicate is propagated as it came: a replay
+    counts it as one. So a replayed ``*`` is a duplicate even where its iid is no longer known, and a replayed ID
     is not, even where it is still known.
     """
     if not options.iid:
         options.iid = fingerprint(words)
-    if client.trusted and options.new_id is not None:
+    if client.replays and options.new_id is not None:
         return None
     stream = client.db.write(args[1])
     state = stream.idempotency if type(stream) is Stream else None
@@ -49,12 +51,12 @@ def answer_duplicate(
     known = None
     if state is not None:
         known = state.find(options.producer, options.iid, keyspace.now if keyspace.expiring else None)
-    if known is None and not (client.trusted and type(stream) is Stream):
+    if known is None and not (client.replays and type(stream) is Stream):
         return None
     if state is not None:
         state.duplicates += 1
     keyspace.dirty += 1
-    client.propagate_with_downgrade(args, () if options.needs_downgrade else None)
+    client.propagate_with_downgrade(args, [where_known(args)] if options.needs_downgrade else None)
     return replies.null(client.resp) if known is None else replies.bulk(encode(known))
 
 
@@ -84,7 +86,7 @@ def xcfgset(client: Client, args: list[bytes]) -> bytes:
         given.get(b"IDMP-DURATION", state.duration), given.get(b"IDMP-MAXSIZE", state.maxsize)
     ):
         keyspace.dirty += 1
-        client.propagate(args)
+        propagate_where_known(client, args, IDMP_SINCE)
     return replies.OK
 
 
@@ -110,5 +112,5 @@ def xidmprecord(client: Client, args: list[bytes]) -> bytes:
         return replies.OK
     keyspace.idempotency_of(stream).record(pid, iid, stream_id)
     keyspace.dirty += 1
-    client.propagate(args)
+    propagate_where_known(client, args, IDMP_SINCE)
     return replies.OK

@@ -1,16 +1,18 @@
-"""What XREAD and XREADGROUP share: their options, their keys and the form of their replies."""
+"""What XREAD and XREADGROUP share: their options and limits, their keys and the form of their replies."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
+from ...storage.streams.chunk import ids_in, length_of
+from ...storage.streams.ids import MAX_ID
 from ..runtime.arguments import INT64_MAX, parse_integer
 from ..spec.key_specs import KeySpec
-from .read_budget import Allowance
 
 if TYPE_CHECKING:
+    from ...storage.streams.chunk import Piece
+    from ...storage.streams.stream import Stream
     from ..runtime.client import Client
     from ..spec.versions import Compat
 
@@ -30,6 +32,100 @@ _UNBALANCED_7_0: Final = (
 
 
 _NOT_A_TIMEOUT: Final = b"ERR timeout is not an integer or out of range"
+
+
+_STEP: Final = 16  # entries looked at first where bytes are counted
+_NEVER_DELIVERED: Final = b":0\r\n:0\r\n"  # neither idle nor delivered before
+
+
+# By the version of the protocol, how a reply begins, with the number of its streams: an array of pairs or a map.
+REPLY_HEADS: Final = {2: b"*%d\r\n", 3: b"%%%d\r\n"}
+
+
+# What precedes the entries of each stream: the length of the key, the key, and the number of entries.
+STREAM_HEADS: Final = {2: b"*2\r\n$%d\r\n%b\r\n*%d\r\n", 3: b"$%d\r\n%b\r\n*%d\r\n"}
+
+
+class Allowance:
+    """The limits of one call and what it has taken so far, over all its streams.
+
+    An entry goes out if fewer than MAXCOUNT went out before and fewer than MAXSIZE bytes; the first one always does.
+    The bytes are those of the reply, without the lengths that Redis fills in at the end.
+
+    Attributes:
+        claim: min-idle-time of CLAIM, None without.
+        max_count, max_size: None for no limit.
+        entries: how many have been taken.
+        size: their bytes, and those around them.
+    """
+
+    __slots__ = ("claim", "entries", "max_count", "max_size", "size")
+
+    def __init__(self, claim: int | None, max_count: int | None, max_size: int | None) -> None:
+        self.claim = claim
+        self.max_count = max_count
+        self.max_size = max_size
+        self.entries = 0
+        self.size = 0
+
+    def is_spent(self) -> bool:
+        """Whether no entry more may go out; streams that are still to come are not even looked at."""
+        if not self.entries:
+            return False
+        if self.max_count is not None and self.entries >= self.max_count:
+            return True
+        return self.max_size is not None and self.size >= self.max_size
+
+    def within(self, count: int | None) -> int | None:
+        """How many entries the next stream may give, if it may give ``count`` (None: all)."""
+        if self.max_count is None:
+            return count
+        left = self.max_count - self.entries
+        return left if count is None else min(count, left)
+
+    def add(self, size: int) -> None:
+        """One entry of so many bytes is taken."""
+        self.entries += 1
+        self.size += size
+
+    def take(self, stream: Stream, after: int, count: int | None) -> tuple[list[Piece], bytes, int]:
+        """As ``Stream.take_after``, within the limits; with CLAIM each entry has the two numbers of a new one."""
+        count = self.within(count)
+        if self.max_size is None and self.claim is None:
+            pieces, entries, last = stream.take_after(after, count)
+            self.entries += length_of(pieces)
+            return pieces, entries, last
+        parts: list[bytes] = []
+        last = after
+        step = _STEP
+        while not self.is_spent():
+            most = step if count is None else min(step, count - len(parts))
+            pieces, _, _ = stream.take_after(last, most)
+            if not pieces:
+                break
+            for number in ids_in(pieces):
+                if self.is_spent():
+                    break
+                entry = stream.entry(number)
+                assert entry is not None
+                if self.claim is not None:
+                    entry = b"*4%b%b" % (entry[2:], _NEVER_DELIVERED)
+                parts.append(entry)
+                last = number
+                self.add(len(entry))
+            step *= 2
+        pieces, _, last = stream.take_after(after, len(parts))
+        return pieces, b"".join(parts), last
+
+
+def take_after(
+    stream: Stream, after: int, count: int | None, allowance: Allowance | None
+) -> tuple[int, bytes]:
+    """XREAD's entries of one stream: how many, and their encoded forms one after the other."""
+    if allowance is None:
+        return stream.range(after + 1, MAX_ID, count)
+    pieces, entries, _ = allowance.take(stream, after, count)
+    return length_of(pieces), entries
 
 
 class ReadOptions:
@@ -99,6 +195,8 @@ def parse_options(client: Client, args: list[bytes], *, grouped: bool) -> ReadOp
             count = number if number > 0 else None
             at += 1
         elif name == b"BLOCK" and more:
+            if client.is_script and not client.server.compat.may_ask_to_block_in_scripts:
+                raise ReplyError(b"ERR %b command is not allowed with BLOCK option from scripts" % args[0])
             block = _timeout(client, args[at])
             at += 1
         elif name == b"GROUP" and more >= 2:
@@ -139,10 +237,9 @@ def _limit(name: bytes, word: bytes) -> int:
         if number < 0:
             raise ReplyError(b"ERR min-idle-time must be a positive integer")
         return number
-    error = b"ERR %b must be a positive integer" % name
-    number = parse_integer(word, error)
+    number = parse_integer(word)
     if number < 1:
-        raise ReplyError(error)
+        raise ReplyError(b"ERR %b must be a positive integer" % name)
     return number
 
 
@@ -181,18 +278,3 @@ def _timeout(client: Client, word: bytes) -> int:
 def key_specs(start: int) -> tuple[KeySpec, ...]:
     """Return the key spec of a command whose keys follow STREAMS, looked for from a word on."""
     return (KeySpec(("RO", "access", "incomplete"), ("keyword", "STREAMS", start), ("range", -1, 1, 2)),)
-
-
-def reply_part(resp: int, key: bytes, number: int) -> bytes:
-    """What stands before one stream's entries: the head of a pair, in RESP3 a key and the head of its value."""
-    if resp == 3:
-        return b"$%d\r\n%b\r\n*%d\r\n" % (len(key), key, number)
-    return b"*2\r\n$%d\r\n%b\r\n*%d\r\n" % (len(key), key, number)
-
-
-def whole_reply(resp: int, parts: list[bytes]) -> bytes:
-    """The reply from the heads and the entries of all streams by turns."""
-    if len(parts) == 2:
-        return (b"%%1\r\n%b%b" if resp == 3 else b"*1\r\n%b%b") % (*parts,)
-    streams = len(parts) // 2
-    return b"".join((b"%%%d\r\n" % streams if resp == 3 else replies.array_header(streams), *parts))

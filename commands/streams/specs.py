@@ -52,13 +52,8 @@ _ID_OR_LAST = oneof("id-selector", string("id"), token("$", name="new-id"))
 _ENTRIES_READ = optional(integer("entriesread", "ENTRIESREAD", display="entries-read"))
 _IDEMPOTENT = oneof(
     "idmp",
-    string("pid", "IDMPAUTO", display="producer-id"),
-    block(
-        "idmp-block",
-        token("IDMP"),
-        string("pid", display="producer-id"),
-        string("iid", display="idempotent-id"),
-    ),
+    string("pid", "IDMPAUTO"),
+    block("idmp", string("pid"), string("iid"), after="IDMP"),
     since="8.6.0",
 )
 
@@ -67,13 +62,12 @@ _IDEMPOTENT = oneof(
 
 XCFGSET = family.write("XCFGSET", arity=-2, flags="fast", keys=UPDATES, since="8.6.0",
     summary="Sets how long and how many idempotent IDs a stream remembers; a change forgets those it has.",
-    arguments=(KEY, optional(integer("duration", "IDMP-DURATION", display="seconds")),
-        optional(integer("maxsize", "IDMP-MAXSIZE", display="entries"))))
+    arguments=(KEY, optional(integer("idmp-duration", "IDMP-DURATION")),
+        optional(integer("idmp-maxsize", "IDMP-MAXSIZE"))))
 
 XIDMPRECORD = family.write("XIDMPRECORD", arity=5, flags="denyoom fast", keys=UPDATES, since="8.6.2",
     summary="Records an entry as that of a producer's idempotent ID; meant for replaying.",
-    arguments=(KEY, string("pid", display="producer-id"), string("iid", display="idempotent-id"),
-        string("id", display="entry-id")))
+    arguments=(KEY, string("pid"), string("iid"), string("stream-id")))
 
 XACK = family.write("XACK", arity=-4, flags="fast", keys=UPDATES, since="5.0.0",
     summary="Takes entries off a consumer group's pending entries and answers how many there were.",
@@ -226,15 +220,17 @@ XREVRANGE = family.read("XREVRANGE", arity=-4, keys=READS, since="5.0.0",
     history={"6.2.0": "Added exclusive bounds."})
 
 XREAD = family.read("XREAD", arity=-4, flags="blocking movablekeys",
-    keys=(KeySpec(("RO", "access", "incomplete"), ("keyword", "STREAMS", 1), ("range", -1, 1, 2)),),
+    keys=(KeySpec(("RO", "access", "incomplete"), ("keyword", "STREAMS", 1), ("range", -1, 1, 2),
+            notes="A key or an option's value may be called STREAMS, too"),),
     key_finder=keys_of_streams, since="5.0.0",
     summary="Answers entries after given IDs from several streams, or waits for them.",
-    complexity="O(M) for each stream, with M being the number of entries answered.",
+    complexity="",
     arguments=(_COUNT, _MAX_COUNT, _MAX_SIZE, _BLOCK, _STREAMS),
     history={"8.10.0": "Added MAXCOUNT and MAXSIZE."})
 
 XREADGROUP = family.write("XREADGROUP", arity=-7, flags="blocking movablekeys",
-    keys=(KeySpec(("RO", "access", "incomplete"), ("keyword", "STREAMS", 4), ("range", -1, 1, 2)),),
+    keys=(KeySpec(("RO", "access", "incomplete"), ("keyword", "STREAMS", 4), ("range", -1, 1, 2),
+            notes="A group, a consumer or a key may be called STREAMS, too"),),
     key_finder=keys_of_streams, since="5.0.0",
     summary="Delivers new entries of several streams to a consumer of a group, or answers what it has "
         "pending.",

@@ -1,4 +1,9 @@
-"""The options that XADD and XTRIM share: how much of a stream is to go, and how that is propagated."""
+"""The options that XADD and XTRIM share: how much of a stream is to go, and how that is propagated.
+
+A replica that knows no reference policies and no producers receives the nearest older commands. It holds the same
+entries and the same pending entries afterwards. XNACK, XCFGSET and XIDMPRECORD have no older form: only replicas that
+know them run them, and only those remember producers.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +18,16 @@ from ...storage.groups.references import (
     trim_acked_to_length,
 )
 from ...storage.streams import ids as stream_id
-from ...storage.streams.trimming import Removed
+from ...storage.streams.trimming import Removed, trim_before, trim_to_length
 from ..runtime.arguments import parse_integer
-from ..runtime.client import needs_downgrade
+from ..runtime.client import needs_downgrade, where_known
 from ..spec.versions import IDMP_SINCE, POLICIES_SINCE
 from .deferral import let_go_later, require_all_nodes, require_groups, require_nodes_for_trim
-from .ids import parse_id, parse_new_id
+from .lookup import parse_id, parse_new_id
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from ...storage.streams.stream import Stream
     from ..runtime.client import Client
 
@@ -55,7 +62,7 @@ class AddOrTrim:
         seq_given: XADD: False for ``ms-*``.
         producer: XADD: the pid of IDMP or IDMPAUTO, empty without.
         iid: XADD: the idempotent ID, empty for IDMPAUTO.
-        needs_downgrade: replicas must be told of the policy or the producer in older words. Only then the next two are
+        needs_downgrade: replicas need the policy or the producer in older words. Only then the next two are
             filled in, and only with DELREF or ACKED.
         removed: ids of the entries that were trimmed.
         held: which of them the groups had pending: names and ids.
@@ -97,6 +104,9 @@ class AddOrTrim:
     def trim(self, client: Client, stream: Stream) -> int:
         """Trim the stream; returns how many entries went."""
         by_length = self.by_length
+        by_policy = self.policy is not None and self.policy != b"KEEPREF"
+        if by_policy and self.approximate and not client.server.compat.trims_nodes_by_policy:
+            return 0
         if self.policy == b"ACKED" and stream.groups:
             trim_acked = trim_acked_to_length if by_length else trim_acked_before
             removed, self.reached = trim_acked(
@@ -108,14 +118,16 @@ class AddOrTrim:
             )
             return removed
         gone = Removed() if self.policy == b"DELREF" and stream.groups else None
-        trim = stream.trim_to_length if by_length else stream.trim_before
-        removed = trim(self.threshold, approximate=self.approximate, limit=self.limit, gone=gone)
+        trim = trim_to_length if by_length else trim_before
+        # By a policy Redis looks into the last node, entry by entry, unless the limit forbids the whole of it.
+        whole_nodes = self.approximate and not by_policy
+        removed = trim(stream, self.threshold, approximate=whole_nodes, limit=self.limit, gone=gone)
         if gone is not None and removed:
             self._forget(client, stream, gone)
         return removed
 
     def _forget(self, client: Client, stream: Stream, gone: Removed) -> None:
-        if let_go_later(client, gone.number) and not self.needs_downgrade:
+        if let_go_later(client, stream.tuning, gone.number) and not self.needs_downgrade:
             for job in forget_later(stream, gone):
                 client.server.background_jobs.run_soon(job)
             return
@@ -125,15 +137,63 @@ class AddOrTrim:
         forget(stream, numbers)
 
     def rewrite(self, words: list[bytes], stream: Stream) -> None:
-        """Make the words of an approximate trim exact: whoever replays them must end with the same entries.
+        """Make the words of an approximate trim exact: a replay must end with the same entries.
 
-        With ACKED the first entry that is left says nothing of those behind it: Redis states it all the same, but
-        here the replay must remove what was removed, so the border itself is stated.
+        With a policy the first node that is left says nothing of the entries in and behind it: Redis states it all
+        the same, but here the replay must remove what was removed, so the border itself is stated.
         """
         if self.approximate:
-            border = self.reached + 1 if self.reached else stream.first_physical_id
+            border = self.reached + 1 if self.reached else stream.macro_nodes.first_id
+            if self.policy is not None and self.policy != b"KEEPREF":
+                border = max(border, stream.first_id)
             words[self.threshold_at - 1] = b"="
             words[self.threshold_at] = b"%d" % stream.length if self.by_length else stream_id.encode(border)
+
+    def downgraded(self, words: list[bytes], stream: Stream) -> list[Sequence[bytes]]:
+        """Return XADD or XTRIM without policy and producer, and what those did, for old replicas.
+
+        Args:
+            words: the command as it is propagated, its ID and threshold final.
+            stream: after it.
+        """
+        verb, name = words[:2]
+        older: list[Sequence[bytes]] = []
+        trimming: list[bytes] = []
+        by_policy = self.policy == b"ACKED" and stream.groups
+        if self.strategy is not None and not by_policy:
+            trimming = [self.strategy, b"=", words[self.threshold_at]]
+        if self.id_at < len(words):
+            older.append([verb, name, *trimming, *words[self.id_at :]])
+        elif trimming:
+            older.append([verb, name, *trimming])
+        older += downgraded_deletion(name, self.held, [])
+        if self.producer:
+            record = (b"XIDMPRECORD", name, self.producer, self.iid, words[self.id_at])
+            older.append(where_known(record))
+        if by_policy and self.removed:
+            if not stream.length:
+                older.append((b"XTRIM", name, b"MAXLEN", b"=", b"0"))
+            elif stream_id.parse(self.removed[-1]) < stream.first_id:
+                older.append((b"XTRIM", name, b"MINID", b"=", stream_id.encode(stream.first_id)))
+            else:
+                older.append((b"XDEL", name, *self.removed))
+        return older
+
+
+def downgraded_deletion(
+    name: bytes, held: Iterable[tuple[bytes, list[bytes]]], deleted: list[bytes]
+) -> list[Sequence[bytes]]:
+    """Return XDELEX or XACKDEL for old replicas: XACK for each group, then XDEL.
+
+    Args:
+        name: the key.
+        held: the groups that lose references, and which.
+        deleted: ids of the entries that went.
+    """
+    older: list[Sequence[bytes]] = [(b"XACK", name, group, *texts) for group, texts in held if texts]
+    if deleted:
+        older.append((b"XDEL", name, *deleted))
+    return older
 
 
 def parse_add_or_trim(client: Client, args: list[bytes], *, adding: bool) -> AddOrTrim:
@@ -143,7 +203,7 @@ def parse_add_or_trim(client: Client, args: list[bytes], *, adding: bool) -> Add
     syntax error in XTRIM.
     """
     options = AddOrTrim()
-    if adding and args[2:4] == _USUAL and args[5:6] == _STAR and not client.trusted:
+    if adding and args[2:4] == _USUAL and args[5:6] == _STAR and not client.replays:
         # XADD key MAXLEN ~ threshold *: as below.
         options.threshold = parse_integer(args[4])
         if options.threshold < 0:
@@ -215,9 +275,9 @@ def parse_add_or_trim(client: Client, args: list[bytes], *, adding: bool) -> Add
         raise ReplyError(LIMIT_WITHOUT_STRATEGY)
     if not adding and options.strategy is None:
         raise ReplyError(NO_STRATEGY)
-    if options.producer and options.new_id is not None and not client.trusted:
+    if options.producer and options.new_id is not None and not client.replays:
         raise ReplyError(IDMP_WITH_ID)
-    if client.trusted:
+    if client.replays:
         # It was made exact when it was propagated: the threshold alone decides.
         options.limit = 0
     elif limit_given:

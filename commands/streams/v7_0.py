@@ -1,4 +1,4 @@
-"""What 7.0 did instead: XREADGROUP as it was, and claims that create no consumer for nothing."""
+"""What 7.0 did instead: XREADGROUP as it was, claims that create no consumer for nothing, estimated counters."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError
+from ...storage.groups.lag import entries_read_estimate, has_tombstone_from
 from ...storage.keyspace import notifications as events
-from ...storage.streams.chunk import length_of, texts_in
+from ...storage.streams.chunk import ids_in, length_of, texts_in
 from ...storage.streams.ids import MAX_ID
 from ...storage.streams.stream import Stream
 from ..spec.command import handles
 from . import specs
 from .group_propagation import (
     new_consumer,
-    no_such_group,
     propagate_consumer,
     propagate_position,
     propagate_read,
 )
-from .ids import parse_id
-from .read_options import parse_options, reply_part, whole_reply
-from .v7_0_counters import advance_7_0
+from .lookup import find_group, parse_id
+from .read_options import REPLY_HEADS, STREAM_HEADS, parse_options
 from .xautoclaim import xautoclaim
 from .xclaim import xclaim
-from .xreadgroup import MEANINGLESS, history
+from .xreadgroup import MEANINGLESS, NO_GROUP_TO_READ, history
 
 if TYPE_CHECKING:
     from ...storage.groups.deliveries import Consumer
     from ...storage.groups.group import Group
+    from ...storage.streams.chunk import Piece
     from ..runtime.client import Client
     from .read_options import ReadOptions
 
@@ -46,9 +46,11 @@ def xreadgroup_7_0(client: Client, args: list[bytes]) -> bytes | None:
     first, keys = options.first_key, options.keys
     plan: list[tuple[Stream, Group, int | None]] = []
     for at in range(first, first + keys):
-        stream, group = _group_at(client, args[at], options)
+        assert options.group is not None
+        stream, group = find_group(client, args[at], options.group, NO_GROUP_TO_READ)
         plan.append((stream, group, _position(args[at + keys])))
 
+    head = STREAM_HEADS[client.resp]
     parts: list[bytes] = []
     for at, (stream, group, after) in enumerate(plan, first):
         keyspace.hits += 1
@@ -61,22 +63,13 @@ def xreadgroup_7_0(client: Client, args: list[bytes]) -> bytes | None:
         else:
             number, entries = history(client, stream, group, consumer, after, options)
         keyspace.dirty += 1
-        parts += (reply_part(client.resp, key, number), entries)
+        parts += (head % (len(key), key, number), entries)
     if parts:
-        return whole_reply(client.resp, parts)
+        return b"".join((REPLY_HEADS[client.resp] % (len(parts) // 2), *parts))
     if options.block is None or not client.may_block:
         return replies.null_array(client.resp)
     client.block(args[first : first + keys], options.block, args, on_missing=True)
     return None
-
-
-def _group_at(client: Client, key: bytes, options: ReadOptions) -> tuple[Stream, Group]:
-    assert options.group is not None
-    stream = client.read_value(key, Stream)
-    group = None if stream is None else stream.groups.get(options.group)
-    if stream is None or group is None:
-        raise no_such_group(key, options.group, b" in XREADGROUP with GROUP option")
-    return stream, group
 
 
 def _position(word: bytes) -> int | None:
@@ -125,21 +118,26 @@ def _deliver(
 
 
 def serve_7_0(client: Client, args: list[bytes], key: bytes) -> bytes | None:
-    """The reply to a blocked XREAD or XREADGROUP whose key has changed; None if it goes on waiting.
+    """Return the reply to a blocked XREAD or XREADGROUP whose key has changed; None if it goes on waiting.
 
     Of its keys only that one is read. Where the stream has grown the reply comes even if nothing is left of it.
+
+    Raises:
+        ReplyError: the key or the group of an XREADGROUP is gone.
     """
     grouped = args[0].upper() == b"XREADGROUP"
     options = parse_options(client, args, grouped=grouped)
     first, keys = options.first_key, options.keys
     stream = client.db.peek(key)
     if type(stream) is not Stream:
-        return ReplyError(KEY_GONE).encoded if grouped else None
+        if grouped:
+            raise ReplyError(KEY_GONE)
+        return None
     if grouped:
         assert options.group is not None
         group = stream.groups.get(options.group)
         if group is None:
-            return ReplyError(GROUP_GONE).encoded
+            raise ReplyError(GROUP_GONE)
         if stream.last_id <= group.last_id:
             return None
         consumer = _consumer(client, key, group, options)
@@ -152,7 +150,7 @@ def serve_7_0(client: Client, args: list[bytes], key: bytes) -> bytes | None:
         if stream.last_id <= after:
             return None
         number, entries = stream.range(after + 1, MAX_ID, options.count)
-    return whole_reply(client.resp, [reply_part(client.resp, key, number), entries])
+    return REPLY_HEADS[client.resp] % 1 + STREAM_HEADS[client.resp] % (len(key), key, number) + entries
 
 
 _NEVER_ACTIVE: Final = -2  # a time at which no consumer was ever active
@@ -189,3 +187,27 @@ def claim_7_0(client: Client, args: list[bytes]) -> bytes | None:
                 group.delete_consumer(consumer)
                 keyspace.dirty = max(keyspace.dirty - 1, dirty)
     return reply
+
+
+def advance_7_0(group: Group, stream: Stream, pieces: list[Piece], last: int) -> None:
+    """``Group.advance`` by the rules of 7.0: only deletions behind an entry make the counter doubtful."""
+    read = group.entries_read
+    for entry in ids_in(pieces):
+        if read is not None and not has_tombstone_7_0(stream, entry):
+            read += 1
+        elif stream.entries_added:
+            read = estimate_7_0(stream, entry)
+    group.entries_read = read
+    group.last_id = last
+
+
+def estimate_7_0(stream: Stream, stream_id: int) -> int | None:
+    """How many entries were ever added up to that ID; one before all deletions was thought as good as any."""
+    if stream.length and 0 < stream_id < stream.max_deleted_id < stream.first_id:
+        return stream.entries_added - stream.length
+    return entries_read_estimate(stream, stream_id)
+
+
+def has_tombstone_7_0(stream: Stream, stream_id: int) -> bool:
+    """Whether an entry at or after that ID was deleted; deletions before the first entry were thought past."""
+    return stream.first_id <= stream.max_deleted_id and has_tombstone_from(stream, stream_id)

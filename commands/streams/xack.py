@@ -1,18 +1,33 @@
-"""XACK: a consumer has done its work."""
+"""How a pending entry leaves its consumer: XACK acknowledges it, XNACK gives it back."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
+from ...protocol.errors import ReplyError, shown
+from ...storage.groups.claiming import release
+from ...storage.streams.ids import MAX_COUNT
 from ...storage.streams.stream import Stream
+from ..runtime.arguments import Arguments, parse_integer
+from ..runtime.client import needs_downgrade, where_known_of_many
 from ..spec.command import handles
+from ..spec.versions import XNACK_SINCE
 from . import specs
 from .deferral import require_group
-from .ids import parse_id
+from .lookup import find_group, parse_id, parse_ids
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
+
+BAD_MODE: Final = b"ERR mode must be SILENT, FAIL, or FATAL"
+BAD_NUMBER: Final = b"ERR numids must be a positive integer"
+TOO_FEW: Final = b"ERR number of IDs doesn't match numids"
+NEGATIVE_COUNT: Final = b"ERR Invalid RETRYCOUNT value, must be >= 0"
+IDS_NEEDED: Final = b"ERR syntax error, expected IDS keyword"
+
+_INT_MAX: Final = (1 << 31) - 1
+_MODES: Final = frozenset((b"SILENT", b"FAIL", b"FATAL"))
 
 
 @handles(specs.XACK)
@@ -34,3 +49,77 @@ def xack(client: Client, args: list[bytes]) -> bytes:
         if server.propagation.active:
             client.propagate(args)
     return replies.integer(acknowledged)
+
+
+class NackOptions:
+    """What stands after the group.
+
+    Attributes:
+        mode: SILENT takes the delivery back from the counter, FAIL leaves it, FATAL sets it to its maximum.
+        retry_count: the counter itself, None if it is not given.
+        force: ids that are not pending become so.
+        ids: as they were sent.
+    """
+
+    __slots__ = ("_number_at", "force", "ids", "mode", "retry_count")
+
+    def __init__(self, args: list[bytes]) -> None:
+        self.mode = args[3].upper()
+        if self.mode not in _MODES:
+            raise ReplyError(BAD_MODE)
+        self.retry_count: int | None = None
+        self.force = False
+        self._number_at = 0  # where the number of IDs stands
+        ids: list[bytes] | None = None
+        options = Arguments(args, 4)
+        while options:
+            word = options.next()
+            name = word.upper()
+            if name == b"IDS" and ids is None and options:
+                self._number_at = len(args) - options.remaining
+                number = parse_integer(options.next(), BAD_NUMBER)
+                if not 1 <= number <= _INT_MAX:
+                    raise ReplyError(BAD_NUMBER)
+                if number > options.remaining:
+                    raise ReplyError(TOO_FEW)
+                ids = [options.next() for _ in range(number)]
+            elif name == b"RETRYCOUNT" and options:
+                self.retry_count = options.integer()
+                if self.retry_count < 0:
+                    raise ReplyError(NEGATIVE_COUNT)
+            elif name == b"FORCE":
+                self.force = True
+            else:
+                raise ReplyError(b"ERR Unrecognized XNACK option '%b'" % shown(word))
+        if ids is None:
+            raise ReplyError(IDS_NEEDED)
+        self.ids = ids
+
+    def in_pieces(self, args: list[bytes]) -> list[list[bytes]]:
+        """Return what replicas receive if some do not know XNACK."""
+        at = self._number_at
+        return where_known_of_many(args[:at], self.ids, args[at + 1 + len(self.ids) :])
+
+    def next_count(self, count: int) -> int:
+        """The delivery counter of an entry that is given back."""
+        if self.retry_count is not None:
+            return self.retry_count
+        if self.mode == b"SILENT":
+            return max(count - 1, 0)
+        return MAX_COUNT if self.mode == b"FATAL" else count
+
+
+@handles(specs.XNACK)
+def xnack(client: Client, args: list[bytes]) -> bytes:
+    """Take entries from their owners, so that any claim finds them at once; answers how many."""
+    stream, group = find_group(client, args[1], args[2], writing=True)
+    options = NackOptions(args)
+    numbers = parse_ids(options.ids)
+    given_back = release(group, stream, numbers, options.next_count, force=options.force)
+    if given_back:
+        client.server.keyspace.dirty += given_back
+        client.propagate_with_downgrade(
+            args, options.in_pieces(args) if needs_downgrade(client, XNACK_SINCE) else None
+        )
+        client.db.signal_ready(args[1])
+    return replies.integer(given_back)

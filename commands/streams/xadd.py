@@ -11,9 +11,8 @@ from ...storage.streams.ids import MAX_ID, encode
 from ...storage.streams.stream import Stream
 from ..spec.command import handles
 from . import specs
-from .downgrade import add_or_trim
 from .idempotency import answer_duplicate
-from .ids import parse_new_id
+from .lookup import parse_new_id
 from .trim_options import parse_add_or_trim
 
 if TYPE_CHECKING:
@@ -67,6 +66,7 @@ def xadd(client: Client, args: list[bytes]) -> bytes:
         duplicate = answer_duplicate(client, args, options, words)
         if duplicate is not None:
             return duplicate
+    fields = encode_fields(words)
     name = args[1]
     db = client.db
     keyspace = db.keyspace
@@ -88,7 +88,6 @@ def xadd(client: Client, args: list[bytes]) -> bytes:
         stream_id = keyspace.now << 64 if keyspace.now > last >> 64 else last + 1
     else:
         stream_id = _given_id(client, new_id, seq_given, last)
-    fields = encode_fields(words)
     if len(fields) > _MAX_PAYLOAD and (sum(map(len, words)) > _MAX_PAYLOAD or len(fields) > _MAX_ENCODED):
         raise ReplyError(TOO_LARGE)
     if options is not None and options.strategy is not None:
@@ -124,7 +123,7 @@ def xadd(client: Client, args: list[bytes]) -> bytes:
             options.rewrite(propagated, stream)
             if new_id is None or not seq_given:
                 propagated[options.id_at] = encode(stream_id)
-            older = add_or_trim(propagated, options, stream) if options.needs_downgrade else None
+            older = options.downgraded(propagated, stream) if options.needs_downgrade else None
             client.propagate_with_downgrade(propagated, older)
     if db.awaited:
         db.signal_ready(name)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ...storage.streams.chunk import LARGE
 from ...storage.streams.ids import MAX_U64
 from ...storage.streams.stream import Stream
+from ...storage.streams.trimming import trim_to_length, trims_far, untrimmed
 from .trim_options import default_limit
 from .xadd import encode_fields
 
@@ -24,8 +25,8 @@ SHORTEST: Final = 4  # a shorter run costs more this way than command by command
 def xadd_batch(client: Client, batch: list[list[bytes]], at: int) -> list[bytes] | None:
     """Run the ``XADD key [MAXLEN ~ n] * | id field value …`` from a place in a batch on that are all for one key.
 
-    Whoever could tell them from one XADD after the other (somebody waits for the key, watches it, hears of events)
-    prevents it, and so does all that makes an XADD fail.
+    A client that could see a difference from one XADD after the other (it waits for the key, watches it, receives
+    events) prevents it, and so does all that makes an XADD fail.
 
     Args:
         client: whose commands they are: a plain one, or the loader's.
@@ -36,7 +37,7 @@ def xadd_batch(client: Client, batch: list[list[bytes]], at: int) -> list[bytes]
         The replies; None, and nothing is done, if there is no run of at least ``SHORTEST``.
     """
     verb, name, new_id = batch[at][:3]
-    if len(batch) - at < SHORTEST or batch[at + SHORTEST - 1][:2] != [verb, name]:
+    if len(batch) - at < SHORTEST or not batch[at + 1][:2] == batch[at + SHORTEST - 1][:2] == [verb, name]:
         return None
     stream = _unobserved_stream(client, name)
     if stream is None:
@@ -117,7 +118,7 @@ def _add_trimming(client: Client, stream: Stream, batch: list[list[bytes]], at: 
         or star != b"*"
         or not _is_number(number)
         or len(number) > _DIGITS - 2
-        or client.trusted
+        or client.replays
     ):
         return None
     fields = _fields(batch, at, 6)
@@ -129,14 +130,14 @@ def _add_trimming(client: Client, stream: Stream, batch: list[list[bytes]], at: 
     limit = default_limit(config.stream_node_max_entries)
     ids: list[bytes] = []
     lengths: list[int] = []
-    while len(ids) < len(fields) and not stream.trims_far(True, threshold, limit):
+    while len(ids) < len(fields) and not trims_far(stream, True, threshold, limit):
         begun = len(ids)
-        some = fields[begun : begun + 1 + max(stream.untrimmed(threshold), 0)]
+        some = fields[begun : begun + 1 + max(untrimmed(stream, threshold), 0)]
         lengths += range(stream.length + 1, stream.length + len(some) + 1)
         ids += stream.append_run(
             ms, seq + begun, some, config.stream_node_max_bytes, config.stream_node_max_entries
         )
-        if stream.trim_to_length(threshold, approximate=True, limit=limit):
+        if trim_to_length(stream, threshold, approximate=True, limit=limit):
             lengths[-1] = stream.length
     return _Added(ids, fields[: len(ids)], lengths) if ids else None
 
@@ -194,7 +195,7 @@ def _add_given(client: Client, stream: Stream, batch: list[list[bytes]], at: int
 
 
 def _unobserved_stream(client: Client, name: bytes) -> Stream | None:
-    """The stream at a key, if there is one and nobody could tell several XADDs from one after the other."""
+    """The stream at a key, if there is one and no client could see a difference from one XADD after the other."""
     db = client.db
     keyspace = db.keyspace
     stream = db.entries.get(name)

@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown
 from ...storage.groups.claiming import ClaimTerms, claim, find_run
-from ...storage.streams import ids as stream_id
-from ...storage.streams.stream import Stream
-from ..runtime.arguments import INT64_MAX, parse_integer
+from ..runtime.arguments import parse_integer
 from ..spec.command import handles
 from . import specs
-from .deferral import require_group
-from .group_propagation import new_consumer, no_such_group, propagate_claims, propagate_position
-from .ids import parse_id
+from .group_propagation import new_consumer, propagate_claims, propagate_position
+from .lookup import find_group, latest_delivery, leading_ids, parse_id
 
 if TYPE_CHECKING:
     from ...storage.groups.claiming import EntryRun
+    from ...storage.streams.stream import Stream
     from ..runtime.client import Client
 
 _OPTION_WORDS: Final = 10  # words of all options of an XCLAIM, each once
+_RUN: Final = 13  # words of a command from which on looking for a run pays: eight IDs
 
 
 def _parse_options(args: list[bytes], at: int, now: int, latest: int) -> tuple[ClaimTerms, int]:
@@ -64,25 +63,19 @@ def xclaim(client: Client, args: list[bytes]) -> bytes:
 
     Redis checks the key and the group before any other word, and every word before it changes anything.
     """
-    stream = client.read_value(args[1], Stream)
-    group = None if stream is None else stream.groups.get(args[2])
-    if stream is None or group is None:
-        raise no_such_group(args[1], args[2])
-    if group.pending_cleanup is not None:
-        require_group(client, group)
+    stream, group = find_group(client, args[1], args[2])
+    consumer = group.consumers.get(args[3])
     server = client.server
     now = server.keyspace.now
-    min_idle = parse_integer(args[4], b"ERR Invalid min-idle-time argument for XCLAIM")
-    latest = now - min_idle if min_idle > 0 else INT64_MAX
-    run = _find_run(stream, args)
-    numbers = [] if run is not None else _parse_ids(args)
+    latest = latest_delivery(args[4], now, b"ERR Invalid min-idle-time argument for XCLAIM")
+    run = _find_run(stream, args) if len(args) >= _RUN and not args[6][:1].isalpha() else None
+    numbers = [] if run is not None else leading_ids(args, 5)
     at = 5 + (len(numbers) if run is None else len(run.ids))
     terms, last_id = _parse_options(args, at, now, latest) if at < len(args) else (ClaimTerms(latest, now), 0)
 
     is_moved = last_id > group.last_id
     if is_moved:
         group.last_id = last_id
-    consumer = group.consumers.get(args[3])
     if consumer is None:
         consumer = new_consumer(client, args[1], group, args[3])
     consumer.seen_ms = now
@@ -104,24 +97,9 @@ def xclaim(client: Client, args: list[bytes]) -> bytes:
 
 
 def _find_run(stream: Stream, args: list[bytes]) -> EntryRun | None:
-    """The entries that an XCLAIM names, if they are neighbours in the stream; their IDs need no other check."""
+    """The two or more entries that an XCLAIM names, if they are neighbours in the stream; their IDs need no other check."""
     end = len(args)
-    if end < 7 or args[6][:1].isalpha():
-        return None  # a single ID
     if b"-" not in args[-1] or b"-" not in args[-2]:
         # Options begin with letters.
         end = next((at for at in range(max(7, end - _OPTION_WORDS), end) if args[at][:1].isalpha()), end)
     return find_run(stream, args[5:end])
-
-
-def _parse_ids(args: list[bytes]) -> list[int]:
-    """The IDs that an XCLAIM names: the words from the sixth one on, up to one that is no ID."""
-    numbers: list[int] = []
-    for word in args[5:]:
-        if word[:1].isalpha():
-            break
-        try:
-            numbers.append(stream_id.parse(word))
-        except stream_id.InvalidID:
-            break
-    return numbers

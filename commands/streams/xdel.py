@@ -16,9 +16,8 @@ from ..spec.command import handles
 from ..spec.versions import POLICIES_SINCE
 from . import specs
 from .deferral import require_group, require_groups, require_nodes_up_to
-from .downgrade import deletion
-from .ids import parse_ids
-from .trim_options import POLICIES
+from .lookup import parse_ids
+from .trim_options import POLICIES, downgraded_deletion
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -76,14 +75,14 @@ def _finish(
     changed: int,
     held: list[tuple[bytes, list[bytes]]] | None,
 ) -> None:
-    """Tell what was done.
+    """Notify, count and propagate what was removed.
 
     Args:
         client: who asked.
         args: the words.
         deleted: ids of the entries that went.
         changed: entries and references that went.
-        held: which references those are, by group; None if nobody needs to know.
+        held: which references those are, by group; None if no replica needs to know.
     """
     keyspace = client.db.keyspace
     if deleted:
@@ -91,7 +90,9 @@ def _finish(
         keyspace.notify(events.STREAM, b"xdel", args[1], client.db)
     if changed:
         keyspace.dirty += changed
-        client.propagate_with_downgrade(args, None if held is None else deletion(args[1], held, deleted))
+        client.propagate_with_downgrade(
+            args, None if held is None else downgraded_deletion(args[1], held, deleted)
+        )
 
 
 @handles(specs.XDELEX)
@@ -131,6 +132,7 @@ def _delete(stream: Stream, policy: bytes, number: int) -> tuple[int, int]:
 def xackdel(client: Client, args: list[bytes]) -> bytes:
     """For each ID: 1 acknowledged and gone, -1 not pending, 2 (ACKED) acknowledged, but another group needs it."""
     name = args[1]
+    client.db.look(name)  # Redis looks it up as a reader: a hit, or a miss with its event
     stream = client.write_value(name, Stream)
     policy, words = _policy_and_ids(args, 3)
     group = None if stream is None else stream.groups.get(args[2])
@@ -185,7 +187,7 @@ def xdel(client: Client, args: list[bytes]) -> bytes:
 
 
 def entries_removed(client: Client, name: bytes, event: bytes, number: int) -> None:
-    """Entries of a stream went: tell those who watch it."""
+    """Signal watchers and subscribers that entries of a stream were removed, and count them."""
     client.db.modified(name)
     keyspace = client.db.keyspace
     keyspace.notify(events.STREAM, event, name, client.db)

@@ -14,7 +14,7 @@ from ..spec.command import handles
 from ..spec.usage import help_reply
 from . import specs
 from .deferral import let_go_later, require_group
-from .ids import parse_bound, parse_id
+from .lookup import parse_bound, parse_id
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -53,11 +53,8 @@ def no_consumer_group(key_name: bytes, group: bytes) -> ReplyError:
     )
 
 
-def _options(args: list[bytes], most: int) -> tuple[bool, int | None]:
-    """[MKSTREAM] [ENTRIESREAD n] at the end of CREATE and SETID (which knows no MKSTREAM).
-
-    More than ``most`` words (one option too often) are refused, too, but bad values before that.
-    """
+def _options(args: list[bytes]) -> tuple[bool, int | None]:
+    """Parse [MKSTREAM] [ENTRIESREAD n] at the end of CREATE and SETID (which knows no MKSTREAM)."""
     make_stream = False
     entries_read: int | None = None
     at = 5
@@ -74,13 +71,17 @@ def _options(args: list[bytes], most: int) -> tuple[bool, int | None]:
         else:
             raise wrong_subcommand_arguments(args)
         at += 1
-    if len(args) > most:
-        raise wrong_subcommand_arguments(args)
     return make_stream, entries_read
 
 
+def _refuse_more(args: list[bytes], most: int) -> None:
+    """Refuse an option too often, after the key was looked at."""
+    if len(args) > most:
+        raise wrong_subcommand_arguments(args)
+
+
 def _capped(client: Client, stream: Stream, entries_read: int | None) -> int | None:
-    """Nobody can have read more than was ever added."""
+    """A group cannot have read more than was ever added."""
     if entries_read is None or not client.server.compat.caps_entries_read:
         return entries_read
     return min(entries_read, stream.entries_added)
@@ -112,10 +113,11 @@ def _changed(client: Client, args: list[bytes], event: bytes) -> None:
 @handles(specs.XGROUP_CREATE)
 def xgroup_create(client: Client, args: list[bytes]) -> bytes:
     """Create a group; BUSYGROUP if the name is taken. ``$`` is the last generated ID."""
-    make_stream, entries_read = _options(args, 8)
+    make_stream, entries_read = _options(args)
     stream = client.write_value(args[2], Stream)
     if stream is None and not make_stream:
         raise ReplyError(KEY_NEEDED)
+    _refuse_more(args, 8)
     newest = 0 if stream is None else stream.last_id
     last_id = newest if args[4] == b"$" else parse_id(args[4])
     if stream is None:
@@ -124,7 +126,7 @@ def xgroup_create(client: Client, args: list[bytes]) -> bytes:
         client.db.modified(args[2])
     elif args[3] in stream.groups:
         raise ReplyError(b"BUSYGROUP Consumer Group name already exists")
-    stream.groups[args[3]] = Group(last_id, _capped(client, stream, entries_read))
+    stream.groups[args[3]] = Group(last_id, _capped(client, stream, entries_read), stream.tuning)
     _changed(client, args, b"xgroup-create")
     return replies.OK
 
@@ -132,9 +134,10 @@ def xgroup_create(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.XGROUP_SETID)
 def xgroup_setid(client: Client, args: list[bytes]) -> bytes:
     """Move a group; pending entries stay. Without ENTRIESREAD the counter becomes unknown."""
-    _, entries_read = _options(args, 7)
+    _, entries_read = _options(args)
     stream = _existing(client, args)
     group = _group(client, stream, args)
+    _refuse_more(args, 7)
     group.last_id = stream.last_id if args[4] == b"$" else parse_bound(args[4])
     group.entries_read = _capped(client, stream, entries_read)
     _changed(client, args, b"xgroup-setid")
@@ -175,7 +178,7 @@ def xgroup_delconsumer(client: Client, args: list[bytes]) -> bytes:
     dropped = consumer.pending
     if dropped and dropped == len(group.pel):
         _replace(client, args, group)
-    elif let_go_later(client, dropped):
+    elif let_go_later(client, group.tuning, dropped):
         client.server.background_jobs.run_soon(group.delete_consumer_later(consumer))
     else:
         group.delete_consumer(consumer)
@@ -184,9 +187,9 @@ def xgroup_delconsumer(client: Client, args: list[bytes]) -> bytes:
 
 
 def _replace(client: Client, args: list[bytes], group: Group) -> None:
-    """Delete a consumer that has all that is pending, by making the group anew without: that can be freed later."""
+    """Delete a consumer that has all that is pending, by replacing the group by one without it: the old one can be freed later."""
     stream = _existing(client, args)
-    stream.groups[args[3]] = fresh = Group(group.last_id, group.entries_read)
+    stream.groups[args[3]] = fresh = Group(group.last_id, group.entries_read, group.tuning)
     for consumer in group.consumers.values():
         if consumer.name != args[4]:
             fresh.create_consumer(consumer.name, consumer.seen_ms, consumer.active_ms)

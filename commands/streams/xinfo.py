@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import NO_SUCH_KEY, ReplyError, wrong_subcommand_arguments
 from ...storage.groups.deliveries import NEVER
+from ...storage.groups.lag import entries_read_estimate, has_tombstone_from
 from ...storage.groups.pel_pages import blocks_of, texts_of
+from ...storage.groups.pel_search import find_pending
 from ...storage.streams import ids as stream_id
 from ...storage.streams.idempotency import Idempotency
 from ...storage.streams.ids import MAX_ID
@@ -17,7 +19,7 @@ from ..spec.command import handles
 from ..spec.usage import help_reply
 from . import specs
 from .deferral import require_all_nodes, require_group, require_groups
-from .v7_0_counters import estimate_7_0, has_tombstone_7_0
+from .v7_0 import estimate_7_0, has_tombstone_7_0
 from .xgroup import no_consumer_group
 
 if TYPE_CHECKING:
@@ -107,14 +109,22 @@ def xinfo_stream(client: Client, args: list[bytes]) -> bytes:
 def _counters(client: Client, stream: Stream) -> list[tuple[bytes, bytes]]:
     found = [
         (b"length", replies.integer(stream.length)),
-        (b"radix-tree-keys", replies.integer(stream.nodes)),
-        (b"radix-tree-nodes", replies.integer(stream.radix_tree_nodes)),
+        (b"radix-tree-keys", replies.integer(stream.macro_nodes.count)),
+        (b"radix-tree-nodes", replies.integer(_tree_nodes(client, stream))),
         (b"last-generated-id", _id(stream.last_id)),
         (b"max-deleted-entry-id", _id(stream.max_deleted_id)),
         (b"entries-added", replies.integer(stream.entries_added)),
         (b"recorded-first-entry-id", _id(stream.first_id)),
     ]
     return found + _idempotency(client, stream) if client.server.compat.supports_xadd_idmp else found
+
+
+def _tree_nodes(client: Client, stream: Stream) -> int:
+    """Return the nodes of Redis' radix tree; every key is a leaf. Nodes that deletions leave unmerged are missing."""
+    size = stream.macro_nodes.tree_size
+    if client.server.compat.counts_tree_leaves:
+        return size
+    return max(size - stream.macro_nodes.count, 1)
 
 
 def _idempotency(client: Client, stream: Stream) -> list[tuple[bytes, bytes]]:
@@ -161,7 +171,7 @@ def _full_group(client: Client, stream: Stream, name: bytes, group: Group, count
 def _pending(
     group: Group, count: int | None, consumer: Consumer | None = None
 ) -> Iterator[tuple[bytes, Block]]:
-    places = group.pending(count=count, consumer=consumer)
+    places = find_pending(group, count=count, consumer=consumer)
     return zip(texts_of(places), blocks_of(places), strict=True)
 
 
@@ -236,15 +246,15 @@ def xinfo_help(client: Client, _args: list[bytes]) -> bytes:
 
 
 def lag_of(compat: Compat, stream: Stream, group: Group) -> int | None:
-    """How many entries wait to be delivered, as the version tells it; None if it does not know."""
+    """How many entries wait to be delivered, as the version computes it; None if that is not known."""
     if compat.lags_by_position:
         return group.lag(stream)
     if not stream.entries_added:
         return 0
     read, last_id = group.entries_read, group.last_id
     if compat.counts_from_last_id:
-        if read is None or stream.has_tombstone_from(last_id):
-            read = stream.entries_read_estimate(last_id)
+        if read is None or has_tombstone_from(stream, last_id):
+            read = entries_read_estimate(stream, last_id)
     elif read is None or has_tombstone_7_0(stream, last_id):
         read = estimate_7_0(stream, last_id)
     return None if read is None else stream.entries_added - read

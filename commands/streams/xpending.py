@@ -9,13 +9,11 @@ from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.groups.deliveries import UNOWNED_MS
 from ...storage.groups.pel_pages import blocks_of, texts_of
-from ...storage.streams.stream import Stream
+from ...storage.groups.pel_search import find_idle, find_pending
 from ..runtime.arguments import parse_integer
 from ..spec.command import handles
 from . import specs
-from .deferral import require_group
-from .group_propagation import no_such_group
-from .ids import parse_interval
+from .lookup import find_group, parse_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,11 +46,7 @@ def xpending(client: Client, args: list[bytes]) -> bytes:
         start, end = parse_interval(args[at], args[at + 1])
         if words > at + 3:
             name = args[at + 3]
-    stream = client.read_value(args[1], Stream)
-    group = None if stream is None else stream.groups.get(args[2])
-    if group is None:
-        raise no_such_group(args[1], args[2])
-    require_group(client, group)
+    _, group = find_group(client, args[1], args[2])
     if words == 3:
         return _summary(group, client.resp)
     consumer = None
@@ -62,14 +56,14 @@ def xpending(client: Client, args: list[bytes]) -> bytes:
             return replies.EMPTY_ARRAY
     now = client.server.keyspace.now
     if min_idle:
-        places = group.idle(now - min_idle, start, end, count, consumer)
+        places = find_idle(group, now - min_idle, start, end, count, consumer)
     else:
-        places = group.pending(start, end, count, consumer)
+        places = find_pending(group, start, end, count, consumer)
     return _facts(places, now)
 
 
 def _facts(places: Places, now: int) -> bytes:
-    """``[[id, consumer, milliseconds since its delivery, deliveries], …]``; what nobody owns is idle for -1."""
+    """``[[id, consumer, milliseconds since its delivery, deliveries], …]``; what has no owner is idle for -1."""
     number = 0
     pieces = [b""]
     last: Block | None = None

@@ -10,7 +10,7 @@ from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments, parse_integer
 from ..spec.command import handles
 from . import specs
-from .ids import parse_interval
+from .lookup import parse_interval
 
 if TYPE_CHECKING:
     from ..runtime.client import Client

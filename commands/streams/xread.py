@@ -11,9 +11,8 @@ from ...storage.streams.ids import MAX_ID
 from ...storage.streams.stream import Stream
 from ..spec.command import handles
 from . import specs
-from .ids import parse_id
-from .read_budget import take_after
-from .read_options import parse_options, reply_part, whole_reply
+from .lookup import parse_id
+from .read_options import REPLY_HEADS, STREAM_HEADS, parse_options, take_after
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -44,22 +43,23 @@ def xread(client: Client, args: list[bytes]) -> bytes | None:
             after = parse_id(word)
         plan.append((stream, after))
 
+    head = STREAM_HEADS[client.resp]
     parts: list[bytes] = []
     for at, (stream, after) in enumerate(plan, first):
         if stream is None:
-            keyspace.misses += 1  # Redis looks every key up a second time
+            client.db.look(args[at])  # Redis looks every key up a second time: another miss, with its event
             continue
         keyspace.hits += 1
         if after < stream.last_id:
             number, entries = take_after(stream, after, options.count, allowance)
             if number:
-                parts += (reply_part(client.resp, args[at], number), entries)
+                parts += (head % (len(args[at]), args[at], number), entries)
                 if allowance is not None:
                     allowance.size += len(parts[-2])
                     if allowance.is_spent():
                         break
     if parts:
-        return whole_reply(client.resp, parts)
+        return b"".join((REPLY_HEADS[client.resp] % (len(parts) // 2), *parts))
     if options.block is None or not client.may_block:
         return replies.null_array(client.resp)
     again = args

@@ -1,41 +1,48 @@
-"""XREADGROUP: new entries are delivered, a consumer reads its pending ones again."""
+"""XREADGROUP: new entries are delivered, after idle ones with CLAIM; a consumer reads its pending ones again."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError
-from ...storage.groups.redelivery import read_again
+from ...storage.groups.deliveries import UNOWNED_MS
+from ...storage.groups.pel_search import oldest_ms
+from ...storage.groups.redelivery import claim_oldest, read_again
 from ...storage.streams import ids as stream_id
 from ...storage.streams.chunk import ids_in, length_of, texts_in
 from ...storage.streams.ids import MAX_ID
-from ...storage.streams.stream import Stream
 from ..spec.command import handles
 from . import specs
-from .deferral import require_group
 from .group_propagation import (
     new_consumer,
-    no_such_group,
+    propagate_claims,
     propagate_consumer,
     propagate_position,
     propagate_read,
 )
-from .ids import parse_id
-from .read_options import ReadOptions, parse_options, reply_part, whole_reply
-from .xreadgroup_claim import claim_idle, claimable_after
+from .lookup import find_group, parse_id
+from .read_options import REPLY_HEADS, STREAM_HEADS, ReadOptions, parse_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...storage.groups.deliveries import Consumer
     from ...storage.groups.group import Group
+    from ...storage.streams.stream import Stream
     from ..runtime.client import Client
+    from .read_options import Allowance
 
+    # Of each key its stream, its group, and the ID after which its history is read (None: new entries).
+    _Plan: TypeAlias = list[tuple[Stream, Group, int | None]]
+
+NO_GROUP_TO_READ: Final = b" in XREADGROUP with GROUP option"
 MEANINGLESS: Final = (
     b"ERR The %b ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by "
     b"specifying a proper ID, or use the > ID to get new messages. The %b ID would just return an empty result set."
 )
+# Waiting for what is due and cannot be claimed (its message is gone): as often as Redis looks when idle.
+_PATIENCE: Final = 100
 
 
 @handles(specs.XREADGROUP)
@@ -47,29 +54,15 @@ def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
     """
     keyspace = client.server.keyspace
     now = keyspace.now
-    options = parse_options(client, args, grouped=True)
+    if type(args) is _BlockedRead and args.is_valid(client):
+        options, plan = args.options, args.plan
+    else:
+        options = parse_options(client, args, grouped=True)
+        plan = _plan(client, args, options)
     allowance = options.allowance
     first, keys = options.first_key, options.keys
-    name = options.group
-    assert name is not None
-    plan: list[tuple[Stream, Group, int | None]] = []
-    for at in range(first, first + keys):
-        stream = client.read_value(args[at], Stream)
-        group = None if stream is None else stream.groups.get(name)
-        if stream is None or group is None:
-            raise no_such_group(args[at], name, b" in XREADGROUP with GROUP option")
-        if group.pending_cleanup is not None:
-            require_group(client, group)
-        word = args[at + keys]
-        after: int | None = None
-        if word != b">":
-            if word == b"$" or (word == b"+" and client.server.compat.names_command_in_unbalanced_error):
-                raise ReplyError(MEANINGLESS % (word, word))
-            after = parse_id(word)
-            if after == MAX_ID:  # which is how Redis writes down `>`
-                after = None
-        plan.append((stream, group, after))
 
+    head = STREAM_HEADS[client.resp]
     parts: list[bytes] = []
     for at, (stream, group, after) in enumerate(plan, first):
         if allowance is not None and allowance.is_spent():
@@ -85,39 +78,90 @@ def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
             number, entries = _deliver(client, key, stream, group, consumer, options, is_new=is_new)
             if not number:
                 continue
+            keyspace.dirty += 1
         else:
             if is_new:
                 _propagate_new(client, key, consumer, options)
+            if allowance is not None:
+                allowance.claim = None  # a history ends CLAIM for the streams after it, too
             number, entries = history(client, stream, group, consumer, after, options)
-        keyspace.dirty += 1
-        parts += (reply_part(client.resp, key, number), entries)
+        parts += (head % (len(key), key, number), entries)
         if allowance is not None:
             allowance.size += len(parts[-2])
     if parts:
-        return whole_reply(client.resp, parts)
+        return b"".join((REPLY_HEADS[client.resp] % (len(parts) // 2), *parts))
     if options.block is None or not client.may_block:
         return replies.null_array(client.resp)
     look_at = None
     goes_on = None
+    names = args[first : first + keys]
     if allowance is not None and allowance.claim is not None:
         look_at = {
-            args[at]: claimable_after(group, allowance.claim, now)
+            args[at]: _claimable_after(group, allowance.claim, now)
             for at, (_, group, _) in enumerate(plan, first)
         }
     else:
-        goes_on = _nothing_new(client, args[first : first + keys], plan, options)
-    client.block(
-        args[first : first + keys], options.block, args, on_missing=True, look_at=look_at, goes_on=goes_on
-    )
+        goes_on = _nothing_new(client, names, plan, options)
+        if allowance is None:
+            args = _BlockedRead(args, options, plan)
+    client.block(names, options.block, args, on_missing=True, look_at=look_at, goes_on=goes_on)
     return None
 
 
-def _nothing_new(
-    client: Client, names: list[bytes], plan: list[tuple[Stream, Group, int | None]], options: ReadOptions
-) -> Callable[[], bool]:
-    """For a reader that blocks: whether there is still nothing for it, in less time than reading again takes.
+def _plan(client: Client, args: list[bytes], options: ReadOptions) -> _Plan:
+    """Look up the stream and the group of each key, and where the history begins (None: new entries)."""
+    first, keys = options.first_key, options.keys
+    assert options.group is not None
+    plan: _Plan = []
+    for at in range(first, first + keys):
+        stream, group = find_group(client, args[at], options.group, NO_GROUP_TO_READ)
+        word = args[at + keys]
+        after: int | None = None
+        if word != b">":
+            if word == b"$" or (word == b"+" and client.server.compat.names_command_in_unbalanced_error):
+                raise ReplyError(MEANINGLESS % (word, word))
+            after = parse_id(word)
+            if after == MAX_ID:  # which is how Redis writes down `>`
+                after = None
+        plan.append((stream, group, after))
+    return plan
 
-    Of many that wait for one stream the first gets an entry and all others find that out.
+
+class _BlockedRead(list[bytes]):
+    """The words of a read that blocks, with what they mean, so that a wake-up need not parse them again.
+
+    Attributes:
+        options: without an allowance, which counts and serves one call only.
+        plan: as of the time when it blocked.
+    """
+
+    __slots__ = ("options", "plan")
+
+    def __init__(self, args: list[bytes], options: ReadOptions, plan: _Plan) -> None:
+        super().__init__(args)
+        self.options = options
+        self.plan = plan
+
+    def is_valid(self, client: Client) -> bool:
+        """Return whether each key has the same stream and group still; if so, read the keys as ``find_group`` does."""
+        db, name = client.db, self.options.group
+        for at, (stream, group, _) in enumerate(self.plan, self.options.first_key):
+            if (
+                db.entries.get(self[at]) is not stream
+                or stream.groups.get(name) is not group  # type: ignore[arg-type]  # it is never None
+                or group.pending_cleanup is not None
+                or db.is_due(self[at])
+            ):
+                return False
+        for at in range(self.options.first_key, self.options.first_key + len(self.plan)):
+            db.read(self[at])
+        return True
+
+
+def _nothing_new(client: Client, names: list[bytes], plan: _Plan, options: ReadOptions) -> Callable[[], bool]:
+    """Return a check for a blocked reader: whether there is still nothing for it, in less time than a read takes.
+
+    When many readers wait on one stream, one gets the entry; the others need only this check.
     """
     db = client.db
     keyspace = db.keyspace
@@ -126,20 +170,16 @@ def _nothing_new(
     waits = [(key, stream, group) for key, (stream, group, _) in zip(names, plan, strict=True)]
 
     def look() -> bool:
-        consumers: list[Consumer] = []
         for key, stream, group in waits:
-            consumer = group.consumers.get(consumer_name)
             if (
-                consumer is None
-                or group.last_id < stream.last_id
+                not group.has_nothing_for(consumer_name, stream)
                 or db.entries.get(key) is not stream
                 or stream.groups.get(group_name) is not group
                 or db.is_due(key)
             ):
                 return False
-            consumers.append(consumer)
-        for consumer in consumers:
-            consumer.seen_ms = keyspace.now
+        for _, _, group in waits:
+            group.consumers[consumer_name].seen_ms = keyspace.now
         keyspace.hits += 2 * len(waits)  # a read looks each key up twice
         return True
 
@@ -166,14 +206,16 @@ def _deliver(
         count = options.count
         if allowance.claim is not None:
             assert options.group is not None
-            claimed, items = claim_idle(client, key, options.group, stream, group, consumer, allowance, count)
+            claimed, items = _claim_idle(
+                client, key, options.group, stream, group, consumer, allowance, count
+            )
             count = None if count is None else count - claimed
         pieces, entries, last = allowance.take(stream, before, count)
     if not pieces:
         if is_new and not claimed:
             _propagate_new(client, key, consumer, options)
         return claimed, items
-    number = length_of(pieces)
+    number = pieces[0][2] - pieces[0][1] if len(pieces) == 1 else length_of(pieces)
     group.advance(stream, pieces, number, last)
     no_ack = options.no_ack
     if not no_ack:
@@ -202,6 +244,44 @@ def _deliver(
     if claimed:
         return claimed + number, items + entries
     return number, entries
+
+
+def _claim_idle(
+    client: Client,
+    key: bytes,
+    group_name: bytes,
+    stream: Stream,
+    group: Group,
+    consumer: Consumer,
+    allowance: Allowance,
+    count: int | None,
+) -> tuple[int, bytes]:
+    """Let the consumer have the entries that are idle for long enough (see ``storage.groups.redelivery``).
+
+    Returns:
+        How many, and the items one after the other.
+    """
+    now = client.server.keyspace.now
+    assert allowance.claim is not None
+    most = allowance.within(count)
+    must_propagate = client.server.propagation.active
+    items, changes = claim_oldest(
+        group, stream, consumer, allowance.claim, most, now, allowance, with_changes=must_propagate
+    )
+    if items:
+        if must_propagate:
+            propagate_claims(client, key, group_name, group, changes)
+        consumer.active_ms = now
+    return len(items), b"".join(items)
+
+
+def _claimable_after(group: Group, claim: int, now: int) -> int:
+    """The millisecond after which some entry of the group may be claimed, or at which it is worth another look."""
+    oldest = oldest_ms(group)
+    if oldest is None:
+        return now + max(claim, _PATIENCE)
+    due = now if oldest == UNOWNED_MS else oldest + claim
+    return due if due > now else now + _PATIENCE
 
 
 def _propagate_new(client: Client, key: bytes, consumer: Consumer, options: ReadOptions) -> None:

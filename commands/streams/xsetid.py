@@ -11,7 +11,7 @@ from ...storage.streams.stream import Stream
 from ..runtime.arguments import Arguments
 from ..spec.command import handles
 from . import specs
-from .ids import parse_id
+from .lookup import parse_id
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -55,7 +55,7 @@ def xsetid(client: Client, args: list[bytes]) -> bytes:
     stream = client.write_value(name, Stream)
     if stream is None:
         raise ReplyError(NO_SUCH_KEY)
-    if last_id < stream.max_deleted_id and (stream.length or client.server.compat.guards_max_deleted):
+    if last_id < stream.max_deleted_id and client.server.compat.guards_max_deleted:
         raise ReplyError(BELOW_DELETED)
     if stream.length:
         if last_id < stream.last_entry_id:

@@ -8,7 +8,6 @@ from ...protocol import replies
 from ...storage.streams.stream import Stream
 from ..spec.command import handles
 from . import specs
-from .downgrade import add_or_trim
 from .trim_options import parse_add_or_trim
 from .xdel import entries_removed
 
@@ -33,6 +32,6 @@ def xtrim(client: Client, args: list[bytes]) -> bytes:
         entries_removed(client, name, b"xtrim", removed)
         propagated = args.copy()
         options.rewrite(propagated, stream)
-        older = add_or_trim(propagated, options, stream) if options.needs_downgrade else None
+        older = options.downgraded(propagated, stream) if options.needs_downgrade else None
         client.propagate_with_downgrade(propagated, older)
     return replies.integer(removed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from xxhash import xxh3_64_hexdigest
@@ -10,16 +9,18 @@ from xxhash import xxh3_64_hexdigest
 from ...protocol import replies
 from ...protocol.errors import WRONG_TYPE, ReplyError, wrong_arity
 from ..keys.lifecycle import delete
+from ..runtime.client import needs_downgrade
 from ..spec.command import handles
 from . import specs
 from .shared import read_string
 
 if TYPE_CHECKING:
-    from ...storage.keyspace.database import Value
+    from ...storage.value_types import Value
     from ..runtime.client import Client
 
 CONDITIONS: Final = frozenset((b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"))
-_DIGEST: Final = re.compile(rb"[0-9a-fA-F]{16}\Z")
+_DIGEST_LENGTH: Final = 16
+_DELEX_SINCE: Final = (8, 4)
 
 
 def digest_of(value: bytes) -> bytes:
@@ -31,7 +32,8 @@ def holds(condition: bytes, operand: bytes, value: Value | None) -> bool:
     """Whether a value meets one of CONDITIONS; a missing value equals nothing.
 
     Raises:
-        ReplyError: the value is no string, or the operand no digest; a missing value raises neither.
+        ReplyError: the value is no string, or the operand has not the length of a digest; a missing value raises
+            neither.
     """
     if value is None:
         return condition in {b"IFNE", b"IFDNE"}
@@ -39,7 +41,7 @@ def holds(condition: bytes, operand: bytes, value: Value | None) -> bool:
         raise ReplyError(WRONG_TYPE)
     if condition in {b"IFEQ", b"IFNE"}:
         return (value == operand) == (condition == b"IFEQ")
-    if _DIGEST.match(operand) is None:
+    if len(operand) != _DIGEST_LENGTH:
         raise ReplyError(b"ERR must be exactly 16 hexadecimal characters")
     return (digest_of(value) == operand.lower()) == (condition == b"IFDEQ")
 
@@ -53,15 +55,26 @@ def digest(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.DELEX)
 def delex(client: Client, args: list[bytes]) -> bytes:
-    """Reply 1 if it was deleted, else 0; without a condition any type is deleted. Propagated as DEL."""
+    """Reply 1 if it was deleted, else 0; without a condition any type is deleted. With one propagated as DEL."""
     if len(args) not in {2, 4}:
         raise wrong_arity("delex")
-    condition = args[2].upper() if len(args) == 4 else b""
-    if condition and condition not in CONDITIONS:
-        raise ReplyError(b"ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE")
     name = args[1]
-    value = client.db.write(name)
-    if value is None or (condition and not holds(condition, args[3], value)):
+    if len(args) == 2:
+        if client.db.write(name) is None:
+            return replies.ZERO
+        delete(client, name)
+        older = [[b"DEL", name]] if needs_downgrade(client, _DELEX_SINCE) else None
+        client.propagate_with_downgrade(args, older)
+        return replies.ONE
+    value = client.db.read(name)
+    if value is None:
+        return replies.ZERO
+    if type(value) is not bytes:
+        raise ReplyError(b"ERR Key should be of string type if conditions are specified")
+    condition = args[2].upper()
+    if condition not in CONDITIONS:
+        raise ReplyError(b"ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE")
+    if not holds(condition, args[3], value):
         return replies.ZERO
     delete(client, name)
     client.propagate([b"DEL", name])

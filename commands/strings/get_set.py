@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import NO_MEMORY, SYNTAX, WRONG_TYPE, ReplyError, wrong_arity
@@ -12,10 +12,12 @@ from ..keys.expiry import (
     checked_time,
     checked_time_in,
     delete_expired,
+    discard_expired,
     make_persistent,
     set_expiry,
 )
 from ..keys.lifecycle import delete
+from ..runtime.client import needs_downgrade
 from ..spec.command import handles
 from . import specs
 from .conditions import CONDITIONS, holds
@@ -23,15 +25,30 @@ from .shared import overwrite, read_string
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
+    from ..spec.versions import Compat
+
+_CONDITIONS_SINCE: Final = (8, 4)
 
 
 class _Options:
     """The parsed options of SET and GETEX.
 
-    ``amount`` is the word after the unit, ``operand`` the one after ``condition`` (IFEQ and so on).
+    ``amount`` is the word after the unit, ``operand`` the one after ``condition`` (IFEQ and so on), ``effective``
+    all words but GET.
     """
 
-    __slots__ = ("amount", "condition", "get", "keep_ttl", "nx", "operand", "persist", "unit", "xx")
+    __slots__ = (
+        "amount",
+        "condition",
+        "effective",
+        "get",
+        "keep_ttl",
+        "nx",
+        "operand",
+        "persist",
+        "unit",
+        "xx",
+    )
 
     def __init__(self) -> None:
         self.nx = False
@@ -43,6 +60,7 @@ class _Options:
         self.amount = b""
         self.condition: bytes | None = None
         self.operand = b""
+        self.effective: list[bytes] = []
 
     def expiry(self, client: Client, command_name: str) -> int | None:
         """Return the absolute expiry in milliseconds, None without one."""
@@ -51,22 +69,23 @@ class _Options:
         return checked_time_in(self.unit, self.amount, command_name, client.db.keyspace.now)
 
 
-def _parse_options(words: list[bytes], *, setting: bool, comparing: bool = False) -> _Options:
-    """Parse the options of SET (``setting``) or GETEX; a repeated unit replaces the previous one.
-
-    ``comparing``: IFEQ and the other comparisons are known.
-    """
+def _parse_options(words: list[bytes], compat: Compat, *, setting: bool) -> _Options:
+    """Parse the options of SET (``setting``) or GETEX; a repeated unit replaces the previous one."""
     options = _Options()
+    comparing = setting and compat.knows("8.4")
+    mixing = compat.mixes_set_conditions
     position = 0
     while position < len(words):
+        first = position
         word = words[position].upper()
         position += 1
-        if word == b"NX" and setting and not options.xx and options.condition is None:
+        if word == b"NX" and setting and not options.xx and (options.condition is None or mixing):
             options.nx = True
-        elif word == b"XX" and setting and not options.nx and options.condition is None:
+        elif word == b"XX" and setting and not options.nx and (options.condition is None or mixing):
             options.xx = True
         elif word == b"GET" and setting:
             options.get = True
+            continue
         elif word == b"KEEPTTL" and setting and options.unit is None:
             options.keep_ttl = True
         elif word == b"PERSIST" and not setting and options.unit is None:
@@ -93,6 +112,7 @@ def _parse_options(words: list[bytes], *, setting: bool, comparing: bool = False
             position += 1
         else:
             raise ReplyError(SYNTAX)
+        options.effective += words[first:position]
     return options
 
 
@@ -143,7 +163,8 @@ def set_(client: Client, args: list[bytes]) -> bytes:
 
 def _set_with_options(client: Client, args: list[bytes]) -> bytes:
     name, value = args[1], args[2]
-    options = _parse_options(args[3:], setting=True, comparing=client.server.compat.knows("8.4"))
+    db = client.db
+    options = _parse_options(args[3:], client.server.compat, setting=True)
     expiry = options.expiry(client, "set")
     refusal = replies.null(client.resp)
     answer = replies.OK
@@ -151,28 +172,38 @@ def _set_with_options(client: Client, args: list[bytes]) -> bytes:
         old = read_string(client, name)
         answer = refusal if old is None else replies.bulk(old)
         refusal = answer
-    if (options.nx or options.xx) and (client.db.write(name) is not None) == options.nx:
+    if (options.nx or options.xx) and (db.write(name) is not None) == options.nx:
         return refusal
-    condition = options.condition
-    if condition is not None and not holds(condition, options.operand, client.db.write(name)):
-        return refusal
+    if options.condition is not None:
+        present = db.write(name)
+        db.keyspace.hits += present is not None
+        if not holds(options.condition, options.operand, present):
+            return refusal
+    if expiry is not None and discard_expired(client, name, expiry, freed_lazily=False):
+        return answer
     overwrite(client, name, value, keep_ttl=options.keep_ttl)
     if expiry is not None:
-        _let_expire(client, name, value, expiry)
-    elif condition is not None:
-        client.propagate([*args[:3], b"KEEPTTL"] if options.keep_ttl else args[:3])
-    elif options.get:
-        client.propagate([*args[:3], *[word for word in args[3:] if word.upper() != b"GET"]])
-    else:
-        client.propagate(args)
+        db.set_expiry(name, expiry)
+        db.keyspace.notify(events.GENERIC, b"expire", name, db)
+    _propagate_set(client, args, options, expiry)
     return answer
 
 
-def _let_expire(client: Client, name: bytes, value: bytes, expiry: int) -> None:
-    """Give a string that was just set its expiry, and propagate both as one SET."""
-    client.db.set_expiry(name, expiry)
-    client.db.keyspace.notify(events.GENERIC, b"expire", name, client.db)
-    client.propagate([b"SET", name, value, b"PXAT", b"%d" % expiry])
+def _propagate_set(client: Client, args: list[bytes], options: _Options, expiry: int | None) -> None:
+    """Propagate SET with its expiry made absolute; a condition has been met and may stay."""
+    times = [b"KEEPTTL"] if options.keep_ttl else []
+    if expiry is not None:
+        times = [b"PXAT", b"%d" % expiry]
+    if expiry is None:
+        effect = [*args[:3], *options.effective]
+    elif options.unit == b"PXAT" and client.server.compat.propagates_pxat_as_given:
+        effect = args
+    else:
+        effect = [b"SET", args[1], args[2], *times]
+    older = None
+    if options.condition is not None and needs_downgrade(client, _CONDITIONS_SINCE):
+        older = [[b"SET", args[1], args[2], *times]]
+    client.propagate_with_downgrade(effect, older)
 
 
 @handles(specs.GETDEL)
@@ -190,7 +221,7 @@ def getdel(client: Client, args: list[bytes]) -> bytes:
 def getex(client: Client, args: list[bytes]) -> bytes:
     """Reply with the value, or null; for a missing key the amount is not parsed."""
     name = args[1]
-    options = _parse_options(args[2:], setting=False)
+    options = _parse_options(args[2:], client.server.compat, setting=False)
     value = read_string(client, name)
     if value is None:
         return replies.null(client.resp)
@@ -225,9 +256,12 @@ def setnx(client: Client, args: list[bytes]) -> bytes:
 
 def _set_for(client: Client, args: list[bytes], command_name: str, *, seconds: bool) -> bytes:
     name, value = args[1], args[3]
-    expiry = checked_time(args[2], command_name, client.db.keyspace.now, seconds=seconds)
+    db = client.db
+    expiry = checked_time(args[2], command_name, db.keyspace.now, seconds=seconds)
     overwrite(client, name, value)
-    _let_expire(client, name, value, expiry)
+    db.set_expiry(name, expiry)
+    db.keyspace.notify(events.GENERIC, b"expire", name, db)
+    client.propagate([b"SET", name, value, b"PXAT", b"%d" % expiry])
     return replies.OK
 
 

@@ -69,17 +69,18 @@ def _walk(first: bytes, second: bytes, rows: list[int]) -> list[_Match]:
     return found
 
 
-def _string_at(client: Client, name: bytes) -> bytes:
-    value = client.db.read(name)
-    if value is not None and type(value) is not bytes:
+def _strings(client: Client, names: list[bytes]) -> list[bytes]:
+    """Return what the keys hold, nothing for a missing one; both are looked up before a type is refused."""
+    values = [client.db.read(name) for name in names]
+    if any(value is not None and type(value) is not bytes for value in values):
         raise ReplyError(b"ERR The specified keys must contain string values")
-    return value or b""
+    return [value if type(value) is bytes else b"" for value in values]
 
 
 @handles(specs.LCS)
 def lcs(client: Client, args: list[bytes]) -> bytes:
     """Reply with the subsequence; LEN: its length; IDX: a map of ``matches`` (from the end) and ``len``."""
-    first, second = _string_at(client, args[1]), _string_at(client, args[2])
+    first, second = _strings(client, args[1:3])
     options = Arguments(args, 3)
     only_length = with_places = with_lengths = False
     shortest = 0

@@ -12,7 +12,6 @@ from ..runtime.arguments import Arguments, parse_integer
 from ..runtime.client import needs_downgrade
 from ..spec.command import handles
 from . import specs
-from .shared import overwrite
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -22,24 +21,36 @@ _SINCE: Final = (8, 4)
 
 
 class _Options:
-    """The options after the pairs: NX or XX, and a unit with its amount or KEEPTTL."""
+    """The options after the pairs: NX or XX, and a unit with its amount or KEEPTTL.
 
-    __slots__ = ("amount", "condition", "keep_ttl", "unit")
+    Attributes:
+        words: the options as they were given, but a unit only once; ``unit_at`` is the position of the unit.
+    """
+
+    __slots__ = ("amount", "condition", "keep_ttl", "unit", "unit_at", "words")
 
     def __init__(self, options: Arguments) -> None:
         self.condition = self.unit = self.amount = b""
         self.keep_ttl = False
+        self.unit_at = 0
+        self.words: list[bytes] = []
         while options:
-            option = options.option()
+            word = options.next()
+            option = word.upper()
             if option in {b"NX", b"XX"} and self.condition in {b"", option}:
                 self.condition = option
             elif option == b"KEEPTTL" and not self.unit:
                 self.keep_ttl = True
             elif option in TIME_UNITS and self.unit in {b"", option} and not self.keep_ttl:
-                self.unit = option
+                if self.unit:
+                    del self.words[self.unit_at : self.unit_at + 2]
+                self.unit, self.unit_at = option, len(self.words)
                 self.amount = options.next()
+                self.words += (word, self.amount)
+                continue
             else:
                 raise ReplyError(SYNTAX)
+            self.words.append(word)
 
     def expiry(self, now: int) -> int | None:
         """Return the absolute time in milliseconds, None without a unit."""
@@ -68,22 +79,35 @@ def msetex(client: Client, args: list[bytes]) -> bytes:
         if not all((db.write(name) is not None) == wanted for name in names):
             return replies.ZERO
     for at in range(2, end, 2):
-        name = args[at]
-        overwrite(client, name, args[at + 1], keep_ttl=options.keep_ttl)
-        if expiry is not None:
-            db.set_expiry(name, expiry)
-            keyspace.notify(events.GENERIC, b"expire", name, db)
-    _tell(client, args, end, options, expiry)
+        _set(client, args[at], args[at + 1], expiry, keep_ttl=options.keep_ttl)
+    _propagate(client, args, end, options, expiry)
     return replies.ONE
 
 
-def _tell(client: Client, args: list[bytes], end: int, options: _Options, expiry: int | None) -> None:
-    """Propagate it with its time made absolute."""
-    times = [b"KEEPTTL"] if options.keep_ttl else []
+def _set(client: Client, name: bytes, value: bytes, expiry: int | None, *, keep_ttl: bool) -> None:
+    """Set one key; unlike SET's, its event ``set`` follows ``expire``."""
+    db = client.db
+    keyspace = db.keyspace
+    before = db.peek(name)
+    db.put(name, value, keep_ttl=keep_ttl)
+    db.modified(name)
+    db.notify_overwritten(name, before)
+    keyspace.dirty += 1
     if expiry is not None:
-        times = [b"PXAT", b"%d" % expiry]
-    condition = [options.condition] if options.condition else []
+        db.set_expiry(name, expiry)
+        keyspace.notify(events.GENERIC, b"expire", name, db)
+    keyspace.notify(events.STRING, b"set", name, db)
+
+
+def _propagate(client: Client, args: list[bytes], end: int, options: _Options, expiry: int | None) -> None:
+    """Propagate it with a relative time made absolute; older replicas receive a SET for each key."""
+    words = list(options.words)
+    if expiry is not None and options.unit in {b"EX", b"PX"}:
+        words[options.unit_at : options.unit_at + 2] = (b"PXAT", b"%d" % expiry)
     older = None
     if needs_downgrade(client, _SINCE):
+        times = [b"KEEPTTL"] if options.keep_ttl else []
+        if expiry is not None:
+            times = [b"PXAT", b"%d" % expiry]
         older = [[b"SET", args[at], args[at + 1], *times] for at in range(2, end, 2)]
-    client.propagate_with_downgrade([*args[:end], *condition, *times], older)
+    client.propagate_with_downgrade([*args[:end], *words], older)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.errors import WRONG_TYPE, ReplyError
+from ...storage.collections.set import is_integer
+from ...storage.collections.string import EMBEDDED, RAW
 from ...storage.keyspace import notifications as events
 
 if TYPE_CHECKING:
-    from ...storage.keyspace.database import Value
+    from ...storage.value_types import Value
     from ..runtime.client import Client
 
 TOO_LONG: Final = b"ERR string exceeds maximum allowed size (proto-max-bulk-len)"
@@ -42,10 +44,17 @@ def replaced(value: bytes, at: int, piece: bytes) -> bytes:
     return b"".join((view[:at], bytes(max(at - len(value), 0)), piece, view[at + len(piece) :]))
 
 
+def store_sum(client: Client, key: bytes, text: bytes) -> None:
+    """As ``store``, but for the sum of floating point numbers: Redis does not look whether it is a whole number."""
+    store(client, key, text, b"incrbyfloat", keep_ttl=True)
+    if is_integer(text):
+        client.db.encodings[key] = EMBEDDED
+
+
 def store_changed(client: Client, key: bytes, value: bytes, event: bytes) -> None:
     """As ``store``, but for a change in place: the expiry stays, and so does the room to grow."""
     store(client, key, value, event, keep_ttl=True)
-    client.db.raw.add(key)
+    client.db.encodings[key] = RAW
 
 
 def overwrite(client: Client, key: bytes, value: bytes, *, keep_ttl: bool = False) -> None:

@@ -132,14 +132,17 @@ GETSET = family.write("GETSET", arity=3, flags="denyoom fast", keys=CHANGES, sin
     arguments=(KEY, string("value")))
 
 SETNX = family.write("SETNX", arity=3, flags="denyoom fast", keys=(at(1, "OW insert"),), since="1.0.0",
+    doc_flags="deprecated", deprecated_since="2.6.12", replaced_by="`SET` with the `NX` argument",
     summary="Sets a key to a string if the key is missing.",
     arguments=(KEY, string("value")))
 
 SETEX = family.write("SETEX", arity=4, flags="denyoom", keys=OVERWRITES, since="2.0.0",
+    doc_flags="deprecated", deprecated_since="2.6.12", replaced_by="`SET` with the `EX` argument",
     summary="Sets a key to a string that expires after some seconds.",
     arguments=(KEY, integer("seconds"), string("value")))
 
 PSETEX = family.write("PSETEX", arity=4, flags="denyoom", keys=OVERWRITES, since="2.6.0",
+    doc_flags="deprecated", deprecated_since="2.6.12", replaced_by="`SET` with the `PX` argument",
     summary="Sets a key to a string that expires after some milliseconds.",
     arguments=(KEY, integer("milliseconds"), string("value")))
 
@@ -156,7 +159,7 @@ MSET = family.write("MSET", arity=-3, flags="denyoom", keys=(at(1, "OW update", 
     arguments=(_PAIRS,))
 
 MSETNX = family.write("MSETNX", arity=-3, flags="denyoom", keys=(at(1, "OW insert", last=-1, step=2),),
-    tips="request_policy:multi_shard response_policy:agg_min", since="1.0.1",
+    since="1.0.1",
     summary="Sets keys to strings, all in one step, if all of them are missing.",
     complexity=_KEYS_COST,
     arguments=(_PAIRS,))

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError
-from ..runtime.client import Transaction, WatchedKey, was_modified
+from ..runtime.client import (
+    Transaction,
+    WatchedKey,
+    brought_past_its_time,
+    unwatch_key,
+    was_modified,
+    watch_key,
+)
 from ..spec.command import handles
 from . import specs
 
@@ -22,10 +29,7 @@ EXECABORT: Final = b"EXECABORT Transaction discarded because of previous errors.
 def unwatch_all(client: Client) -> None:
     """Forget every key that the client watches; also called when it closes."""
     for watched in client.watched:
-        watchers = watched.database.watched[watched.key]
-        watchers[0] -= 1
-        if not watchers[0]:
-            del watched.database.watched[watched.key]
+        unwatch_key(watched)
     client.watched.clear()
 
 
@@ -34,11 +38,13 @@ def discard_transaction(client: Client) -> None:
     client.transaction = None
     client.in_exec = False
     unwatch_all(client)
-    client.update_fast_path()
+    client.update_state()
 
 
 def _must_fail(watched: WatchedKey) -> bool:
-    return was_modified(watched) or (not watched.was_due and watched.database.is_due(watched.key))
+    return was_modified(watched) or (
+        not watched.was_due and not brought_past_its_time(watched) and watched.database.is_due(watched.key)
+    )
 
 
 @handles(specs.MULTI)
@@ -48,7 +54,7 @@ def multi(client: Client, args: list[bytes]) -> bytes:
     if client.transaction is not None:
         raise ReplyError(b"ERR MULTI calls can not be nested")
     client.transaction = Transaction()
-    client.update_fast_path()
+    client.update_state()
     return replies.OK
 
 
@@ -67,10 +73,10 @@ def exec_(client: Client, args: list[bytes]) -> bytes:
         return replies.null_array(client.resp)
     unwatch_all(client)
     client.in_exec = True
-    call = client.server.dispatcher.call_queued
+    call = client.server.internals.calls.call_queued
     try:
         # The transaction stays open while its commands run: CLIENT LIST shows it, as in Redis.
-        if client.server.compat.sends_own_pushes_after_reply:
+        if client.server.compat.sends_own_messages_after_reply:
             answers = call(client, transaction.commands)
         else:
             answers = [_behind_pushes(client, *call(client, [one])) for one in transaction.commands]
@@ -106,9 +112,7 @@ def watch(client: Client, args: list[bytes]) -> bytes:
     for name in args[1:]:
         if name not in known:
             known.add(name)
-            watchers = db.watched.setdefault(name, [0, 0])
-            watchers[0] += 1
-            client.watched.append(WatchedKey(db, name, watchers[1], db.is_due(name)))
+            client.watched.append(watch_key(db, name))
     return replies.OK
 
 

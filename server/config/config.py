@@ -8,15 +8,20 @@ from dataclasses import MISSING, dataclass, field, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from ...commands.spec.versions import NEWEST, VERSIONS
+from ...commands.spec.versions import FIRST_WITH_RDB, NEWEST, VERSIONS
 from ...protocol.errors import ReplyError, shown
 from ...protocol.globs import is_glob, matcher
-from ...storage.keyspace import notifications as events
 from . import kinds
+from .directive import Directive, numbers
+from .directive import directive as _directive
+from .directive import fixed as _fixed
+from .events import Events, mask_of
 from .kinds import INT_MAX, LONG_MAX, UINT_MAX, ULONG_MAX, OutputLimit, OutputLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from ...commands.sentinel.settings import SentinelSettings
 
 _MB: Final = 1 << 20
 
@@ -30,50 +35,6 @@ PORT: Final = kinds.Integer(maximum=65535)
 MEMORY: Final = kinds.MEMORY
 SIGNALS: Final = kinds.Flags("default", "save", "nosave", "now", "force")
 ACCESS: Final = kinds.Enum("no", "yes", "local")
-
-_EVENT_BITS: Final = {
-    "K": events.KEYSPACE, "E": events.KEYEVENT, "g": events.GENERIC, "$": events.STRING, "l": events.LIST,
-    "s": events.SET, "h": events.HASH, "z": events.ZSET, "x": events.EXPIRED, "e": events.EVICTED,
-    "t": events.STREAM, "m": events.MISS, "d": events.MODULE, "n": events.NEW,
-    "o": events.OVERWRITTEN, "c": events.TYPE_CHANGED, "a": events.ARRAY, "S": events.SUBKEYSPACE,
-    "T": events.SUBKEYEVENT, "I": events.SUBKEYSPACEITEM, "V": events.SUBKEYSPACEEVENT,
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Directive:
-    """One name of a directive; an alias is a Directive of its own with the same ``attribute``."""
-
-    name: str  # with dashes, as clients write it
-    attribute: str  # the field of Config
-    kind: kinds.Kind[Any]
-    mutable: bool  # by CONFIG SET
-    protected: bool  # CONFIG SET only as enable-protected-configs allows
-    hidden: bool  # CONFIG GET only by its exact name
-    primary: bool  # not an alias
-
-    def words(self, value: bytes) -> list[bytes]:
-        """Return the words of one CONFIG SET value (or of one quoted word in a file)."""
-        return value.split(b" ") if self.kind.multiple else [value]
-
-
-def _directive(
-    default: Any,
-    kind: kinds.Kind[Any],
-    *,
-    alias: str | tuple[str, ...] = (),
-    mutable: bool = True,
-    protected: bool = False,
-    hidden: bool = False,
-) -> Any:
-    """A field of Config; its directive has the field's name, with dashes."""
-    aliases = (alias,) if isinstance(alias, str) else alias
-    metadata = {
-        "kind": kind, "aliases": aliases, "mutable": mutable, "protected": protected, "hidden": hidden
-    }  # fmt: skip
-    if callable(default):
-        return field(default_factory=default, metadata=metadata)
-    return field(default=default, metadata=metadata)
 
 
 class _NoneOrEnough(kinds.Memory):
@@ -90,14 +51,22 @@ class _NoneOrEnough(kinds.Memory):
         return value
 
 
-def _fixed(default: Any, kind: kinds.Kind[Any], **keywords: Any) -> Any:
-    """A directive that only flags and the file can set."""
-    return _directive(default, kind, mutable=False, **keywords)
+class _RdbVersion(kinds.Integer):
+    """A version of the RDB format that Rillet writes, 0 for the usual one."""
+
+    def __init__(self) -> None:
+        super().__init__(0, max(FIRST_WITH_RDB))
+
+    def parse(self, words: list[bytes], present: int) -> int:
+        value = super().parse(words, present)
+        if 0 < value < min(FIRST_WITH_RDB):
+            raise ValueError(f"argument must be 0 or between {min(FIRST_WITH_RDB)} and {max(FIRST_WITH_RDB)}")
+        return value
 
 
 @dataclass
 class Config:
-    """Every directive as a typed attribute, with Redis 8.0's defaults.
+    """Every directive as a typed attribute, with Redis 8.10's defaults.
 
     The server reads attributes (``config.stream_node_max_entries``); clients go through ``get`` and ``set``.
     Values are immutable, so a changed setting is always a new object in the attribute.
@@ -114,8 +83,8 @@ class Config:
     timeout: int = _directive(0, COUNT)  # seconds
     protected_mode: bool = _directive(True, BOOL)
     maxclients: int = _directive(10000, kinds.Integer(1, UINT_MAX))
-    max_new_connections_per_cycle: int = _directive(10, kinds.Integer(1, 1000))
-    max_new_tls_connections_per_cycle: int = _directive(1, kinds.Integer(1, 1000))
+    max_new_connections_per_cycle: int = _directive(10, kinds.Integer(1, 1000), since="7.4")
+    max_new_tls_connections_per_cycle: int = _directive(1, kinds.Integer(1, 1000), since="7.4")
     socket_mark_id: int = _fixed(0, kinds.Integer(0, UINT_MAX))
     proto_max_bulk_len: int = _directive(512 * _MB, kinds.Memory(minimum=_MB))
     client_query_buffer_limit: int = _directive(1024 * _MB, kinds.Memory(minimum=_MB))
@@ -146,7 +115,7 @@ class Config:
     pidfile: str = _fixed("", TEXT)
     loglevel: str = _directive("notice", kinds.Enum("debug", "verbose", "notice", "warning", "nothing"))
     logfile: str = _fixed("", TEXT)
-    hide_user_data_from_log: bool = _directive(False, BOOL)
+    hide_user_data_from_log: bool = _directive(False, BOOL, since="7.4")
     syslog_enabled: bool = _fixed(False, BOOL)
     syslog_ident: str = _fixed("redis", TEXT)
     syslog_facility: str = _fixed(
@@ -155,18 +124,20 @@ class Config:
     always_show_logo: bool = _fixed(False, BOOL)
     set_proc_title: bool = _fixed(True, BOOL)
     proc_title_template: str = _directive("{title} {listen-addr} {server-mode}", kinds.TitleTemplate())
-    locale_collate: str = _directive("", TEXT)
+    locale_collate: str = _directive("", TEXT, since="7.2")
     crash_log_enabled: bool = _directive(True, BOOL)
     crash_memcheck_enabled: bool = _directive(True, BOOL)
     ignore_warnings: str = _directive("", TEXT)
     oom_score_adj: str = _directive("no", kinds.Enum("no", "yes", "relative", "absolute"))
     oom_score_adj_values: tuple[int, ...] = _directive((0, 200, 800), kinds.OomValues())
     disable_thp: bool = _fixed(True, BOOL)
-    server_cpulist: str = _fixed("", TEXT, alias="server_cpulist")
-    bio_cpulist: str = _fixed("", TEXT, alias="bio_cpulist")
-    aof_rewrite_cpulist: str = _fixed("", TEXT, alias="aof_rewrite_cpulist")
-    bgsave_cpulist: str = _fixed("", TEXT, alias="bgsave_cpulist")
+    server_cpulist: str = _fixed("", TEXT, alias="server_cpulist", since="7.2")
+    bio_cpulist: str = _fixed("", TEXT, alias="bio_cpulist", since="7.2")
+    aof_rewrite_cpulist: str = _fixed("", TEXT, alias="aof_rewrite_cpulist", since="7.2")
+    bgsave_cpulist: str = _fixed("", TEXT, alias="bgsave_cpulist", since="7.2")
     io_threads: int = _fixed(1, kinds.Integer(1, 128))
+    io_threads_do_reads: bool = _fixed(False, BOOL, until="8.0")
+    lookahead: int = _directive(16, POSITIVE, since="8.4")  # commands
     hz: int = _directive(10, kinds.Integer(clamp=(1, 500)))
     dynamic_hz: bool = _directive(True, BOOL)
     jemalloc_bg_thread: bool = _directive(True, BOOL)
@@ -181,9 +152,7 @@ class Config:
     # Rillet's own
     compat_version: str = _directive(NEWEST, kinds.Enum(*VERSIONS))  # answer as this version of Redis
 
-    repl_rdb_version: int = _directive(
-        0, kinds.Integer(0, 14)
-    )  # of full syncs; 0: what each replica can read
+    repl_rdb_version: int = _directive(0, _RdbVersion())  # of full syncs; 0: what each replica can read
 
     # Data
     databases: int = _fixed(16, POSITIVE)
@@ -191,9 +160,18 @@ class Config:
     stream_node_max_entries: int = _directive(100, LONG)
     # Newest chunks (128 entries) of a stream that are never compressed, 0: nothing is; Rillet only
     stream_compress_depth: int = _directive(8, COUNT)
-    stream_idmp_duration: int = _directive(100, kinds.Integer(1, 86400))  # seconds
-    stream_idmp_maxsize: int = _directive(100, kinds.Integer(1, 10000))
-    notify_keyspace_events: str = _directive("", kinds.Events())  # single letters, see kinds.Events
+    stream_idmp_duration: int = _directive(100, kinds.Integer(1, 86400), since="8.6")  # seconds
+    stream_idmp_maxsize: int = _directive(100, kinds.Integer(1, 10000), since="8.6")
+    hash_max_template_entries: int = _directive(0, LONG, since="8.10")
+    hash_min_template_entries: int = _directive(0, LONG, since="8.10")
+    hash_rdb_load_max_template_entries: int = _directive(0, LONG, since="8.10")
+    hash_rdb_load_min_template_entries: int = _directive(0, LONG, since="8.10")
+    hash_rdb_load_template_disassembly_threshold: int = _directive(0, LONG, since="8.10")
+    array_slice_size: int = _directive(4096, kinds.PowerOfTwo("array-slice-size", 256, 65536), since="8.8")
+    array_sparse_kmax: int = _directive(10, kinds.Integer(0, 256), since="8.8")
+    array_sparse_kmin: int = _directive(5, kinds.Integer(0, 256), since="8.8")
+    vset_force_single_threaded_execution: bool = _directive(False, BOOL, since="8.0")
+    notify_keyspace_events: str = _directive("", Events())  # single letters, see Events
     hash_max_listpack_entries: int = _directive(512, LONG, alias="hash-max-ziplist-entries")
     hash_max_listpack_value: int = _directive(64, MEMORY, alias="hash-max-ziplist-value")
     list_max_listpack_size: int = _directive(
@@ -201,15 +179,16 @@ class Config:
     )
     list_compress_depth: int = _directive(0, COUNT)
     set_max_intset_entries: int = _directive(512, LONG)
-    set_max_listpack_entries: int = _directive(128, LONG)
-    set_max_listpack_value: int = _directive(64, LONG)
+    set_max_listpack_entries: int = _directive(128, LONG, since="7.2")
+    set_max_listpack_value: int = _directive(64, LONG, since="7.2")
     zset_max_listpack_entries: int = _directive(128, LONG, alias="zset-max-ziplist-entries")
     zset_max_listpack_value: int = _directive(64, MEMORY, alias="zset-max-ziplist-value")
     hll_sparse_max_bytes: int = _directive(3000, MEMORY)
     activerehashing: bool = _directive(True, BOOL)
-    sanitize_dump_payload: str = _directive("no", kinds.Enum("no", "yes", "clients"), hidden=True)
+    sanitize_dump_payload: str = _directive("no", kinds.Enum("no", "yes", "clients"))
     active_expire_effort: int = _directive(1, kinds.Integer(1, 10))
 
+    lazyexpire_nested_arbitrary_keys: bool = _directive(True, BOOL, since="8.2", hidden="8.2")
     # Memory
     maxmemory: int = _directive(0, kinds.Memory(maximum=ULONG_MAX))
     maxmemory_policy: str = _directive(
@@ -217,6 +196,7 @@ class Config:
         kinds.Enum(
             "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl", "volatile-lrm",
             "allkeys-lru", "allkeys-lfu", "allkeys-random", "allkeys-lrm", "noeviction",
+            since={"volatile-lrm": (8, 6), "allkeys-lrm": (8, 6)},
         ),
     )  # fmt: skip
     maxmemory_samples: int = _directive(5, kinds.Integer(1, 64))
@@ -240,6 +220,11 @@ class Config:
     # Observation
     slowlog_log_slower_than: int = _directive(10000, kinds.Integer(-1, LONG_MAX))  # microseconds
     slowlog_max_len: int = _directive(128, LONG)
+    slowlog_entry_max_argc: int = _directive(
+        32, kinds.Integer(minimum=2), since="8.10"
+    )  # words, the count included
+    slowlog_entry_max_string_len: int = _directive(128, kinds.Integer(1, LONG_MAX), since="8.10")  # bytes
+    key_memory_histograms: bool = _directive(False, BOOL, since="8.6")
     latency_monitor_threshold: int = _directive(0, LONG)  # milliseconds
     latency_tracking: bool = _directive(True, BOOL)
     latency_tracking_info_percentiles: tuple[float, ...] = _directive((50.0, 99.0, 99.9), kinds.Percentiles())
@@ -247,16 +232,17 @@ class Config:
     # Persistence
     dir: str = _directive(os.getcwd, kinds.Directory(), protected=True)  # absolute
     dbfilename: str = _directive("dump.rdb", kinds.Filename("dbfilename", may_be_empty=True), protected=True)
-    rdb_version: int = _directive(11, kinds.Integer(10, 14))  # of files and of DUMP; Rillet only
+    # Of files and of DUMP; 0: the one of compat-version; Rillet only
+    rdb_version: int = _directive(0, _RdbVersion())
     rdb_skip_unknown_types: bool = _directive(False, BOOL)  # leave out what Rillet has not; Rillet only
     save: tuple[tuple[int, int], ...] = _directive(((3600, 1), (300, 100), (60, 10000)), kinds.Save())
     rdbcompression: bool = _directive(True, BOOL)
     rdbchecksum: bool = _fixed(True, BOOL)
     rdb_del_sync_files: bool = _directive(False, BOOL)
     rdb_save_incremental_fsync: bool = _directive(True, BOOL)
-    rdb_key_save_delay: int = _directive(0, kinds.Integer(-INT_MAX - 1), hidden=True)
-    key_load_delay: int = _directive(0, kinds.Integer(-INT_MAX - 1), hidden=True)
-    loading_process_events_interval_bytes: int = _directive(2 * _MB, kinds.Integer(1024), hidden=True)
+    rdb_key_save_delay: int = _directive(0, kinds.Integer(-INT_MAX - 1), hidden="7.0")
+    key_load_delay: int = _directive(0, kinds.Integer(-INT_MAX - 1), hidden="7.0")
+    loading_process_events_interval_bytes: int = _directive(2 * _MB, kinds.Integer(1024), hidden="7.0")
     stop_writes_on_bgsave_error: bool = _directive(True, BOOL)
     appendonly: bool = _directive(False, BOOL)
     appendfsync: str = _directive("everysec", kinds.Enum("everysec", "always", "no"))
@@ -267,12 +253,18 @@ class Config:
     auto_aof_rewrite_min_size: int = _directive(64 * _MB, MEMORY)
     aof_rewrite_incremental_fsync: bool = _directive(True, BOOL)
     aof_load_truncated: bool = _directive(True, BOOL)
+    aof_load_corrupt_tail_max_size: int = _directive(0, LONG, since="8.4")  # bytes
     aof_use_rdb_preamble: bool = _directive(True, BOOL)
     # False, True (a line #TS:<unix seconds> in each second) or "ms" (Rillet only: also #MS:<unix milliseconds>)
     aof_timestamp_enabled: bool | str = _directive(False, kinds.Timestamps())
-    aof_disable_auto_gc: bool = _directive(False, BOOL, hidden=True)
+    aof_disable_auto_gc: bool = _directive(False, BOOL, hidden="7.2")
     aof_history_retention: tuple[int, int] = _directive((0, 0), kinds.Retention())  # Rillet only
 
+    preload_file: str = _fixed(
+        "", kinds.Only(TEXT, "", "preload-file is not supported by Rillet"), since="8.10"
+    )
+    backupdirname: str = _fixed("backupdir", kinds.Filename("backupdirname", "dirname"), since="8.10")
+    backup_sealed_ttl: int = _directive(0, LONG, since="8.10")
     # Replication
     replicaof: tuple[str, int] | None = _fixed(None, kinds.Master(), alias="slaveof")
     masterauth: bytes = _directive(b"", BYTES)
@@ -286,7 +278,7 @@ class Config:
     replica_ignore_maxmemory: bool = _directive(True, BOOL, alias="slave-ignore-maxmemory")
     replica_ignore_disk_write_errors: bool = _directive(False, BOOL)
     replica_lazy_flush: bool = _directive(False, BOOL, alias="slave-lazy-flush")
-    replica_full_sync_buffer_limit: int = _directive(256 * _MB, MEMORY)
+    replica_full_sync_buffer_limit: int = _directive(0, MEMORY, since="8.0")
     repl_backlog_size: int = _directive(_MB, kinds.Memory(minimum=1, clamp=(16384, LONG_MAX)))
     repl_backlog_ttl: int = _directive(3600, LONG)  # seconds
     repl_timeout: int = _directive(60, POSITIVE)  # seconds
@@ -301,14 +293,19 @@ class Config:
     min_replicas_to_write: int = _directive(0, COUNT, alias="min-slaves-to-write")
     min_replicas_max_lag: int = _directive(10, COUNT, alias="min-slaves-max-lag")  # seconds
 
-    # Cluster: stored where a client may ask, refused where it would change what is served
-    cluster_enabled: bool = _fixed(False, kinds.Only(BOOL, False, "cluster mode is not supported by Rillet"))
+    # Cluster
+    cluster_enabled: bool = _fixed(
+        False,
+        kinds.Only(
+            BOOL, False, "a node of a cluster is started by `rillet cluster` or rillet.testing.Cluster"
+        ),
+    )  # set where a server joins one
     cluster_config_file: str = _fixed("nodes.conf", TEXT)
     cluster_port: int = _fixed(0, PORT)
     cluster_node_timeout: int = _directive(15000, LONG)
     cluster_announce_ip: str = _directive("", TEXT)
     cluster_announce_hostname: str = _directive("", TEXT)
-    cluster_announce_human_nodename: str = _directive("", TEXT)
+    cluster_announce_human_nodename: str = _directive("", TEXT, since="7.2")
     cluster_announce_port: int = _directive(0, PORT)
     cluster_announce_bus_port: int = _directive(0, PORT)
     cluster_announce_tls_port: int = _directive(0, PORT)
@@ -322,11 +319,26 @@ class Config:
     cluster_preferred_endpoint_type: str = _directive("ip", kinds.Enum("ip", "hostname", "unknown-endpoint"))
     cluster_link_sendbuf_limit: int = _directive(0, MEMORY)
 
+    cluster_bus_port_protected_mode: bool = _directive(False, BOOL, since="8.10")
+    cluster_compatibility_sample_ratio: int = _directive(0, kinds.Integer(0, 100), since="8.0")
+    cluster_slot_migration_handoff_max_lag_bytes: int = _directive(_MB, MEMORY, since="8.4")
+    cluster_slot_migration_write_pause_timeout: int = _directive(10000, LONG, since="8.4")  # milliseconds
+    cluster_slot_stats_enabled: str = _directive(
+        "no", kinds.Flags("no", "yes", "cpu", "net", "mem"), since="8.2"
+    )
     # TLS
     tls_port: int = _directive(0, PORT)
     tls_replication: bool = _directive(False, BOOL)
     tls_cluster: bool = _directive(False, kinds.Only(BOOL, False, "there is no cluster"))
     tls_auth_clients: str = _directive("yes", kinds.Enum("no", "yes", "optional"))
+    tls_auth_clients_user: str = _directive(
+        "off",
+        kinds.Only(kinds.Enum("CN", "off"), "off", "Rillet takes no user from a certificate"),
+        since="8.6",
+    )
+    tls_expected_peer_name: str = _directive(
+        "", kinds.Only(TEXT, "", "Rillet checks no name in the certificate of a peer"), since="8.10"
+    )
     tls_cert_file: str = _directive("", TEXT)
     tls_key_file: str = _directive("", TEXT)
     tls_key_file_pass: str = _directive("", TEXT)
@@ -350,6 +362,7 @@ class Config:
     tls_session_cache_timeout: int = _directive(300, COUNT)
 
     # Not directives
+    sentinel: SentinelSettings | None = field(default=None, kw_only=True)  # None: not in sentinel mode
     config_file: str | None = field(default=None, kw_only=True)  # absolute; what CONFIG REWRITE writes
     _listeners: dict[str, list[Callable[[], None]]] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -363,9 +376,11 @@ class Config:
             names = [pattern]
             if is_glob(pattern):
                 fits = matcher(pattern, ignore_case=True)
-                names = [name for name, each in DIRECTIVES.items() if not each.hidden and fits(name)]
+                names = [
+                    name for name, each in DIRECTIVES.items() if each.listed(self.version) and fits(name)
+                ]
             for name in names:
-                directive = DIRECTIVES.get(name.lower())
+                directive = self._known(name)
                 if directive is not None and name.lower() not in seen:
                     seen.add(name.lower())
                     found[name] = self.text(directive)
@@ -373,7 +388,16 @@ class Config:
 
     def text(self, directive: Directive) -> bytes:
         """Return the present value as CONFIG GET shows it."""
-        return directive.kind.format(getattr(self, directive.attribute))
+        return directive.kind.as_of(self.version).format(getattr(self, directive.attribute))
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """``compat_version`` as numbers."""
+        return numbers(self.compat_version)
+
+    def _known(self, name: bytes) -> Directive | None:
+        found = DIRECTIVES.get(name.lower())
+        return found if found is not None and found.known(self.version) else None
 
     def set(self, pairs: Sequence[tuple[bytes, bytes]], *, local: bool = True) -> None:
         """CONFIG SET: all the pairs or none, then the listeners of what changed.
@@ -387,7 +411,7 @@ class Config:
         """
         chosen: dict[str, tuple[Directive, bytes]] = {}
         for name, value in pairs:
-            directive = DIRECTIVES.get(name.lower())
+            directive = self._known(name)
             if directive is None:
                 raise ReplyError(
                     b"ERR Unknown option or number of arguments for CONFIG SET - '%b'" % shown(name)
@@ -406,7 +430,7 @@ class Config:
             attribute = directive.attribute
             present = after.get(attribute, getattr(self, attribute))
             try:
-                after[attribute] = directive.kind.parse(directive.words(value), present)
+                after[attribute] = directive.kind.as_of(self.version).parse(directive.words(value), present)
             except ValueError as error:
                 raise _failed(directive.name.encode(), str(error)) from None
             changed_by[attribute] = directive
@@ -418,8 +442,7 @@ class Config:
 
         It is 0 if none of K, E, S, T, I and V enables a channel.
         """
-        letters = self.notify_keyspace_events
-        return sum(_EVENT_BITS[letter] for letter in letters) if set(letters) & set("KESTIV") else 0
+        return mask_of(self.notify_keyspace_events)
 
     def load(self, directive: Directive, words: list[bytes], *, again: bool) -> None:
         """Apply one line of a file or one flag; no listener is called.
@@ -440,22 +463,6 @@ class Config:
         value = directive.kind.parse(words, present)
         setattr(self, directive.attribute, directive.kind.combine(present, value) if again else value)
 
-    def rewrite(self) -> None:
-        """CONFIG REWRITE: rewrite the file that this configuration was read from.
-
-        Raises:
-            ReplyError: there is none, or it cannot be written; the text is the reply.
-        """
-        from .file import rewrite
-
-        if self.config_file is None:
-            raise ReplyError(b"ERR The server is running without a config file")
-        try:
-            rewrite(self, self.config_file)
-        except OSError as error:
-            why = os.fsencode(error.strerror or str(error))
-            raise ReplyError(b"ERR Rewriting config file: " + why) from None
-
     def on_change(self, name: str, listener: Callable[[], None]) -> None:
         """Call ``listener`` after CONFIG SET changed a directive (named as in redis.conf).
 
@@ -463,6 +470,18 @@ class Config:
         undone, and listeners that were called before are called again with the old values.
         """
         self._listeners.setdefault(DIRECTIVES[name.encode()].attribute, []).append(listener)
+
+    def restore(self, values: Mapping[str, Any]) -> list[str]:
+        """Take earlier values of attributes and call the listeners of what changes; returns what those refused."""
+        changed = [name for name, value in values.items() if getattr(self, name) != value]
+        vars(self).update(values)
+        refused = []
+        for listener in [each for name in changed for each in self._listeners.get(name, ())]:
+            try:
+                listener()
+            except ValueError as error:
+                refused.append(str(error))
+        return refused
 
     @staticmethod
     def allows(access: str, *, local: bool) -> bool:
@@ -517,6 +536,8 @@ def _table() -> dict[bytes, Directive]:
                 mutable=entry.metadata["mutable"],
                 protected=entry.metadata["protected"],
                 hidden=entry.metadata["hidden"],
+                since=entry.metadata["since"] if name == own else (7, 0),
+                until=entry.metadata["until"],
                 primary=name == own,
             )
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import glob
 import os
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal
 
 from ... import __version__
+from ...commands.sentinel.settings import SentinelSettings
+from ...protocol.errors import ReplyError
 from ...protocol.inline import split_inline
 from ...storage.files import replace_file
 from .config import DIRECTIVES, Config
@@ -24,11 +27,9 @@ _UNKNOWN: Final = "Bad directive or wrong number of arguments"
 _UNSUPPORTED: Final = {
     b"rename-command": "rename-command is not supported by Rillet",
     b"loadmodule": "Modules are not supported by Rillet",
-    b"sentinel": "Sentinel mode is not supported by Rillet",
 }
 # Former directives without effect, which old files still contain.
 _OBSOLETE: Final = frozenset((
-    b"io-threads-do-reads",
     b"list-max-ziplist-entries",
     b"list-max-ziplist-value",
     b"lua-replicate-commands",
@@ -61,20 +62,29 @@ def parse_arguments(argv: Sequence[str], stdin: BinaryIO | None = None) -> Confi
     """
     words = [os.fsencode(word) for word in argv]
     config = Config()
+    if b"--sentinel" in words:
+        words = [word for word in words if word != b"--sentinel"]
+        # A sentinel has no data, and other machines must reach it.
+        config = Config(port=26379, protected_mode=False, save=(), sentinel=SentinelSettings())
     text = b""
     read_stdin = False
     if words and words[0] == b"-":
         read_stdin = True
         words.pop(0)
     elif words and not words[0].startswith(b"--"):
-        config.config_file = os.path.abspath(os.fsdecode(words.pop(0)))  # noqa: PTH100 - keeps symbolic links
-        text += _read(config.config_file) + b"\n"
+        config.config_file = os.path.abspath(os.fsdecode(words[0]))  # noqa: PTH100 - keeps symbolic links
+        try:
+            text += _read(config.config_file) + b"\n"
+        except ConfigFileError as error:
+            raise ConfigFileError(f"{error}{_hint_for_file(words)}") from None
+        words.pop(0)
     if words and words[-1] == b"-":
         read_stdin = True
         words.pop()
     if read_stdin:
         text += (stdin or sys.stdin.buffer).read() + b"\n"
-    _Loader(config).load(text + b"\n" + _flags_as_lines(words))
+    text += b"\n"
+    _Loader(config, first_flag=text.count(b"\n") + 1).load(text + _flags_as_lines(words))
     return config
 
 
@@ -89,10 +99,25 @@ def parse_text(text: bytes) -> Config:
     return config
 
 
+def rewrite_config(config: Config) -> None:
+    """CONFIG REWRITE: rewrite the file that a configuration was read from.
+
+    Raises:
+        ReplyError: there is none, or it cannot be written; the text is the reply.
+    """
+    if config.config_file is None:
+        raise ReplyError(b"ERR The server is running without a config file")
+    try:
+        rewrite(config, config.config_file)
+    except OSError as error:
+        why = os.fsencode(error.strerror or str(error))
+        raise ReplyError(b"ERR Rewriting config file: " + why) from None
+
+
 def rewrite(config: Config, path: str) -> None:
     """CONFIG REWRITE: make the file say what is configured now, keeping its comments and order.
 
-    Lines of known directives are written anew where they stand (the surplus goes away), what is not a default
+    Lines of known directives are rewritten where they stand (the surplus is dropped); what is not a default
     and has no line yet is appended. The file is replaced atomically and keeps its permissions.
 
     Raises:
@@ -108,10 +133,16 @@ def rewrite(config: Config, path: str) -> None:
 
 
 class _Loader:
-    """One load: knows which directives have been named already."""
+    """One load: knows which directives have been named already.
 
-    def __init__(self, config: Config) -> None:
+    Args:
+        config: receives the directives.
+        first_flag: the line from which on the text stands for flags of the command line; None: none does.
+    """
+
+    def __init__(self, config: Config, first_flag: int | None = None) -> None:
         self.config = config
+        self.first_flag = first_flag
         self.named: set[str] = set()
 
     def load(self, text: bytes, depth: int = 0) -> None:
@@ -122,7 +153,9 @@ class _Loader:
             try:
                 self._load_line(line, depth)
             except ValueError as error:
-                raise ConfigFileError(_fatal(number, line, str(error))) from None
+                is_flag = depth == 0 and self.first_flag is not None and number >= self.first_flag
+                hint = _hint(line, is_flag=is_flag) if str(error) == _UNKNOWN else ""
+                raise ConfigFileError(_fatal(number, line, str(error)) + hint) from None
 
     def _load_line(self, line: bytes, depth: int) -> None:
         words = split_inline(line)
@@ -139,6 +172,12 @@ class _Loader:
             if any(user[0] == values[0] for user in self.config.users):
                 raise ValueError("Duplicate user found. A user can only be defined once in config files")
             self.config.users.append(values)
+            return
+        if name == b"sentinel":
+            if self.config.sentinel is None:
+                raise ValueError("sentinel directive while not in sentinel mode")
+            if values:
+                self.config.sentinel.read(values)
             return
         if name in _UNSUPPORTED:
             raise ValueError(_UNSUPPORTED[name])
@@ -197,6 +236,33 @@ def _fatal(number: int, line: bytes, why: str) -> str:
         f">>> '{line.decode('utf-8', 'backslashreplace')}'\n"
         f"{why}\n"
     )
+
+
+def _hint(line: bytes, *, is_flag: bool) -> str:
+    """Return a line with the directive that an unknown one was probably meant to be, or nothing."""
+    name, equals, value = line.partition(b" ")[0].lstrip(b"-").partition(b"=")
+    rest = line.partition(b" ")[2].replace(b'"', b"") if not equals else value
+    meant = _closest(name.lower())
+    if meant is None:
+        return "rillet --help shows how flags are written\n" if is_flag else ""
+    dashes = "--" if is_flag else ""
+    return (
+        f"Did you mean '{dashes}{meant}{' ' + rest.decode('utf-8', 'backslashreplace') if rest else ''}'?\n"
+    )
+
+
+def _hint_for_file(words: list[bytes]) -> str:
+    """Return a line for a first word that is no file but was probably meant as a flag, or nothing."""
+    if words[0].startswith(b"-"):
+        return "\n" + _hint(b" ".join(words[:2]), is_flag=True).rstrip()
+    return f"\nDid you mean '--port {words[0].decode()}'?" if words[0].isdigit() else ""
+
+
+def _closest(name: bytes) -> str | None:
+    if name == b"p":
+        return "port"
+    found = difflib.get_close_matches(name.decode("latin-1"), [known.decode() for known in DIRECTIVES], n=1)
+    return found[0] if found else None
 
 
 def _rewritten(config: Config, old: bytes) -> bytes:

@@ -10,10 +10,14 @@ import os
 import re
 import stat
 from abc import ABC, abstractmethod
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from ...commands.runtime.arguments import is_host
 from .quoting import quote, word_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Value = TypeVar("Value")
 
@@ -39,7 +43,7 @@ _UNITS: Final = {
 class Kind(ABC, Generic[Value]):
     """One kind of value. ``multiple`` kinds take several words; the others exactly one.
 
-    Every ``parse`` raises ValueError with the text that the client or the reader of the file is told.
+    Every ``parse`` raises ValueError with the text for the client or the reader of the file.
     """
 
     multiple = False
@@ -51,6 +55,10 @@ class Kind(ABC, Generic[Value]):
     @abstractmethod
     def format(self, value: Value) -> bytes:
         """Return the value as CONFIG GET shows it."""
+
+    def as_of(self, version: tuple[int, int]) -> Kind[Value]:
+        """Return the kind that a version of Redis has; the values of the newest include those of all others."""
+        return self
 
     def combine(self, earlier: Value, later: Value) -> Value:
         """Combine values when a file or command line names the directive again."""
@@ -137,6 +145,20 @@ class Integer(Kind[int]):
         return value
 
 
+class PowerOfTwo(Integer):
+    """An integer that is a power of two."""
+
+    def __init__(self, name: str, minimum: int, maximum: int) -> None:
+        super().__init__(minimum, maximum)
+        self.name = name
+
+    def parse(self, words: list[bytes], present: int) -> int:
+        value = super().parse(words, present)
+        if value & (value - 1):
+            raise ValueError(f"{self.name} must be a power of two")
+        return value
+
+
 class Memory(Integer):
     """Bytes, with an optional unit: k m g are powers of 1000, kb mb gb of 1024."""
 
@@ -200,8 +222,12 @@ class Octal(Kind[int]):
 class Enum(Kind[str]):
     """One of a few words, in any case; stored in lower case."""
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names: str, since: Mapping[str, tuple[int, int]] = MappingProxyType({})) -> None:
         self.names = names
+        self.since = since  # of the words that not every version knows
+
+    def as_of(self, version: tuple[int, int]) -> Enum:
+        return type(self)(*(name for name in self.names if self.since.get(name, version) <= version))
 
     def parse(self, words: list[bytes], present: str) -> str:
         for name in self.names:
@@ -436,34 +462,6 @@ class OutputLimitsKind(Kind[OutputLimits]):
             )
             for kind, limit, usual in zip(OutputLimits._fields, value, default, strict=True)
         ]
-
-
-class Events(Kind[str]):
-    """notify-keyspace-events, kept as the single letters that are on, ``A`` resolved, in canonical order.
-
-    CONFIG GET folds them to ``A`` again and then, as Redis does, does not tell ``n``; a file does. Of arrays (``a``)
-    there are none here, so whether they are among all makes no difference.
-    """
-
-    ALL: Final = "g$lshzxetd"
-    ORDER: Final = ALL + "anKEmocSTIV"
-
-    def parse(self, words: list[bytes], present: str) -> str:
-        letters = set(words[0].decode("latin-1"))
-        if not letters <= {*self.ORDER, "A"}:
-            raise ValueError("Invalid event class character. Use 'Ag$lshzxeKEtmdnoc'.")
-        return "".join(
-            letter
-            for letter in self.ORDER
-            if letter in letters or ("A" in letters and letter in self.ALL + "a")
-        )
-
-    def format(self, value: str) -> bytes:
-        folded = value.replace(self.ALL + "a", "A").replace(self.ALL, "A")
-        return (folded.replace("n", "") if "A" in folded else folded).encode()
-
-    def file_text(self, value: str) -> bytes:
-        return quote(value.replace(self.ALL + "a", "A").encode())
 
 
 class Percentiles(Kind[tuple[float, ...]]):

@@ -40,6 +40,8 @@ class ActiveExpiry:
         if not self.enabled or server.loading:
             return False
         self._running = True
+        keyspace = server.keyspace
+        keys, fields = keyspace.expired, keyspace.expired_fields
         try:
             goes_on = False
             for db in server.keyspace.databases:
@@ -47,6 +49,8 @@ class ActiveExpiry:
                     goes_on |= _expire_some(db)
         finally:
             self._running = False
+            keyspace.expired_in_cycle += keyspace.expired - keys
+            keyspace.expired_fields_in_cycle += keyspace.expired_fields - fields
         server.finish_unit()
         return goes_on
 

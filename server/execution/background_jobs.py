@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from ...commands.runtime.state import POSTPONED
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
@@ -49,21 +51,20 @@ class BackgroundJobs:
 
     def run_before(self, client: Client, job: Job) -> None:
         """Schedule a job, and hold the client and its later commands until it is done."""
-        client.postponed = True
-        client.update_fast_path()
+        client.wait(POSTPONED, job)
         self._add(job).append(client)
 
     def forget(self, client: Client) -> None:
         """Release a client whose connection is gone; its job continues."""
-        if client.postponed:
-            for held in self._jobs.values():
-                if client in held:
-                    held.remove(client)
+        for held in self._jobs.values():
+            if client in held:
+                held.remove(client)
 
     def stop(self) -> None:
-        """Drop all jobs, because the server stops."""
+        """Drop all jobs, because the server stops or begins again; no client waits for them."""
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         self._jobs.clear()
         self._idle_jobs.clear()
 
@@ -105,8 +106,7 @@ class BackgroundJobs:
                 self._jobs[job] = clients
             else:
                 for client in clients:
-                    client.postponed = False
-                    client.update_fast_path()
+                    client.end_wait()
                     client.resume()
 
     def _run_idle(self) -> None:

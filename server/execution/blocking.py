@@ -21,8 +21,10 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
+from ...commands.cluster import redirects
 from ...commands.lists.v7_0 import of_one_key
 from ...commands.runtime.denials import refusal
+from ...commands.runtime.state import BLOCKED
 from ...commands.streams.v7_0 import serve_7_0
 from ...protocol import replies
 from ...protocol.errors import ReplyError
@@ -33,7 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ...commands.runtime.client import Client
-    from ...storage.keyspace.database import Database, Value
+    from ...commands.spec.command import Handler
+    from ...storage.keyspace.database import Database
+    from ...storage.value_types import Value
     from ..server import Server
     from .entry import Entry
 
@@ -72,6 +76,10 @@ class Blocking:
         self._timer: asyncio.TimerHandle | None = None
         self._resumed: Waiter | None = None  # the waiter whose command is running again
 
+    def is_serving(self, client: Client) -> bool:
+        """Whether a client's blocked command is running again."""
+        return self._resumed is not None and self._resumed.client is client
+
     @property
     def resuming(self) -> bool:
         """Whether the running command was blocked before."""
@@ -99,7 +107,7 @@ class Blocking:
             entry = again.entry
         else:
             deadline = self.server.clock.tick() + timeout if timeout else None
-            entry = self.server.dispatcher.current
+            entry = self.server.calls.current
         waiter = Waiter(
             client,
             client.db,
@@ -126,8 +134,7 @@ class Blocking:
     def _enlist(self, waiter: Waiter) -> None:
         client, db = waiter.client, waiter.db
         self.waiters[client] = waiter
-        client.blocked = waiter
-        client.update_fast_path()
+        client.wait(BLOCKED, waiter)
         awaited = db.awaited
         for key in waiter.keys:
             number = awaited.get(key, 0)
@@ -164,14 +171,15 @@ class Blocking:
                 del self.waiting[place]
         if client in self.waiters:
             del self.waiters[client]
-        client.blocked = None
-        client.update_fast_path()
+        client.end_wait()
 
     # Serve
 
     def serve(self) -> None:
         """Run the commands of clients whose keys were signalled, until no key is ready."""
         keyspace = self.server.keyspace
+        # A key may have expired since the command began that changed it.
+        keyspace.now = self.server.clock.tick()
         while keyspace.ready:
             ready = keyspace.ready
             keyspace.ready = {}
@@ -191,7 +199,7 @@ class Blocking:
                     self._serve_from(waiter, key)
                 elif waiter.goes_on is not None and waiter.goes_on():
                     self._to_the_tail(waiter)
-                elif not self._is_denied(waiter):
+                elif not self._is_refused(waiter):
                     self._run_again(waiter)
         except BaseException:
             # Its command may have run: the client gets neither a second reply nor none, it is closed.
@@ -218,51 +226,57 @@ class Blocking:
             waiter.argv = of_one_key(waiter.argv, key)
             self._run_again(waiter)
             return
-        reply = serve_7_0(waiter.client, waiter.argv, key)
+        reply = self._call(waiter, lambda client, argv: serve_7_0(client, argv, key))
         if reply is None:
-            return
-        self._release(waiter)
-        waiter.entry.calls += 1
-        if reply.startswith(b"-"):
-            waiter.entry.failed += 1
-            self.server.stats.count_error(reply[1:])
-        if self.server.propagation.effects:
-            self.server.propagation.flush()
-        self._answer(waiter.client, reply)
+            waiter.client.send_deferred()
+        else:
+            self._release(waiter)
+            waiter.client.answer(reply)
 
-    def _is_denied(self, waiter: Waiter) -> bool:
-        """Whether the user has lost the right to the command; if so, end the wait with that error."""
+    def _is_refused(self, waiter: Waiter) -> bool:
+        """Whether the command may not run any more; if so, end the wait with that error.
+
+        The user has lost the right to it, or its keys are on their way to another node of the cluster.
+        """
         client, entry, server = waiter.client, waiter.entry, self.server
-        if client.user.is_unlimited or client.trusted:
+        if client.trusted:
             return False
-        denial = client.user.check(entry.command, waiter.argv)
-        if denial is None:
+        denial = None if client.user.is_unlimited else client.user.check(entry.command, waiter.argv)
+        text: bytes | None = None
+        if denial is not None:
+            text = refusal(denial, client.user, server.compat)
+        elif server.config.cluster_enabled:
+            text = redirects.refusal_of_resumed(server.cluster, client, entry, waiter.argv)
+        if text is None:
             return False
         self._release(waiter)
-        server.acl_log.note_denial(client, denial)
-        error = ReplyError(refusal(denial, client.user, server.compat))
+        if denial is not None:
+            server.acl_log.note_denial(client, denial)
+        error = ReplyError(text)
         entry.rejected += 1
         server.stats.count_error(error.text)
-        self._answer(client, error.encoded)
+        client.answer(error.encoded)
         return True
 
     def _run_again(self, waiter: Waiter) -> None:
-        server = self.server
         self._release(waiter)
+        reply = self._call(waiter)
+        if reply is None:
+            waiter.client.send_deferred()
+        else:
+            waiter.client.answer(reply)
+
+    def _call(self, waiter: Waiter, handler: Handler | None = None) -> bytes | None:
+        """Run the waiter's command, or serve it by another handler, as a unit of its own."""
+        server = self.server
         self._resumed = waiter
         try:
-            reply = server.dispatcher.call(waiter.client, waiter.entry, waiter.argv)
+            reply = server.calls.call(waiter.client, waiter.entry, waiter.argv, handler)
         finally:
             self._resumed = None
         if server.propagation.effects:
-            server.propagation.flush()
-            waiter.client.write_offset = server.replication.offset
-        if reply is not None:
-            self._answer(waiter.client, reply)
-
-    def _answer(self, client: Client, reply: bytes) -> None:
-        client.send_reply(reply)
-        client.resume()
+            server.calls.propagate(waiter.client)
+        return reply
 
     # Time out, unblock, forget
 
@@ -281,12 +295,11 @@ class Blocking:
         if error is not None:
             entry.failed += 1
             self.server.stats.count_error(error[1:])
-        if error is not None:
-            self._answer(client, error)
+            client.answer(error)
+        elif waiter.on_timeout is not None:
+            client.answer(waiter.on_timeout)
         else:
-            self._answer(
-                client, replies.null_array(client.resp) if waiter.on_timeout is None else waiter.on_timeout
-            )
+            client.answer(replies.null_array(client.resp))
         return True
 
     def send_away_all(self, error: bytes) -> None:
@@ -328,10 +341,12 @@ class Blocking:
             self._timer = self.server.loop.call_later(wait / 1000, self.expire)
 
     def stop(self) -> None:
-        """Disconnect all blocked clients, because the server stops."""
+        """Disconnect all blocked clients, because the server stops or begins again."""
         for client in list(self.waiters):
             self.forget(client)
             client.close()
+        self._deadlines.clear()
+        self._tidy_at = _TIDY_AT
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ...commands.cluster import redirects
 from ...commands.runtime.denials import refusal as denied
 from ...protocol.errors import wrong_arity
 
@@ -58,6 +59,10 @@ def check(server: Server, client: Client, entry: Entry, argv: list[bytes]) -> by
             server.acl_log.note_denial(client, denial)
             return denied(denial, client.user, server.compat)
     config = server.config
+    if config.cluster_enabled:
+        refusal = redirects.refusal(server.cluster, client, entry, argv)
+        if refusal is not None:
+            return refusal
     if (config.maxmemory or config.maxmemory_clients) and not client.is_script:
         if server.client_eviction.refuses(client):
             return GONE
@@ -84,18 +89,37 @@ def check(server: Server, client: Client, entry: Entry, argv: list[bytes]) -> by
         return b"ERR Replica can't interact with the keyspace"
     if replication.is_stale and "stale" not in flags and not client.trusted:
         return MASTERDOWN
-    if server.loading and "loading" not in flags:
+    # What is replayed while loading is the file itself: the commands of a script in it.
+    if server.loading and not client.replays and "loading" not in flags:
         return LOADING
     if server.busy_error is not None and "allow_busy" not in flags:
         return server.busy_error
     return None
 
 
+def all_are_needed(server: Server) -> bool:
+    """Whether some check may refuse a command of a plain client in the present state of the server.
+
+    Also while an interceptor has to see every command.
+    """
+    return (
+        server.loading
+        or server.interceptor is not None
+        or server.disk_error is not None
+        or server.snapshot_error is not None
+        or server.busy_error is not None
+        or server.pause.is_on
+        or bool(server.listeners.arriving)
+        or server.replication.needs_care
+        or server.config.cluster_enabled
+        or server.config.maxmemory > 0
+        or server.config.maxmemory_clients != 0
+    )
+
+
 def _holds_writes(client: Client) -> bool:
     """Whether the transaction that EXEC runs would write."""
-    return client.transaction is not None and any(
-        command.is_write for command, _ in client.transaction.commands
-    )
+    return client.transaction is not None and any(queued.write for queued, _ in client.transaction.commands)
 
 
 def _may_debug(setting: str, client: Client) -> bool:

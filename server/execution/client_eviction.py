@@ -5,6 +5,8 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from ...commands.runtime.state import CLOSING
+
 if TYPE_CHECKING:
     from ...commands.runtime.client import Client
     from ..server import Server
@@ -55,4 +57,4 @@ class ClientEviction:
 
 
 def _may_go(client: Client) -> bool:
-    return not (client.no_evict or client.is_replica or client.trusted or client.close_asap)
+    return not (client.no_evict or client.is_replica or client.trusted or client.state is CLOSING)

@@ -40,11 +40,9 @@ class Entry:
     )
 
     def __init__(self, command: Command, handler: Handler) -> None:
-        self.command = command
+        self.declare(command)
         self.name = command.name
         self.handler = handler
-        self.minimum = abs(command.arity)
-        self.maximum = command.arity if command.arity > 0 else 1 << 62
         self.write = "write" in command.flags
         self.readonly = "readonly" in command.flags
         # The flag skips EXEC only because Redis feeds it to monitors by hand, after its commands; so do we.
@@ -54,6 +52,12 @@ class Entry:
         self.batch_handler = _BATCH_HANDLERS.get(command.name)
         self.queued = command.name not in IMMEDIATE and "no_multi" not in command.flags  # inside MULTI
         self.reset()
+
+    def declare(self, command: Command) -> None:
+        """Take the record of a version, which has the same name and reads or writes the same."""
+        self.command = command
+        self.minimum = abs(command.arity)
+        self.maximum = command.arity if command.arity > 0 else 1 << 62
 
     def reset(self) -> None:
         """Reset the statistics."""

@@ -60,6 +60,11 @@ class Eviction:
 
     # Settings
 
+    def reset(self) -> None:
+        """Apply the directives to a server without data."""
+        self._turn = self._buffers = 0
+        self.update()
+
     def update(self) -> None:
         """Apply the directives: switch metering on or off, and begin to evict above the limit."""
         server = self.server
@@ -101,7 +106,7 @@ class Eviction:
         """Measure what no command changes; called ten times a second."""
         if self.server.config.maxmemory:
             self._buffers = buffer_bytes(self.server)
-            metering.measure_streams(self.server.keyspace)
+            metering.measure_unseen(self.server.keyspace)
             self._start(self._measure)
 
     def _start(self, job: Callable[[], bool]) -> None:
@@ -134,7 +139,7 @@ class Eviction:
         if self.server.compat.number < (7, 2) and entry.name not in _ENDINGS:
             return True
         if entry.name == "exec":
-            return any(self._needs_memory(command, words) for command, words in transaction.commands)
+            return any(self._needs_memory(queued.command, words) for queued, words in transaction.commands)
         return self._needs_memory(entry.command, argv)
 
     def _needs_memory(self, command: Command, argv: list[bytes]) -> bool:
@@ -206,7 +211,7 @@ class Eviction:
         return not (
             server.loading
             or server.scripting.run is not None
-            or server.pause.until
+            or server.pause.is_on
             or (server.role != "master" and server.config.replica_ignore_maxmemory)
         )
 

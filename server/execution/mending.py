@@ -14,11 +14,12 @@ import traceback
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from ...commands.runtime.context import rdb_version
+from ...commands.runtime.state import BLOCKED
 from ...commands.spec.command import keys_of
 from ...commands.transactions.handlers import discard_transaction
 from ...protocol import replies
 from ...storage.rdb.healing import healed
-from ...storage.streams.stream import Stream
 
 if TYPE_CHECKING:
     from ...commands.runtime.client import Client
@@ -72,11 +73,11 @@ class Mending:
 
     def _mend(self, client: Client, entry: Entry, argv: list[bytes]) -> None:
         server = self._server
-        if client.blocked is not None:
+        if client.state is BLOCKED:
             server.blocking.forget(client)
         if entry.name == "exec":
             discard_transaction(client)
-        client.update_fast_path()
+        client.update_state()
         if not entry.write:
             for reference in keys_of(entry.command, argv):
                 client.db.tidy(argv[reference.index])
@@ -120,8 +121,6 @@ class Mending:
             db.accessed[key] = accessed
             if expiry is not None:
                 db.set_expiry(key, expiry)
-            if isinstance(fresh, Stream):
-                keyspace.watch_idempotency(fresh)
         db.modified(key)
         db.signal_ready(key)
         keyspace.dirty += 1
@@ -131,7 +130,7 @@ class Mending:
     def _rdb_version(self) -> int:
         """The RDB version that this server and all its replicas can read."""
         replicas = self._server.replication.replicas.connected.values()
-        return min([self._server.config.rdb_version, *(each.newest_rdb or 10 for each in replicas)])
+        return min([rdb_version(self._server), *(each.rdb_version for each in replicas)])
 
     def _mend_flush(self, client: Client, argv: list[bytes], *, everything: bool) -> None:
         """Propagate FLUSHDB for each database that was cleared."""

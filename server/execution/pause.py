@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...commands.runtime.state import POSTPONED
+
 if TYPE_CHECKING:
     import asyncio
 
     from ...commands.runtime.client import Client
+    from ...commands.runtime.context import CommandEntry
     from ..server import Server
     from .entry import Entry
 
@@ -16,6 +19,7 @@ class Pause:
     """The pause of one server.
 
     Attributes:
+        holds_writes: a failover waits for a replica: writes are postponed until it is over.
         until: when it ends, in milliseconds of the server's clock; 0 without a pause.
         writes_only: commands that change nothing are not paused.
         postponed: waiting clients, each with its command at the head of its backlog.
@@ -23,6 +27,7 @@ class Pause:
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self.holds_writes = False
         self.until = 0
         self.writes_only = False
         self.postponed: list[Client] = []
@@ -45,15 +50,40 @@ class Pause:
             self._timer = self._server.loop.call_later(left / 1000, self.look)
 
     def end(self) -> None:
-        """Resume the postponed clients."""
+        """End CLIENT PAUSE."""
         self.stop()
         self.until = 0
+        self._resume()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether any command may be postponed."""
+        return self.until > 0 or self.holds_writes
+
+    def hold_writes(self) -> None:
+        """Postpone writes until ``release_writes``, whatever CLIENT PAUSE and UNPAUSE do."""
+        self.holds_writes = True
+        self._server.update_checks()
+
+    def release_writes(self) -> None:
+        """Run the writes that waited for the end of a failover."""
+        self.holds_writes = False
+        self._resume()
+
+    def _resume(self) -> None:
+        """Run what was postponed; what is still to wait is postponed again."""
         self._server.update_checks()
         postponed, self.postponed = self.postponed, []
         for client in postponed:
-            client.postponed = False
-            client.update_fast_path()
+            client.end_wait()
             client.resume()
+
+    def reset(self) -> None:
+        """Begin without a pause; the clients that were postponed are gone."""
+        self.stop()
+        self.holds_writes = self.writes_only = False
+        self.until = 0
+        self.postponed.clear()
 
     def stop(self) -> None:
         """Cancel the timer, because the pause or the server ends."""
@@ -63,22 +93,25 @@ class Pause:
 
     def concerns(self, entry: Entry, client: Client) -> bool:
         """Whether the pause postpones this command."""
-        if not self.until or client.trusted:
+        if client.trusted or not self.is_on:
             return False
-        if not self.writes_only:
+        if self.until and not self.writes_only:
             return True
         if entry.name == "exec" and client.transaction is not None:
-            return any(command.is_write for command, _ in client.transaction.commands)
-        return entry.write or "may_replicate" in entry.command.flags
+            return any(_may_replicate(queued) for queued, _ in client.transaction.commands)
+        return _may_replicate(entry)
 
     def postpone(self, client: Client) -> None:
         """Postpone the client; the dispatcher leaves its command in its backlog."""
-        client.postponed = True
-        client.update_fast_path()
+        client.wait(POSTPONED, self)
         self.postponed.append(client)
 
     def forget(self, client: Client) -> None:
         """Remove a client whose connection is gone."""
         if client in self.postponed:
             self.postponed.remove(client)
-            client.postponed = False
+
+
+def _may_replicate(entry: CommandEntry) -> bool:
+    """Whether a command may add to the stream of the replicas."""
+    return entry.write or "may_replicate" in entry.command.flags

@@ -8,6 +8,7 @@ selected database, because sinks start at different times; their records are the
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
@@ -76,7 +77,7 @@ class Propagation:
         return since > self.understood and self.replicas is not None
 
     def add_with_downgrade(self, db: int, argv: Sequence[bytes], older: Iterable[Sequence[bytes]]) -> None:
-        """Record one effect that the replicas are told in other words, which may be none."""
+        """Record one effect that replicas receive in other words, which may be none."""
         if self.active:
             record = replies.command(argv)
             self._downgraded[len(self.effects)] = [replies.command(words) for words in older]
@@ -213,22 +214,43 @@ class Propagation:
             ]
         )
 
+    def split(self) -> None:
+        """End the unit before its last effect, and make each effect before that a unit of its own.
+
+        As ``flush``, it raises only before any sink has taken them: then the unit stays as it is.
+        """
+        last = len(self.effects) - 1
+        if last < 1:
+            return
+        units = [
+            (sink, *_units([self._effects_for(sink, place, place + 1) for place in range(last)], selected))
+            for sink, selected in self.sinks.items()
+        ]
+        replicas_only = {place - last for place in self._replicas_only if place >= last}
+        downgraded = {place - last: words for place, words in self._downgraded.items() if place >= last}
+        self._hand_on([unit for unit in units if unit[1]])
+        del self.effects[:last]
+        self._replicas_only, self._downgraded = replicas_only, downgraded
+
     def _flush_apart(self) -> None:
         """A unit that is not the same for the replicas and for everybody else."""
-        lasting = [effect for place, effect in enumerate(self.effects) if place not in self._replicas_only]
-        told = [
-            (db, words)
-            for place, (db, record) in enumerate(self.effects)
-            for words in self._downgraded.get(place, (record,))
-        ]
         units = [
             (sink, *_unit(effects, selected))
             for sink, selected in self.sinks.items()
-            if (effects := told if sink == self.replicas else lasting)
+            if (effects := self._effects_for(sink, 0, len(self.effects)))
         ]
         fleeting: set[int] = set()
         self._hand_on(units)
         self._replicas_only, self._downgraded = fleeting, {}
+
+    def _effects_for(self, sink: Callable[[bytes], None], start: int, stop: int) -> list[tuple[int, bytes]]:
+        """Return the effects from one place to another as a sink receives them; there may be none."""
+        effects = enumerate(islice(self.effects, start, stop), start)
+        if sink != self.replicas:
+            return [effect for place, effect in effects if place not in self._replicas_only]
+        return [
+            (db, words) for place, (db, record) in effects for words in self._downgraded.get(place, (record,))
+        ]
 
 
 def _unit(effects: list[tuple[int, bytes]], selected: int) -> tuple[bytes, int]:
@@ -243,6 +265,15 @@ def _unit(effects: list[tuple[int, bytes]], selected: int) -> tuple[bytes, int]:
             selected = db
         parts.append(record)
     parts.append(EXEC)
+    return b"".join(parts), selected
+
+
+def _units(of_each: list[list[tuple[int, bytes]]], selected: int) -> tuple[bytes, int]:
+    """As ``_unit``, for several units one after the other; one without effects leaves no bytes."""
+    parts: list[bytes] = []
+    for effects in of_each:
+        part, selected = _unit(effects, selected) if effects else (b"", selected)
+        parts.append(part)
     return b"".join(parts), selected
 
 

@@ -15,7 +15,7 @@ class Stats:
     def __init__(self, entries: list[Entry]) -> None:
         self.entries = entries
         self.errors: dict[bytes, int] = {}
-        self._samples: deque[tuple[int, int, int, int]] = deque(maxlen=16)
+        self._samples: deque[tuple[int, int, int, int, int]] = deque(maxlen=16)
         self.reset()
 
     def reset(self) -> None:
@@ -32,23 +32,29 @@ class Stats:
         self.peak_clients = 0
         self.commands_processed = 0
         self.peak_memory = 0
+        self.peak_memory_time = 0  # seconds since the epoch
         self.evicted_keys = 0
         self.evicted_clients = 0
         self.exceeded_milliseconds = 0  # over maxmemory, without the present excess
         self.errors.clear()
         self._samples.clear()
         for entry in self.entries:
-            entry.reset()
+            # Of hundreds most were never called.
+            if entry.calls or entry.rejected or entry.failed:
+                entry.reset()
 
-    def note_memory(self, used: int) -> int:
+    def note_memory(self, used: int, unix_seconds: int) -> int:
         """Update the peak of used memory, and return it."""
-        self.peak_memory = max(self.peak_memory, used)
+        if used > self.peak_memory:
+            self.peak_memory, self.peak_memory_time = used, unix_seconds
         return self.peak_memory
 
     def count_error(self, text: bytes) -> None:
-        """Count an error reply by its code; like Redis it limits the number of distinct codes."""
+        """Count an error reply by its code, ERR where it is one word; Redis limits the number of codes, too."""
         self.total_errors += 1
-        code = text.split(b" ", 1)[0]
+        code, blank, _ = text.partition(b" ")
+        if not blank:
+            code = b"ERR"
         if code in self.errors or len(self.errors) < 128:
             self.errors[code] = self.errors.get(code, 0) + 1
         else:
@@ -56,7 +62,16 @@ class Stats:
 
     def sample(self, monotonic_ms: int) -> None:
         """Take a sample for the instantaneous figures; called about ten times a second."""
-        self._samples.append((monotonic_ms, self.commands_processed, self.net_input, self.net_output))
+        self._samples.append(
+            (monotonic_ms, self.commands_processed, self.net_input, self.net_output, self.reads_processed)
+        )
+
+    def reads_per_second(self) -> int:
+        """Reads of clients' input per second over the last samples."""
+        if len(self._samples) < 2:
+            return 0
+        first, last = self._samples[0], self._samples[-1]
+        return int((last[4] - first[4]) * 1000 / max(last[0] - first[0], 1))
 
     def per_second(self) -> tuple[int, float, float]:
         """Commands, input and output bytes per second over the last samples (INFO instantaneous_*)."""

@@ -24,6 +24,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from ...commands.runtime.state import AWAITING_TURN, CLOSING
 from ...commands.scripting.lua.engine import BUSY_FUNCTION, BUSY_SCRIPT
 from .connection import Connection
 from .tls_channel import SecureChannel
@@ -176,7 +177,7 @@ class Busy:
             return
         keyspace, clock, propagation = server.keyspace, server.clock, server.propagation
         now, tick, keys_ready = keyspace.now, clock.now, keyspace.ready
-        caller, current, holds = server.current_client, server.dispatcher.current, server.holds_replies
+        caller, current, holds = server.current_client, server.calls.current, server.holds_replies
         effects = propagation.set_aside()
         keyspace.ready = {}
         server.holds_replies = False  # no reply sent now confirms a change that must be on the disk
@@ -192,12 +193,12 @@ class Busy:
             server.holds_replies = holds
             keyspace.now, clock.now, keyspace.ready = now, tick, keys_ready
             propagation.take_back(effects)
-            server.current_client, server.dispatcher.current = caller, current
+            server.current_client, server.calls.current = caller, current
 
     def _read(self, wire: Wire, fd: int) -> None:
         assert self._selector is not None
         transport = wire.transport
-        if (wire.connection if isinstance(wire, SecureChannel) else wire).resuming:
+        if (wire.connection if isinstance(wire, SecureChannel) else wire).state is AWAITING_TURN:
             return  # it is queued for a turn; until then its bytes wait in the socket
         try:
             data = os.read(fd, _READ_AT_ONCE)
@@ -210,7 +211,7 @@ class Busy:
             return
         with _directly(wire, fd):
             wire.data_received(data)
-        if wire.close_asap or transport.is_closing():
+        if wire.state is CLOSING or transport.is_closing():
             self._selector.unregister(fd)
 
     def _give_turns(self, run: Run) -> None:
@@ -239,7 +240,7 @@ class Busy:
         wire, transport = meet(), DirectTransport(sock.fileno(), None, sock)
         self._guests.append((wire, transport))
         wire.connection_made(cast("asyncio.Transport", transport))
-        if not wire.close_asap:
+        if wire.state is not CLOSING:
             self._watch(sock.fileno(), partial(self._read, wire))
 
     # Beginning and end
@@ -263,7 +264,7 @@ class Busy:
                 door = socket.socket(fileno=os.dup(known.fileno()))
                 self._doors.append(door)
                 self._watch(door.fileno(), partial(self._accept, door, meet))
-        for client in server.clients.values():
+        for client in [*server.clients.values(), *server.controls]:
             if (
                 isinstance(client, Connection)
                 and not self._is_left_alone(client, run)
@@ -291,7 +292,7 @@ class Busy:
         guests, self._guests = self._guests, []
         for wire, transport in guests:
             assert transport.sock is not None
-            if wire.close_asap or transport.closed:
+            if wire.state is CLOSING or transport.closed:
                 transport.sock.close()
                 wire.connection_lost(None)
             else:

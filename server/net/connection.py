@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import socket
 from collections import deque
+from itertools import islice
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final, cast
 
 from ...commands.runtime.client import Client
-from ...commands.transactions.handlers import unwatch_all
+from ...commands.runtime.state import AWAITING_TURN, CLOSING, CONGESTED, PLAIN, POSTPONED
 from ...protocol.requests import RequestParser
+from ..execution.fast_path import run_one
 
 if TYPE_CHECKING:
+    from ...commands.runtime.state import State
+    from ..config.kinds import OutputLimit
     from ..server import Server
 
 MAX_CLIENTS: Final = b"-ERR max number of clients reached\r\n"
@@ -41,20 +47,17 @@ class Connection(Client, asyncio.Protocol):
     ``outbox`` until the effects of the same loop tick are written (``server/persistence/aof``).
 
     Attributes:
-        resuming: it waits in ``Server.turns``.
-        reads: the transport reads from the socket; False while the client has to be slower.
+        is_reading: the transport reads from the socket; False while the client has to be slower.
         has_hung_up: it sends nothing more, and is closed after all its commands have run.
     """
 
     __slots__ = (
         "backlog",
-        "congested",
         "has_hung_up",
+        "is_reading",
         "outbox",
         "over_limit_since",
         "parser",
-        "reads",
-        "resuming",
         "stats",
         "transport",
         "unparsed",
@@ -63,21 +66,18 @@ class Connection(Client, asyncio.Protocol):
     server: Server
 
     def __init__(self, server: Server, *, unix_socket: bool = False) -> None:
+        self.parser = RequestParser()
         super().__init__(server, server.next_client_id())
         self.unix_socket = unix_socket
-        self.parser = RequestParser(authenticated=self.authenticated)
         self.transport: asyncio.Transport | None = None
         self.backlog: list[list[bytes]] = []
         self.unparsed: deque[bytes | memoryview] = deque()
         self.unparsed_bytes = 0
         self.outbox: list[bytes] = []
         self.stats = server.stats
-        self.congested = False
         self.over_limit_since = 0  # milliseconds; over the soft output limit
-        self.resuming = False
-        self.reads = True
+        self.is_reading = True
         self.has_hung_up = False
-        self.update_fast_path()
 
     # asyncio.Protocol: the life of the connection
 
@@ -97,6 +97,9 @@ class Connection(Client, asyncio.Protocol):
         ):
             server.stats.connections_rejected += 1
             self._turn_away(PROTECTED)
+        elif server.interceptor is not None and server.interceptor.faults.refuses(self):
+            self.begin_to_close()
+            self.transport.abort()
         else:
             server.clients[self.id] = self
             self.parser.max_bulk_length = server.config.proto_max_bulk_len
@@ -106,8 +109,7 @@ class Connection(Client, asyncio.Protocol):
 
     def _turn_away(self, text: bytes) -> None:
         assert self.transport is not None
-        self.close_asap = True
-        self.update_fast_path()
+        self.begin_to_close()
         self.transport.write(text)
         self.transport.close()
 
@@ -128,21 +130,16 @@ class Connection(Client, asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Remove the client everywhere: a dead client must not be served another entry."""
         del exc
-        self.close_asap = True
-        self.update_fast_path()
+        self.begin_to_close()
         self.backlog.clear()
         self._forget_unparsed()
         server = self.server
         server.congested.discard(self)
-        if server.clients.pop(self.id, None) is None:
-            return
-        server.blocking.forget(self)
         server.forget(self)
-        unwatch_all(self)
 
     def eof_received(self) -> bool:
         """Treat a half-closed client as gone, as Redis does, after the replies to its commands."""
-        if self.resuming:
+        if self.state is AWAITING_TURN:
             self.has_hung_up = True
         else:
             self.close()
@@ -157,7 +154,8 @@ class Connection(Client, asyncio.Protocol):
         stats = self.stats
         stats.net_input += size
         stats.reads_processed += 1
-        if not self.fast_path_ok or size > _PIECE:
+        self.reads += 1
+        if self.state is not PLAIN or size > _PIECE:
             self._receive_carefully(data)
             return
         parser = self.parser
@@ -168,12 +166,12 @@ class Connection(Client, asyncio.Protocol):
             self.last_interaction = server.keyspace.now = server.clock.tick()
             server.current_client = self
             try:
-                reply = server.dispatcher.run_one(self, batch[0])
+                reply = run_one(server, self, batch[0])
             finally:
                 server.current_client = None
             stats.commands_processed += 1
             self.total_commands += 1
-            if reply is not None and self.fast_path_ok:
+            if reply is not None and self.state is PLAIN:
                 size = len(reply)
                 self.net_out += size
                 stats.net_output += size
@@ -183,10 +181,7 @@ class Connection(Client, asyncio.Protocol):
                 else:
                     self.transport.write(reply)  # type: ignore[union-attr]
             else:
-                taken = 0 if self.postponed else 1
-                stats.commands_processed += taken - 1
-                self.total_commands += taken - 1
-                self._end_run(batch, reply, taken)
+                self._end_one(batch, reply)
         elif len(batch) > _SLICE or parser.more:
             self.backlog = batch
             self._run_for_a_while()
@@ -197,14 +192,14 @@ class Connection(Client, asyncio.Protocol):
 
     def _receive_carefully(self, data: bytes) -> None:
         """Receive any number of bytes for a client in any state."""
-        if self.close_asap:
+        if self.state is CLOSING:
             return
         self.unparsed.append(data)
         self.unparsed_bytes += len(data)
-        if self.resuming or self._must_wait():
+        if not self.state.runs:
             if self.query_buffer > self.server.config.client_query_buffer_limit:
                 self.close(after_reply=False)
-            elif self.resuming:
+            elif self.state is AWAITING_TURN:
                 self._pause_reading()
             return
         before = self.total_commands
@@ -236,9 +231,11 @@ class Connection(Client, asyncio.Protocol):
         """Run a short batch, and send or hold the replies."""
         server = self.server
         self.last_interaction = server.keyspace.now = server.clock.tick()
+        begun = perf_counter_ns()
+        out: list[bytes] = []
         server.current_client = self
         try:
-            out, taken = server.dispatcher.run(self, batch, server.turns.slice)
+            taken = server.dispatcher.run(self, batch, out, begun)
         finally:
             server.current_client = None
         self.stats.commands_processed += taken
@@ -252,25 +249,23 @@ class Connection(Client, asyncio.Protocol):
         batch, self.backlog = self.backlog, []
         out: list[bytes] = []
         at = taken = size = 0
-        left = server.turns.slice
-        until = perf_counter_ns() + left
+        begun = perf_counter_ns()
         server.current_client = self
         try:
             while True:
                 if at == len(batch):
                     batch, at = self._parse_some(), 0
                 wanted = batch[at : at + _SLICE]
-                replies, done = server.dispatcher.run(self, wanted, left)
+                before = len(out)
+                done = server.dispatcher.run(self, wanted, out, begun)
                 at += done
                 taken += done
-                out += replies
-                size += sum(map(len, replies))
-                left = until - perf_counter_ns()
+                size += sum(map(len, islice(out, before, None)))
                 if (
                     done < len(wanted)
                     or (at == len(batch) and not (self.unparsed or self.parser.more))
-                    or self._must_wait()
-                    or left <= 0
+                    or not self.state.runs
+                    or perf_counter_ns() - begun >= server.turns.slice
                     or size > _ENOUGH
                 ):
                     break
@@ -281,8 +276,15 @@ class Connection(Client, asyncio.Protocol):
         self._end_run(batch, b"".join(out), at)
         if self.parser.error is not None:
             self._forget_unparsed()
-        elif (self.unparsed or self.parser.more) and not self._must_wait():
+        elif (self.unparsed or self.parser.more) and self.state.runs:
             self.resume()
+
+    def _end_one(self, batch: list[list[bytes]], reply: bytes | None) -> None:
+        """End a run of one command that was counted, although it may be postponed."""
+        taken = 0 if self.state is POSTPONED else 1
+        self.stats.commands_processed += taken - 1
+        self.total_commands += taken - 1
+        self._end_run(batch, reply, taken)
 
     def _end_run(self, batch: list[list[bytes]], reply: bytes | None, taken: int) -> None:
         """Send the replies, and keep commands that could not run yet."""
@@ -293,37 +295,61 @@ class Connection(Client, asyncio.Protocol):
             server.persistence.schedule_flush()
         if server.tracking.broadcasts:
             server.tracking.send_broadcasts()
-        if self.close_asap:
+        if self.state is CLOSING:
             self._close_when_written()
         elif taken < len(batch):
             self.backlog = batch[taken:]
-            if not self._must_wait():
-                self.resume()
+            self.resume()
 
-    def _must_wait(self) -> bool:
-        """Whether no further command may run now."""
-        return self.close_asap or self.blocked is not None or self.postponed or self.congested
+    # Waiting
+
+    def wait(self, state: State, cause: object) -> None:
+        """As of any client."""
+        if self.state is not CLOSING:
+            self.state = state
+            self.waiting_for = cause
+
+    def end_wait(self) -> None:
+        """As of any client; one that does not read its replies waits until it does."""
+        if self.state is not CLOSING:
+            self.state = CONGESTED if self.is_congested else self.mode
+            self.waiting_for = None
+
+    def answer(self, reply: bytes) -> None:
+        """As of any client; without later input it needs no turn."""
+        if self.server.interceptor is not None:
+            reply = self.server.interceptor.answer(self, reply)
+        if self.reply_mode == "on":
+            self.write(reply)
+        elif self.reply_mode == "skip":
+            self.reply_mode = "on"
+            self.update_state()
+        self.send_deferred()
+        self.last_interaction = self.server.clock.now
+        parser = self.parser
+        if self.backlog or self.unparsed or parser.more or parser.error is not None:
+            self.resume()
 
     def resume(self) -> None:
         """Queue for a turn in the loop: the code that released this client is still running."""
-        if not self.resuming and not self.close_asap:
-            self.resuming = True
-            self.update_fast_path()
-            self.server.turns.add(self)
+        if self.state.runs:
+            turns = self.server.turns
+            self.wait(AWAITING_TURN, turns)
+            turns.add(self)
 
     def take_turn(self) -> None:
         """Run a slice of what waits; ``Server.turns`` calls this."""
-        self.resuming = False
         try:
-            self.update_fast_path()
-            if not self._must_wait():
+            if self.state is AWAITING_TURN:
+                self.end_wait()
+            if self.state.runs:
                 self._run_for_a_while()
         except BaseException:
             self.close(after_reply=False)  # as the loop does where new input fails: replies are missing
             raise
         if self.parser.error is not None:
             self._give_up_when_done()
-        if self.resuming or self.congested:
+        if self.state is AWAITING_TURN or self.is_congested:
             return
         if self.has_hung_up:
             self.close()
@@ -332,13 +358,13 @@ class Connection(Client, asyncio.Protocol):
 
     def _pause_reading(self) -> None:
         """Leave what the client sends in the socket."""
-        if self.reads and self.transport is not None and not self.transport.is_closing():
-            self.reads = False
+        if self.is_reading and self.transport is not None and not self.transport.is_closing():
+            self.is_reading = False
             self.transport.pause_reading()
 
     def _resume_reading(self) -> None:
-        if not self.reads and self.transport is not None and not self.transport.is_closing():
-            self.reads = True
+        if not self.is_reading and self.transport is not None and not self.transport.is_closing():
+            self.is_reading = True
             self.transport.resume_reading()
 
     def _give_up_when_done(self) -> None:
@@ -347,7 +373,7 @@ class Connection(Client, asyncio.Protocol):
         Some errors are closed without a reply.
         """
         assert self.parser.error is not None
-        if self.backlog or self._must_wait():
+        if self.backlog or not self.state.runs:
             return
         if self.parser.error:
             self.server.log.verbose(
@@ -360,20 +386,20 @@ class Connection(Client, asyncio.Protocol):
 
     def send(self, data: bytes) -> None:
         """Send a push message; while the client runs a command, after that command's reply."""
-        if self.server.current_client is self:
+        if self.server.current_client is self or self.server.blocking.is_serving(self):
             self.deferred.append(data)
-            self.fast_path_ok = self.queueing = False  # so that the dispatcher handles `deferred`
+            self.update_state()  # so that the fast path ends, and `deferred` is sent
         else:
             self.write(data)
             self.check_output_limit(self.server.clock.now)
 
-    def send_reply(self, reply: bytes) -> None:
-        """Send the reply of a command that was blocked."""
-        if self.reply_mode == "on":
-            self.write(reply)
-        elif self.reply_mode == "skip":
-            self.reply_mode = "on"
-            self.update_fast_path()
+    def send_deferred(self) -> None:
+        """As of any client; as one message."""
+        if self.deferred:
+            pushes = b"".join(self.deferred)
+            self.deferred.clear()
+            self.update_state()
+            self.send(pushes)
 
     def write(self, data: bytes) -> None:
         """Write immediately, or with the AOF's next flush."""
@@ -405,6 +431,16 @@ class Connection(Client, asyncio.Protocol):
         """Bytes of requests that wait or are not complete."""
         return self.unparsed_bytes + self.parser.buffered
 
+    def _output_limit(self) -> OutputLimit:
+        """Return the limit of unsent output above which the client is closed."""
+        config = self.server.config
+        limits = config.client_output_buffer_limit
+        if self.is_replica:
+            # The backlog keeps that much anyway, so it is no reason to disconnect a replica.
+            limit, backlog = limits.replica, config.repl_backlog_size
+            return limit._replace(hard=max(limit.hard, backlog) if limit.hard else 0)
+        return limits.pubsub if self.is_subscriber else limits.normal
+
     def check_output_limit(self, now: int) -> None:
         """Close a client that does not read: over the hard limit, or too long over the soft one."""
         transport = self.transport
@@ -413,7 +449,7 @@ class Connection(Client, asyncio.Protocol):
         waiting = self.unread
         if self.replica is not None:
             waiting += self.replica.held_bytes
-        hard, soft, seconds = self.server.output_limit(self)
+        hard, soft, seconds = self._output_limit()
         if not soft or waiting <= soft:
             self.over_limit_since = 0
         elif not self.over_limit_since:
@@ -431,9 +467,9 @@ class Connection(Client, asyncio.Protocol):
             self.server.congested.add(self)
             self.replica.pause()
             return
-        self.congested = True
-        self.update_fast_path()
         self.server.congested.add(self)
+        if self.state.runs:
+            self.wait(CONGESTED, None)
         self._pause_reading()
 
     def resume_writing(self) -> None:
@@ -442,21 +478,25 @@ class Connection(Client, asyncio.Protocol):
             self.server.congested.discard(self)
             self.replica.resume()
             return
-        self.congested = False
-        self.update_fast_path()
         self.server.congested.discard(self)
-        if not self.resuming:
+        if self.state is not AWAITING_TURN:
             self._resume_reading()
-        self.resume()
+        if self.state is CONGESTED:
+            self.end_wait()
+            self.resume()
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether it does not read its replies; a replica is never congested for the commands that it sends."""
+        return self in self.server.congested and self.replica is None
 
     # Closing
 
     def close(self, *, after_reply: bool = True) -> None:
         """Close; by default after everything written so far is sent."""
-        self.close_asap = True
+        self.begin_to_close()
         # Immediately: before the transport reports its end other commands may run, and would serve a client that left.
         self.server.blocking.forget(self)
-        self.update_fast_path()
         transport = self.transport
         if transport is None:
             return
@@ -464,6 +504,12 @@ class Connection(Client, asyncio.Protocol):
             transport.abort()
         elif self.server.current_client is not self:
             self._close_when_written()
+
+    def cut(self) -> None:
+        """Close without the unsent replies; the peer can see that when this returns."""
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self.fd)) as sock:
+            sock.shutdown(socket.SHUT_RDWR)
+        self.close(after_reply=False)
 
     def _close_when_written(self) -> None:
         if self.transport is None:
@@ -473,15 +519,11 @@ class Connection(Client, asyncio.Protocol):
         else:
             self.transport.close()
 
-    def update_fast_path(self) -> None:
-        """Recompute ``fast_path_ok`` with the connection's state, and pass the parser the authentication."""
-        super().update_fast_path()
-        parser: RequestParser | None = getattr(self, "parser", None)
-        if parser is None:
-            return  # the client is still being constructed
-        parser.authenticated = self.authenticated
-        if self.congested or self.resuming:
-            self.fast_path_ok = self.queueing = False
+    def update_state(self) -> None:
+        """As of any client; and pass the parser the authentication."""
+        super().update_state()
+        if self.parser.authenticated is not self.authenticated:
+            self.parser.authenticated = self.authenticated
 
 
 def _address(name: object) -> bytes:

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ...commands.runtime.state import POSTPONED
 from .connection import Connection
 from .tls_channel import SecureChannel
 from .tls_context import TlsError, configure_server, server_context
@@ -166,8 +167,7 @@ class Listeners:
         """Postpone a command until arriving clients have a transport; False without a connection."""
         if not isinstance(client, Connection):
             return False
-        client.postponed = True
-        client.update_fast_path()
+        client.wait(POSTPONED, self)
         if not self._postponed:
             # A client whose socket fails before it has a transport never arrives.
             self._server.loop.call_later(_LONGEST_ARRIVAL, self._all_are_here)
@@ -179,7 +179,7 @@ class Listeners:
         self._server.update_checks()
         postponed, self._postponed = self._postponed, []
         for client in postponed:
-            client.postponed = False
+            client.end_wait()
             # Immediately: in the next turn of the loop other clients may be arriving.
             client.take_turn()
 

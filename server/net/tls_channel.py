@@ -13,6 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
+    from ...commands.runtime.state import State
     from ..server import Server
     from .connection import Connection
 
@@ -70,14 +71,14 @@ class SecureChannel(asyncio.Protocol):
         self._waiting: deque[bytes | memoryview] = deque()  # what is not encrypted yet
         self._waiting_bytes = 0
         self._is_full = False  # the socket accepts no more at present
-        self._has_paused = False  # the connection was told to pause writing
+        self._has_paused = False  # the connection has paused writing
         self._is_scheduled = False  # the next turn of the loop continues to encrypt
         self._closes = False  # close once everything that waits is sent
 
     @property
-    def close_asap(self) -> bool:
-        """Whether the connection has ended, apart from unsent bytes."""
-        return self.connection.close_asap
+    def state(self) -> State:
+        """The state of the connection."""
+        return self.connection.state
 
     # asyncio.Protocol: from the socket
 

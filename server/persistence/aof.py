@@ -10,17 +10,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from typing import TYPE_CHECKING, Any
 
-from ...commands.runtime.client import Client
 from ...protocol.errors import ReplyError
 from ...storage.aof.history import outdated
 from ...storage.aof.loader import AofLoader
 from ...storage.aof.manifest import AofError
 from ...storage.aof.writer import AppendOnlyFile
 from ...storage.files import FileOperations
-from ...storage.rdb import load_rdb
+from ...storage.keyspace.keyspace import Keyspace
+from ...storage.rdb import RdbInfo, load_rdb
+from .aof_replay import LoaderClient, replay
 from .aof_rewrite import AofRewrite
+from .background_writer import ForegroundWriter
+from .load_delay import delay_for
+from .rdb import rdb_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,6 +46,8 @@ class Persistence:
         aof: the open file, None while appendonly is off.
         loading: True while a file is being replayed; clients get LOADING.
         loaded_bytes, total_bytes: progress of the load.
+        base: what the RDB base of the file held, while and after it is loaded.
+        flush_delay: seconds to wait before each write (DEBUG AOF-FLUSH-SLEEP).
         files: the calls that reach the disk; tests replace some of them while the server runs.
         rewrite: BGREWRITEAOF.
     """
@@ -56,6 +63,8 @@ class Persistence:
         self.total_bytes = 0
         self.last_sync = 0.0
         self.delayed_syncs = 0
+        self.flush_delay = 0.0
+        self.base = RdbInfo()
         self._held: dict[Connection, None] = {}
         self._committing: dict[Connection, int] = {}  # how many of its replies wait for the running fsync
         self._closing: set[Connection] = set()
@@ -63,7 +72,8 @@ class Persistence:
         self._alone: Connection | None = None  # the only one whose replies the last flush released
         self._syncing: asyncio.Future[None] | None = None
         server.config.on_change("aof-timestamp-enabled", self._update_timestamps)
-        server.config.on_change("aof-history-retention", self.rewrite.look_at_history)
+        for name in ("aof-history-retention", "aof-disable-auto-gc"):
+            server.config.on_change(name, self.rewrite.look_at_history)
 
     @property
     def is_syncing(self) -> bool:
@@ -85,7 +95,14 @@ class Persistence:
 
     def open(self) -> None:
         """Open the AOF for appending and connect it to the propagation."""
-        self._feed(AppendOnlyFile.open(*self._place(), **self._options()))
+        base = self._empty_rdb() if self.server.config.aof_use_rdb_preamble else None
+        self._feed(AppendOnlyFile.open(*self._place(), **self._options(), empty_rdb=base))
+
+    def _empty_rdb(self) -> bytes:
+        """Return the base of a file that begins without data."""
+        keyspace = Keyspace(self.server.config.databases)
+        keyspace.now = self.server.clock.now
+        return b"".join(rdb_pieces(self.server, keyspace, aof_base=True))
 
     def switch_on(self) -> bool:
         """CONFIG SET appendonly yes: feed a new AOF, valid once a rewrite has added the data.
@@ -164,22 +181,25 @@ class Persistence:
             AofError: the file cannot be loaded; the text says why and where.
         """
         loader = self._loader()
-        client = Client(self.server)
-        client.trusted = True
-        client.authenticated = True
+        client = LoaderClient(self.server)
         loop = self.server.loop
         self.begin_loading(loader.total_bytes)
         try:
             until = loop.time() + _LOAD_SLICE
+            delayed = 0
             for batch in loader.batches():
-                self._replay(loader, client, batch)
+                replay(self.server, loader, client, batch)
                 self.loaded_bytes = loader.loaded_bytes
+                if self.server.config.key_load_delay:
+                    await delay_for(self.server, len(batch) + self.base.keys - delayed)
+                    delayed = self.base.keys
                 if loop.time() > until:
                     await asyncio.sleep(0)
                     if self.server.stopping:
                         return
                     until = loop.time() + _LOAD_SLICE
                     self.server.keyspace.now = self.server.clock.tick()
+            await delay_for(self.server, self.base.keys - delayed)
         finally:
             self.end_loading()
         self.server.log.notice(f"DB loaded from append only file: {loader.total_bytes} bytes")
@@ -191,13 +211,11 @@ class Persistence:
             self.server.propagation.active = False
         self.server.keyspace.clear()
         loader = self._loader()
-        client = Client(self.server)
-        client.trusted = True
-        client.authenticated = True
+        client = LoaderClient(self.server)
         self.begin_loading(loader.total_bytes)
         try:
             for batch in loader.batches():
-                self._replay(loader, client, batch)
+                replay(self.server, loader, client, batch)
         except AofError as error:
             raise ReplyError(b"ERR Error trying to load the AOF files, check server logs") from error
         finally:
@@ -219,11 +237,13 @@ class Persistence:
     def _load_base(self, source: ByteSource) -> Iterator[None]:
         """Load an RDB base into the keyspace."""
         server = self.server
+        self.base = RdbInfo()
         return load_rdb(
             source,
             server.keyspace,
             skip_unknown=server.config.rdb_skip_unknown_types,
             log=server.log.warning,
+            info=self.base,
         )
 
     def begin_loading(self, total_bytes: int) -> None:
@@ -244,37 +264,6 @@ class Persistence:
         server.keyspace.dirty = 0
         server.propagation.effects.clear()
         server.update_checks()
-
-    def _replay(self, loader: AofLoader, client: Client, batch: list[list[bytes]]) -> None:
-        """Run commands from the file; transactions arrive whole, so MULTI and EXEC need no state."""
-        find = self.server.dispatcher.find
-        table = self.server.dispatcher.table
-        together = 0
-        for at, argv in enumerate(batch):
-            if together:
-                together -= 1
-                continue
-            name = argv[0].upper()
-            if name in {b"MULTI", b"EXEC"}:
-                continue
-            try:
-                entry = table.get(name) or find(argv)
-            except ReplyError as error:
-                raise loader.unknown_command(argv[0]) from error
-            if len(argv) < entry.minimum:
-                raise loader.wrong_arity(entry.name)
-            if (
-                entry.batch_handler is not None
-                and (answers := entry.batch_handler(client, batch, at)) is not None
-            ):
-                together = len(answers) - 1
-                continue
-            try:
-                entry.handler(client, argv)
-            except ReplyError as error:
-                self.server.log.warning(
-                    f"AOF: '{entry.name}' answered an error while being replayed: {error.text.decode('latin-1')}"
-                )
 
     # Write
 
@@ -405,6 +394,8 @@ class Persistence:
         self.aof = None
 
     def _write(self, aof: AppendOnlyFile) -> None:
+        if self.flush_delay:
+            time.sleep(self.flush_delay)
         before = self.server.disk_error
         aof.write()
         if aof.last_error is None:
@@ -438,6 +429,41 @@ class Persistence:
         self._finish(aof)
         self.server.disk_error = None
         self.server.update_checks()
+
+    def begin_again_with(self, pieces: Iterator[bytes]) -> None:
+        """Replace all that the open file holds by an RDB file, which is written while every client waits.
+
+        Raises:
+            OSError, AofError: the file holds what it held before.
+        """
+        aof = self.aof
+        assert aof is not None
+        self.rewrite.cancel()
+        writer = ForegroundWriter(self.rewrite.new_path(), self.files, incremental_sync=False)
+        writer.write(pieces)
+        aof.start_new_incr()
+        self.select_again()
+        aof.install_base(writer.path, rdb=True)
+        aof.remove_history()
+
+    def reset(self) -> None:
+        """Return to the file of the configuration, without a rewrite; the caller propagates FLUSHALL.
+
+        Raises:
+            OSError, AofError, FolderInUseError: the file cannot be opened.
+        """
+        self.rewrite.reset()
+        self.base = RdbInfo()
+        self.loading_started = self.loaded_bytes = self.total_bytes = self.delayed_syncs = 0
+        self.flush_delay = 0.0
+        config = self.server.config
+        if self.aof is not None and (not config.appendonly or not self.aof.is_at(*self._place())):
+            self.switch_off()
+        if config.appendonly and self.aof is None:
+            self.server.folder.take()
+            self.open()
+        elif self.aof is not None and self.server.disk_error is not None:
+            self._write(self.aof)
 
     # Periodic work, and the end
 

@@ -13,30 +13,58 @@ import os
 import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
+from ...commands.runtime.context import rdb_version
 from ...storage.aof.manifest import AofError, make_folder
 from ...storage.aof.rewrite import rewrite_commands
 from ...storage.aof.writer import TEMPORARY_BASE, AppendOnlyFile, install_base_alone
 from ...storage.folder_lock import FolderInUseError
-from ...storage.rdb import rdb_chunks
 from .background_writer import BackgroundWriter, ForkedWriter, ThreadedWriter
+from .rdb import rdb_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from ...storage.aof.manifest import FileInfo
+    from ...storage.files import FileOperations
     from ...storage.keyspace.keyspace import Keyspace
-    from .aof import Persistence
+    from ...storage.rdb import Unsaid
+    from ..server import Server
 
-_RDB_VERSION: Final = 10  # of a base: Redis 7.0, the first with this kind of AOF, must be able to load it
 _RDB_SHARE: Final = 0.3  # approximate length of an RDB file, relative to the same data as commands
 _SYNC_AT_ONCE: Final = 64 << 10  # bytes; more than that is synced in a thread before a rewrite begins
 _FAILURES_AT_ONCE: Final = 3  # after these, automatic rewrites wait 1, 2, 4 … minutes
 _LONGEST_WAIT: Final = 60  # minutes
-_TELL_EVERY: Final = 5  # seconds
+_LOG_EVERY: Final = 5  # seconds
 _HISTORY_EVERY: Final = 60  # seconds between two removals of history files
 _DELAY_STEP: Final = 10_000  # microseconds
+
+
+class Rewritten(Protocol):
+    """What a rewrite needs of the append-only file of this server; see ``aof.Persistence``."""
+
+    aof: AppendOnlyFile | None
+    files: FileOperations
+    server: Server
+
+    @property
+    def is_syncing(self) -> bool:
+        """Whether an fsync is running."""
+
+    def other_writer_runs(self) -> bool:
+        """Whether a snapshot other than a rewrite is being written; only one runs at a time."""
+
+    def outdated_history(self, directory: Path, history: Sequence[FileInfo]) -> Sequence[FileInfo]:
+        """Return the history files that the configuration no longer keeps."""
+
+    def select_again(self) -> None:
+        """Write a SELECT before the next record, because it is the first of a file."""
+
+    async def settle(self, aof: AppendOnlyFile) -> None:
+        """Sync what is written without blocking the server; raises OSError if that fails."""
 
 
 class AofRewrite:
@@ -50,11 +78,13 @@ class AofRewrite:
         consecutive_failures: number of failures since the last success.
         fork_microseconds: how long the last fork blocked the server.
         forks: number of forks.
+        files_of_base: returns the calls that write a new base (DEBUG FAULT).
     """
 
-    def __init__(self, persistence: Persistence) -> None:
+    def __init__(self, persistence: Rewritten) -> None:
         self.persistence = persistence
         self.server = persistence.server
+        self.files_of_base: Callable[[], FileOperations] = lambda: persistence.files
         self.scheduled = False
         self.count = 0
         self.last_ok = True
@@ -68,7 +98,7 @@ class AofRewrite:
         self._preparing: asyncio.Task[None] | None = None
         self._installing: Future[None] | None = None
         self._started = 0.0
-        self._told = 0.0
+        self._logged_at = 0.0
         self._wait_minutes = 0
         self._not_before = 0.0
         self._history_at = 0.0  # when history files were last removed
@@ -102,7 +132,7 @@ class AofRewrite:
         self._finish_cleaning()
         persistence = self.persistence
         self._aof = aof = persistence.aof
-        self._started = self._told = self.server.loop.time()
+        self._started = self._logged_at = self.server.loop.time()
         if aof is not None and (persistence.is_syncing or aof.unsynced > _SYNC_AT_ONCE):
             # No client should wait while the old file is synced.
             self._preparing = asyncio.ensure_future(self._prepare(aof), loop=self.server.loop)
@@ -126,12 +156,13 @@ class AofRewrite:
         self._rdb = config.aof_use_rdb_preamble
         try:
             self.server.folder.take()
-            path = self._temporary()
+            path = self.new_path()
             if self._aof is not None:
                 self._aof.start_new_incr()
                 self.persistence.select_again()
             writer = self._new_writer(path)
-            writer.start(self.server.loop, self.server.keyspace, self._pieces, self._written)
+            pieces = partial(self._pieces, unsaid=writer.unsaid)
+            writer.start(self.server.loop, self.server.keyspace, pieces, self._written)
         except (OSError, AofError, FolderInUseError) as error:
             log.warning(f"Can't rewrite append only file in background: {error}")
             self._failed()
@@ -144,7 +175,8 @@ class AofRewrite:
         log.notice(f"Background append only file rewriting started by pid {writer.pid}")
         return True
 
-    def _temporary(self) -> Path:
+    def new_path(self) -> Path:
+        """Return the path of the temporary file of the next rewrite, and make its folder."""
         config = self.server.config
         folder = Path(config.dir) / config.appenddirname
         make_folder(folder, self.persistence.files)
@@ -154,13 +186,13 @@ class AofRewrite:
         may_fork = self.server.handles_signals and sys.platform != "win32"
         kind = ForkedWriter if may_fork else ThreadedWriter
         incremental = self.server.config.aof_rewrite_incremental_fsync
-        return kind(path, self.persistence.files, incremental_sync=incremental)
+        return kind(path, self.files_of_base(), incremental_sync=incremental)
 
-    def _pieces(self, keyspace: Keyspace) -> Iterator[bytes]:
+    def _pieces(self, keyspace: Keyspace, unsaid: Unsaid) -> Iterator[bytes]:
         """Yield the content of the new base; runs in the child process or thread."""
         config = self.server.config
         if self._rdb:
-            pieces = rdb_chunks(keyspace, version=_RDB_VERSION, aof_base=True, checksum=config.rdbchecksum)
+            pieces = rdb_pieces(self.server, keyspace, aof_base=True, unsaid=unsaid)
         else:
             if config.aof_timestamp_enabled:
                 yield b"#TS:%d\r\n" % (keyspace.now // 1000)
@@ -187,6 +219,7 @@ class AofRewrite:
             self._failed()
             return
         log.notice("Background AOF rewrite terminated with success")
+        self.server.snapshots.unsaid_log.note(rdb_version(self.server), writer.unsaid_counts)
         if self._aof is not None and self._aof.is_detached:
             # Its records move with the base: a write between the two would have no file.
             self._installing = Future()
@@ -202,9 +235,9 @@ class AofRewrite:
         pool = ThreadPoolExecutor(1, "rillet-aof")
         self._installing = pool.submit(self._install, writer.path)
         pool.shutdown(wait=False)
-        self._installing.add_done_callback(self._tell_loop)
+        self._installing.add_done_callback(self._report_installation)
 
-    def _tell_loop(self, done: Future[None]) -> None:
+    def _report_installation(self, done: Future[None]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed, and ``cancel`` took the result
             self.server.loop.call_soon_threadsafe(self._installed, done)
 
@@ -276,6 +309,15 @@ class AofRewrite:
             writer.stop()
             self._note_time()
 
+    def reset(self) -> None:
+        """Stop the running rewrite, and forget the earlier ones."""
+        self.cancel()
+        self._aof = None
+        self.count = self.forks = self.fork_microseconds = 0
+        self.last_ok, self.last_seconds = True, -1
+        self.consecutive_failures = self._wait_minutes = 0
+        self._not_before = 0.0
+
     # Automatic rewrites
 
     def is_limited(self) -> bool:
@@ -293,7 +335,7 @@ class AofRewrite:
     def cron(self) -> None:
         """Begin a rewrite that is scheduled or due, or log progress; called ten times a second."""
         if self.in_progress:
-            self._tell()
+            self._log_progress()
             return
         if self.server.loop.time() - self._history_at >= _HISTORY_EVERY:
             self.look_at_history()
@@ -330,11 +372,11 @@ class AofRewrite:
         if cleaning is not None:
             cleaning.result()
 
-    def _tell(self) -> None:
+    def _log_progress(self) -> None:
         now = self.server.loop.time()
-        if self.writer is None or now - self._told < _TELL_EVERY:
+        if self.writer is None or now - self._logged_at < _LOG_EVERY:
             return
-        self._told = now
+        self._logged_at = now
         self.server.log.notice(
             f"AOF rewrite: {self.writer.written >> 20} MB written, about {self.percent:.0f} %"
         )

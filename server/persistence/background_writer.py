@@ -18,9 +18,10 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
-from ...storage.collections.base import Collection
 from ...storage.files import BINARY
 from ...storage.keyspace.keyspace import Keyspace
+from ...storage.rdb import Unsaid
+from ...storage.value_types import TYPES
 
 if TYPE_CHECKING:
     import asyncio
@@ -48,6 +49,8 @@ class BackgroundWriter:
         written, expected: bytes so far, and the estimated total (0: not known yet).
         pid: the process that writes.
         fork_microseconds: how long the fork, or the copy, blocked the server.
+        unsaid: for ``pieces``, which counts there what the version of the file has no place for.
+        unsaid_counts: the counts as text, when the file is complete.
     """
 
     def __init__(self, path: Path, files: FileOperations, *, incremental_sync: bool) -> None:
@@ -56,6 +59,8 @@ class BackgroundWriter:
         self.expected = 0
         self.pid = os.getpid()
         self.fork_microseconds = 0
+        self.unsaid = Unsaid()
+        self.unsaid_counts = ""
         self._files = files
         self._sync_every = _SYNC_EVERY if incremental_sync else 1 << 62
 
@@ -90,12 +95,25 @@ class BackgroundWriter:
                     reported = written
             files.fsync(fd)
             report(written)
+            self.unsaid_counts = self.unsaid.text
         finally:
             files.close(fd)
 
     def _remove(self) -> None:
         with contextlib.suppress(OSError):
             self._files.unlink(self.path)
+
+
+class ForegroundWriter(BackgroundWriter):
+    """Writes while every client waits."""
+
+    def write(self, pieces: Iterator[bytes]) -> None:
+        """Write and sync the whole file; raises OSError, and leaves no file, if that fails."""
+        try:
+            self._write(pieces, lambda _written: None)
+        except BaseException:
+            self._remove()
+            raise
 
 
 class ForkedWriter(BackgroundWriter):
@@ -160,7 +178,7 @@ class ForkedWriter(BackgroundWriter):
 
             os.write(sender, b"expect %d\n" % expected_bytes(keyspace))
             self._write(_while_alive(pieces(keyspace), parent), report)
-            os.write(sender, b"%s\n" % _FINISHED.encode())
+            os.write(sender, b"unsaid %s\n%s\n" % (self.unsaid_counts.encode(), _FINISHED.encode()))
         except BaseException as error:  # noqa: BLE001 - the parent needs every error
             with contextlib.suppress(BaseException):
                 self._remove()
@@ -180,6 +198,8 @@ class ForkedWriter(BackgroundWriter):
                 self.written = int(line)
             elif line.startswith(b"expect "):
                 self.expected = int(line[7:])
+            elif line.startswith(b"unsaid "):
+                self.unsaid_counts = line[7:].decode()
             else:
                 self._last_words = line.decode(errors="replace")
         if data:
@@ -227,9 +247,9 @@ class ThreadedWriter(BackgroundWriter):
                 error = f"error {failure or failure!r}"
             if not self._stopped.is_set():
                 with contextlib.suppress(RuntimeError):  # the loop is gone
-                    loop.call_soon_threadsafe(tell, error)
+                    loop.call_soon_threadsafe(report_end, error)
 
-        def tell(error: str) -> None:
+        def report_end(error: str) -> None:
             if not self._stopped.is_set():
                 done(error)
 
@@ -257,9 +277,10 @@ def copy_of(keyspace: Keyspace) -> Keyspace:
     twin.idempotency_defaults = keyspace.idempotency_defaults
     twin.libraries.take_over(keyspace.libraries)
     for mine, theirs in zip(twin.databases, keyspace.databases, strict=True):
-        mine.entries = {
-            key: value if isinstance(value, bytes) else value.copy() for key, value in theirs.entries.items()
-        }
+        mine.entries = entries = theirs.entries.copy()
+        for key, value in theirs.entries.items():
+            if type(value) is not bytes:
+                entries[key] = TYPES[type(value)].copy(value)
         mine.expires = theirs.expires.copy()
         mine.accessed = theirs.accessed.copy()
         mine.frequencies = theirs.frequencies.copy()
@@ -268,20 +289,11 @@ def copy_of(keyspace: Keyspace) -> Keyspace:
 
 def expected_bytes(keyspace: Keyspace) -> int:
     """Estimate the length of a file, for the progress of writing it."""
-    total = 1
-    for database in keyspace.databases:
-        for key, value in database.entries.items():
-            if isinstance(value, bytes):
-                total += len(key) + len(value) + 40
-                continue
-            if isinstance(value, Collection):
-                total += value.payload_bytes + len(value) * 10
-                continue
-            total += value.payload_bytes + value.length * (len(key) + 10)
-            total += sum(
-                group.weight[1] * (len(key) + len(name) + 130) for name, group in value.groups.items()
-            )
-    return total
+    return 1 + sum(
+        TYPES[type(value)].rewritten_bytes(value, key)
+        for database in keyspace.databases
+        for key, value in database.entries.items()
+    )
 
 
 def _while_alive(pieces: Iterator[bytes], parent: int) -> Iterator[bytes]:

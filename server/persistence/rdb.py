@@ -7,21 +7,28 @@ A snapshot is written to a temporary file that a rename puts in place, so the du
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ...commands.runtime.context import rdb_version
 from ...protocol.errors import ReplyError
 from ...storage.folder_lock import FolderInUseError
 from ...storage.rdb import ByteSource, RdbError, RdbInfo, is_rdb, load_rdb, rdb_chunks
-from .background_writer import BackgroundWriter, ForkedWriter, ThreadedWriter
+from .background_writer import BackgroundWriter, ForegroundWriter, ForkedWriter, ThreadedWriter
+from .load_delay import delay_for
 from .temp_files import remove_orphans
+from .unsaid_log import UnsaidLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...storage.keyspace.keyspace import Keyspace
+    from ...storage.rdb import Unsaid
     from ..server import Server
 
 MISCONF: Final = (
@@ -34,18 +41,6 @@ _RETRY_AFTER: Final = 5  # seconds after a failure
 _LOAD_SLICE: Final = 0.02  # seconds of loading before clients get a turn
 
 
-class ForegroundWriter(BackgroundWriter):
-    """Writes while every client waits."""
-
-    def write(self, pieces: Iterator[bytes]) -> None:
-        """Write and sync the whole file; raises OSError, and leaves no file, if that fails."""
-        try:
-            self._write(pieces, lambda _written: None)
-        except BaseException:
-            self._remove()
-            raise
-
-
 class Snapshots:
     """Drives the dump file of one server.
 
@@ -56,26 +51,33 @@ class Snapshots:
         scheduled: a background save begins as soon as possible.
         forks, fork_microseconds: number of forks, and how long the last one (or the copy in its place) took.
         info: statistics of the last load.
+        unsaid_log: shared by everything that writes RDB files.
     """
 
     def __init__(self, server: Server) -> None:
         self.server = server
+        self._writer: BackgroundWriter | None = None
+        self._installing: Future[None] | None = None
+        self._target = Path()
+        self._written_to: set[Path] = set()
+        self._changes = 0  # number of changes that the running save contains
+        self._started = 0  # ms
+        self._count = 0
+        self._forget_saves()
+        for name in ("save", "stop-writes-on-bgsave-error"):
+            server.config.on_change(name, self._update_refusal)
+
+    def _forget_saves(self) -> None:
         self.last_ok = True
+        self.consecutive_failures = 0
         self.last_seconds = -1
         self.saves = 0
         self.scheduled = False
         self.forks = 0
         self.fork_microseconds = 0
         self.info = RdbInfo()
-        self._writer: BackgroundWriter | None = None
-        self._installing: asyncio.Future[None] | None = None
-        self._target = Path()
-        self._changes = 0  # number of changes that the running save contains
-        self._started = 0  # ms
+        self.unsaid_log = UnsaidLog(self.server)
         self._last_try = 0
-        self._count = 0
-        for name in ("save", "stop-writes-on-bgsave-error"):
-            server.config.on_change(name, self._update_refusal)
 
     @property
     def in_progress(self) -> bool:
@@ -123,13 +125,18 @@ class Snapshots:
             source = ByteSource(lambda count: files.read(fd, count))
             persistence.begin_loading(path.stat().st_size)
             until = loop.time() + _LOAD_SLICE
+            delayed = 0
             for _ in self._read(source):
                 persistence.loaded_bytes = source.position
+                if server.config.key_load_delay:
+                    await delay_for(server, self.info.keys - delayed)
+                    delayed = self.info.keys
                 if loop.time() > until:
                     await asyncio.sleep(0)
                     if server.stopping:
                         return
                     until = loop.time() + _LOAD_SLICE
+            await delay_for(server, self.info.keys - delayed)
         finally:
             files.close(fd)
             persistence.end_loading()
@@ -199,12 +206,13 @@ class Snapshots:
             incremental_sync=server.config.rdb_save_incremental_fsync,
         )
         try:
-            writer.write(self._pieces(server.keyspace))
+            writer.write(rdb_pieces(server, server.keyspace, unsaid=writer.unsaid))
             self._install(writer.path, self._path)
         except OSError as error:
             server.log.warning(f"Error saving DB on disk: {error}")
             raise ReplyError(b"ERR") from error
         server.log.notice("DB saved on disk")
+        self.unsaid_log.note(rdb_version(server), writer.unsaid_counts)
         self._note_end(ok=True)
         server.keyspace.dirty = 0
 
@@ -228,7 +236,8 @@ class Snapshots:
         self._target = self._path
         self._changes = server.keyspace.dirty
         try:
-            writer.start(server.loop, server.keyspace, self._pieces, self._written)
+            pieces = partial(rdb_pieces, server, unsaid=writer.unsaid)
+            writer.start(server.loop, server.keyspace, pieces, self._written)
         except OSError as error:
             server.log.warning(f"Can't save in background: fork: {error.strerror}")
             self._note_end(ok=False)
@@ -260,11 +269,23 @@ class Snapshots:
             self.server.log.warning(f"There is a child saving an .rdb. Killing it: {writer.pid}")
             writer.stop()
 
-    async def stop(self) -> None:
-        """Stop writing for good, because the server ends."""
+    def stop(self) -> None:
+        """Stop writing; a file that is complete is put in place."""
         self.cancel()
         if self._installing is not None:
-            await asyncio.wait({self._installing})
+            installing = self._installing
+            installing.exception()  # waits, for a rename and an fsync
+            self._installed(installing)
+
+    def reset(self) -> None:
+        """Stop a running save, and forget the earlier ones with the files that they wrote."""
+        self.stop()
+        self._forget_saves()
+        self._update_refusal()
+        self.server.last_save = self.server.clock.now // 1000
+        while self._written_to:
+            with contextlib.suppress(OSError):  # somebody else removed it
+                self.server.persistence.files.unlink(self._written_to.pop())
 
     def save_at_end(self, *, wanted: bool | None, force: bool = False) -> bool:
         """Save the last snapshot before an orderly end, if one is wanted.
@@ -335,15 +356,6 @@ class Snapshots:
         server = self.server
         return Path(server.config.dir) / f"temp-{os.getpid()}-{server.run_id[:8]}-{self._count}.rdb"
 
-    def _pieces(self, keyspace: Keyspace) -> Iterator[bytes]:
-        config = self.server.config
-        return rdb_chunks(
-            keyspace,
-            version=config.rdb_version,
-            aux={b"redis-ver": self.server.version.encode()},
-            checksum=config.rdbchecksum,
-        )
-
     def _install(self, temporary: Path, target: Path) -> None:
         files = self.server.persistence.files
         try:
@@ -351,6 +363,7 @@ class Snapshots:
         except OSError:
             temporary.unlink(missing_ok=True)
             raise
+        self._written_to.add(target)
         files.sync_folder(target.parent)
 
     def _written(self, error: str) -> None:
@@ -363,11 +376,20 @@ class Snapshots:
             server.log.warning(f"Background saving terminated {how}")
             self._end_background(ok=False)
             return
+        self.unsaid_log.note(rdb_version(server), writer.unsaid_counts)
         # A rename and an fsync do not belong into the loop.
-        self._installing = server.loop.run_in_executor(None, self._install, writer.path, self._target)
-        self._installing.add_done_callback(self._installed)
+        pool = ThreadPoolExecutor(1, "rillet-rdb")
+        self._installing = pool.submit(self._install, writer.path, self._target)
+        pool.shutdown(wait=False)
+        self._installing.add_done_callback(self._report_installation)
 
-    def _installed(self, done: asyncio.Future[None]) -> None:
+    def _report_installation(self, done: Future[None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and ``stop`` took the result
+            self.server.loop.call_soon_threadsafe(self._installed, done)
+
+    def _installed(self, done: Future[None]) -> None:
+        if self._installing is not done:
+            return  # ``stop`` did not wait for the loop and has finished it
         self._installing = None
         error = done.exception()
         if error is not None:
@@ -384,6 +406,7 @@ class Snapshots:
 
     def _note_end(self, *, ok: bool, at: int | None = None) -> None:
         self.last_ok = ok
+        self.consecutive_failures = 0 if ok else self.consecutive_failures + 1
         if ok:
             self.saves += 1
             self.server.last_save = (self.server.clock.tick() if at is None else at) // 1000
@@ -395,3 +418,17 @@ class Snapshots:
         refuses = not self.last_ok and server.config.save and server.config.stop_writes_on_bgsave_error
         server.snapshot_error = MISCONF if refuses else None
         server.update_checks()
+
+
+def rdb_pieces(
+    server: Server, keyspace: Keyspace, *, aof_base: bool = False, unsaid: Unsaid | None = None
+) -> Iterator[bytes]:
+    """Yield a file for this server's own use, a snapshot or the base of an AOF: see ``rdb_chunks``."""
+    return rdb_chunks(
+        keyspace,
+        version=rdb_version(server),
+        aux={b"redis-ver": server.version.encode()},
+        aof_base=aof_base,
+        checksum=server.config.rdbchecksum,
+        unsaid=unsaid,
+    )

@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from ...commands.runtime.client import Client
+from ...commands.runtime.state import CLOSING
 from ...protocol import replies
 from ...protocol.errors import ReplyError, wrong_arity
 from ..net.tls_context import TlsError, client_context
@@ -42,6 +43,7 @@ _LONGEST_PAUSE: Final = 1.0  # seconds between two attempts
 _FIRST_PAUSE: Final = 0.05
 _ID: Final = 40  # characters of a replication ID
 _OFFSET: Final = re.compile(rb"0|[1-9][0-9]{0,17}")
+_READS_FILES_OF: Final = b"9.0.0"  # only Valkey asks: it writes the times of fields for its 9.0 or later
 _SHOWN: Final = 80  # bytes of a reply that the log shows
 
 
@@ -58,16 +60,16 @@ class MasterClient(Client):
         server = link.server
         super().__init__(server, server.next_client_id())
         self.link = link
-        self.trusted = True
+        self.trusted = self.replays = True
         self.authenticated = True
         self.address = f"{link.host}:{link.port}".encode()
-        self.update_fast_path()
+        self.update_state()
 
     def close(self, *, after_reply: bool = True) -> None:
         """CLIENT KILL: drop the link, which then reconnects."""
         del after_reply
-        self.close_asap = True
-        self.server.clients.pop(self.id, None)
+        self.begin_to_close()
+        self.server.internals.clients.pop(self.id, None)
         self.link.drop()
 
 
@@ -204,13 +206,14 @@ class MasterLink:
                 raise LinkError(f"Unable to AUTH to MASTER: {_text(answer)}")
         own = config.tls_port if config.tls_replication else config.port
         port = config.replica_announce_port or own
-        await self._tell(reader, b"listening-port", b"%d" % port)
+        await self._announce(reader, b"listening-port", b"%d" % port)
         if config.replica_announce_ip:
-            await self._tell(reader, b"ip-address", config.replica_announce_ip.encode())
-        await self._tell(reader, b"capa", b"eof", b"capa", b"psync2")
-        await self._tell(reader, b"version", self.server.version.encode())
+            await self._announce(reader, b"ip-address", config.replica_announce_ip.encode())
+        mine = b"rillet-" + self.server.compat.version.encode()
+        await self._announce(reader, b"capa", b"eof", b"capa", b"psync2", b"capa", mine)
+        await self._announce(reader, b"version", _READS_FILES_OF)
 
-    async def _tell(self, reader: asyncio.StreamReader, *words: bytes) -> None:
+    async def _announce(self, reader: asyncio.StreamReader, *words: bytes) -> None:
         """Send REPLCONF; a master that does not know it may refuse it."""
         answer = await self._ask(reader, b"REPLCONF", *words)
         if answer.startswith(b"-"):
@@ -256,13 +259,20 @@ class MasterLink:
         else:
             known, offset = b"?", -1
             log.notice("Full resync forced: nothing to continue from")
-        answer = await self._ask(reader, b"PSYNC", known, b"%d" % offset)
+        takes_over = [b"FAILOVER"] if replication.failover.active else []
+        answer = await self._ask(reader, b"PSYNC", known, b"%d" % offset, *takes_over)
         words = answer.split()
+        if takes_over and replication.failover.active:
+            if words[0] not in {b"+CONTINUE", b"+FULLRESYNC"}:
+                log.warning(f"Failover target replied to PSYNC: {_text(answer[:_SHOWN])}")
+                replication.failover.abort("Failover target rejected psync request")
+                raise LinkError("this server remains the master")
+            replication.failover.finish()
         if words[0] == b"+CONTINUE":
             if not self._can_continue:
                 raise LinkError("Bad protocol from MASTER: it continues a stream that was not asked for")
-            told = len(words) > 1 and len(words[1]) == _ID
-            self._continue(words[1].decode("latin-1") if told else replication.id)
+            has_id = len(words) > 1 and len(words[1]) == _ID
+            self._continue(words[1].decode("latin-1") if has_id else replication.id)
         elif words[0] == b"+FULLRESYNC":
             if len(words) != 3 or len(words[1]) != _ID or not _OFFSET.fullmatch(words[2]):
                 raise LinkError(f"Master replied with wrong +FULLRESYNC syntax: {_text(answer[:_SHOWN])}")
@@ -297,7 +307,8 @@ class MasterLink:
                 self.replication.adopt(history, offset)
                 self._can_continue = True
             finally:
-                if appends and not self.server.stopping:
+                # DEBUG RESET may have opened another one.
+                if appends and persistence.aof is None and not self.server.stopping:
                     persistence.switch_on()
         self.server.log.notice("MASTER <-> REPLICA sync: Finished with success")
 
@@ -349,7 +360,7 @@ class MasterLink:
             for unit, size in self._units.take():
                 self._run_unit(client, unit)
                 self._processed += size
-                if client.close_asap:  # the next link asks for the rest
+                if client.state is CLOSING:  # the next link asks for the rest
                     break
         finally:
             server.keyspace.expiring = True
@@ -361,7 +372,6 @@ class MasterLink:
 
     def _run_unit(self, client: MasterClient, unit: list[list[bytes]]) -> None:
         server = self.server
-        dispatcher = server.dispatcher
         for argv in unit:
             name = argv[0].upper()
             if name == b"REPLCONF":
@@ -372,21 +382,19 @@ class MasterLink:
                 continue
             client.total_commands += 1
             try:
-                entry = dispatcher.table.get(argv[0]) or dispatcher.find(argv)
+                entry = server.dispatcher.find(argv)
                 if not entry.minimum <= len(argv) <= entry.maximum:
                     raise wrong_arity(entry.name)
             except ReplyError as error:
                 self._complain(argv, error.encoded)
                 continue
-            reply = dispatcher.call(client, entry, argv)
+            client.last_command = entry.name
+            reply = server.calls.call(client, entry, argv)
             if reply is not None and reply.startswith(b"-"):
                 self._complain(argv, reply)
-        if server.propagation.effects:
-            server.propagation.flush()
-        if server.keyspace.ready:
-            server.keyspace.expiring = True
-            server.blocking.serve()
-            server.keyspace.expiring = False
+        server.keyspace.expiring = True  # for the clients that the unit wakes
+        server.calls.end_unit(client)
+        server.keyspace.expiring = False
 
     def _complain(self, argv: list[bytes], reply: bytes) -> None:
         self.server.log.warning(

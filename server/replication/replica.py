@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from ...commands.runtime.context import rdb_version
+from ...commands.runtime.state import CLOSING
+from ...commands.spec.versions import FIRST_WITH_RDB, rdb_version_of
+
 if TYPE_CHECKING:
     from ..net.connection import Connection
 
@@ -16,7 +20,8 @@ NEW: Final = ""  # it sent REPLCONF, but not PSYNC yet
 DONE: Final = "rdb_transmitted"  # it wanted only the snapshot
 
 _OLDEST: Final = (7, 0)
-_FIRST_OF_VALKEY_ALONE: Final = 9  # no Redis has that number
+_VALKEY: Final = (7, 2)
+_FIRST_WITH_TWO_CHANNELS: Final = (8, 0)
 _ENOUGH: Final = 1 << 16  # bytes that may wait in the transport while a snapshot is sent
 
 
@@ -30,7 +35,7 @@ class Replica:
         on_disk: offset up to which it reported to have its append-only file.
         last_seen: when it last acknowledged, in seconds of the event loop.
         online_on_ack: it gets the stream once it acknowledges the snapshot (after a transfer without a length).
-        newest_rdb: RDB version that it is known to read; 0 if unknown.
+        rdb_version: of the snapshot that it is sent.
     """
 
     __slots__ = (
@@ -42,7 +47,6 @@ class Replica:
         "host",
         "last_seen",
         "needs_nothing",
-        "newest_rdb",
         "old_sync",
         "on_disk",
         "online_on_ack",
@@ -50,6 +54,8 @@ class Replica:
         "port",
         "reads_eof",
         "reads_new_id",
+        "receives_two_channels",
+        "rillet",
         "state",
         "version",
     )
@@ -70,8 +76,9 @@ class Replica:
         self.only_snapshot = False  # rdb-only
         self.needs_nothing = False  # rdb-filter-only functions: no data
         self.old_sync = False  # SYNC
+        self.rillet: tuple[int, int] | None = None  # capa rillet-8.10: a Rillet that answers as this version
+        self.receives_two_channels = False  # capa rdb-channel-repl: Redis 8.0 or later
         self.version = b""
-        self.newest_rdb = 0
         self._may_write = asyncio.Event()
         self._may_write.set()
 
@@ -82,15 +89,35 @@ class Replica:
 
     @property
     def understands(self) -> tuple[int, int]:
-        """The Redis version whose stream commands it certainly understands, as two numbers.
+        """The Redis version whose commands it understands, as two numbers.
 
-        Redis does not report its version, so it counts as the oldest. Valkey does, and knows what 7.2 knew; Valkey
-        8.0 and 8.1 know no more than the Redis of that number.
+        Rillet and Valkey report their versions. Of any number, Valkey is taken for Redis 7.2, from which it comes.
+        Redis reports none: one of 8.0 or later is taken for the version that this server answers as, as a master of
+        that version does, and any other for 7.0. repl-rdb-version says more of it, or less.
         """
-        parts = self.version.split(b".")
-        if len(parts) < 2 or int(parts[0]) >= _FIRST_OF_VALKEY_ALONE:
-            return _OLDEST
-        return int(parts[0]), int(parts[1])
+        server = self.connection.server
+        if self.rillet is not None:
+            return self.rillet
+        if self.version:
+            major, minor = map(int, self.version.split(b".")[:2])
+            return min((major, minor), _VALKEY) if (major, minor) >= _OLDEST else _OLDEST
+        chosen = server.config.repl_rdb_version
+        if chosen:
+            return max(
+                FIRST_WITH_RDB[chosen], _FIRST_WITH_TWO_CHANNELS if self.receives_two_channels else _OLDEST
+            )
+        if self.receives_two_channels:
+            return max(server.compat.number, _FIRST_WITH_TWO_CHANNELS)
+        return _OLDEST
+
+    @property
+    def rdb_version(self) -> int:
+        """The version of the snapshot that it is sent."""
+        server = self.connection.server
+        if server.config.repl_rdb_version:
+            return server.config.repl_rdb_version
+        usual = rdb_version(server)
+        return min(usual, rdb_version_of(self.understands)) if self.rillet is None else usual
 
     @property
     def address(self) -> bytes:
@@ -132,7 +159,7 @@ class Replica:
 
         A replica that accepts nothing for longer than repl-timeout is disconnected.
         """
-        while self.connection.outbox and not self.connection.close_asap:  # noqa: ASYNC110 - rare and short
+        while self.connection.outbox and self.connection.state is not CLOSING:  # noqa: ASYNC110 - rare and short
             await asyncio.sleep(0.001)  # held for the append-only file
         transport = self.connection.transport
         if transport is not None and transport.get_write_buffer_size() > _ENOUGH:

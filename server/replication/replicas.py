@@ -42,7 +42,7 @@ class Replicas:
         self.full_syncs = 0
         self.partial_syncs = 0
         self.refused_partial_syncs = 0
-        self.nobody_since = 0.0  # when the last replica left, in seconds of the event loop
+        self.without_replicas_since = 0.0  # when the last replica left, in seconds of the event loop
         self.transfer: SnapshotSender | None = None
         self._pending: list[bytes] = []
         self._scheduled = False
@@ -104,10 +104,9 @@ class Replicas:
             old: no line may precede the snapshot.
         """
         replica = self._replica_of(client)
-        if not replica.only_snapshot:
-            propagation = self.server.propagation
-            propagation.understood = min(propagation.understood, replica.understands)
         log = self.server.log
+        if not replica.only_snapshot:
+            self._understand(replica)
         log.notice(f"Replica {replica.name} asks for synchronization")
         # What the stream got in this turn belongs only to the replicas that were here before.
         self.flush()
@@ -134,6 +133,25 @@ class Replicas:
         self._enrol(replica)
         self._schedule_transfer(replica)
         return b""
+
+    def _understand(self, replica: Replica) -> None:
+        """Use no newer commands in the stream than a replica understands."""
+        server, understands = self.server, replica.understands
+        version = ".".join(map(str, understands))
+        if not replica.version and replica.rillet is None:
+            server.log.notice(
+                f"Replica {replica.name} announces no version and is taken for Redis {version} (repl-rdb-version says "
+                "what to take it for)"
+            )
+        propagation = server.propagation
+        if understands >= propagation.understood:
+            return
+        propagation.understood = understands
+        if understands < server.compat.number:
+            server.log.warning(
+                f"Replica {replica.name} understands the commands of Redis {version} only: from now on all replicas get "
+                "older commands with the same effect. What has no older form reaches those that understand it."
+            )
 
     def _missing_since(self, replication_id: bytes, offset: int, replica: Replica) -> bytes | None:
         replication = self.replication
@@ -192,10 +210,15 @@ class Replicas:
         if not waiting or self.transfer is not None or self.server.stopping:
             return
         first = waiting[0]
-        together = [each for each in waiting if each.needs_nothing == first.needs_nothing]
+        # None loses what another one does not read: the others get a snapshot of their own.
+        together = [
+            each
+            for each in waiting
+            if (each.needs_nothing, each.rdb_version) == (first.needs_nothing, first.rdb_version)
+        ]
         self.transfer = SnapshotSender(self, together)
         self.flush()
-        self.replication.begin_anew_for_readers()
+        self.replication.begin_again_for_readers()
         mine = self.replication
         for replica in together:
             replica.state = LOADING
@@ -243,6 +266,7 @@ class Replicas:
         if self.server.config.min_replicas_to_write:
             self.count_good()
         self.replication.waits.look_again()
+        self.replication.failover.look()
 
     def count_acknowledged(self, offset: int) -> int:
         """Count the replicas that have the stream up to an offset."""
@@ -272,7 +296,8 @@ class Replicas:
             self._forget_backlog_in_time(now)
             self.count_good()
             return
-        if replication.link is None and now - self._last_ping >= config.repl_ping_replica_period:
+        idle = replication.link is None and not replication.failover.active
+        if idle and now - self._last_ping >= config.repl_ping_replica_period:
             self._last_ping = now
             replication.feed(PING)
         for replica in list(self.connected.values()):
@@ -299,7 +324,7 @@ class Replicas:
         ttl = self.server.config.repl_backlog_ttl
         if replication.backlog is None or replication.link is not None or not ttl:
             return
-        if now - self.nobody_since > ttl:
+        if now - self.without_replicas_since > ttl:
             replication.close_backlog()
             self.server.log.notice(
                 f"Replication backlog freed after {ttl} seconds without connected replicas."
@@ -313,7 +338,7 @@ class Replicas:
         replica.resume()
         self.server.log.notice(f"Connection with replica {replica.name} lost.")
         if not self.connected:
-            self.nobody_since = self.server.loop.time()
+            self.without_replicas_since = self.server.loop.time()
             self._pending.clear()
         self.count_good()
 
@@ -322,6 +347,15 @@ class Replicas:
         self.flush()
         for connection in list(self.connected):
             connection.close()
+
+    def reset(self) -> None:
+        """Disconnect all replicas and abort a transfer; their next synchronization is a full one."""
+        self.stop()
+        for connection in list(self.connected):
+            connection.close()
+        self.transfer = None
+        self._pending.clear()
+        self.good = self.full_syncs = self.partial_syncs = self.refused_partial_syncs = 0
 
     def stop(self) -> None:
         """Send the gathered part of the stream and abort a transfer, because the server stops."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...storage.keyspace.keyspace import Keyspace
 from ...storage.rdb import ByteSource, RdbError, RdbInfo, load_rdb
+from ..persistence.load_delay import delay_for
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -38,18 +39,19 @@ async def load_snapshot(server: Server, file: BinaryIO) -> int:
     fresh.expiring = False
     fresh.idempotency_defaults = server.keyspace.idempotency_defaults
     info = RdbInfo()
-    tells_loading = config.repl_diskless_load != "swapdb"
+    reports_loading = config.repl_diskless_load != "swapdb"
     log.notice("MASTER <-> REPLICA sync: Loading DB in memory")
     size = os.fstat(file.fileno()).st_size
     persistence = server.persistence
     persistence.loading_started = server.clock.tick()
     persistence.loaded_bytes, persistence.total_bytes = 0, size
-    server.loading = tells_loading
+    server.loading = reports_loading
     server.update_checks()
     loop = server.loop
     try:
         source = ByteSource(file.read)
         until = loop.time() + _SLICE
+        delayed = 0
         for _ in load_rdb(
             source,
             fresh,
@@ -57,10 +59,15 @@ async def load_snapshot(server: Server, file: BinaryIO) -> int:
             log=log.warning,
             info=info,
         ):
+            if config.key_load_delay:
+                persistence.loaded_bytes = source.position
+                await delay_for(server, info.keys - delayed)
+                delayed = info.keys
             if loop.time() > until:
                 persistence.loaded_bytes = source.position
                 await asyncio.sleep(0)
                 until = loop.time() + _SLICE
+        await delay_for(server, info.keys - delayed)
     except RdbError as error:
         raise OSError(f"Failed trying to load the MASTER synchronization DB: {error}") from error
     finally:

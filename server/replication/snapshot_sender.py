@@ -16,16 +16,18 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
+from ...commands.runtime.state import CLOSING
 from ...storage.files import FileOperations
 from ..persistence.background_writer import BackgroundWriter, ForkedWriter, ThreadedWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..server import Server
     from .replica import Replica
-    from .replicas import Replicas
+    from .state import Replication
 
 _CHUNK: Final = 1 << 18
 
@@ -34,18 +36,36 @@ def _nothing(_fd: int) -> None:
     """Replace fsync for a pipe, where there is no disk to sync."""
 
 
+class Sending(Protocol):
+    """What a snapshot on its way needs of the replicas of this server; see ``replicas.Replicas``."""
+
+    server: Server
+    replication: Replication
+
+    def put_online(self, replica: Replica, *, wait_for_ack: bool) -> None:
+        """Begin the stream of a replica after the snapshot."""
+
+    def give_up(self, replica: Replica) -> None:
+        """Close a replica that could not be served."""
+
+    def transfer_is_over(self) -> None:
+        """Continue with the replicas that arrived meanwhile."""
+
+
 class SnapshotSender:
     """A snapshot being made and sent.
 
     Attributes:
         is_preparing: nothing of it has been sent; empty lines keep the replicas alive.
+        rdb_version: the version of its format, which all recipients read.
     """
 
-    def __init__(self, replicas: Replicas, recipients: list[Replica]) -> None:
+    def __init__(self, replicas: Sending, recipients: list[Replica]) -> None:
         self.replicas = replicas
         self.server = replicas.server
         self.recipients = recipients
         self.is_preparing = True
+        self.rdb_version = recipients[0].rdb_version
         self.diskless = (
             self.server.config.repl_diskless_sync
             and hasattr(os, "mkfifo")
@@ -92,7 +112,9 @@ class SnapshotSender:
         writer.start(
             server.loop,
             server.keyspace,
-            self.replicas.replication.snapshot_pieces(self.recipients),
+            self.replicas.replication.snapshot_pieces(
+                self.rdb_version, writer.unsaid, empty=self.recipients[0].needs_nothing
+            ),
             self._note_written,
         )
         self._writer = writer
@@ -102,7 +124,9 @@ class SnapshotSender:
         )
 
     def _note_written(self, error: str) -> None:
-        self._writer = None
+        writer, self._writer = self._writer, None
+        if writer is not None and not error:
+            self.server.snapshots.unsaid_log.note(self.rdb_version, writer.unsaid_counts)
         if not self._written.done():
             self._written.set_result(error)
 
@@ -122,7 +146,7 @@ class SnapshotSender:
 
     @property
     def _present(self) -> list[Replica]:
-        return [each for each in self.recipients if not each.connection.close_asap]
+        return [each for each in self.recipients if each.connection.state is not CLOSING]
 
     async def _is_written(self) -> None:
         error = await self._written
@@ -172,11 +196,11 @@ class SnapshotSender:
         with self._path.open("rb") as file:
             connection.write(b"$%d\r\n" % os.fstat(file.fileno()).st_size)
             while chunk := file.read(_CHUNK):
-                if connection.close_asap:
+                if connection.state is CLOSING:
                     return
                 connection.write(chunk)
                 await replica.drain()
-        if not connection.close_asap:
+        if connection.state is not CLOSING:
             self.replicas.put_online(replica, wait_for_ack=False)
 
     def _to_all(self, data: bytes) -> None:

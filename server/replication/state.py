@@ -13,9 +13,10 @@ import secrets
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.errors import ReplyError
-from ...storage.rdb import rdb_chunks, stream_type_of
+from ...storage.rdb import rdb_chunks
 from ..execution.propagation import ALL_VERSIONS
 from .backlog import Backlog
+from .failover import Failover
 from .master_link import CONNECTED, MasterLink
 from .replicas import Replicas
 from .wait import Waits
@@ -25,15 +26,14 @@ if TYPE_CHECKING:
 
     from ...commands.runtime.client import Client
     from ...storage.keyspace.keyspace import Keyspace
+    from ...storage.rdb import Unsaid
     from ..persistence.background_writer import Pieces
     from ..server import Server
-    from .replica import Replica
 
 NO_ID: Final = "0" * 40
 UNBLOCKED: Final = ReplyError(
     b"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
 ).encoded
-_OLDEST_RDB: Final = 10  # of Redis 7.0
 
 
 class Replication:
@@ -45,6 +45,7 @@ class Replication:
         offset: of the last byte of the stream.
         backlog: the newest part of the stream; None until there is a replica or a master.
         replicas: the replicas of this server.
+        failover: the hand-over of the master's role to one of them.
         link: our link to a master; None for a master.
         waits: clients in WAIT and WAITAOF.
     """
@@ -59,6 +60,7 @@ class Replication:
         self.link: MasterLink | None = None
         self.waits = Waits(self)
         self.replicas = Replicas(self)
+        self.failover = Failover(self)
         self._last_cron = 0.0
         for name in ("min-replicas-to-write", "min-replicas-max-lag"):
             server.config.on_change(name, self._update_demands)
@@ -96,6 +98,11 @@ class Replication:
         return self.link is not None and self.server.config.replica_read_only
 
     @property
+    def keeps_data_still(self) -> bool:
+        """Whether nothing but a master may change the data now."""
+        return self.is_readonly or self.server.pause.is_on  # as it is during a failover
+
+    @property
     def is_stale(self) -> bool:
         """Whether clients may not read because the data of this replica may be old."""
         return (
@@ -114,10 +121,10 @@ class Replication:
             self.backlog.append(data)
             self.replicas.feed(data)
         except Exception:  # noqa: BLE001 - out of memory: what is missing cannot be sent later
-            self._begin_again()
+            self.begin_again()
 
-    def _begin_again(self) -> None:
-        """Begin a new history after a gap in the stream, so that every replica needs a snapshot."""
+    def begin_again(self) -> None:
+        """Begin a new history, so that every replica needs a snapshot: part of the stream is missing."""
         self.server.log.warning("Can't continue the replication stream: replicas have to synchronize again.")
         self.replicas.disconnect_all()
         self.id = secrets.token_hex(20)
@@ -156,33 +163,33 @@ class Replication:
         self.id2 = NO_ID
         self.second_offset = -1
 
-    def begin_anew_for_readers(self) -> None:
+    def begin_again_for_readers(self) -> None:
         """Make the stream name its database again, because a snapshot is being taken."""
         self.server.propagation.select_again(self.feed)
 
-    def snapshot_pieces(self, replicas: list[Replica]) -> Pieces:
-        """Return the writer of an RDB file that all these replicas can read.
+    def snapshot_pieces(self, version: int, unsaid: Unsaid, *, empty: bool) -> Pieces:
+        """Return the writer of an RDB file.
 
         The file holds our replication ID and offset.
+
+        Args:
+            version: of the RDB format.
+            unsaid: counts what it has no place for.
+            empty: leave the data out.
         """
-        version = self.server.config.repl_rdb_version
-        if not version:
-            version = max(min(each.newest_rdb for each in replicas), _OLDEST_RDB)
         selected = 0 if self.link is None else self.link.database
         aux = {
+            b"redis-ver": self.server.version.encode(),
             b"repl-stream-db": b"%d" % selected,
             b"repl-id": self.id.encode(),
             b"repl-offset": b"%d" % self.offset,
         }
-        empty = replicas[0].needs_nothing
         checksum = self.server.config.rdbchecksum
 
         def pieces(keyspace: Keyspace) -> Iterator[bytes]:
             if empty:
                 keyspace = type(keyspace)(len(keyspace.databases))
-            return rdb_chunks(
-                keyspace, version=version, stream_type=stream_type_of(version), aux=aux, checksum=checksum
-            )
+            return rdb_chunks(keyspace, version=version, aux=aux, checksum=checksum, unsaid=unsaid)
 
         return pieces
 
@@ -202,32 +209,35 @@ class Replication:
         self.link = MasterLink(self, host, port, can_continue=can_continue, database=database)
         server.role = self.role
         server.log.role = "S"
-        server.keyspace.hides_expired = True
         server.update_checks()
         if was_master:
             server.blocking.send_away_all(UNBLOCKED)
-            # They reconnect, and then find us in the history of the new master.
-            self.replicas.disconnect_all()
+            if not self.failover.active:  # else they stay until the target has agreed
+                # They reconnect, and then find us in the history of the new master.
+                self.replicas.disconnect_all()
         self.link.start()
 
     def lead(self) -> None:
         """Become a master, in a new history that continues the present one."""
-        if self.link is None:
-            return
+        if self.link is not None:
+            self._leave_master()
+            self.server.cluster.note_lead()
+
+    def _leave_master(self) -> None:
+        assert self.link is not None
         server = self.server
         self.link.stop()
         self.link = None
         server.config.replicaof = None
         self.begin_second_history()
         self.replicas.disconnect_all()
-        self.replicas.nobody_since = server.loop.time()
+        self.replicas.without_replicas_since = server.loop.time()
         server.role = self.role
         server.log.role = "M"
-        server.keyspace.hides_expired = False
         server.update_checks()
         if self.backlog is not None:
             self._connect_stream()
-            self.begin_anew_for_readers()
+            self.begin_again_for_readers()
 
     def begin_second_history(self, new_id: str | None = None) -> None:
         """End the present history and make it the second; replicas can continue with either."""
@@ -245,10 +255,22 @@ class Replication:
 
     # Life
 
+    def reset(self) -> None:
+        """Become a master without replicas and history; ``start`` follows a configured master again."""
+        self.failover.stop()
+        if self.link is not None:
+            self._leave_master()
+        self.replicas.reset()
+        self.waits.clear()
+        if self.backlog is not None:
+            self.close_backlog()
+        self.forget_second()
+        self.offset = 0
+
     def start(self) -> None:
         """Connect to the configured master, once the server is up."""
         master = self.server.config.replicaof
-        self.replicas.nobody_since = self.server.loop.time()
+        self.replicas.without_replicas_since = self.server.loop.time()
         self._update_demands()
         if master is not None:
             self.follow(*master)
@@ -265,6 +287,7 @@ class Replication:
 
     def stop(self) -> None:
         """Stop both directions, because the server stops."""
+        self.failover.stop()
         self.replicas.stop()
         if self.link is not None:
             self.link.stop()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 
 if TYPE_CHECKING:
     from ...commands.runtime.client import Client
+    from ..execution.blocking import Waiter
     from .state import Replication
+
+_TIDY_AT: Final = 64
 
 
 @dataclass(slots=True)
@@ -24,7 +27,8 @@ class Waits:
 
     def __init__(self, replication: Replication) -> None:
         self._replication = replication
-        self._waits: dict[Client, _Wait] = {}
+        self._waits: dict[Waiter, _Wait] = {}
+        self._tidy_at = _TIDY_AT
 
     def add(self, client: Client, argv: list[bytes], timeout: int, replicas: int, local: int | None) -> None:
         """Block a client until replicas have its writes (``timeout``: ms, 0 for no limit)."""
@@ -32,7 +36,11 @@ class Waits:
         wait = _Wait(client.write_offset, replicas, local)
         reply = self._reply(wait)
         server.blocking.block(client, (), timeout, argv, on_missing=False, on_timeout=reply)
-        self._waits[client] = wait
+        if len(self._waits) >= self._tidy_at:
+            # Those that timed out or left; without replicas nothing else looks at them.
+            self._waits = {waiter: wait for waiter, wait in self._waits.items() if self._goes_on(waiter)}
+            self._tidy_at = 2 * len(self._waits) + _TIDY_AT
+        self._waits[server.blocking.waiters[client]] = wait
         self._replication.replicas.ask_for_acks()
 
     def count(self, offset: int, *, on_disk: bool) -> int:
@@ -40,20 +48,28 @@ class Waits:
         replicas = self._replication.replicas
         return replicas.count_on_disk(offset) if on_disk else replicas.count_acknowledged(offset)
 
+    def clear(self) -> None:
+        """Forget all, because the clients are gone."""
+        self._waits.clear()
+        self._tidy_at = _TIDY_AT
+
     def look_again(self) -> None:
         """Release the clients whose condition holds after an acknowledgement."""
         if not self._waits:
             return
         blocking = self._replication.server.blocking
-        for client, wait in list(self._waits.items()):
-            waiter = blocking.waiters.get(client)
-            if waiter is None:  # timed out, unblocked or gone
-                del self._waits[client]
+        for waiter, wait in list(self._waits.items()):
+            if not self._goes_on(waiter):
+                del self._waits[waiter]
                 continue
             waiter.on_timeout = self._reply(wait)
             if self.count(wait.offset, on_disk=wait.local is not None) >= wait.replicas:
-                del self._waits[client]
-                blocking.unblock(client)
+                del self._waits[waiter]
+                blocking.unblock(waiter.client)
+
+    def _goes_on(self, waiter: Waiter) -> bool:
+        """Whether a client still waits: it has not timed out, left, or blocked in another command since."""
+        return self._replication.server.blocking.waiters.get(waiter.client) is waiter
 
     def _reply(self, wait: _Wait) -> bytes:
         count = replies.integer(self.count(wait.offset, on_disk=wait.local is not None))

@@ -63,7 +63,8 @@ def check_aof(
         live = manifest.live
         for info in live:
             if info is manifest.base:
-                say("Start to check BASE AOF.")
+                form = "RDB" if info.name.endswith(".rdb") else "RESP"
+                say(f"Start to check BASE AOF ({form} format).")
             elif info is manifest.incr[0]:
                 say("Start to check INCR files.")
             kind = "BASE AOF" if info is manifest.base else "INCR AOF"

@@ -87,10 +87,12 @@ class AppendOnlyFile:
         files: FileOperations | None = None,
         log: Log = silent,
         outdated: Outdated = everything,
+        empty_rdb: bytes | None = None,
     ) -> AppendOnlyFile:
         """Open below `root` (the server's `dir`), creating what is missing; AofError if that fails.
 
         `manifest` is the one the data was loaded from (AofLoader.manifest); by default it is read from the disk.
+        `empty_rdb` is the base of a new file; by default that is a file without commands.
         """
         files = files or FileOperations()
         directory = Path(root) / appenddirname
@@ -100,7 +102,7 @@ class AppendOnlyFile:
         fresh = not manifest.live
         reopened = bool(manifest.incr)
         if fresh:
-            manifest = manifest.with_new_base(appendfilename)
+            manifest = manifest.with_new_base(appendfilename, rdb=empty_rdb is not None)
         if not reopened:
             manifest = manifest.with_new_incr(appendfilename)
         aof = cls(
@@ -114,14 +116,13 @@ class AppendOnlyFile:
         )
         if fresh and manifest.base is not None:
             log(f"Creating AOF base file {manifest.base.name} on server start")
-            # Empty: Redis and Valkey load an empty command file with any aof-use-rdb-preamble.
-            files.close(aof._open_file(manifest.base.name, os.O_TRUNC))
-            aof.base_size = 0
+            aof._write_first_base(manifest.base.name, empty_rdb or b"")
         name = manifest.incr[-1].name
         log(f"{'Opening' if reopened else 'Creating'} AOF incr file {name} on server start")
         aof._fd = aof._open_file(name)
         try:
-            aof._count_sizes()
+            if not fresh:  # Redis does not count the first base either
+                aof._count_sizes()
             if not reopened:
                 manifest.persist(directory, appendfilename, files)
         except BaseException:
@@ -130,6 +131,17 @@ class AppendOnlyFile:
         aof.remove_history()
         aof.remove_temporaries()
         return aof
+
+    def _write_first_base(self, name: str, content: bytes) -> None:
+        fd = self._open_file(name, os.O_TRUNC)
+        try:
+            self._files.write_all(fd, content)
+            self._files.fsync(fd)
+        except OSError as error:
+            raise AofError(f"Can't write the AOF base file {name}: {error.strerror}") from error
+        finally:
+            self._files.close(fd)
+        self.base_size = 0
 
     @classmethod
     def open_detached(
@@ -168,9 +180,19 @@ class AppendOnlyFile:
         return aof
 
     @property
+    def fd(self) -> int:
+        """The file that is open; -1 after ``close``."""
+        return self._fd
+
+    @property
     def is_detached(self) -> bool:
         """Whether the open file still lacks the base that its records belong to."""
         return self._detached
+
+    def is_at(self, root: str | Path, appenddirname: str, appendfilename: str) -> bool:
+        """Whether this is the complete file of a place, and not one that still lacks its base."""
+        place = Path(root) / appenddirname, appendfilename
+        return not self._detached and (self._directory, self._basename) == place
 
     @property
     def _detached_name(self) -> str:

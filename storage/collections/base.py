@@ -5,33 +5,35 @@ Streams and strings are not collections: they came first, and their representati
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Final
+
+from ..freeing import Freeable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Self
 
     from .encoding_limits import Limits
+FEW: Final = 64
+"""Fewer elements are freed at once."""
 OBJECT_BYTES: Final = 33
 """Memory of a string, without its bytes."""
 SLOT_BYTES: Final = 56
 """Memory of a slot in a table."""
 
 
-class Collection(ABC):
+class Collection(Freeable):
     """A value made of elements.
 
     In the keyspace it is never empty: a key is deleted with its last element.
 
     Attributes:
-        TYPE: the reply of TYPE: hash, list, set, zset.
         OWN_BYTES: about the memory of one without elements.
         ELEMENT_BYTES: about the memory that an element takes besides ``payload_bytes``.
         encoding: the name of the encoding that Redis would use (OBJECT ENCODING).
     """
 
-    TYPE: ClassVar[bytes]
     OWN_BYTES: ClassVar[int]
     ELEMENT_BYTES: ClassVar[int] = 0
     __slots__ = ("encoding",)
@@ -46,6 +48,10 @@ class Collection(ABC):
     def copy(self) -> Self:
         """Return a copy that shares nothing mutable."""
 
+    def is_small(self) -> bool:
+        """Return whether it has few elements."""
+        return len(self) < FEW
+
     @abstractmethod
     def fit(self, limits: Limits) -> None:
         """Set ``encoding`` to what Redis chooses when it loads such a value.
@@ -58,11 +64,15 @@ class Collection(ABC):
         """Yield the shortest commands that create it, exactly as Redis' AOF rewrite; no expiry."""
 
     @abstractmethod
-    def parts(self) -> Iterator[bytes]:
+    def digest_parts(self) -> Iterator[bytes]:
         """Yield its content for a digest: equal for equal values, in any order in memory."""
 
-    def make_whole(self) -> None:  # noqa: B027 - most hold everything in one place
+    def make_whole(self) -> None:
         """Derive what is kept twice from the part that is right, after a change was broken off in the middle."""
+
+    @abstractmethod
+    def check_invariants(self) -> None:
+        """Assert that its parts agree; for tests."""
 
     @property
     @abstractmethod

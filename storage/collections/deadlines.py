@@ -5,11 +5,14 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING
 
+from ..freeing import Freeable
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Self
 
 
-class Deadlines:
+class Deadlines(Freeable):
     """A time for each name.
 
     Attributes:
@@ -55,9 +58,19 @@ class Deadlines:
             heapq.heappop(heap)
         return None
 
+    def parts(self) -> Iterable[object]:
+        """Return the times and the heap."""
+        return self.when, self.heap
+
     def copy(self) -> Self:
         """Return an independent copy."""
         twin = type(self)()
         twin.when = dict(self.when)
         twin.heap = list(self.heap)
         return twin
+
+    def check_invariants(self) -> None:
+        """Assert that the heap is one, and has the time of each name; for tests."""
+        heap = self.heap
+        assert all(heap[(at - 1) // 2] <= heap[at] for at in range(1, len(heap)))
+        assert {(when, name) for name, when in self.when.items()} <= set(heap)

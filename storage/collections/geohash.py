@@ -26,17 +26,21 @@ _DEGREE: Final = pi / 180.0
 _ALPHABET: Final = b"0123456789bcdefghjkmnpqrstuvwxyz"
 
 
+# The row at the upper bound of latitudes is 2^MAX_STEP, one more than fits; so is the column of longitude 180.
+_BITS: Final = 32
+
+
 def _interleave(row: int, column: int) -> int:
     """Interleave the bits of the row (even positions) and the column (odd positions)."""
     bits = 0
-    for place in range(MAX_STEP):
+    for place in range(MAX_STEP + 1):
         bits |= (row >> place & 1) << 2 * place | (column >> place & 1) << 2 * place + 1
     return bits
 
 
 def _deinterleave(bits: int) -> tuple[int, int]:
     row = column = 0
-    for place in range(MAX_STEP):
+    for place in range(_BITS):
         row |= (bits >> 2 * place & 1) << place
         column |= (bits >> 2 * place + 1 & 1) << place
     return row, column
@@ -61,9 +65,13 @@ class Cell:
         return cls(_part(place[1], LATITUDES, step), _part(place[0], LONGITUDES, step), step)
 
     def beside(self, east: int, north: int) -> Cell:
-        """Return the next cell in a direction; the map wraps around."""
+        """Return the next cell in a direction; the map wraps around where it moves."""
         mask = (1 << self.step) - 1
-        return Cell(self.row + north & mask, self.column + east & mask, self.step)
+        return Cell(
+            self.row + north & mask if north else self.row,
+            self.column + east & mask if east else self.column,
+            self.step,
+        )
 
     def bounds(self) -> tuple[float, float, float, float]:
         """Return west, south, east and north."""
@@ -91,9 +99,16 @@ def encode(place: Place) -> int:
     return _interleave(cell.row, cell.column)
 
 
+def _unsigned(score: float) -> int:
+    """Convert a score as an x86 processor does: to 64 bits, a score that does not fit to 2^63 or 0."""
+    if score < -(1 << 63):
+        return 1 << 63
+    return int(score) & (1 << 64) - 1 if score < 1 << 64 else 0
+
+
 def decode(score: float) -> Place:
     """Return the approximate place of a number: the middle of its smallest cell."""
-    row, column = _deinterleave(int(score) if 0 <= score < 1 << 64 else 0)
+    row, column = _deinterleave(_unsigned(score))
     west, south, east, north = Cell(row, column, MAX_STEP).bounds()
     longitude, latitude = (west + east) / 2, (south + north) / 2
     return (

@@ -31,7 +31,6 @@ class Hash(Collection):
         times: when fields expire; None if none does.
     """
 
-    TYPE: ClassVar[bytes] = b"hash"
     OWN_BYTES: ClassVar[int] = 150
     ELEMENT_BYTES: ClassVar[int] = 2 * OBJECT_BYTES + SLOT_BYTES
     __slots__ = ("_order", "fields", "times")
@@ -82,9 +81,13 @@ class Hash(Collection):
         """Let an existing field expire at a time in Unix milliseconds."""
         if self.times is None:
             self.times = Deadlines()
-            if self.encoding is LISTPACK:
-                self.encoding = LISTPACK_WITH_TIMES
+            self.prepare_times()
         self.times.set(field, when)
+
+    def prepare_times(self) -> None:
+        """Make room for times: Redis converts a compact encoding before it looks at the fields."""
+        if self.encoding is LISTPACK:
+            self.encoding = LISTPACK_WITH_TIMES
 
     def persist(self, field: bytes) -> bool:
         """Remove the expiry of a field; return False if it had none."""
@@ -134,7 +137,11 @@ class Hash(Collection):
             if when is not None:
                 yield b"HPEXPIREAT", key, b"%d" % when, b"FIELDS", b"1", field
 
-    def parts(self) -> Iterator[bytes]:
+    def parts(self) -> Iterable[object]:
+        """Return what holds the elements."""
+        return self.fields, self.times, self._order
+
+    def digest_parts(self) -> Iterator[bytes]:
         """Yield sorted fields with their values and times."""
         when = {} if self.times is None else self.times.when
         for field in sorted(self.fields):
@@ -150,6 +157,15 @@ class Hash(Collection):
                 self.times.forget(field)
             if not self.times:
                 self.times = None
+
+    def check_invariants(self) -> None:
+        """Assert that only fields have times, and that a walk returns exactly the fields; for tests."""
+        if self.times is not None:
+            assert self.times.when
+            assert self.times.when.keys() <= self.fields.keys()
+            self.times.check_invariants()
+        if self._order is not None:
+            self._order.check_invariants(self.fields.keys())
 
     @property
     def payload_bytes(self) -> int:

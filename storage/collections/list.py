@@ -35,7 +35,6 @@ class List(Collection):
         size: the bytes of all elements in one listpack.
     """
 
-    TYPE: ClassVar[bytes] = b"list"
     OWN_BYTES: ClassVar[int] = 150
     ELEMENT_BYTES: ClassVar[int] = OBJECT_BYTES + 8
     __slots__ = ("_items", "_start", "size")
@@ -229,9 +228,18 @@ class List(Collection):
         for at in range(self._start, len(items), _A_COMMAND):
             yield (b"RPUSH", key, *items[at : at + _A_COMMAND])
 
-    def parts(self) -> Iterator[bytes]:
+    def parts(self) -> Iterable[object]:
+        """Return what holds the elements."""
+        return (self._items,)
+
+    def digest_parts(self) -> Iterator[bytes]:
         """Yield the elements in order."""
         return iter(self._items[self._start :])
+
+    def check_invariants(self) -> None:
+        """Assert that the size is that of the elements, and that the room holds none; for tests."""
+        assert 0 <= self._start <= len(self._items)
+        assert self.size == _AROUND + sum(map(element_size, self._items[self._start :]))
 
     @property
     def payload_bytes(self) -> int:

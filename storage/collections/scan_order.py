@@ -12,14 +12,16 @@ from __future__ import annotations
 from random import randrange
 from typing import TYPE_CHECKING
 
+from ..freeing import Freeable
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 _PIECE = 32  # places examined per removed key while gaps are being closed
 _PATIENCE = 10  # places examined per key that a page may have, as Redis examines buckets
 
 
-class ScanOrder:
+class ScanOrder(Freeable):
     """The keys of one database in an order for SCAN, at eight bytes a key.
 
     Only the constructor lists all present keys, 5 ms for a million; resizing a list or set of a million keys may take
@@ -104,3 +106,15 @@ class ScanOrder:
             place = randrange(len(keys))  # noqa: S311 - nothing depends on it being unpredictable
             if (place < self._filled or place >= self._next) and keys[place] not in self._gone:
                 return keys[place]
+
+    def check_invariants(self, present: Collection[bytes]) -> None:
+        """Assert that exactly these keys have a place, each one; for tests."""
+        assert 0 <= self._filled <= self._next <= len(self._keys)
+        places = [*self._keys[: self._filled], *self._keys[self._next :]]
+        assert self._gone <= set(places)
+        assert sorted([key for key in places if key not in self._gone]) == sorted(present)
+        assert len(self) == len(present)
+
+    def parts(self) -> Iterable[object]:
+        """Return the keys, present and removed."""
+        return self._keys, self._gone

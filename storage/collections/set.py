@@ -40,7 +40,6 @@ class Set(Collection):
         members: read only (its keys work like a set); ``add`` and ``discard`` change it.
     """
 
-    TYPE: ClassVar[bytes] = b"set"
     OWN_BYTES: ClassVar[int] = 200
     __slots__ = ("_order", "members")
 
@@ -179,9 +178,19 @@ class Set(Collection):
         while some := tuple(islice(members, _A_COMMAND)):
             yield (b"SADD", key, *some)
 
-    def parts(self) -> Iterator[bytes]:
+    def parts(self) -> Iterable[object]:
+        """Return what holds the elements."""
+        return self.members, self._order
+
+    def digest_parts(self) -> Iterator[bytes]:
         """Yield the members in the order of their bytes."""
         return iter(sorted(self.members))
+
+    def check_invariants(self) -> None:
+        """Assert that a walk returns exactly the members, and that an intset has integers only; for tests."""
+        assert self.encoding is not INTSET or all(map(is_integer, self.members))
+        if self._order is not None:
+            self._order.check_invariants(self.members.keys())
 
     @property
     def payload_bytes(self) -> int:

@@ -35,7 +35,6 @@ class SortedSet(Collection):
         order: all (score, member), sorted; read only.
     """
 
-    TYPE: ClassVar[bytes] = b"zset"
     OWN_BYTES: ClassVar[int] = 600
     __slots__ = ("_scan", "order", "scores")
 
@@ -105,12 +104,10 @@ class SortedSet(Collection):
         del self.order[start:stop]
         return stop - start
 
-    def expect(self, members: Sequence[bytes], limits: Limits) -> None:
-        """Prepare for members, new or not: Redis leaves a compact encoding first."""
-        if (
-            len(members) > limits.zset_max_listpack_entries
-            or max(map(len, members)) > limits.zset_max_listpack_value
-        ):
+    def expect(self, members: Sequence[bytes], limits: Limits, *, lengths: bool = True) -> None:
+        """Prepare for members, new or not: Redis leaves a compact encoding first, with ``lengths`` for a long one, too."""
+        too_long = lengths and max(map(len, members)) > limits.zset_max_listpack_value
+        if too_long or len(members) > limits.zset_max_listpack_entries:
             self.encoding = SKIPLIST
 
     # Ranges
@@ -140,12 +137,12 @@ class SortedSet(Collection):
         return place
 
     def lex_range(
-        self, low: bytes | None, high: bytes | None, *, after: bool, before: bool
+        self, low: bytes | None, high: bytes | None, *, after: bool, before: bool, reverse: bool = False
     ) -> tuple[int, int]:
         """Return the range of members between two (None: no bound), given that all scores are equal.
 
-        With different scores it returns what a walk from the lowest score on returns: from the first member that is not
-        too small to the next one that is too large.
+        With different scores it returns what a walk returns, from the highest score on if ``reverse``: from the first
+        member that is in the range up to the next one that has left it.
         """
         order = self.order
         size = len(order)
@@ -153,7 +150,7 @@ class SortedSet(Collection):
             return 0, 0
         score = order[0][0]
         if score != order[-1][0]:
-            return self._walk(low, high, after=after, before=before)
+            return self._walk(low, high, after=after, before=before, reverse=reverse)
         start = 0
         if low is not None:
             start = order.bisect_right((score, low)) if after else order.bisect_left((score, low))
@@ -162,18 +159,22 @@ class SortedSet(Collection):
             stop = order.bisect_left((score, high)) if before else order.bisect_right((score, high))
         return start, max(start, stop)
 
-    def _walk(self, low: bytes | None, high: bytes | None, *, after: bool, before: bool) -> tuple[int, int]:
-        start = stop = 0
-        for _, member in self.order:
-            if low is not None and (member <= low if after else member < low):
-                if stop > start:
-                    stop += 1  # after its start only a member that is too large ends the range
-                    continue
-                start += 1
-                stop = start
-                continue
-            if high is not None and (member >= high if before else member > high):
-                break
+    def _walk(
+        self, low: bytes | None, high: bytes | None, *, after: bool, before: bool, reverse: bool
+    ) -> tuple[int, int]:
+        """Walk over members that are in no order; nothing is found if the last is too small or the first too large."""
+        large = [low is None or (member > low if after else member >= low) for _, member in self.order]
+        small = [high is None or (member < high if before else member <= high) for _, member in self.order]
+        if not large[-1] or not small[0]:
+            return 0, 0
+        if reverse:
+            stop = len(small) - small[::-1].index(True)
+            start = stop
+            while start and large[start - 1]:
+                start -= 1
+            return start, stop
+        start = stop = large.index(True)
+        while stop < len(small) and small[stop]:
             stop += 1
         return start, stop
 
@@ -232,7 +233,12 @@ class SortedSet(Collection):
                 words += (format_double(score), member)
             yield tuple(words)
 
-    def parts(self) -> Iterator[bytes]:
+    def parts(self) -> Iterable[object]:
+        """Return what holds the elements."""
+        # The list gives up its items only one by one, with reordering; its inner lists can be emptied in steps.
+        return self.scores, self.order._lists, self._scan  # noqa: SLF001
+
+    def digest_parts(self) -> Iterator[bytes]:
         """Yield members and scores, lowest first."""
         for score, member in self.order:
             yield member
@@ -241,6 +247,12 @@ class SortedSet(Collection):
     def make_whole(self) -> None:
         """Order the members by their scores once more."""
         self.order = SortedSet(self.scores).order
+
+    def check_invariants(self) -> None:
+        """Assert that scores, order and walk have the same members; for tests."""
+        assert list(self.order) == sorted([(score, member) for member, score in self.scores.items()])
+        if self._scan is not None:
+            self._scan.check_invariants(self.scores.keys())
 
     @property
     def payload_bytes(self) -> int:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ..streams import ids as stream_id
 from ..streams.chunk import texts_in
-from .group import MAX_COUNT
+from ..streams.ids import MAX_COUNT
+from ..streams.iteration import find_runs
 from .pel_pages import blocks_of, texts_of
 
 if TYPE_CHECKING:
@@ -146,12 +147,10 @@ def _claim_each(
     terms: ClaimTerms,
 ) -> None:
     """Claim distinct entries one by one."""
-    find = group.pel.find
+    find, take = group.pel.find, group.take
     force, just_id, latest, ms, name = terms.force, terms.just_id, terms.latest, terms.ms, consumer.name
-    changes = claimed.changes
-    moved: list[int] = []
-    places: Places = []
-    counts: list[int] = []
+    changes, items = claimed.changes, claimed.items
+    target: Block | None = None
     deleted: list[int] = []
     for word, number in zip(words, numbers, strict=True):
         place = find(number >> 64, number & stream_id.MAX_U64)
@@ -175,23 +174,19 @@ def _claim_each(
         if block is None:
             # A forced entry begins as delivered once; the claim is the second delivery.
             count = terms.next_count(1)
+            group.assign(consumer, [number], ms, count)
+            target = None
         elif block.ms > latest:
             continue
         else:
             count = terms.next_count(block.count)
-            places.append((page, (at,)))
-        moved.append(number)
-        counts.append(count)
+            target = take(consumer, page, at, ms, count, target)
+        claimed.count += 1
         if just_id:
             claimed.ids.append(stream_id.encode(number))
         else:
-            claimed.items.append(entry)
+            items.append(entry)
         changes.append(((word,), name, ms, count))
-    claimed.count += len(moved)
-    if len(places) < len(moved):
-        group.assign_each(consumer, moved, ms, counts)
-    else:
-        group.reassign_each(consumer, places, ms, counts)
     if deleted:
         group.acknowledge(deleted)
 
@@ -235,7 +230,7 @@ def _claim_run(group: Group, consumer: Consumer, run: EntryRun, terms: ClaimTerm
     if are_alike:
         count = terms.next_count(first.count)
         claimed.changes.append((run.ids, consumer.name, terms.ms, count))
-        group.reassign(consumer, places, terms.ms, count)
+        group.reassign(consumer, places, terms.ms, count, blocks)
     else:
         claimed.changes = _changes(run.ids, blocks, consumer.name, terms)
         _move(group, consumer, places, blocks, terms)
@@ -254,7 +249,7 @@ def _move(group: Group, consumer: Consumer, places: Places, blocks: list[Block],
     """Give pending entries, each in its block, to the consumer."""
     first = blocks[0]
     if blocks.count(first) == len(blocks):
-        group.reassign(consumer, places, terms.ms, terms.next_count(first.count))
+        group.reassign(consumer, places, terms.ms, terms.next_count(first.count), blocks)
     else:
         counts = [terms.next_count(block.count) for block in blocks]
         group.reassign_each(consumer, places, terms.ms, counts)
@@ -294,9 +289,9 @@ def autoclaim(
             break
         looked_at = met = pending[:budget]
         budget -= len(looked_at)
-        runs = stream.find_runs(page.ms, page.seq, met[0], met[-1] + 1, are_many)
-        gone = _not_in(runs, met)
         blocks = blocks_of([(page, met)])
+        runs = find_runs(stream, page.ms, page.seq, met[0], met[-1] + 1, are_many)
+        gone = _not_in(runs, met)
         if not _are_old(blocks, latest):
             met = [at for at, block in zip(met, blocks, strict=True) if block.ms <= latest or at in gone]
             blocks = blocks_of([(page, met)])

@@ -6,29 +6,27 @@ from collections import Counter, deque
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Final
 
+from ..freeing import Freeable
 from ..streams.chunk import ids_in
-from ..streams.ids import is_ascending
-from .deliveries import NEVER, SLACK, UNOWNED_MS, Block, Consumer, Delivery
-from .idle_order import TimeOrder
-from .pel import DENSE, PAGE, Pel
-from .pel_pages import blocks_of, numbers_of, split
-from .pel_search import MAX_MS, Searching
+from ..streams.ids import MAX_COUNT, is_ascending
+from ..streams.tuning import DEFAULT
+from .deliveries import MAX_MS, NEVER, UNOWNED_MS, Block, Consumer, Delivery, TimeOrder
+from .lag import entries_read_after, lag
+from .pel import Pel
+from .pel_pages import blocks_of, numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ..streams.chunk import Piece
     from ..streams.stream import Stream
+    from ..streams.tuning import Tuning
     from .pel_pages import Page, Places
 
-MAX_COUNT = (1 << 63) - 1  # where delivery counters stop
-_ANEW: Final = 4  # a consumer that gets more than this part of what it has is put in order anew
-# Of so many entries that go to anybody those of one millisecond are one delivery, however far from each other they are.
-_WIDE: Final = 2048
-_PIECE: Final = 512  # entries that are let go of together
+_FEW: Final = 64  # consumers or pending entries that are freed at once
 
 
-class Group(Searching):
+class Group(Freeable):
     """One group of a stream.
 
     The PEL has the block of each pending entry: consumer, delivery time, count. A delivery makes one block for all
@@ -40,19 +38,30 @@ class Group(Searching):
         pending_cleanup: what is left of the removal of very many pending entries, None if there is nothing. Callers
             never see these entries: ``pel`` and ``consumers`` finish the removal first. A caller that prefers to wait
             calls ``clean_up_some`` now and then, or leaves that to the background.
-        unowned: stands for nobody, with an empty name: who owns the entries given back by XNACK. Its ``pending`` is
+        tuning: sizes and thresholds.
+        unowned: a stand-in with an empty name for the owner of the entries given back by XNACK. Its ``pending`` is
             their number; it is none of the ``consumers``.
     """
 
-    __slots__ = ("_consumers", "_pel", "_times", "entries_read", "last_id", "pending_cleanup", "unowned")
+    __slots__ = (
+        "_consumers",
+        "_pel",
+        "_times",
+        "entries_read",
+        "last_id",
+        "pending_cleanup",
+        "tuning",
+        "unowned",
+    )
 
-    def __init__(self, last_id: int = 0, entries_read: int | None = None) -> None:
+    def __init__(self, last_id: int = 0, entries_read: int | None = None, tuning: Tuning = DEFAULT) -> None:
+        self.tuning = tuning
         self.last_id = last_id
         self.entries_read = entries_read
         self._consumers: dict[bytes, Consumer] = {}
-        self._pel = Pel()
-        self.unowned = Consumer(b"", NEVER)
-        self._times = TimeOrder()
+        self._pel = Pel(tuning)
+        self.unowned = Consumer(b"", NEVER, NEVER, tuning.slack)
+        self._times = TimeOrder(tuning.slack)
         self.pending_cleanup: Iterator[None] | None = None
 
     @property
@@ -76,6 +85,18 @@ class Group(Searching):
             self.finish_cleanup()
         return self._times
 
+    def prepare_to_free(self) -> bool:
+        """Do a step of the cleanup that is pending."""
+        return self.clean_up_some()
+
+    def is_small(self) -> bool:
+        """Return whether it has few consumers and pending entries."""
+        return max(self.weight) < _FEW
+
+    def parts(self) -> Iterable[object]:
+        """Return consumers, PEL and idle order."""
+        return self._consumers, self.unowned, self._pel, self._times
+
     def __iter__(self) -> Iterator[tuple[int, Consumer, int, int]]:
         """Every pending entry in ID order: (ID, consumer, delivery ms, count).
 
@@ -88,7 +109,7 @@ class Group(Searching):
 
     def copy(self) -> Group:
         """A group of the same state that shares nothing that changes."""
-        twin = Group(self.last_id, self.entries_read)
+        twin = Group(self.last_id, self.entries_read, self.tuning)
         for consumer in self.consumers.values():
             twin.create_consumer(consumer.name, consumer.seen_ms, consumer.active_ms)
         twins: dict[Block, Block] = {}
@@ -113,7 +134,7 @@ class Group(Searching):
         blocks: dict[tuple[Consumer, int, int], Block] = {}
         pel = self.pel
         entries = iter(pending)
-        while some := list(islice(entries, PAGE)):
+        while some := list(islice(entries, self.tuning.page)):
             of_each: list[Block] = []
             for number, facts in some:
                 block = blocks.get(facts)
@@ -147,8 +168,12 @@ class Group(Searching):
     # Place in the stream
 
     def lag(self, stream: Stream) -> int | None:
-        """How many entries of the stream wait to be delivered, None if that cannot be told."""
-        return stream.lag(self.last_id, self.entries_read)
+        """How many entries of the stream wait to be delivered, None if that is not known."""
+        return lag(stream, self.last_id, self.entries_read)
+
+    def has_nothing_for(self, name: bytes, stream: Stream) -> bool:
+        """Return whether a consumer exists and its next read of new entries would find none."""
+        return self.last_id >= stream.last_id and name in self.consumers
 
     def advance(self, stream: Stream, pieces: list[Piece], number: int, last: int) -> None:
         """Entries are being delivered for the first time: move ``last_id`` and count them as read.
@@ -160,32 +185,17 @@ class Group(Searching):
             last: the last of them.
         """
         read = self.entries_read
-        if (
-            read is not None
-            and self.last_id >= stream.first_id
-            and not (stream.max_deleted_id and stream.has_tombstone_from(self.last_id))
-        ):
-            self.entries_read = read + number
-        elif stream.entries_added:
-            # The counter is lost, or what lies behind cannot be trusted: entry by entry, until it can.
-            for at, entry in enumerate(ids_in(pieces), 1):
-                if (
-                    read is not None
-                    and self.last_id >= stream.first_id
-                    and not stream.has_tombstone_from(self.last_id)
-                ):
-                    read += number - at + 1
-                    break
-                read = stream.entries_read_estimate(entry)
-                self.last_id = entry
-            self.entries_read = read
+        if read is not None and self.last_id >= stream.first_id and not stream.max_deleted_id:
+            self.entries_read = min(read + number, MAX_COUNT)
+        else:
+            self.entries_read = entries_read_after(stream, self.last_id, read, pieces, number)
         self.last_id = last
 
     # Consumers
 
     def create_consumer(self, name: bytes, seen_ms: int, active_ms: int = NEVER) -> Consumer:
         """Add a consumer that does not exist yet."""
-        consumer = self.consumers[name] = Consumer(name, seen_ms, active_ms)
+        consumer = self.consumers[name] = Consumer(name, seen_ms, active_ms, self.tuning.slack)
         return consumer
 
     def delete_consumer(self, consumer: Consumer) -> int:
@@ -238,8 +248,8 @@ class Group(Searching):
     def _some_of(self, block: Block) -> list[int]:
         """Some of what a block has, which will not be looked for there again."""
         if block.ids is not None:
-            return [number for number in block.unlist(_PIECE) if self.pel.at(number) is block]
-        numbers = list(islice(self.pel.numbers(block), _PIECE))
+            return [number for number in block.unlist(self.tuning.piece) if self.pel.at(number) is block]
+        numbers = list(islice(self.pel.numbers(block), self.tuning.piece))
         block.first = numbers[-1] + 1
         return numbers
 
@@ -274,7 +284,7 @@ class Group(Searching):
             and type(block) is Delivery
             and block.count == 1
             and block.ids is None
-            and pel.appended - consumer.since < _WIDE + DENSE * block.size
+            and pel.appended - consumer.since < self.tuning.wide + self.tuning.dense * block.size
             and (self._times.moved_ms < now or block is self._times.newest)
         ):
             block.last = last
@@ -312,20 +322,28 @@ class Group(Searching):
             if block is not None:
                 self._release(block, gone)
 
-    def reassign(self, consumer: Consumer, places: Places, ms: int, count: int) -> None:
-        """As ``assign``, for entries that are pending already; no place may be named twice."""
+    def reassign(
+        self, consumer: Consumer, places: Places, ms: int, count: int, blocks: list[Block] | None = None
+    ) -> None:
+        """As ``assign``, for entries that are pending already; no place may be named twice.
+
+        A caller that knows the blocks of these entries passes them.
+        """
         if len(places) == 1 and len(places[0][1]) == 1:
-            self._reassign_one(consumer, places[0][0], places[0][1][0], ms, count)
+            self.take(consumer, places[0][0], places[0][1][0], ms, count)
             return
-        blocks = blocks_of(places)
+        if blocks is None:
+            blocks = blocks_of(places)
         number = len(blocks)
         left = {blocks[0]: number} if blocks.count(blocks[0]) == number else Counter(blocks)
         if consumer.order is not None and any(block.consumer is not consumer for block in left):
             self._will_own(consumer, numbers_of(places))
         (page, positions), (last_page, last_positions) = places[0], places[-1]
-        first, last = page.number(positions[0]), last_page.number(last_positions[-1])
+        at, end = positions[0], last_positions[-1]
+        first, last = page.ms[at] << 64 | page.seq[at], last_page.ms[end] << 64 | last_page.seq[end]
+        are_runs = all(type(each) is range for _, each in places)
         target = self._new_block(consumer, ms, count, first, last, number)
-        if all(type(each) is range for _, each in places):
+        if are_runs:
             if len(places) > 1 and not self._pel.are_close(first, last, number):
                 target.enlist(numbers_of(places))
         elif not is_ascending(listed := numbers_of(places)) or not self._pel.are_close(first, last, number):
@@ -335,24 +353,33 @@ class Group(Searching):
         for block, gone in left.items():
             self._release(block, gone)
 
-    def _reassign_one(self, consumer: Consumer, page: Page, at: int, ms: int, count: int) -> None:
-        """As ``reassign``, for one entry."""
+    def take(
+        self, consumer: Consumer, page: Page, at: int, ms: int, count: int, target: Block | None = None
+    ) -> Block:
+        """As ``reassign``, for one entry that is pending, at a place of a page; returns its block.
+
+        ``target`` is the block that the entry before it in the same claim got: entries with the same counter share it.
+        """
         block = page.blocks[at]
         assert block is not None
         number = page.ms[at] << 64 | page.seq[at]
         if consumer.order is not None and block.consumer is not consumer:
             self._will_own(consumer, [number])
-        page.blocks[at] = self._new_block(consumer, ms, count, number, number, 1)
+        if target is not None and target.count == count:
+            target.join(number)
+        else:
+            target = self._new_block(consumer, ms, count, number, number, 1)
+        page.blocks[at] = target
         consumer.pending += 1
         self._release(block, 1)
+        return target
 
-    @staticmethod
-    def _will_own(consumer: Consumer, numbers: list[int]) -> None:
+    def _will_own(self, consumer: Consumer, numbers: list[int]) -> None:
         """List IDs, some of which may be listed already, in the order of a consumer if somebody has asked for it."""
         order = consumer.order
         if order is None:
             return
-        if len(numbers) * _ANEW > consumer.pending:
+        if len(numbers) * self.tuning.reorder_part > consumer.pending:
             consumer.order = None
             return
         for number in numbers:
@@ -365,9 +392,11 @@ class Group(Searching):
         if counts.count(counts[0]) == len(counts):
             self.reassign(consumer, places, ms, counts[0])
             return
-        runs = [(count, len(list(run))) for count, run in groupby(counts)]
-        for (count, _), part in zip(runs, split(places, [size for _, size in runs]), strict=True):
-            self.reassign(consumer, part, ms, count)
+        target: Block | None = None
+        following = iter(counts)
+        for page, positions in places:
+            for at in positions:
+                target = self.take(consumer, page, at, ms, next(following), target)
 
     def assign_each(self, consumer: Consumer, numbers: list[int], ms: int, counts: list[int]) -> None:
         """As ``assign``, each ID with its own delivery counter."""
@@ -460,7 +489,7 @@ class Group(Searching):
         block = self._times.newest
         if block is None or block.consumer is not consumer or not block.live or type(block) is Delivery:
             return None
-        if block.ms != ms or block.count != count or block.size >= SLACK:
+        if block.ms != ms or block.count != count or block.size >= self.tuning.slack:
             return None
         if block.ids is None:
             if number <= block.last:
@@ -480,9 +509,12 @@ class Group(Searching):
             block.ids = None
             self._times.died()
             consumer = block.consumer
-            if consumer.order is not None and consumer.order.listed > 2 * consumer.pending + SLACK:
+            if (
+                consumer.order is not None
+                and consumer.order.listed > 2 * consumer.pending + self.tuning.slack
+            ):
                 consumer.order = None
-        elif live * 4 < block.size and block.size > SLACK:
+        elif live * 4 < block.size and block.size > self.tuning.slack:
             self._tidy(block)
 
     def _tidy(self, block: Block) -> None:
@@ -495,10 +527,10 @@ class Group(Searching):
     def check_invariants(self) -> None:
         """Assert that PEL, blocks, order by time and consumers agree; for tests. It finishes ``pending_cleanup``."""
         self.pel.check_invariants()
-        live = Counter(block for _, block in self._pel.listed())
-        blocks = self._times.until(MAX_MS)
-        assert blocks is not None
-        assert [block.ms for block in blocks] == sorted([block.ms for block in blocks])
+        self._times.check_invariants()
+        pending = list(self._pel.listed())
+        live = Counter(block for _, block in pending)
+        blocks = self._times.until(MAX_MS) or []
         assert len(blocks) == len(live)
         owners = {id(consumer): consumer for consumer in (self.unowned, *self._consumers.values())}
         for block in blocks:
@@ -509,4 +541,6 @@ class Group(Searching):
             own = [block for block in consumer.blocks if block.live]
             assert all(block.consumer is consumer for block in own)
             assert consumer.pending == sum([block.live for block in own])
+            if consumer.order is not None:
+                consumer.order.check_invariants({at for at, block in pending if block.consumer is consumer})
         assert len(self._pel) == sum([consumer.pending for consumer in owners.values()])

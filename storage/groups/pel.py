@@ -12,27 +12,25 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final
 
+from ..freeing import Freeable
 from ..streams.chunk import ids_in
 from ..streams.ids import MAX_ID, MAX_U64
+from ..streams.tuning import DEFAULT
 from .pel_pages import Page, blocks_of, texts_of, widened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ..streams.chunk import Chunk, Piece
+    from ..streams.tuning import Tuning
     from .deliveries import Block
     from .pel_pages import Place, Places
 
-PAGE: Final = 128  # IDs in a page with columns of its own, about; no more than twice so many
-_SHORT: Final = PAGE // 2  # a page that shares its IDs begins with fewer that are not pending
-_TINY: Final = PAGE // 4  # a page with fewer is filled before another begins
 _SPARSE: Final = 4  # a page of which only one in so many is pending is made smaller
-# So many entries may be passed for each that belongs to a block between its first and its last one.
-DENSE: Final = 16
 _LONGEST: Final = 41  # bytes of the text of an ID
 
 
-class Pel:
+class Pel(Freeable):
     """All that is pending in one group. The owner counts for itself how many entries each block has left.
 
     Attributes:
@@ -40,9 +38,10 @@ class Pel:
         appended: how many IDs ``append`` has ever listed.
     """
 
-    __slots__ = ("_at", "_firsts", "_page", "_pages", "_size", "appended", "highest")
+    __slots__ = ("_at", "_firsts", "_page", "_pages", "_size", "_tuning", "appended", "highest")
 
-    def __init__(self) -> None:
+    def __init__(self, tuning: Tuning = DEFAULT) -> None:
+        self._tuning = tuning
         self.highest = -1
         self.appended = 0
         self._size = 0
@@ -55,6 +54,10 @@ class Pel:
 
     def __len__(self) -> int:
         return self._size
+
+    def parts(self) -> Iterable[object]:
+        """Return the pages, and where they begin. Pages are freed whole."""
+        return self._pages, self._firsts
 
     # Looking up
 
@@ -269,9 +272,9 @@ class Pel:
         firsts = self._firsts
         index, end = max(bisect_right(firsts, first) - 1, 0), bisect_right(firsts, last) - 1
         between = sum([len(page.blocks) for page in self._pages[index : min(end, index + number + 2)]])
-        return between - self._pages[index].position(first) + self._pages[end].position(last) < DENSE * (
-            number + 1
-        )
+        return between - self._pages[index].position(first) + self._pages[end].position(
+            last
+        ) < self._tuning.dense * (number + 1)
 
     def would_follow(self, number: int, other: int) -> bool:
         """Whether an ID, listed or not, has its place right behind the other one, in the same page."""
@@ -293,13 +296,13 @@ class Pel:
             blocks = page.blocks
             size = len(blocks)
             if page.ms is chunk.ms and size <= start:
-                if size < start:  # what lies between was delivered to nobody
+                if size < start:  # what lies between was not delivered
                     blocks += [None] * (start - size)
             elif size and size + number <= self._most(page, chunk):
                 page.become_private()
                 page.ms += chunk.ms[start:stop]
                 page.seq += widened(chunk.seq[start:stop])
-            elif not start or (start < _SHORT and chunk.id_at(0) > self.highest):
+            elif not start or (start < self._tuning.short_page and chunk.id_at(0) > self.highest):
                 page = self._begin(Page(chunk.ms, chunk.seq, [None] * start, 0, private=False))
             else:
                 seq = widened(chunk.seq[start:stop])
@@ -319,16 +322,16 @@ class Pel:
         if index >= 0 and (page := self._pages[index]).ms is ms:
             page.ms, page.seq = others
 
-    @staticmethod
-    def _most(page: Page, chunk: Chunk) -> int:
+    def _most(self, page: Page, chunk: Chunk) -> int:
         """How many IDs a page may have after some of a chunk were copied to it.
 
-        Only a small one takes what begins in the next chunk, lest no page began where its chunk does ever again.
+        Only a small page takes entries of the next chunk: otherwise pages would never again begin where chunks do.
         """
-        return PAGE if page.private and page.number(0) >= chunk.id_at(0) else _TINY
+        tuning = self._tuning
+        return tuning.page if page.private and page.number(0) >= chunk.id_at(0) else tuning.tiny_page
 
     def extend(self, numbers: list[int], blocks: list[Block]) -> None:
-        """List up to ``PAGE`` IDs that ascend and are greater than ``highest``, each in a block."""
+        """List up to ``Tuning.page`` IDs that ascend and are greater than ``highest``, each in a block."""
         ms = array("Q", [number >> 64 for number in numbers])
         seq = array("Q", [number & MAX_U64 for number in numbers])
         self._begin(Page(ms, seq, list(blocks), len(blocks), private=True))
@@ -367,7 +370,9 @@ class Pel:
 
     def _append_one(self, ms: int, seq: int, block: Block) -> None:
         page = self._pages[-1] if self._pages else None
-        if page is None or len(page.blocks) >= (PAGE if page.private else _TINY):
+        if page is None or len(page.blocks) >= (
+            self._tuning.page if page.private else self._tuning.tiny_page
+        ):
             page = self._begin(Page(array("Q", (ms,)), array("Q", (seq,)), [], 0, private=True))
         else:
             page.become_private()
@@ -392,17 +397,18 @@ class Pel:
         page.ms[at:at], page.seq[at:at], page.blocks[at:at] = ms, seq, [block]
         page.live += 1
         self._size += 1
-        if len(page.blocks) > 2 * PAGE:
+        if len(page.blocks) > 2 * self._tuning.page:
             self._split(index)
 
     def _split(self, index: int) -> None:
         page = self._pages[index]
-        rest = page.blocks[PAGE:]
-        more = Page(page.ms[PAGE:], page.seq[PAGE:], rest, len(rest) - rest.count(None), private=True)
+        size = self._tuning.page
+        rest = page.blocks[size:]
+        more = Page(page.ms[size:], page.seq[size:], rest, len(rest) - rest.count(None), private=True)
         # First listed twice: where this is broken off nothing is lost (see `healing`).
         self._pages.insert(index + 1, more)
         self._firsts.insert(index + 1, more.number(0))
-        del page.blocks[PAGE:], page.ms[PAGE:], page.seq[PAGE:]
+        del page.blocks[size:], page.ms[size:], page.seq[size:]
         page.live -= more.live
         for half in (page, more):
             if half.live * _SPARSE < len(half.blocks):
@@ -477,9 +483,13 @@ class Pel:
             page.compact()
             before = pages[index - 1] if index else page
             after = pages[index + 1]
-            if before.private and before is not page and len(before.blocks) + page.live <= PAGE:
+            if before.private and before is not page and len(before.blocks) + page.live <= self._tuning.page:
                 before.take_over(page)
-            elif after.private and after is not pages[-1] and len(after.blocks) + page.live <= PAGE:
+            elif (
+                after.private
+                and after is not pages[-1]
+                and len(after.blocks) + page.live <= self._tuning.page
+            ):
                 page.take_over(after)
                 index += 1
             else:
@@ -490,7 +500,7 @@ class Pel:
 
     def copy(self, twins: dict[Block, Block]) -> Pel:
         """The same with other blocks for these."""
-        twin = Pel()
+        twin = Pel(self._tuning)
         twin.highest = self.highest
         twin.appended = self.appended
         twin._size = self._size

@@ -1,4 +1,4 @@
-"""The pages of a PEL, and how places in them tell what stands there."""
+"""The pages of a PEL, and what stands at places in them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ..streams.ids import MAX_U64
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from .deliveries import Block
 
@@ -45,7 +45,7 @@ class Page:
         return b"%d-%d" % (self.ms[at], self.seq[at])
 
     def text_size(self, start: int, stop: int) -> int | None:
-        """How long the texts of these IDs are, None if that is not told at a glance."""
+        """How long the texts of these IDs are, None if finding out takes more than a glance."""
         ms, seq = self.ms, self.seq
         first, last = ms[start], ms[stop - 1]
         size = len(b"%d" % first)
@@ -141,23 +141,6 @@ def blocks_of(places: Places) -> list[Block]:
 def one_by_one(places: Places) -> Places:
     """The same entries, each a place for itself."""
     return [(page, (at,)) for page, positions in places for at in positions]
-
-
-def split(places: Places, sizes: Iterable[int]) -> Iterator[Places]:
-    """The same entries in several parts of these sizes."""
-    rest = iter(places)
-    page, positions = next(rest)
-    for size in sizes:
-        part: Places = []
-        left = size
-        while left > len(positions):
-            if positions:
-                part.append((page, positions))
-            left -= len(positions)
-            page, positions = next(rest)
-        part.append((page, positions[:left]))
-        positions = positions[left:]
-        yield part
 
 
 def first_of(runs: Iterable[tuple[Page, Sequence[int]]], count: int) -> Places:

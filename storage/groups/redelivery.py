@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from ..streams.chunk import texts_in
-from ..streams.ids import MAX_ID
-from .group import MAX_COUNT
+from ..streams.ids import MAX_COUNT, MAX_ID
 from .pel_pages import blocks_of, one_by_one, texts_of
+from .pel_search import find_pending, oldest
 
 if TYPE_CHECKING:
     from ..streams.stream import Stream
@@ -54,7 +54,7 @@ def read_again(
     Returns:
         How many, and the encoded entries one after the other.
     """
-    places = group.pending(after + 1, MAX_ID, count, consumer)
+    places = find_pending(group, after + 1, MAX_ID, count, consumer)
     if not places:
         return 0, b""
     there, ids = places, texts_of(places)
@@ -67,7 +67,7 @@ def read_again(
         for text, (page, (at,)) in zip(ids, one_by_one(places), strict=True):
             if budget is not None and budget.is_spent():
                 break
-            entry = stream.entry(page.number(at))
+            entry = stream.entry(page.number(at), page.ms, at)
             if entry is None:
                 entry = b"*2\r\n$%d\r\n%b\r\n%b" % (len(text), text, null)
             else:
@@ -112,10 +112,10 @@ def claim_oldest(
     places: Places = []
     counts: list[int] = []
     items: list[bytes] = []
-    for page, at in group.oldest(now - min_idle):
+    for page, at in oldest(group, now - min_idle):
         if len(places) == count or budget.is_spent():
             break
-        entry = stream.entry(page.number(at))
+        entry = stream.entry(page.number(at), page.ms, at)
         if entry is None:
             continue
         block = page.blocks[at]

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from ..streams.chunk import ids_in
 from ..streams.ids import MAX_ID, encode
-from ..streams.trimming import Removed
+from ..streams.iteration import ids_from, pieces_between
+from ..streams.trimming import Removed, trim_to_length
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..streams.macro_nodes import Node
     from ..streams.stream import Stream
     from .group import Group
 
@@ -34,7 +34,7 @@ def forget(stream: Stream, numbers: list[int]) -> int:
 
 
 def forget_later(stream: Stream, gone: Removed) -> list[Callable[[], bool]]:
-    """As ``forget``, bit by bit: each of these does a little for one group and tells whether something is left."""
+    """As ``forget``, in steps: each function does a little for one group and returns whether something is left."""
     return [group.acknowledge_later(gone.pieces()) for group in stream.groups.values() if group.pel]
 
 
@@ -63,7 +63,7 @@ def trim_acked_to_length(
     """
     if not approximate:
         return _trim(stream, MAX_ID, stream.length - threshold, removed_ids), MAX_ID
-    return _trim_nodes(stream, lambda node: stream.length - node.live >= threshold, limit, removed_ids)
+    return _trim_nodes(stream, MAX_ID, stream.length - threshold, limit, removed_ids)
 
 
 def trim_acked_before(
@@ -81,7 +81,7 @@ def trim_acked_before(
     """
     if not approximate:
         return _trim(stream, threshold - 1, stream.length, removed_ids), threshold - 1
-    return _trim_nodes(stream, lambda node: node.last_id < threshold, limit, removed_ids)
+    return _trim_nodes(stream, threshold - 1, stream.length, limit, removed_ids)
 
 
 def _trim(stream: Stream, end: int, most: int, removed_ids: list[bytes] | None) -> int:
@@ -91,7 +91,7 @@ def _trim(stream: Stream, end: int, most: int, removed_ids: list[bytes] | None) 
     # Mostly what is needed is what is new: all before that goes unseen.
     border = min([end + 1, *map(_first_needed, stream.groups.values())])
     gone = Removed()
-    removed = stream.trim_to_length(stream.length - min(most, stream.rank(border)), gone=gone)
+    removed = trim_to_length(stream, stream.length - min(most, stream.rank(border)), gone=gone)
     if removed_ids is not None:
         removed_ids += map(encode, gone.ids())
     return removed + _remove(stream, _unreferenced(stream, end, most - removed), removed_ids)
@@ -104,15 +104,15 @@ def _first_needed(group: Group) -> int:
 
 
 def _trim_nodes(
-    stream: Stream, is_eligible: Callable[[Node], bool], limit: int, removed_ids: list[bytes] | None
+    stream: Stream, end: int, most: int, limit: int, removed_ids: list[bytes] | None
 ) -> tuple[int, int]:
-    """The approximate way of both: entry by entry, in the nodes before the first that is not eligible."""
+    """The approximate way of both: as ``_trim``, but it ends before a node that the limit does not allow."""
     removed = reached = 0
-    for node in stream.known_nodes():
-        if not is_eligible(node) or (limit and removed + node.live > limit):
+    for node in stream.macro_nodes.all():
+        if removed >= most or node.first_id > end or (limit and removed + node.live > limit):
             break
-        reached = node.last_id
-        doomed = _unreferenced(stream, reached, node.live, node.first_id)
+        reached = min(node.last_id, end)
+        doomed = _unreferenced(stream, reached, most - removed, node.first_id)
         removed += _remove(stream, doomed, removed_ids)
     return removed, reached
 
@@ -124,7 +124,7 @@ def _unreferenced(stream: Stream, end: int, most: int, start: int = 0) -> list[i
     groups = stream.groups.values()
     pels = [group.pel for group in groups if group.pel]
     found: list[int] = []
-    for piece in stream.pieces_between(start, min([end, *[group.last_id for group in groups]])):
+    for piece in pieces_between(stream, start, min([end, *[group.last_id for group in groups]])):
         if len(found) >= most:
             break
         held = [pel.blocks_at(piece) for pel in pels]
@@ -142,11 +142,11 @@ def _remove(stream: Stream, ids: list[int], removed_ids: list[bytes] | None) -> 
         removed_ids += map(encode, ids)
     oldest = 0
     if len(ids) > 1:
-        for stream_id, wanted in zip(stream.ids_from(0), ids, strict=False):
+        for stream_id, wanted in zip(ids_from(stream, 0), ids, strict=False):
             if stream_id != wanted:
                 break
             oldest += 1
-        stream.trim_to_length(stream.length - oldest)
+        trim_to_length(stream, stream.length - oldest)
     for stream_id in ids[oldest:]:
         stream.remove(stream_id)
     return len(ids)

@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from ..collections.base import Collection
 from ..collections.deadlines import Deadlines
-from ..collections.hash import Hash
 from ..collections.scan_order import ScanOrder
-from ..streams.stream import Stream
+from ..value_types import TYPES
 from . import frequency
 from . import notifications as events
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..value_types import Value
     from .keyspace import Keyspace
     from .metering import Meter
-
-Value: TypeAlias = bytes | Stream | Collection
-
-
-def type_name(value: Value | None) -> bytes:
-    """What TYPE answers."""
-    if value is None:
-        return b"none"
-    if type(value) is bytes:
-        return b"string"
-    return value.TYPE if isinstance(value, Collection) else b"stream"
 
 
 class Database:
@@ -38,12 +26,13 @@ class Database:
         entries: key to value. A string is ``bytes``, a stream ``Stream``, all else a ``Collection``. May hold keys that are past their time
             but not yet noticed; go through ``read``/``write`` to see what a client sees.
         expires: key to absolute expiry in milliseconds; only keys that are in ``entries``.
-        watched: WATCHed keys only: [number of watchers, version]; the version grows at each modification.
+        watched: WATCHed keys only: [number of watchers, version, version at which SWAPDB brought a key that was past
+            its time, or -1]; the version grows at each modification.
         awaited: keys that blocked clients wait on, to the number of waiters.
         accessed: key to the time of its last access in milliseconds (OBJECT IDLETIME).
         due: a heap of (when, key) that may hold outdated pairs: ``expires`` decides.
         field_due: when a field of the hash at a key expires, or earlier; may name keys that hold no such hash.
-        raw: keys of strings that were made piece by piece: whatever their length, Redis keeps them in one form.
+        encodings: of strings whose encoding does not follow from the value: what was changed in place is ``raw``.
         scan_order: the order of keys for SCAN; None until somebody asks for it.
         frequencies: key to how often it is used (``frequency.stored``), while the policy is LFU.
         meter: the sizes of the keys and their frequencies; None while no limit and no policy asks for them.
@@ -53,6 +42,7 @@ class Database:
         "accessed",
         "awaited",
         "due",
+        "encodings",
         "entries",
         "expires",
         "field_due",
@@ -60,7 +50,6 @@ class Database:
         "index",
         "keyspace",
         "meter",
-        "raw",
         "scan_order",
         "watched",
     )
@@ -75,7 +64,7 @@ class Database:
         self.accessed: dict[bytes, int] = {}
         self.due: list[tuple[int, bytes]] = []
         self.field_due = Deadlines()
-        self.raw: set[bytes] = set()
+        self.encodings: dict[bytes, bytes] = {}
         self.scan_order: ScanOrder | None = None
         self.frequencies: dict[bytes, int] = {}
         self.meter: Meter | None = None
@@ -154,7 +143,8 @@ class Database:
     def is_due(self, key: bytes) -> bool:
         """Whether the key is past its time and would be dropped at the next look."""
         due = self.expires.get(key)
-        return due is not None and due < self.keyspace.now and self.keyspace.expiring
+        keyspace = self.keyspace
+        return due is not None and due < keyspace.now and keyspace.expiring and not keyspace.shows_expired
 
     def expire_if_due(self, key: bytes) -> bool:
         """Drop the key if it is past its time (on a replica only hide it); True if it was."""
@@ -184,7 +174,7 @@ class Database:
             if key in self.expires:
                 self.set_expiry(key, self.expires[key])
         if type(self.entries.get(key)) is not bytes:
-            self.raw.discard(key)
+            self.encodings.pop(key, None)
         if self.scan_order is not None and len(self.scan_order) != len(self.entries):
             self.scan_order = None  # SCAN makes another one
 
@@ -200,7 +190,7 @@ class Database:
             self.scan_order = ScanOrder(self.entries)
         return self.scan_order
 
-    # Changes. None of these tells watchers or subscribers of a modification (only `new` is sent): a command calls
+    # Changes. None of these notifies watchers or subscribers of a modification (only `new` is sent): a command calls
     # modified() and notify() in the order Redis does.
 
     def add(self, key: bytes, value: Value) -> None:
@@ -210,10 +200,9 @@ class Database:
         self.accessed[key] = keyspace.now
         if self.scan_order is not None:
             self.scan_order.add(key)
-        if type(value) is Stream:
-            value.join(keyspace.behind, keyspace.lazyfree.free_later, keyspace.cold)
-        elif type(value) is Hash and value.times is not None and (first := value.times.first()) is not None:
-            self.field_due.bring_forward(key, first[0])
+        added = TYPES[type(value)].added
+        if added is not None:
+            added(value, key, self)
         if self.awaited:
             self.signal_ready(key)
         if keyspace.notify_mask & events.NEW:
@@ -237,8 +226,8 @@ class Database:
             return
         if self.awaited and type(value) is not type(self.entries[key]):
             self.signal_ready(key)
-        if self.raw:
-            self.raw.discard(key)
+        if self.encodings:
+            self.encodings.pop(key, None)
         before = self.entries[key]
         meter = self.meter
         if type(before) is not bytes and before is not value:
@@ -251,7 +240,7 @@ class Database:
             meter.note_value(self, key, value)
 
     def replace(self, key: bytes, value: Value) -> None:
-        """Take away whatever is at a key, its expiry too, and add it anew, as RENAME and COPY do."""
+        """Replace the value and the expiry of a key, as RENAME and COPY do."""
         if key not in self.entries:
             self.add(key, value)
             return
@@ -262,7 +251,7 @@ class Database:
         self.scan_order = order
 
     def notify_overwritten(self, key: bytes, before: Value | None) -> None:
-        """Tell that another value took the place of one, and whether it is of another type; None: there was none."""
+        """Notify that a value was overwritten, and whether its type changed; None: there was none."""
         if before is None:
             return
         keyspace = self.keyspace
@@ -273,7 +262,7 @@ class Database:
     def remove(self, key: bytes) -> Value | None:
         """Take a key away and return its value, or None if there was none. Clients waiting for it are signalled.
 
-        Who goes on using the value keeps it; else it is freed.
+        The value is freed unless the caller keeps it.
         """
         entries, accessed = self.entries, self.accessed
         value = entries.get(key)
@@ -281,8 +270,8 @@ class Database:
             return None
         if type(value) is not bytes:
             self.keyspace.lazyfree.free_later(value)
-        if self.raw:
-            self.raw.discard(key)
+        if self.encodings:
+            self.encodings.pop(key, None)
         if self.awaited:
             self.signal_ready(key)
         # No call comes between these, and so no exception.
@@ -315,14 +304,14 @@ class Database:
             self.keyspace.lazyfree.weigh(self.meter.total)
             self.meter.clear()
             self.frequencies = {}
-        for other in (self.expires, self.due, self.field_due, self.accessed, self.raw, self.scan_order):
+        for other in (self.expires, self.due, self.field_due, self.accessed, self.encodings, self.scan_order):
             if other:
                 free_later(other, 0)
         field_due = Deadlines()
-        raw: set[bytes] = set()
+        encodings: dict[bytes, bytes] = {}
         # No call comes between these, and so no exception.
         self.entries, self.expires, self.accessed, self.due = {}, {}, {}, []
-        self.field_due, self.raw, self.scan_order = field_due, raw, None
+        self.field_due, self.encodings, self.scan_order = field_due, encodings, None
         return number
 
     def note_exchange(self, other: Database) -> None:
@@ -334,6 +323,8 @@ class Database:
                 )
             elif key in self.entries:
                 watchers[1] += 1
+            elif key in other.entries:
+                watchers[2] = watchers[1]
         for key in self.awaited:
             if key in self.entries or key in other.entries:
                 self.signal_ready(key)
@@ -349,7 +340,7 @@ class Database:
             heapq.heapify(self.due)
 
     def clear_expiry(self, key: bytes) -> bool:
-        """Let a key live for ever; False if it did already."""
+        """Remove the expiry of a key; False if it had none."""
         return self.expires.pop(key, None) is not None
 
     def expire_all_due(self, limit: int) -> int:
@@ -362,7 +353,7 @@ class Database:
             when, key = heapq.heappop(self.due)
             looked_at += 1
             if self.expires.get(key) == when:
-                self.expire_if_due(key)
+                self._expire(key)
         return looked_at
 
     # Signals
@@ -377,6 +368,6 @@ class Database:
             self.keyspace.on_modified(self, key)
 
     def signal_ready(self, key: bytes) -> None:
-        """Whoever waits for this key shall look again once the current command is finished."""
+        """Wake the clients that wait for this key once the current command is finished."""
         if self.awaited and key in self.awaited:
             self.keyspace.ready[(self, key)] = None

@@ -21,12 +21,12 @@ def is_due(value: Hash, field: bytes, keyspace: Keyspace) -> bool:
     if value.times is None:
         return False
     when = value.times.when.get(field)
-    return when is not None and when < keyspace.now and keyspace.expiring
+    return when is not None and when < keyspace.now and keyspace.expiring and not keyspace.shows_expired
 
 
 def due_fields(value: Hash, keyspace: Keyspace) -> set[bytes]:
     """Return all fields past their time."""
-    if value.times is None or not keyspace.expiring:
+    if value.times is None or not keyspace.expiring or keyspace.shows_expired:
         return set()
     first = value.times.first()
     if first is None or first[0] >= keyspace.now:
@@ -48,10 +48,17 @@ def drop(db: Database, key: bytes, value: Hash, field: bytes) -> None:
         db.keyspace.on_field_expired(db, key, field)
 
 
-def after_drops(db: Database, key: bytes, value: Hash, fields: list[bytes]) -> None:
-    """Notify watchers and subscribers that fields expired; delete a hash without fields."""
+def after_drops(
+    db: Database, key: bytes, value: Hash, fields: list[bytes], *, names_last: bool = True
+) -> None:
+    """Notify watchers and subscribers that fields expired; delete a hash without fields.
+
+    Without ``names_last`` the event ``hexpired`` leaves out the field with which the hash goes.
+    """
     keyspace = db.keyspace
-    keyspace.notify(events.HASH, b"hexpired", key, db, fields)
+    named = fields if names_last or value.fields else fields[:-1]
+    if named:
+        keyspace.notify(events.HASH, b"hexpired", key, db, named)
     if not value.fields:
         db.remove(key)
         keyspace.notify(events.GENERIC, b"del", key, db)
@@ -65,7 +72,7 @@ def find_field(db: Database, key: bytes, value: Hash, field: bytes) -> bytes | N
         return content
     if not db.keyspace.hides_expired:
         drop(db, key, value, field)
-        after_drops(db, key, value, [field])
+        after_drops(db, key, value, [field], names_last=db.keyspace.names_last_expired)
     return None
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from ...protocol.inline import split_inline
+
 _LETTERS: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 
 
@@ -61,9 +63,11 @@ def library_head(code: bytes) -> tuple[bytes, bytes]:
     if not code.startswith(b"#!"):
         raise LibraryError(b"ERR Missing library metadata")
     end = code.find(b"\n")
-    if end < 0:
+    words = split_inline(code[:end]) if end >= 0 and b"\0" not in code[:end] else None
+    if words is None:
         raise LibraryError(b"ERR Invalid library metadata")
-    engine, *options = code[2:end].split() or [b""]
+    engine, *options = words
+    engine = engine[2:]
     name: bytes | None = None
     for option in options:
         field, equals, value = option.partition(b"=")

@@ -1,13 +1,12 @@
-"""The keyspace: all databases, what they have in common, and the hooks others listen on.
+"""The keyspace: all databases, what they have in common, and the hooks for its events.
 
-Pure data: it knows no clients. Whoever drives it sets ``Keyspace.now`` once per batch of commands and fills the
-hooks; then every lookup expires lazily, every change is signalled, and the driver learns from ``ready`` which keys
-may release somebody who waits.
+Pure data: it knows no clients. The server sets ``Keyspace.now`` once per batch of commands and fills the hooks. Then
+every lookup expires lazily, every change is signalled, and ``ready`` has the keys that may wake blocked clients.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakSet
 
 from ..collections.encoding_limits import Limits
@@ -19,9 +18,12 @@ from .function_libraries import Libraries
 from .lazyfree import LazyFree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from . import frequency
+
+
+V = TypeVar("V")
 
 
 class Keyspace:
@@ -33,10 +35,14 @@ class Keyspace:
         ready: keys that were signalled to waiting clients, in the order of the first signal.
         notify_mask: bits of ``notifications``; 0 when notifications are off.
         expiring: False while a file is loaded or a master's command runs: nothing expires then.
-        hides_expired: True for a replica: keys past their time are not seen, and stay until the master says DEL.
+        shows_expired: DEBUG SET-ALLOW-ACCESS-EXPIRED: commands find what is past its time; the active cycle still
+            deletes it.
+        hides_expired: True for a replica, and in a pause: keys past their time are not seen, and stay until the master
+            says DEL, or the pause is over.
         touching: False while a client under CLIENT NO-TOUCH runs a command: lookups leave ``accessed`` alone.
         by_modification: the policy is LRM: ``accessed`` has the last modification, and ``touching`` is always False.
         keeps_idle: the policy is LRU: files have the idle time of each key.
+        names_last_expired: a read that meets the last field of a hash past its time sends ``hexpired`` before ``del``.
         usage: how frequencies grow and decay while the policy is LFU, else None.
         idempotent: what streams remember of producers, to be looked through for what is too old.
         idempotency_defaults: duration (seconds) and maxsize that new streams have.
@@ -44,13 +50,14 @@ class Keyspace:
         libraries: the source code of function libraries.
         lazyfree: what is big and gone, to be freed piece by piece.
         behind: streams whose macro nodes are far from known; the server accounts for them when it is idle.
-        cold: packs old chunks of streams, as far as it is told to.
+        cold: packs old chunks of streams, within its settings.
         hits, misses, expired, expired_fields: INFO keyspace_hits, keyspace_misses, expired_keys, expired_subkeys.
-        on_event: told of (database index, event, key, fields of a hash it is about), for keyspace notifications.
-        on_expired: told of every key that is dropped because of its time, to propagate it.
+        expired_in_cycle, expired_fields_in_cycle: those that the search for expired ones found, not a lookup.
+        on_event: called with (database index, event, key, the fields of a hash concerned), for keyspace notifications.
+        on_expired: called for every key that is dropped because of its time, to propagate it.
         on_field_expired: the same for fields of hashes: (database, key, field).
-        on_modified: told of every modified key, for client tracking; None while nobody tracks.
-        on_flushed: told once after each FLUSHDB or FLUSHALL, for client tracking.
+        on_modified: called for every modified key, for client tracking; None while no client tracks.
+        on_flushed: called once after each FLUSHDB or FLUSHALL, for client tracking.
     """
 
     __slots__ = (
@@ -61,6 +68,8 @@ class Keyspace:
         "dirty",
         "expired",
         "expired_fields",
+        "expired_fields_in_cycle",
+        "expired_in_cycle",
         "expiring",
         "hides_expired",
         "hits",
@@ -71,6 +80,7 @@ class Keyspace:
         "libraries",
         "limits",
         "misses",
+        "names_last_expired",
         "notify_mask",
         "now",
         "on_event",
@@ -79,6 +89,7 @@ class Keyspace:
         "on_flushed",
         "on_modified",
         "ready",
+        "shows_expired",
         "touching",
         "usage",
     )
@@ -90,11 +101,14 @@ class Keyspace:
         self.misses = 0
         self.expired = 0
         self.expired_fields = 0
+        self.expired_in_cycle = self.expired_fields_in_cycle = 0
         self.expiring = True
         self.hides_expired = False
+        self.shows_expired = False
         self.touching = True
         self.by_modification = False
         self.keeps_idle = False
+        self.names_last_expired = False
         self.usage: frequency.Settings | None = None
         self.notify_mask = 0
         self.ready: dict[tuple[Database, bytes], None] = {}
@@ -115,13 +129,14 @@ class Keyspace:
     def notify(
         self, event_class: int, event: bytes, key: bytes, database: Database, fields: Sequence[bytes] = ()
     ) -> None:
-        """Tell subscribers of an event, and of the fields of a hash it is about, if its class is switched on."""
+        """Notify subscribers of an event, and of the fields of a hash concerned, if its class is switched on."""
         if self.notify_mask & event_class and self.on_event is not None:
             self.on_event(database.index, event, key, fields)
 
     def reset_statistics(self) -> None:
         """Count hits, misses, what expired and what was freed from zero on."""
         self.hits = self.misses = self.expired = self.expired_fields = self.lazyfree.freed = 0
+        self.expired_in_cycle = self.expired_fields_in_cycle = 0
 
     def idempotency_of(self, stream: Stream) -> Idempotency:
         """What a stream remembers of producers; made at its first use, and then looked after."""
@@ -131,29 +146,28 @@ class Keyspace:
         self.idempotent.add(state)
         return state
 
-    def watch_idempotency(self, stream: Stream) -> None:
-        """A stream came from elsewhere (COPY, RESTORE, a file): what is too old in it is to be forgotten in time."""
-        if stream.idempotency is not None:
-            self.idempotent.add(stream.idempotency)
-
     def set_idempotency_defaults(self, duration: int, maxsize: int) -> None:
         """Let new streams have other settings; those that are there keep the ones they were made with."""
         before = self.idempotency_defaults
         if before == (duration, maxsize):
             return
-        for database in self.databases:
-            for value in database.entries.values():
-                if type(value) is Stream and value.idempotency is None:
-                    value.idempotency = Idempotency(*before)
+        for stream in self._values_of(Stream):
+            if stream.idempotency is None:
+                stream.idempotency = Idempotency(*before)
         self.idempotency_defaults = (duration, maxsize)
 
     def set_compress_depth(self, depth: int) -> None:
         """Let so many of the newest chunks of each stream never be packed; 0: pack none from now on."""
         self.cold.depth = depth
+        for stream in self._values_of(Stream):
+            self.cold.watch(stream)
+
+    def _values_of(self, cls: type[V]) -> Iterator[V]:
+        """Yield all values of a class."""
         for database in self.databases:
             for value in database.entries.values():
-                if type(value) is Stream:
-                    self.cold.watch(value)
+                if type(value) is cls:
+                    yield value
 
     def expire_idempotent(self) -> None:
         """Forget what producers sent too long ago; the server does it now and then."""
@@ -166,7 +180,7 @@ class Keyspace:
     def settle_some(self) -> bool:
         """Account for a few entries of a stream that is behind with that; False when none is."""
         stream = next(iter(self.behind), None)
-        if stream is not None and not stream.settle_some():
+        if stream is not None and not stream.macro_nodes.settle_some():
             self.behind.discard(stream)
         return stream is not None
 
@@ -189,7 +203,7 @@ class Keyspace:
         first.accessed, second.accessed = second.accessed, first.accessed
         first.due, second.due = second.due, first.due
         first.field_due, second.field_due = second.field_due, first.field_due
-        first.raw, second.raw = second.raw, first.raw
+        first.encodings, second.encodings = second.encodings, first.encodings
         first.scan_order, second.scan_order = second.scan_order, first.scan_order
         first.frequencies, second.frequencies = second.frequencies, first.frequencies
         if first.meter is not None and second.meter is not None:
@@ -209,6 +223,17 @@ class Keyspace:
         for database in self.databases:
             database.clear()
         self.libraries.clear()
+
+    def reset(self) -> None:
+        """Forget all data and everything about it but the settings."""
+        self.clear()
+        self.reset_statistics()
+        self.dirty = 0
+        self.ready = {}
+        self.shows_expired = False
+        self.idempotent = WeakSet()
+        self.behind = WeakSet()
+        self.cold.reset()
 
     def take_over(self, other: Keyspace) -> None:
         """Replace all the data by another keyspace's, which is done with. Watchers and waiters hear of it."""

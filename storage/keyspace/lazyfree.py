@@ -1,57 +1,24 @@
 """Lazyfree: free big values in small steps.
 
-Freeing a million objects at once blocks the server.
-containers lose some of their items, and these are freed next. Only what has no other reference is emptied, so a value
-that was queued but is still used (RENAME moves it from one key to another) stays whole.
+Freeing a million objects at once blocks the server. So a value is taken apart (``Freeable.parts``), its containers lose
+some of their items, and these are freed next. Only what has no other reference is emptied, so a value that was queued
+but is still used (RENAME moves it from one key to another) stays whole.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections import deque
 from sys import getrefcount
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from sortedcontainers import SortedList
-
-from ..collections.base import Collection
-from ..collections.deadlines import Deadlines
-from ..collections.scan_order import ScanOrder
-from ..groups.consumer_index import IdOrder
-from ..groups.deliveries import Block, Consumer, Delivery
-from ..groups.group import Group
-from ..groups.idle_order import TimeOrder
-from ..groups.pel import Pel
-from ..groups.pel_pages import Page
-from ..streams.chunk import Chunk, ColdChunk
-from ..streams.idempotency import Idempotency
-from ..streams.macro_nodes import Node, Nodes
-from ..streams.stream import Stream
+from ..freeing import Freeable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 PIECE: Final = 256  # items that one step takes out of a container
 _SMALL: Final = 64
 _CONTAINERS: Final = frozenset((list, dict, set, deque))
-_LEAVES: Final = frozenset(
-    (bytes, bytearray, int, float, tuple, array, type(None), Chunk, ColdChunk, Node, Page, Block, Delivery)
-)
-# What values consist of besides containers; Cold, Removed and the queue itself are shared or short-lived.
-_HOLDERS: Final = (
-    Collection,
-    Consumer,
-    Deadlines,
-    Group,
-    IdOrder,
-    Idempotency,
-    Nodes,
-    Pel,
-    ScanOrder,
-    SortedList,
-    Stream,
-    TimeOrder,
-)
 _ALONE: Final = 2  # getrefcount of an object that only one local variable references
 
 
@@ -76,7 +43,7 @@ class LazyFree:
         # What is being taken apart: the number of objects it counts for, and its parts. Parts that reference containers
         # come first, because a container with another reference is not emptied.
         self._objects = 0
-        self._holders: list[object] = []
+        self._holders: list[Freeable] = []
         self._containers: list[object] = []
 
     def free_later(self, value: object, objects: int = 1) -> None:
@@ -119,22 +86,19 @@ class LazyFree:
         return True
 
     def _keep(self, value: object) -> None:
-        (self._containers if type(value) in _CONTAINERS else self._holders).append(value)
+        if isinstance(value, Freeable):
+            self._holders.append(value)
+        elif type(value) in _CONTAINERS:
+            self._containers.append(value)
 
     def _open(self) -> None:
-        """Detach the parts of an object and queue them."""
+        """Take an object apart, and queue its parts."""
         holder = self._holders.pop()
-        if type(holder) is Group and holder.clean_up_some():
+        if holder.prepare_to_free():
             self._holders.append(holder)
             return
-        # Consumers and their blocks reference each other: without this the cycle would never be freed.
-        for name in _attributes(holder):
-            part: Any = getattr(holder, name, None)
-            if type(part) in _CONTAINERS:
-                setattr(holder, name, type(part)())
-                self._containers.append(part)
-            elif _has_parts(part):
-                self._holders.append(part)
+        for part in holder.parts():
+            self._keep(part)
 
     def _empty(self) -> None:
         """Remove some items from a container, and queue those that are big themselves."""
@@ -151,7 +115,7 @@ class LazyFree:
             items = [container.pop() for _ in range(min(len(container), PIECE))]
         if container:
             self._containers.append(container)
-        if not {*map(type, items)} <= _LEAVES:
+        if _may_be_large(items):
             for item in {id(item): item for item in items}.values():
                 if not _goes_at_once(item):
                     self._keep(item)
@@ -159,28 +123,14 @@ class LazyFree:
 
 def _goes_at_once(value: object) -> bool:
     """Whether freeing it takes no noticeable time."""
-    kind = type(value)
-    if kind in _LEAVES:
-        return True
-    if kind in _CONTAINERS:
+    if isinstance(value, Freeable):
+        return value.is_small()
+    if isinstance(value, (list, dict, set, deque)) and type(value) in _CONTAINERS:
         items = value.values() if isinstance(value, dict) else value
-        return len(items) < _SMALL and {*map(type, items)} <= _LEAVES  # type: ignore[call-overload, arg-type]
-    if isinstance(value, Group):
-        return max(value.weight) < _SMALL
-    if kind is Stream:
-        return value.length < _SMALL and not value.groups  # type: ignore[attr-defined]
-    if isinstance(value, Collection):
-        return len(value) < _SMALL
-    return not _has_parts(value)
+        return len(items) < _SMALL and not _may_be_large(items)
+    return True
 
 
-def _has_parts(value: object) -> bool:
-    """Whether it is one of the objects that values consist of."""
-    return isinstance(value, _HOLDERS)
-
-
-def _attributes(holder: object) -> list[str]:
-    names = list(getattr(holder, "__dict__", ()))
-    for kind in type(holder).__mro__:
-        names += getattr(kind, "__slots__", ())
-    return names
+def _may_be_large(items: Iterable[object]) -> bool:
+    """Whether some of these objects may have to be taken apart."""
+    return any(kind in _CONTAINERS or issubclass(kind, Freeable) for kind in {*map(type, items)})

@@ -9,23 +9,55 @@ known.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ..collections.base import SLOT_BYTES
-from ..streams.stream import Stream
+from ..value_types import TYPES
 from . import frequency
 from .weights import EXPIRY_ENTRY, key_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from .database import Database, Value
-    from .keyspace import Keyspace
+    from ..value_types import Value
+    from .lazyfree import LazyFree
 
 _PIECE: Final = 64  # keys that are measured at once
 _FIRST: Final = 512  # keys that are measured as soon as the meter is on, so that there is a mean
 _MOST_TOUCHED: Final = 256
+_LOOKED_AT: Final = 20_000  # above this many keys the first ones serve as a sample
 _METER_ENTRY: Final = SLOT_BYTES + 32  # what the meter itself takes for a key
+
+
+class MeteredKeyspace(Protocol):
+    """What a meter needs of the keyspace; see ``Keyspace``."""
+
+    by_modification: bool
+    lazyfree: LazyFree
+    now: int
+    touching: bool
+    usage: frequency.Settings | None
+
+    @property
+    def databases(self) -> Sequence[MeteredDatabase]:
+        """All databases."""
+
+
+class MeteredDatabase(Protocol):
+    """What a meter needs of its database; see ``Database``."""
+
+    accessed: dict[bytes, int]
+    entries: dict[bytes, Value]
+    expires: dict[bytes, int]
+    frequencies: dict[bytes, int]
+    meter: Meter | None
+
+    @property
+    def keyspace(self) -> MeteredKeyspace:
+        """The keyspace that the database belongs to."""
+
+    def frequency(self, key: bytes) -> int:
+        """How often a key is used, from 0 to 255."""
 
 
 class Meter:
@@ -35,16 +67,16 @@ class Meter:
         sizes: key to its bytes as last measured.
         total: the sum of ``sizes``.
         touched: keys that may have changed since they were measured.
-        streams: the keys of streams, which change without a command when old chunks are packed.
+        unseen: the keys of values that change without a command: old chunks of streams are packed.
     """
 
-    __slots__ = ("_left", "sizes", "streams", "total", "touched")
+    __slots__ = ("_left", "sizes", "total", "touched", "unseen")
 
     def __init__(self) -> None:
         self.sizes: dict[bytes, int] = {}
         self.total = 0
         self.touched: set[bytes] = set()
-        self.streams: dict[bytes, None] = {}
+        self.unseen: dict[bytes, None] = {}
         self._left: Iterator[bytes] | None = None
 
     def clear(self) -> None:
@@ -52,7 +84,7 @@ class Meter:
         self.sizes = {}
         self.total = 0
         self.touched = set()
-        self.streams = {}
+        self.unseen = {}
         self._left = None
 
     def measure(self, key: bytes, value: Value) -> None:
@@ -60,15 +92,15 @@ class Meter:
         size = key_bytes(key, value)
         self.total += size - self.sizes.get(key, 0)
         self.sizes[key] = size
-        if type(value) is Stream:
-            self.streams[key] = None
-        elif self.streams:
-            self.streams.pop(key, None)
+        if TYPES[type(value)].changes_unseen:
+            self.unseen[key] = None
+        elif self.unseen:
+            self.unseen.pop(key, None)
 
     def forget(self, key: bytes) -> int:
         """A key is gone; returns its size."""
         self.touched.discard(key)
-        self.streams.pop(key, None)
+        self.unseen.pop(key, None)
         size = self.sizes.pop(key, 0)
         self.total -= size
         return size
@@ -97,14 +129,14 @@ class Meter:
         self._left = None
         return len(self.sizes) < len(entries)
 
-    def measure_streams(self, entries: dict[bytes, Value], limit: int = _PIECE) -> None:
-        """Measure some streams again; each has its turn."""
-        for key in list(islice(self.streams, limit)):
-            del self.streams[key]
+    def measure_unseen(self, entries: dict[bytes, Value], limit: int = _PIECE) -> None:
+        """Measure some of ``unseen`` again; each has its turn."""
+        for key in list(islice(self.unseen, limit)):
+            del self.unseen[key]
             if (value := entries.get(key)) is not None:
                 self.measure(key, value)
 
-    def bytes_of(self, db: Database) -> int:
+    def bytes_of(self, db: MeteredDatabase) -> int:
         """About the bytes that a database takes, the meter included."""
         entries = db.entries
         if self.touched:
@@ -122,56 +154,56 @@ class Meter:
 
     # What a database says of its keys
 
-    def note_read(self, db: Database, key: bytes, value: Value) -> None:
+    def note_read(self, db: MeteredDatabase, key: bytes, value: Value) -> None:
         """A key was looked up. A stream may grow even so: a group reads it, or packed chunks are opened."""
-        if type(value) is Stream:
+        if TYPES[type(value)].changes_unseen:
             self._touch(db, key)
         if db.keyspace.touching:
             self.count(db, key)
 
-    def note_write(self, db: Database, key: bytes, value: Value) -> None:
+    def note_write(self, db: MeteredDatabase, key: bytes, value: Value) -> None:
         """A key was looked up, and its value may change."""
         if type(value) is not bytes:
             self._touch(db, key)
         if db.keyspace.touching:
             self.count(db, key)
 
-    def note_new(self, db: Database, key: bytes, value: Value) -> None:
+    def note_new(self, db: MeteredDatabase, key: bytes, value: Value) -> None:
         """A key was added."""
         keyspace = db.keyspace
         if keyspace.usage is not None:
             db.frequencies[key] = frequency.stored(frequency.NEW, keyspace.now)
         self.note_value(db, key, value)
 
-    def note_value(self, db: Database, key: bytes, value: Value) -> None:
+    def note_value(self, db: MeteredDatabase, key: bytes, value: Value) -> None:
         """A key has another value, which is complete if it is a string."""
         if type(value) is bytes:
             self.measure(key, value)
         else:
             self._touch(db, key)
 
-    def note_modified(self, db: Database, key: bytes) -> None:
+    def note_modified(self, db: MeteredDatabase, key: bytes) -> None:
         """A value changed; under LRM this, and no access, is what a key is kept for."""
         if key in db.entries:
             self._touch(db, key)
             if db.keyspace.by_modification:
                 db.accessed[key] = db.keyspace.now
 
-    def note_gone(self, db: Database, key: bytes, value: Value) -> None:
+    def note_gone(self, db: MeteredDatabase, key: bytes, value: Value) -> None:
         """A key was removed, and its value waits to be freed."""
         size = self.forget(key)
         db.frequencies.pop(key, None)
         if type(value) is not bytes:
             db.keyspace.lazyfree.weigh(size)
 
-    def count(self, db: Database, key: bytes) -> None:
+    def count(self, db: MeteredDatabase, key: bytes) -> None:
         """Count an access, which matters under LFU only."""
         keyspace = db.keyspace
         if keyspace.usage is not None:
             counter = frequency.after_access(db.frequency(key), keyspace.usage.log_factor)
             db.frequencies[key] = frequency.stored(counter, keyspace.now)
 
-    def _touch(self, db: Database, key: bytes) -> None:
+    def _touch(self, db: MeteredDatabase, key: bytes) -> None:
         """The value of a key may change until the next look at the sum."""
         if key not in self.touched:
             if len(self.touched) >= _MOST_TOUCHED:
@@ -179,14 +211,14 @@ class Meter:
             self.touched.add(key)
 
 
-def switch_on(keyspace: Keyspace) -> None:
+def switch_on(keyspace: MeteredKeyspace) -> None:
     """Meter all databases from now on."""
     for db in keyspace.databases:
         if db.meter is None:
             db.meter = Meter()
 
 
-def switch_off(keyspace: Keyspace) -> None:
+def switch_off(keyspace: MeteredKeyspace) -> None:
     """Meter nothing any more."""
     for db in keyspace.databases:
         if db.meter is not None:
@@ -194,19 +226,29 @@ def switch_off(keyspace: Keyspace) -> None:
             db.frequencies = {}
 
 
-def measure_some(keyspace: Keyspace) -> bool:
+def measure_some(keyspace: MeteredKeyspace) -> bool:
     """Measure some keys that were there before the meter; False when all are known."""
     return any(db.meter is not None and db.meter.measure_some(db.entries) for db in keyspace.databases)
 
 
-def measure_streams(keyspace: Keyspace) -> None:
-    """Look at some streams again, whose old chunks may have been packed since."""
+def measure_unseen(keyspace: MeteredKeyspace) -> None:
+    """Measure some values again that change without a command."""
     for db in keyspace.databases:
-        if db.meter is not None and db.meter.streams:
-            db.meter.measure_streams(db.entries)
+        if db.meter is not None and db.meter.unseen:
+            db.meter.measure_unseen(db.entries)
 
 
-def note_modified(db: Database, key: bytes) -> None:
+def note_modified(db: MeteredDatabase, key: bytes) -> None:
     """Under LRM: the key is being changed by a command that does not say so to WATCH."""
     if key in db.accessed:
         db.accessed[key] = db.keyspace.now
+
+
+def estimated_bytes(db: MeteredDatabase) -> int:
+    """Estimate the bytes of all keys of a database; a large one by its first keys."""
+    count = len(db.entries)
+    looked_at = min(count, _LOOKED_AT)
+    if not looked_at:
+        return 0
+    size = sum(key_bytes(name, value) for name, value in islice(db.entries.items(), looked_at))
+    return size * count // looked_at + len(db.expires) * EXPIRY_ENTRY

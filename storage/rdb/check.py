@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .byte_source import ByteSource, RdbError
+from ..codecs.byte_source import ByteSource, RdbError
 from .reader import RdbInfo, load_rdb
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def check_rdb(path: Path, say: Callable[[str], None], *, now: int) -> bool:
     except RdbError as error:
         say("--- RDB ERROR DETECTED ---")
         say(f"[offset {source.position}] {error}")
-        _tell(info, say)
+        _report(info, say)
         return False
     say(
         f"[offset {source.position}] Checksum OK"
@@ -44,11 +44,11 @@ def check_rdb(path: Path, say: Callable[[str], None], *, now: int) -> bool:
         else f"[offset {source.position}] No checksum"
     )
     say(f"[offset {source.position}] RDB looks OK!")
-    _tell(info, say)
+    _report(info, say)
     return True
 
 
-def _tell(info: RdbInfo, say: Callable[[str], None]) -> None:
+def _report(info: RdbInfo, say: Callable[[str], None]) -> None:
     say(f"[info] RDB version {info.version}")
     for name, text in info.aux.items():
         say(f"[info] {_shown(name)} = '{_shown(text)}'")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from .byte_source import RdbError
-from .encoding import read_length, skip_string
+from ..codecs.byte_source import RdbError
+from ..codecs.encoding import read_length, skip_string
 
 if TYPE_CHECKING:
-    from .byte_source import ByteSource
+    from ..codecs.byte_source import ByteSource
 
 _MODULE_VALUE: Final = 7
 _MODULE_VALUE_OF_OLD: Final = 6  # only its module knows where it ends
@@ -25,7 +25,7 @@ def skip_value(source: ByteSource, value_type: int) -> None:
     """Skip a value of an unknown type; the source is after the key.
 
     Raises:
-        RdbError: the type is not known, so that nobody can say where the value ends.
+        RdbError: the type is not known, so where the value ends is not known, either.
     """
     if value_type != _MODULE_VALUE:
         raise RdbError(

@@ -5,33 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ..collections.base import Collection
-from ..collections.hash import Hash
+from ..codecs.byte_source import ByteSource, PayloadRefusedError, RdbError
+from ..codecs.crc64 import crc64
+from ..codecs.encoding import read_length, read_string, skip_string
 from ..files import Log, silent
-from ..keyspace.field_expiry import let_expire
 from ..keyspace.frequency import stored
 from ..keyspace.function_libraries import LibraryError, library_head
-from ..streams.stream import Stream
+from ..value_types import BY_TYPE_BYTE, TYPES
 from . import opcodes
-from .byte_source import ByteSource, PayloadRefusedError, RdbError
-from .crc64 import crc64
-from .encoding import read_length, read_string, skip_string
-from .hashes import TIMES_FIELD, read_times
 from .module_values import skip_module_data, skip_value, type_name
-from .stream_extensions import FIELD, apply_extras
-from .streams import STREAM_TYPES, read_stream
-from .types import COLLECTION_TYPES, read_collection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..keyspace.database import Value
+    from ..keyspace.database import Database
     from ..keyspace.keyspace import Keyspace
+    from ..value_types import Value
 
+# The fields of our own after a value.
+_EXTENSIONS: Final = frozenset(
+    each.codec.extension.field for each in TYPES.values() if each.codec.extension is not None
+)
 # Versions of Redis up to 8.10, and of Valkey since 9.0, which counts from 80.
 _REDIS_VERSIONS: Final = range(1, 17)
 _VALKEY_VERSIONS: Final = range(80, 90)
-_STRING: Final = 0
 _FIRST_WITH_CHECKSUM: Final = 5
 _FOOTER: Final = 10  # bytes of version and checksum at the end of a payload
 # Bytes of small keys to load before the caller may do other work.
@@ -82,7 +79,7 @@ def load_rdb(
         skip_unknown: leave out values of types that Rillet does not have, with a warning each.
         drop_expired: leave out keys past their time, as a master does with its dump file.
         allow_duplicates: a key may be there already; the file's value replaces it.
-        log: told of what is left out.
+        log: receives a line for whatever is left out.
         info: filled in with what was learned.
         now: the time for that, in milliseconds; by default the keyspace's.
 
@@ -122,28 +119,15 @@ def restore_value(payload: bytes) -> Value:
     source = checked_payload(payload)
     valkey = int.from_bytes(payload[-_FOOTER:-8], "little") in _VALKEY_VERSIONS
     value_type = source.byte()
-    if not _is_known(value_type):
+    kind = BY_TYPE_BYTE.get(value_type)
+    if kind is None:
         raise RdbError(f"the payload is a {type_name(value_type)}, which Rillet does not have")
-    value = None
-    for found in _read_value(source, value_type, valkey=valkey):
+    value: Value | None = None
+    for found in kind.codec.read(source, value_type, valkey):
         value = found
     if value is None or source.peek(1):
         raise RdbError("Bad data format")
     return value
-
-
-def _is_known(value_type: int) -> bool:
-    return value_type == _STRING or value_type in STREAM_TYPES or value_type in COLLECTION_TYPES
-
-
-def _read_value(source: ByteSource, value_type: int, *, valkey: bool = False) -> Iterator[Value | None]:
-    """Read a value of any type, like ``read_stream``."""
-    if value_type == _STRING:
-        yield read_string(source)
-    elif value_type in COLLECTION_TYPES:
-        yield from read_collection(source, value_type, valkey=valkey)
-    else:
-        yield from read_stream(source, value_type)
 
 
 @dataclass(slots=True)
@@ -162,8 +146,7 @@ class _Loader:
     expiry: int | None = None
     idle: int = 0  # seconds
     frequency: int | None = None
-    stream: Stream | None = None  # the last key, if it is a stream
-    hash: tuple[bytes, Hash] | None = None  # the last key, if it is a hash
+    last: tuple[Database, bytes, Value] | None = None  # what was loaded last, for an extension that follows
     valkey: bool = False
 
     def run(self) -> Iterator[None]:
@@ -217,14 +200,10 @@ class _Loader:
             read_length(source)
         elif opcode == opcodes.AUX:
             name, text = read_string(source), read_string(source)
-            if name == TIMES_FIELD and self.hash is not None:
-                self._let_fields_expire(text, *self.hash)
-            elif name != FIELD:
+            if name not in _EXTENSIONS:
                 self.info.aux[name] = text
-            elif self.stream is not None:
-                apply_extras(self.stream, text)
-                if self.keyspace is not None:
-                    self.keyspace.watch_idempotency(self.stream)
+            elif self.last is not None:
+                self._complete(name, text, *self.last)
         elif opcode == opcodes.FUNCTION:
             self._keep_library(read_string(source))
         elif opcode == opcodes.MODULE_AUX:
@@ -274,15 +253,16 @@ class _Loader:
         expiry, self.expiry = self.expiry, None
         idle, self.idle = self.idle, 0
         frequency, self.frequency = self.frequency, None
-        self.stream = self.hash = None
-        if not _is_known(value_type):
+        self.last = None
+        kind = BY_TYPE_BYTE.get(value_type)
+        if kind is None:
             self._skip(key, value_type)
             return
         value: Value | None = None
         self.info.keys += 1
         self.info.expires += expiry is not None
         try:
-            for value in _read_value(source, value_type, valkey=self.valkey):
+            for value in kind.codec.read(source, value_type, self.valkey):
                 if value is None:
                     yield None
         except RdbError as error:
@@ -308,20 +288,19 @@ class _Loader:
             database.frequencies[key] = stored(frequency, keyspace.now)
         if expiry is not None:
             database.set_expiry(key, expiry)
-        if isinstance(value, Collection):
-            value.fit(keyspace.limits)
-        if isinstance(value, Hash):
-            self.hash = key, value
-        elif isinstance(value, Stream):
-            self.stream = value
-            keyspace.watch_idempotency(value)
+        kind.fit(value, keyspace.limits)
+        self.last = database, key, value
 
-    def _let_fields_expire(self, text: bytes, key: bytes, value: Hash) -> None:
-        assert self.keyspace is not None
-        for name, when in read_times(text):
-            if name not in value.fields:
-                raise RdbError("A field of Rillet names a field of a hash that is not there")
-            let_expire(self.keyspace.databases[self.database], key, value, name, when)
+    @staticmethod
+    def _complete(field: bytes, content: bytes, database: Database, key: bytes, value: Value) -> None:
+        """Apply an extension, unless it belongs to another type."""
+        kind = TYPES[type(value)]
+        extension = kind.codec.extension
+        if extension is None or extension.field != field:
+            return
+        extension.apply(value, content)
+        if kind.added is not None:
+            kind.added(value, key, database)
 
     def _skip(self, key: bytes, value_type: int) -> None:
         """Handle a value of an unknown type."""

@@ -4,23 +4,22 @@ One entry is ``*2\r\n$<n>\r\n<id>\r\n*<2k>\r\n$…``: the same in RESP2 and RESP
 in an XADD record of the AOF. Beside the bytes stand columns for searching and cutting.
 
 A packed chunk is a ``ColdChunk``, and changes its ``__class__`` when it is packed or read. This is the one such trick of
-the code base. It stays for speed: with an explicit ``open()`` every access to a column, several in each XADD and XCLAIM,
-would have to ask first whether the columns are there.
+the code base. With an explicit ``open()`` every holder of a chunk, PELs and claims among them, would have to ask before
+each access, for a chunk may be packed again while a command still holds it (``cold_chunks.Cold.keep``).
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from .chunk_codec import Columns, pack, packed_length, packed_payload, unpack, unpack_data
 from .ids import MAX_U64
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .cold_chunks import Cold
+    from collections.abc import Callable, Iterator
 
 MAX_ENTRIES: Final = 128
 # Cutting an entry out copies its chunk; big entries therefore share a chunk with fewer others.
@@ -30,9 +29,24 @@ LARGE: Final = 4 << 10
 _NUMBERS: Final = 8 + 8 + 4 + 1  # bytes an entry takes in the columns
 _OBJECTS: Final = 400  # what the objects of a chunk take themselves
 _PACKED_OBJECTS: Final = 150
-_WORTH_WHILE: Final = 0.75  # of its bytes may be left of a chunk that is packed
 # Entries that stand next to each other: their chunk, the position of the first, and that after the last.
 Piece: TypeAlias = "tuple[Chunk, int, int]"
+
+
+class ChunkCache(Protocol):
+    """Packs old chunks, and keeps unpacked ones for a while; see ``cold_chunks.Cold``."""
+
+    def adopt(self, stream: Any) -> None:
+        """Pack the old chunks of a stream from now on."""
+
+    def watch(self, stream: Any) -> None:
+        """Note that a stream has a new chunk."""
+
+    def keep(self, chunk: ColdChunk) -> None:
+        """Keep a chunk that a reader has just unpacked."""
+
+    def meets_again(self, chunk: ColdChunk) -> bool:
+        """Return whether a packed chunk was read whole before, so that it should be unpacked."""
 
 
 class Chunk:
@@ -49,14 +63,14 @@ class Chunk:
         heads: how long the part before the fields is (``*2\r\n$3\r\n1-0\r\n``: 14).
         packed: the same as ``chunk_codec`` packs a closed chunk: None if that was not done or is outdated, empty if
             it is not worth while.
-        cold: who is told when a ``ColdChunk`` is read.
+        cold: keeps the chunk for a while when it is read as a ``ColdChunk``.
     """
 
     __slots__ = ("cold", "data", "heads", "ms", "offsets", "packed", "seq")
 
     def __init__(self) -> None:
         self.packed: bytes | None = None
-        self.cold: Cold | None = None
+        self.cold: ChunkCache | None = None
         self.data: bytearray | bytes = bytearray()
         self.ms = array("Q")
         self.seq = array("Q")
@@ -157,19 +171,31 @@ class Chunk:
             self.packed = None
 
     def even_out(self) -> None:
-        """Drop an entry of which only some columns were told, where adding it was broken off."""
+        """Drop an entry that has only some columns, because adding it was interrupted."""
         number = min(len(self.ms), len(self.seq), len(self.heads), len(self.offsets) - 1)
         self.ms, self.seq, self.heads = self.ms[:number], self.seq[:number], self.heads[:number]
         self.offsets = self.offsets[: number + 1]
         self.data = bytes(self.data[: self.offsets[number]])
 
-    def pack(self) -> bool:
-        """Keep a closed chunk in its packed form only, if that is much smaller; it is a ``ColdChunk`` then."""
+    def check_invariants(self) -> None:
+        """Assert that the columns agree; for tests."""
+        size = len(self)
+        assert size == len(self.seq) == len(self.heads) == len(self.offsets) - 1 > 0
+        assert len(self.data) == self.offsets[-1]
+        assert all(begin < end for begin, end in pairwise(self.offsets))
+        assert all(self.id_at(at - 1) < self.id_at(at) for at in range(1, size))
+
+    def pack(self, worth_while: float) -> bool:
+        """Keep a closed chunk in its packed form only, if that is much smaller; it is a ``ColdChunk`` then.
+
+        Args:
+            worth_while: at most this part of its bytes may be left.
+        """
         if self.packed is None:
             assert type(self.data) is bytes
             packed = pack(Columns(self.data, self.ms, self.seq, self.offsets, self.heads))
             full = self.payload_bytes + _NUMBERS * len(self.ms) + _OBJECTS
-            self.packed = packed if len(packed) + _PACKED_OBJECTS < full * _WORTH_WHILE else b""
+            self.packed = packed if len(packed) + _PACKED_OBJECTS < full * worth_while else b""
         if self.packed:
             self._chill()
         return bool(self.packed)
@@ -239,14 +265,20 @@ class ColdChunk(Chunk):
         return len(self.packed) + _PACKED_OBJECTS
 
     def opened(self) -> Chunk:
-        """A copy with columns, which nobody keeps."""
+        """A copy with columns, for the caller alone."""
         twin = self.copy()
-        assert twin.ms  # reading anything unpacks it; nobody is told
+        assert twin.ms  # reading anything unpacks it; the cache is not notified
         return twin
 
-    def pack(self) -> bool:
+    def pack(self, worth_while: float) -> bool:  # noqa: ARG002 - it was judged before
         """It is packed."""
         return True
+
+
+def estimate(chunks: list[Chunk], samples: int, size_of: Callable[[Chunk], int]) -> int:
+    """Return about the sum of the sizes of some chunks, judged by so many of them; 0: by all."""
+    some = chunks[:: -(-len(chunks) // samples)] if chunks and samples else chunks
+    return sum(map(size_of, some)) * len(chunks) // len(some) if some else 0
 
 
 def length_of(pieces: list[Piece]) -> int:

@@ -1,4 +1,4 @@
-"""How the columns of a chunk of stream entries are kept while nobody reads them: deflated, in one piece of bytes.
+"""How the columns of a chunk of stream entries are kept while they are not read: deflated, in one piece of bytes.
 
 Entries repeat each other (field names, the RESP around them, most of an ID), so a tenth to a third is left of most.
 Columns of numbers are kept as steps from one to the next, of which deflating leaves next to nothing.

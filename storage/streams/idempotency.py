@@ -6,12 +6,17 @@ A stream has one of these only once somebody used or configured it.
 from __future__ import annotations
 
 from itertools import takewhile
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from xxhash import xxh3_128_intdigest
 
+from ..freeing import Freeable
 
-class Idempotency:
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Idempotency(Freeable):
     """The idempotent IDs of one stream, each with the entry that it stands for.
 
     Entry IDs, not the time of recording, decide what is too old: every replica forgets the same.
@@ -32,6 +37,16 @@ class Idempotency:
         self.producers: dict[bytes, dict[bytes, int]] = {}
         self.added = 0
         self.duplicates = 0
+
+    def parts(self) -> Iterable[object]:
+        """Return the producers."""
+        return (self.producers,)
+
+    def check_invariants(self) -> None:
+        """Assert that no producer is empty or has too many iids; for tests."""
+        for known in self.producers.values():
+            assert 0 < len(known) <= self.maxsize
+        assert self.added >= 0 <= self.duplicates
 
     @property
     def tracked(self) -> int:

@@ -12,6 +12,7 @@ from typing import Final
 
 MAX_U64: Final = (1 << 64) - 1
 MAX_ID: Final = (1 << 128) - 1
+MAX_COUNT: Final = (1 << 63) - 1  # where counters stop
 
 # What C's strtoull reads: white space, a sign, digits.
 _LENIENT: Final = re.compile(rb"[ \t\n\v\f\r]*([+-]?)([0-9]+)\Z")

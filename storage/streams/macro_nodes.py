@@ -1,6 +1,6 @@
 """The macro nodes that Redis would keep a stream in: counters only, for what shows of them.
 
-Approximate trimming removes whole nodes only, and XINFO STREAM tells their number, so the borders are visible.
+Approximate trimming removes whole nodes only, and XINFO STREAM returns their number, so the borders are visible.
 Where a border falls depends on the exact size of Redis' packed form (listpack). That is worth computing only when
 somebody looks: entries stay *pending* until then and are accounted for a chunk at a time, in the order in which they
 were added and under the limits that held then.
@@ -9,15 +9,17 @@ were added and under the limits that held then.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from itertools import pairwise, repeat
 from operator import add
 from typing import TYPE_CHECKING, Final
 
 import hiredis
 
+from ..freeing import Freeable
 from ..listpack_sizes import element_size, integer_size
 from .chunk import ColdChunk
-from .ids import MAX_U64
+from .ids import MAX_ID, MAX_U64
 from .rax_size import shared_bytes, tree_size
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from .chunk import Chunk
 
+FAR: Final = 32  # chunks that may wait to be accounted for without a noticeable delay
 _NODE_BYTES_CAP: Final = 1 << 30
 
 
@@ -100,7 +103,7 @@ class Node:
         return twin
 
 
-class Nodes:
+class MacroNodes(Freeable):
     """The nodes of one stream, as far as they are known.
 
     Attributes:
@@ -114,25 +117,74 @@ class Nodes:
     gain entries, so its counters may change only when nothing is pending.
     """
 
-    __slots__ = ("_tree", "accounted", "known", "max_bytes", "max_entries", "shared")
+    __slots__ = ("_chunks", "_firsts", "_tree", "accounted", "known", "max_bytes", "max_entries", "shared")
 
-    def __init__(self, max_bytes: int, max_entries: int) -> None:
+    def __init__(self, chunks: list[Chunk], firsts: list[int], max_bytes: int, max_entries: int) -> None:
+        self._chunks = chunks  # those of the stream, which changes them
+        self._firsts = firsts
         self.max_bytes = max_bytes
         self.max_entries = max_entries
         self.accounted = -1
         self.known: list[Node] = []
         self.shared = bytearray()
-        self._tree: tuple[int, int] | None = (
-            None  # of how many keys the size of the tree was told, and the size
-        )
+        # The size of the tree, and of how many keys that is the size.
+        self._tree: tuple[int, int] | None = None
+
+    def parts(self) -> Iterable[object]:
+        """Return the nodes, and what they share with the stream."""
+        return self.known, self._chunks, self._firsts
+
+    # All of them
+
+    def all(self) -> list[Node]:
+        """Return all nodes, to be read only; removing entries changes them, and drops those without any."""
+        self.settle_all()
+        return self.known[:]
+
+    @property
+    def count(self) -> int:
+        """How many macro nodes Redis would have (XINFO's radix-tree-keys)."""
+        self.settle_all()
+        return len(self.known)
+
+    @property
+    def first_ids(self) -> list[int]:
+        """The first ID of each node, deleted entries counted: the keys of Redis' radix tree."""
+        self.settle_all()
+        return [node.first_id for node in self.known]
 
     @property
     def tree_size(self) -> int:
-        """How many nodes the tree has that Redis keeps the known ones in."""
+        """How many nodes the radix tree has that Redis keeps the macro nodes in."""
+        self.settle_all()
         keys = len(self.known)
         if self._tree is None or self._tree[0] != keys:
             self._tree = keys, tree_size(self.shared) if keys else 1
         return self._tree[1]
+
+    @property
+    def first_id(self) -> int:
+        """The ID of the first entry in the first node, a deleted one included; MAX_ID if there is no node."""
+        if self.known:
+            return self.known[0].first_id
+        return self._chunks[0].id_at(0) if self._chunks else MAX_ID
+
+    # Whether a command has to wait
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether computing all nodes would take long; ``settle_some`` mends that."""
+        return self.is_far_at(len(self._chunks))
+
+    def is_far(self, stream_id: int) -> bool:
+        """Return whether computing the node of an entry would take long."""
+        return self.is_far_at(bisect_right(self._firsts, stream_id))
+
+    def is_far_at(self, chunk: int) -> bool:
+        """Return whether computing the nodes of so many chunks would take long."""
+        return chunk > FAR and chunk - len(self._chunks) + self._pending() > FAR
+
+    # Keeping up with the stream
 
     def clear(self) -> None:
         """All nodes were removed, and all entries with them."""
@@ -142,9 +194,10 @@ class Nodes:
 
     def forget_first(self, number: int) -> None:
         """So many nodes were removed, and all entries in them."""
-        del self.known[:number]
-        del self.shared[:number]
-        self._tree = None
+        if number:
+            del self.known[:number]
+            del self.shared[:number]
+            self._tree = None
 
     def adopt(self, nodes: list[Node]) -> None:
         """Take nodes that were found in a file, which hold all entries, for what they are."""
@@ -153,42 +206,54 @@ class Nodes:
         self.shared = bytearray(shared_bytes(one.first_id, other.first_id) for one, other in pairwise(nodes))
         self.accounted = nodes[-1].last_id if nodes else -1
 
-    def settle(self, chunks: list[Chunk], stream_id: int) -> None:
+    def settle(self, stream_id: int) -> None:
         """Account until the node that holds an entry can no longer gain any (or nothing is pending)."""
         known = self.known
         if known and known[-1].first_id > stream_id:
             return
-        for chunk in self._pending(chunks):
+        for chunk in self._pending_chunks():
             self._account(chunk)
             if known[-1].first_id > stream_id:
                 return
 
-    def settle_first(self, chunks: list[Chunk]) -> None:
+    def settle_first(self) -> None:
         """Account until the first node can no longer gain entries (or nothing is pending)."""
         known = self.known
         if len(known) > 1:
             return
-        for chunk in self._pending(chunks):
+        for chunk in self._pending_chunks():
             self._account(chunk)
             if len(known) > 1:
                 return
 
-    def settle_all(self, chunks: list[Chunk]) -> None:
+    def settle_all(self) -> None:
         """Account for everything."""
         sizes = _Sizes()
-        for chunk in self._pending(chunks):
+        for chunk in self._pending_chunks():
             self._account(chunk, sizes)
 
-    def pending(self, chunks: list[Chunk]) -> int:
-        """How many chunks hold entries that are not accounted for."""
-        return len(chunks) - bisect_right(chunks, self.accounted, key=_last_id_of_chunk)
-
-    def settle_chunk(self, chunks: list[Chunk]) -> bool:
-        """Account for one chunk; False if at most one is left, which may be the one that grows."""
-        pending = self.pending(chunks)
+    def settle_some(self) -> bool:
+        """Account for about a hundred entries; return False if at most one chunk is left, which may be growing."""
+        pending = self._pending()
         if pending > 1:
-            self._account(chunks[-pending])
+            self._account(self._chunks[-pending])
         return pending > 2
+
+    def settle_to(self, index: int) -> bool:
+        """Account for some entries unless those of a chunk are accounted for; return whether they were not."""
+        if self._pending() < len(self._chunks) - index:
+            return False
+        self.settle_some()
+        return True
+
+    def _pending(self) -> int:
+        """Return how many chunks hold entries that are not accounted for."""
+        return len(self._chunks) - bisect_right(self._chunks, self.accounted, key=_last_id_of_chunk)
+
+    def _pending_chunks(self) -> Iterator[Chunk]:
+        chunks = self._chunks
+        for index in range(len(chunks) - self._pending(), len(chunks)):
+            yield chunks[index]
 
     def remove(self, stream_id: int) -> None:
         """One live entry, settled before, was deleted; a node without live entries goes."""
@@ -204,19 +269,35 @@ class Nodes:
             if self.shared:
                 del self.shared[min(index, len(self.shared) - 1)]
 
-    def copy(self) -> Nodes:
-        """Independent counters."""
-        twin = Nodes(self.max_bytes, self.max_entries)
+    def copy(self, chunks: list[Chunk], firsts: list[int]) -> MacroNodes:
+        """Return independent counters for a copy of the stream, which has these chunks."""
+        twin = MacroNodes(chunks, firsts, self.max_bytes, self.max_entries)
         twin.accounted = self.accounted
         twin.known = [node.copy() for node in self.known]
         twin.shared = self.shared[:]
         return twin
 
-    def _pending(self, chunks: list[Chunk]) -> Iterator[Chunk]:
-        """The chunks that hold pending entries."""
-        start = bisect_right(chunks, self.accounted, key=_last_id_of_chunk)
-        for index in range(start, len(chunks)):
-            yield chunks[index]
+    def check_invariants(self) -> None:
+        """Assert that nodes and chunks agree; for tests."""
+        known = self.known
+        assert len(self.shared) == max(len(known) - 1, 0)
+        for one, other, shared in zip(known, known[1:], self.shared, strict=False):
+            assert one.last_id < other.first_id
+            assert shared == shared_bytes(one.first_id, other.first_id)
+        for node in known:
+            assert node.live > 0 <= node.deleted
+            assert node.first_id <= node.last_id
+        assert not known or known[-1].last_id <= self.accounted
+        ids = [
+            chunk.id_at(at)
+            for chunk in [each.opened() for each in self._chunks]
+            for at in range(len(chunk))
+            if chunk.id_at(at) <= self.accounted
+        ]
+        firsts = [node.first_id for node in known]
+        assert Counter(bisect_right(firsts, number) - 1 for number in ids) == Counter(
+            {index: node.live for index, node in enumerate(known)}
+        )
 
     def _account(self, chunk: Chunk, sizes: _Sizes | None = None) -> None:
         """Place the pending entries of a chunk; ``sizes`` spares work where many follow each other."""
@@ -293,7 +374,7 @@ def _measure_columns(
 ) -> tuple[Iterable[list[bytes]], list[int], list[int]] | None:
     """As ``_measure`` for entries that all have the same field names, and no line end in any value; else None.
 
-    Then each has the same number of lines, and every word stands where it is expected. That headers tell the lengths
+    Then each has the same number of lines, and every word stands where it is expected. That headers state the lengths
     of those lines is the proof, from word to word: the first line of an entry is where the one before it ended.
     """
     lines = data.split(b"\r\n")

@@ -1,4 +1,4 @@
-"""How many nodes Redis' radix tree would have, which XINFO STREAM tells; of the tree itself we keep nothing.
+"""How many nodes Redis' radix tree would have (XINFO STREAM); the tree itself is not kept.
 
 All follows from how many bytes neighbouring keys share. A leaf hangs on the node where its key parts from that
 neighbour with which it shares more. Two nodes lie on the way from one parting to the next if there are bytes between

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import accumulate, pairwise, repeat
-from operator import add
+from operator import add, attrgetter
 from typing import TYPE_CHECKING, Final
 
-from .accounting import FAR, Accounting
-from .chunk import LARGE, MAX_BYTES, MAX_ENTRIES, Chunk, ColdChunk
-from .cold_chunks import Packing
-from .ids import MAX_U64
-from .iteration import Sweeping
-from .macro_nodes import Nodes
-from .trimming import Removed, Trimming
+from ..freeing import Freeable
+from .chunk import LARGE, MAX_BYTES, MAX_ENTRIES, Chunk, ColdChunk, estimate
+from .ids import MAX_COUNT, MAX_U64
+from .macro_nodes import FAR, MacroNodes
+from .tuning import DEFAULT
 
 if TYPE_CHECKING:
     from array import array
@@ -24,14 +22,16 @@ if TYPE_CHECKING:
     from weakref import WeakSet
 
     from ..groups.group import Group
-    from .chunk import Piece
-    from .cold_chunks import Cold
+    from .chunk import ChunkCache, Piece
     from .idempotency import Idempotency
+    from .tuning import Tuning
 
 NODE_MAX_BYTES: Final = 4096
 NODE_MAX_ENTRIES: Final = 100
 # Of more the first would be packed again before the caller has done with the last.
 _MANY: Final = 8 * MAX_ENTRIES
+_SAMPLES: Final = 64  # chunks
+_FEW: Final = 64  # entries that are freed at once
 # Formatting a number costs more than the rest of an ID.
 _SEQ_ENDS: Final = tuple(b"%d\r\n" % seq for seq in range(256))
 _ID_LINE: Final = b"%d-%d\r\n"
@@ -39,7 +39,7 @@ _ID_LINE: Final = b"%d-%d\r\n"
 _BEGINNINGS: Final = tuple(b"*2\r\n$%d\r\n" % max(length - 2, 0) for length in range(2 * 20 + 4))
 
 
-class Stream(Accounting, Packing, Sweeping, Trimming):
+class Stream(Freeable):
     """One stream value.
 
     Attributes:
@@ -47,36 +47,47 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
         last_id: the last generated ID; new ones must be greater, whether or not that entry still exists.
         first_id: the first entry's ID, 0 if there is none.
         max_deleted_id: the greatest ID that ``delete`` ever removed (trimming does not count), 0 if none.
-        entries_added: all entries ever added.
+        entries_added: all entries ever added, at most MAX_COUNT.
         groups: by name, in order of creation.
-        idempotency: the iids of XADD IDMP and their settings, None as long as nobody used or changed them.
+        tuning: sizes and thresholds, for its groups, too.
+        idempotency: the iids of XADD IDMP and their settings, None until they are used or changed.
+
+    For this room only, where ``trimming``, ``iteration`` and ``cold_chunks`` work on a stream:
+        chunks: the entries. Only the last chunk may be growing; its data is a bytearray then.
+        firsts: a lower bound for the IDs in each chunk, greater than all IDs before it.
+        macro_nodes: counters for the macro nodes that Redis would have; it knows ``chunks`` and ``firsts``.
+        cold: packs old chunks; None as long as the stream belongs to no keyspace.
+        packed_to: chunks that begin before this ID have had their turn to be packed.
     """
 
     __slots__ = (
         "__weakref__",
         "_behind",
-        "_chunks",
         "_cursor",
         "_discard",
-        "_firsts",
-        "_nodes",
         "_prefix",
         "_prefix_base",
         "_prefix_end",
         "_prefix_ms",
         "_prefix_start",
         "_tail",
+        "chunks",
+        "cold",
         "entries_added",
         "first_id",
+        "firsts",
         "groups",
         "idempotency",
         "last_id",
         "length",
+        "macro_nodes",
         "max_deleted_id",
+        "packed_to",
+        "tuning",
     )
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, tuning: Tuning = DEFAULT) -> None:
+        self.tuning = tuning
         self.length = 0
         self.last_id = 0
         self.first_id = 0
@@ -84,12 +95,12 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
         self.entries_added = 0
         self.groups: dict[bytes, Group] = {}
         self.idempotency: Idempotency | None = None
-        self._chunks: list[Chunk] = []
-        # A lower bound for the IDs in each chunk, greater than all IDs before it.
-        self._firsts: list[int] = []
-        # The last chunk while it may grow; its data is a bytearray.
-        self._tail: Chunk | None = None
-        self._nodes = Nodes(NODE_MAX_BYTES, NODE_MAX_ENTRIES)
+        self.chunks: list[Chunk] = []
+        self.firsts: list[int] = []
+        self.macro_nodes = MacroNodes(self.chunks, self.firsts, NODE_MAX_BYTES, NODE_MAX_ENTRIES)
+        self.cold: ChunkCache | None = None
+        self.packed_to = 0
+        self._tail: Chunk | None = None  # the last chunk while it may grow
         self._behind: WeakSet[Stream] | None = None
         self._discard: Callable[[object, int], None] | None = None
         # Where the last take_after ended: (ID, chunk index, position of the next entry).
@@ -101,19 +112,38 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
         self._prefix_start = 0
         self._prefix_end = 0
 
-    def join(self, behind: WeakSet[Stream], discard: Callable[[object, int], None], cold: Cold) -> None:
-        """Let somebody else do what would take long.
+    def join(self, behind: WeakSet[Stream], discard: Callable[[object, int], None], cold: ChunkCache) -> None:
+        """Hand long work to the keyspace.
 
         Args:
-            behind: takes the stream when many entries wait to be accounted for: ``settle_some`` is to be called.
+            behind: takes the stream when many entries wait to be accounted for (``MacroNodes.settle_some``).
             discard: takes what trimming cuts off, and as how many objects it counts (``LazyFree.free_later``).
             cold: packs old chunks.
         """
         self._behind = behind
         self._discard = discard
-        self.chill(cold)
-        if self.is_behind:
+        cold.adopt(self)
+        if self.macro_nodes.is_behind:
             behind.add(self)
+
+    # Freeing and measuring
+
+    def parts(self) -> Iterable[object]:
+        """Return entries, groups and the rest. Chunks are freed whole."""
+        return self.groups, self.idempotency, self.chunks, self.firsts, self.macro_nodes
+
+    def is_small(self) -> bool:
+        """Return whether it has few entries and no groups."""
+        return self.length < _FEW and not self.groups
+
+    @property
+    def payload_bytes(self) -> int:
+        """About the bytes of the entries as they are sent; the groups are not counted."""
+        return estimate(self.chunks, _SAMPLES, attrgetter("payload_bytes"))
+
+    def estimated_bytes(self, samples: int) -> int:
+        """Return about the bytes of memory that the entries take, judged by so many chunks; 0: by all."""
+        return estimate(self.chunks, samples, attrgetter("size"))
 
     # Adding
 
@@ -135,9 +165,9 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
         Returns:
             The ID as an encoded bulk string: ``$3\r\n1-0\r\n``.
         """
-        nodes = self._nodes
+        nodes = self.macro_nodes
         if node_max_bytes != nodes.max_bytes or node_max_entries != nodes.max_entries:
-            nodes.settle_all(self._chunks)
+            nodes.settle_all()
             nodes.max_bytes = node_max_bytes
             nodes.max_entries = node_max_entries
         seq = stream_id - self._prefix_base
@@ -146,7 +176,7 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
             self._remember_prefix(stream_id >> 64, seq)
         head = self._prefix + (_SEQ_ENDS[seq] if seq < 256 else b"%d\r\n" % seq)
         chunk = self._tail
-        if chunk is None or len(chunk.heads) >= MAX_ENTRIES or len(chunk.data) >= MAX_BYTES:
+        if chunk is None or len(chunk.heads) >= self.tuning.chunk_entries or len(chunk.data) >= MAX_BYTES:
             chunk = self._grow(stream_id)
         data = chunk.data
         entry = head + fields
@@ -162,7 +192,8 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
             self.first_id = stream_id
             nodes.accounted = -1  # XSETID may have gone back meanwhile
         self.length += 1
-        self.entries_added += 1
+        if self.entries_added < MAX_COUNT:
+            self.entries_added += 1
         self.last_id = stream_id
         return head[4:]
 
@@ -180,7 +211,7 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
             seq += 1
             chunk = self._tail
             assert chunk is not None
-            room = min(MAX_ENTRIES - len(chunk.heads), self._prefix_end - seq) + 1
+            room = min(self.tuning.chunk_entries - len(chunk.heads), self._prefix_end - seq) + 1
             prefix = self._prefix
             heads = [
                 prefix + (_SEQ_ENDS[n] if n < 256 else b"%d\r\n" % n)
@@ -211,7 +242,7 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
             chunk = self._tail
             if chunk is None:
                 continue
-            stop = at + MAX_ENTRIES - len(chunk.heads)
+            stop = at + self.tuning.chunk_entries - len(chunk.heads)
             some = fields[at:stop]
             if some and max(map(len, some)) * MAX_ENTRIES < MAX_BYTES:
                 new = ids[at:stop]
@@ -233,24 +264,24 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
         chunk.ms.extend(ms)
         chunk.seq.extend(seq)
         self.length += len(entries)
-        self.entries_added += len(entries)
+        self.entries_added = min(self.entries_added + len(entries), MAX_COUNT)
 
     def _grow(self, stream_id: int) -> Chunk:
         """Close the tail and begin a new one."""
         if self._tail is not None:
             self._tail.close()
         self._tail = chunk = Chunk()
-        self._chunks.append(chunk)
-        self._firsts.append(stream_id)
-        if not len(self._chunks) % FAR and self._behind is not None:
+        self.chunks.append(chunk)
+        self.firsts.append(stream_id)
+        if not len(self.chunks) % FAR and self._behind is not None:
             self._behind.add(self)
-        if self._cold is not None:
-            self._cold.watch(self)
+        if self.cold is not None:
+            self.cold.watch(self)
         return chunk
 
     def _begin_large(self, stream_id: int, entry: bytes) -> Chunk:
         """A chunk for a large entry alone: growing a chunk with it would copy all that is in there."""
-        chunk = self._chunks[-1]
+        chunk = self.chunks[-1]
         if len(chunk.heads):
             chunk = self._grow(stream_id)
         chunk.data = entry
@@ -270,8 +301,8 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
 
     def contains(self, stream_id: int) -> bool:
         """Whether there is an entry with that ID."""
-        index = bisect_right(self._firsts, stream_id) - 1
-        return index >= 0 and self._chunks[index].find(stream_id) >= 0
+        index = bisect_right(self.firsts, stream_id) - 1
+        return index >= 0 and self.chunks[index].find(stream_id) >= 0
 
     def entry(self, stream_id: int, column: array[int] | None = None, position: int = 0) -> bytes | None:
         """One whole encoded entry, None if there is none with that ID.
@@ -279,10 +310,10 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
         A caller that knows the ID's position passes it with its ``ms`` column; the hint is used only if the chunk still
         owns that column.
         """
-        index = bisect_right(self._firsts, stream_id) - 1
+        index = bisect_right(self.firsts, stream_id) - 1
         if index < 0:
             return None
-        chunk = self._chunks[index]
+        chunk = self.chunks[index]
         if chunk.ms is not column:
             position = chunk.find(stream_id)
         if position < 0:
@@ -291,12 +322,9 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
         return bytes(chunk.data[offsets[position] : offsets[position + 1]])
 
     def range(self, start: int, end: int, count: int | None = None) -> tuple[int, bytes]:
-        """The entries from start to end, both included: how many, and their encoded forms one after the other.
+        """Return the entries from start to end, both included: how many, and their encoded forms one after the other.
 
-        Args:
-            start: the smallest ID.
-            end: the greatest ID.
-            count: at most so many; None for all.
+        At most ``count`` of them; None for all.
         """
         number, parts = self.range_parts(start, end, count)
         return number, b"".join(parts)
@@ -307,7 +335,7 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
         """As ``range``, but the encoded entries come in pieces, for who joins them with something anyway."""
         if start > end or not self.length or count == 0:
             return 0, []
-        chunks = self._chunks
+        chunks = self.chunks
         index, position = self._seek(start)
         left = self.length if count is None else count
         open_end = end >= self.last_id
@@ -317,7 +345,7 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
             chunk = chunks[index]
             if type(chunk) is ColdChunk and not position and len(chunk) <= left:
                 following = index + 1
-                if open_end or (following < len(chunks) and self._firsts[following] <= end + 1):
+                if open_end or (following < len(chunks) and self.firsts[following] <= end + 1):
                     parts.append(chunk.entries())
                     left -= len(chunk)
                     number += len(chunk)
@@ -342,7 +370,7 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
         """As ``range`` (start is still the smaller ID), but the greatest ID comes first."""
         if start > end or not self.length or count == 0:
             return 0, b""
-        chunks = self._chunks
+        chunks = self.chunks
         index, stop = self._seek(end + 1)
         if index == len(chunks) or not stop:
             index -= 1
@@ -372,7 +400,7 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
         """The entries whose IDs are greater, for delivery.
 
         Returns:
-            Where they stand (``chunk.ids_in`` and ``chunk.texts_in`` tell their IDs), their encoded forms one after
+            Where they stand (``chunk.ids_in`` and ``chunk.texts_in`` return their IDs), their encoded forms one after
             the other, and the last one's ID (``stream_id`` if there are none).
         """
         if stream_id >= self.last_id or not self.length or count == 0:
@@ -380,7 +408,7 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
         reached, index, position = self._cursor
         if reached != stream_id:
             index, position = self._seek(stream_id + 1)
-        chunks = self._chunks
+        chunks = self.chunks
         left = self.length if count is None else count
         are_many = left > _MANY
         pieces: list[Piece] = []
@@ -404,20 +432,20 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
             index += 1
             position = 0
         # The next entry will be appended to the last chunk, or begin a new one.
-        self._cursor = (last, len(chunks) - 1, len(chunks[-1]))
+        self._cursor = (last, len(chunks) - 1, stop if pieces else len(chunks[-1]))
         return pieces, parts[0] if len(parts) == 1 else b"".join(parts), last
 
     @property
     def last_entry_id(self) -> int:
         """The greatest ID of an entry that is there, 0 if there is none (``last_id`` also remembers deleted ones)."""
-        return self._chunks[-1].id_at(-1) if self._chunks else 0
+        return self.chunks[-1].id_at(-1) if self.chunks else 0
 
     def _seek(self, stream_id: int) -> tuple[int, int]:
         """Chunk index and position of the first entry whose ID is not smaller; past all: (number of chunks, 0)."""
-        index = bisect_right(self._firsts, stream_id) - 1
+        index = bisect_right(self.firsts, stream_id) - 1
         if index < 0:
             return 0, 0
-        chunk = self._chunks[index]
+        chunk = self.chunks[index]
         position = chunk.position(stream_id)
         return (index, position) if position < len(chunk.ms) else (index + 1, 0)
 
@@ -432,15 +460,15 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
 
     def remove(self, stream_id: int) -> bool:
         """Remove one entry as trimming does, without remembering its ID; False if there is none."""
-        index = bisect_right(self._firsts, stream_id) - 1
+        index = bisect_right(self.firsts, stream_id) - 1
         if index < 0:
             return False
-        chunk = self._chunks[index]
+        chunk = self.chunks[index]
         position = chunk.find(stream_id)
         if position < 0:
             return False
-        self._nodes.settle(self._chunks, stream_id)
-        self._nodes.remove(stream_id)
+        self.macro_nodes.settle(stream_id)
+        self.macro_nodes.remove(stream_id)
         chunk.cut(position, position + 1)
         if not len(chunk):
             self._drop_chunks(index, index + 1)
@@ -453,13 +481,11 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
     def rank(self, stream_id: int) -> int:
         """How many entries have smaller IDs."""
         index, position = self._seek(stream_id)
-        return sum(map(len, self._chunks[:index])) + position
+        return sum(map(len, self.chunks[:index])) + position
 
-    def _cut_left(self, number: int, gone: Removed | None) -> None:
-        """Drop the oldest entries."""
-        if not number:
-            return
-        chunks = self._chunks
+    def cut_left(self, number: int) -> None:
+        """Remove the oldest entries, at least one; the caller has removed them from the macro nodes."""
+        chunks = self.chunks
         left = number
         whole = 0
         for chunk in chunks:
@@ -468,8 +494,6 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
                 break
             left -= size
             whole += 1
-        if gone is not None:
-            gone.add(chunks, whole, left)
         self._drop_chunks(0, whole)
         if left:
             chunks[0].cut(0, left)
@@ -478,60 +502,23 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
         self._find_first()
 
     def _drop_chunks(self, start: int, stop: int) -> None:
-        if stop == len(self._chunks):
+        if stop == len(self.chunks):
             self._tail = None
         if self._discard is not None and stop - start > FAR:
-            self._discard(self._chunks[start:stop], 0)
-        del self._chunks[start:stop]
-        del self._firsts[start:stop]
-        if not self._chunks:
-            self._packed_to = 0  # XSETID may go back
+            self._discard(self.chunks[start:stop], 0)
+        del self.chunks[start:stop]
+        del self.firsts[start:stop]
+        if not self.chunks:
+            self.packed_to = 0  # XSETID may go back
 
     def _find_first(self) -> None:
-        self.first_id = self._chunks[0].id_at(0) if self._chunks else 0
-
-    # What groups ask to count their lag
-
-    def has_tombstone_from(self, stream_id: int) -> bool:
-        """Whether an entry at or after that ID may have been deleted, so that counting by subtraction is wrong."""
-        return self.length > 0 and 0 < self.max_deleted_id >= stream_id
-
-    def entries_read_estimate(self, stream_id: int) -> int | None:
-        """How many entries were ever added up to that ID, None if that cannot be known."""
-        added = self.entries_added
-        if not added:
-            return 0
-        if not self.length and stream_id <= self.last_id:
-            return added
-        deleted = self.max_deleted_id
-        if stream_id and stream_id < deleted:
-            return None
-        if stream_id >= self.last_id:
-            return added if stream_id == self.last_id else None
-        first = self.first_id
-        if not deleted or deleted < first:
-            if stream_id < first:
-                return added - self.length
-            if stream_id == first:
-                return added - self.length + 1
-        return None
-
-    def lag(self, last_id: int, entries_read: int | None) -> int | None:
-        """How many entries a group at ``last_id`` has still to read, None if that cannot be known."""
-        if not self.entries_added or not self.length:
-            return 0
-        if last_id < self.first_id and self.max_deleted_id < self.first_id:
-            return self.length
-        if entries_read is not None and not self.has_tombstone_from(last_id):
-            return self.entries_added - entries_read
-        estimate = self.entries_read_estimate(last_id)
-        return None if estimate is None else self.entries_added - estimate
+        self.first_id = self.chunks[0].id_at(0) if self.chunks else 0
 
     # Copying
 
     def copy(self) -> Stream:
         """An independent stream with the same entries, groups and pending entries (COPY)."""
-        twin = Stream()
+        twin = Stream(self.tuning)
         twin.length = self.length
         twin.last_id = self.last_id
         twin.first_id = self.first_id
@@ -539,9 +526,24 @@ class Stream(Accounting, Packing, Sweeping, Trimming):
         twin.entries_added = self.entries_added
         twin.groups = {name: group.copy() for name, group in self.groups.items()}
         twin.idempotency = None if self.idempotency is None else self.idempotency.copy()
-        twin._chunks = [chunk.copy() for chunk in self._chunks]
-        twin._firsts = self._firsts.copy()
-        twin._tail = None if self._tail is None else twin._chunks[-1]
-        twin._nodes = self._nodes.copy()
-        twin._packed_to = self._packed_to
+        twin.chunks = [chunk.copy() for chunk in self.chunks]
+        twin.firsts = self.firsts.copy()
+        twin._tail = None if self._tail is None else twin.chunks[-1]
+        twin.macro_nodes = self.macro_nodes.copy(twin.chunks, twin.firsts)
+        twin.packed_to = self.packed_to
         return twin
+
+    def check_invariants(self) -> None:
+        """Assert that chunks, lower bounds, macro nodes and counters agree; for tests."""
+        assert len(self.chunks) == len(self.firsts)
+        number, before = 0, -1
+        for each, first in zip(self.chunks, self.firsts, strict=True):
+            chunk = each.opened()
+            chunk.check_invariants()
+            assert before < first <= chunk.id_at(0)
+            number, before = number + len(chunk), chunk.id_at(-1)
+        assert self.length == number
+        assert before <= self.last_id
+        assert self.first_id == (self.chunks[0].id_at(0) if self.chunks else 0)
+        assert self._tail is None or self._tail is self.chunks[-1]
+        self.macro_nodes.check_invariants()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from .chunk import Chunk, ids_in
@@ -10,14 +11,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .chunk import Piece
-    from .macro_nodes import Nodes
+    from .stream import Stream
 
 
 class Removed:
-    """The entries that a trim has removed, for who wants to know their ids.
+    """The entries that a trim has removed, for callers that need their IDs.
 
     Attributes:
-        number: how many they are.
+        number: how many there are.
     """
 
     __slots__ = ("_pieces", "number")
@@ -26,12 +27,16 @@ class Removed:
         self.number = 0
         self._pieces: list[Piece | Chunk] = []  # chunks stand for all that they have
 
-    def add(self, chunks: list[Chunk], whole: int, more: int) -> None:
-        """The first chunks of a stream are about to go whole, and so many entries of the next one."""
-        self.number += sum(map(len, chunks[:whole])) + more
-        self._pieces += chunks[:whole]
-        if more:
-            self._pieces.append((chunks[whole].copy(), 0, more))
+    def add(self, chunks: list[Chunk], number: int) -> None:
+        """Take so many entries, which are about to be removed, from the first chunks of a stream."""
+        self.number += number
+        for chunk in chunks:
+            if number < len(chunk):
+                break
+            self._pieces.append(chunk)
+            number -= len(chunk)
+        if number:
+            self._pieces.append((chunk.copy(), 0, number))
 
     def pieces(self) -> Iterator[list[Piece]]:
         """All of them in order, some at a time."""
@@ -47,130 +52,132 @@ class Removed:
         return [number for pieces in self.pieces() for number in ids_in(pieces)]
 
 
-class Trimming:
-    """The part of ``Stream`` that trims."""
+def trim_to_length(
+    stream: Stream,
+    threshold: int,
+    *,
+    approximate: bool = False,
+    limit: int = 0,
+    gone: Removed | None = None,
+) -> int:
+    """MAXLEN: remove the oldest entries until at most ``threshold`` are left.
 
-    __slots__ = ()
+    Args:
+        stream: the stream.
+        threshold: 0 or more.
+        approximate: remove only whole nodes (``~``).
+        limit: approximate only: remove no node that would bring the number above it; 0 for no limit.
+        gone: takes the entries that are removed, if given.
 
-    length: int
-    last_id: int
-    _chunks: list[Chunk]
-    _nodes: Nodes
-
-    if TYPE_CHECKING:
-
-        @property
-        def first_physical_id(self) -> int:
-            """See ``Stream``."""
-
-        def rank(self, stream_id: int) -> int:
-            """See ``Stream``."""
-
-        def _cut_left(self, number: int, gone: Removed | None) -> None: ...
-
-    def trim_to_length(
-        self,
-        threshold: int,
-        *,
-        approximate: bool = False,
-        limit: int = 0,
-        gone: Removed | None = None,
-    ) -> int:
-        """MAXLEN: remove the oldest entries until at most ``threshold`` are left.
-
-        Args:
-            threshold: 0 or more.
-            approximate: remove only whole nodes (``~``).
-            limit: approximate only: remove no node that would bring the number above it; 0 for no limit.
-            gone: takes the entries that are removed, if given.
-
-        Returns:
-            How many entries were removed.
-        """
-        excess = self.length - threshold
-        if excess <= 0:
-            return 0
-        if not threshold and not limit:
-            return self._remove_everything(gone)
-        known = self._nodes.known
-        if approximate and known and known[0].live > excess:
-            return 0  # and it can only grow: no need to look for its end
-        removed = whole = 0
-        while removed < excess:
-            if len(known) - whole < 2:
-                whole = self._forget_nodes(whole)
-                self._nodes.settle_first(self._chunks)
-            node = known[whole]
-            if limit and removed + node.live > limit:
-                break
-            if removed + node.live <= excess:
-                removed += node.live
-                whole += 1
-            elif approximate:
-                break
-            else:
-                node.live -= excess - removed
-                node.deleted += excess - removed
-                removed = excess
-        self._forget_nodes(whole)
-        self._cut_left(removed, gone)
-        return removed
-
-    def untrimmed(self, threshold: int) -> int:
-        """How many entries can surely be added before an approximate ``trim_to_length`` removes any; may be negative."""
-        known = self._nodes.known
-        return threshold - self.length + (known[0].live - 1 if known else 0)
-
-    def trim_before(
-        self,
-        threshold: int,
-        *,
-        approximate: bool = False,
-        limit: int = 0,
-        gone: Removed | None = None,
-    ) -> int:
-        """MINID: remove the entries whose IDs are smaller than ``threshold``.
-
-        The options and the result are those of ``trim_to_length``.
-        """
-        if self.first_physical_id >= threshold:
-            return 0
-        if threshold > self.last_id and not limit:
-            return self._remove_everything(gone)
-        excess = self.rank(threshold)
-        known = self._nodes.known
-        removed = whole = 0
-        while True:
-            if len(known) - whole < 2:
-                whole = self._forget_nodes(whole)
-                self._nodes.settle_first(self._chunks)
-            if whole == len(known):
-                break
-            node = known[whole]
-            if limit and removed + node.live > limit:
-                break
-            if node.last_id < threshold:
-                removed += node.live
-                whole += 1
-            elif approximate:
-                break
-            else:
-                node.live -= excess - removed
-                node.deleted += excess - removed
-                removed = excess
-                break
-        self._forget_nodes(whole)
-        self._cut_left(removed, gone)
-        return removed
-
-    def _forget_nodes(self, whole: int) -> int:
-        """The first nodes go; answers the index of the first one left: 0."""
-        if whole:
-            self._nodes.forget_first(whole)
+    Returns:
+        How many entries were removed.
+    """
+    excess = stream.length - threshold
+    if excess <= 0:
         return 0
+    if not threshold and not limit:
+        return _remove_everything(stream, gone)
+    nodes = stream.macro_nodes
+    known = nodes.known
+    if approximate and known and known[0].live > excess:
+        return 0  # and it can only grow: no need to look for its end
+    removed = whole = 0
+    while removed < excess:
+        if len(known) - whole < 2:
+            nodes.forget_first(whole)
+            whole = 0
+            nodes.settle_first()
+        node = known[whole]
+        if limit and removed + node.live > limit:
+            break
+        if removed + node.live <= excess:
+            removed += node.live
+            whole += 1
+        elif approximate:
+            break
+        else:
+            node.live -= excess - removed
+            node.deleted += excess - removed
+            removed = excess
+    nodes.forget_first(whole)
+    _cut(stream, removed, gone)
+    return removed
 
-    def _remove_everything(self, gone: Removed | None) -> int:
-        removed = self.length
-        self._nodes.clear()
-        self._cut_left(removed, gone)
-        return removed
+
+def untrimmed(stream: Stream, threshold: int) -> int:
+    """Return how many entries can be added before an approximate ``trim_to_length`` removes any; may be negative."""
+    known = stream.macro_nodes.known
+    return threshold - stream.length + (known[0].live - 1 if known else 0)
+
+
+def trim_before(
+    stream: Stream,
+    threshold: int,
+    *,
+    approximate: bool = False,
+    limit: int = 0,
+    gone: Removed | None = None,
+) -> int:
+    """MINID: remove the entries whose IDs are smaller than ``threshold``.
+
+    The options and the result are those of ``trim_to_length``.
+    """
+    nodes = stream.macro_nodes
+    if nodes.first_id >= threshold:
+        return 0
+    if threshold > stream.last_id and not limit:
+        return _remove_everything(stream, gone)
+    excess = stream.rank(threshold)
+    known = nodes.known
+    removed = whole = 0
+    while True:
+        if len(known) - whole < 2:
+            nodes.forget_first(whole)
+            whole = 0
+            nodes.settle_first()
+        if whole == len(known):
+            break
+        node = known[whole]
+        if limit and removed + node.live > limit:
+            break
+        if node.last_id < threshold:
+            removed += node.live
+            whole += 1
+        elif approximate:
+            break
+        else:
+            node.live -= excess - removed
+            node.deleted += excess - removed
+            removed = excess
+            break
+    nodes.forget_first(whole)
+    _cut(stream, removed, gone)
+    return removed
+
+
+def trims_far(stream: Stream, by_length: bool, threshold: int, limit: int) -> bool:
+    """Return whether finding the border of a trim would take long."""
+    if not by_length:
+        border = bisect_right(stream.firsts, threshold) if threshold <= stream.last_id or limit else 0
+    elif threshold or limit:
+        border = (stream.length - threshold) // stream.tuning.chunk_entries
+    else:
+        border = 0  # everything is removed
+    return stream.macro_nodes.is_far_at(
+        min(border, limit // stream.tuning.chunk_entries + 1) if limit else border
+    )
+
+
+def _remove_everything(stream: Stream, gone: Removed | None) -> int:
+    removed = stream.length
+    stream.macro_nodes.clear()
+    _cut(stream, removed, gone)
+    return removed
+
+
+def _cut(stream: Stream, number: int, gone: Removed | None) -> None:
+    if not number:
+        return
+    if gone is not None:
+        gone.add(stream.chunks, number)
+    stream.cut_left(number)

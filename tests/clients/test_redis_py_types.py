@@ -33,8 +33,8 @@ class Call:
         self.name, self.args, self.options, self.masked = name, args, options, masked
 
     def __repr__(self) -> str:
-        told = [*map(repr, self.args), *(f"{name}={value!r}" for name, value in self.options.items())]
-        return f"{self.name}({', '.join(told)})"
+        facts = [*map(repr, self.args), *(f"{name}={value!r}" for name, value in self.options.items())]
+        return f"{self.name}({', '.join(facts)})"
 
 
 class _Calls:

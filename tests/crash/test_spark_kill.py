@@ -65,7 +65,7 @@ class Producer(threading.Thread):
                         )
                 self.count += 20
                 time.sleep(0.25)
-        except Exception as error:  # noqa: BLE001 - told by finish
+        except Exception as error:  # noqa: BLE001 - finish reports it
             self.failure = error
 
     def finish(self) -> int:
@@ -153,7 +153,7 @@ def is_of_kind(what: str, command: list[bytes]) -> bool:
 
 
 class Series(NamedTuple):
-    """So many kills of Spark at work on one kind of server, of what is told, one after the other."""
+    """So many kills of Spark at work on one kind of server, one after the other."""
 
     server: str
     master: str

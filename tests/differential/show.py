@@ -1,7 +1,7 @@
 """`python tests/differential/show.py tests/differential/scripts/xclaim.script [word of the title]`
 
-Plays a script on every server that is installed and prints the replies side by side: how a new case, or an
-excuse, is made. `--all` prints the steps on which they agree, too; `--resp3` speaks RESP3.
+Plays a script on every server that is installed and prints the replies side by side: how a new case is
+made. `--all` prints the steps on which they agree, too; `--resp3` speaks RESP3.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def main() -> None:
                 if not chosen.all and len({str(answer) for answer in row}) == 1:
                     continue
                 step = next(answer.step for answer in row if answer)
-                print(f"{step.line}: {step.text}" + (f"   (excuse {step.excuse})" if step.excuse else ""))
+                print(
+                    f"{step.line}: {step.text}" + (f"   (on purpose: {step.purpose})" if step.purpose else "")
+                )
                 for kind, answer in zip(kinds, row, strict=True):
                     print(f"      {kind:7} {answer}")
     finally:

@@ -1,4 +1,4 @@
-"""Generated runs over all types: keyspace events in their order, and what caching clients are told, as by redis-server."""
+"""Generated runs over all types: keyspace events in their order, and the invalidations of caching clients."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 from differential import hash_commands, list_commands, set_commands
 from differential.all_types import WHOLE
 from differential.commands import fuzz_settings, line, one_of
+from differential.pairs import PAIRS
 from hypothesis import given
 from hypothesis import strategies as st
 from support.servers import start_server
@@ -42,11 +43,10 @@ RUN = st.lists(st.sampled_from([ALONE] * 5 + [TOGETHER]).flatmap(lambda step: st
 MASK = "KEA"
 
 
-@pytest.fixture(scope="module")
-def both():
-    """Valkey calls what is deleted because of a time in the past by another event than every Redis."""
-    with start_server("rillet-7.0") as mine, start_server("redis7") as other:
-        yield mine, other
+@pytest.fixture(scope="module", params=PAIRS, ids=lambda pair: pair[0])
+def both(request):
+    with start_server(request.param[0]) as mine, start_server(request.param[1]) as real:
+        yield mine, real
 
 
 def pushes(wire):
@@ -70,11 +70,11 @@ def test_events_and_invalidations_are_those_of_redis_server(both, run):
             writer.call("CONFIG", "SET", "notify-keyspace-events", MASK)
             listener.call("CLIENT", "TRACKING", "ON", "BCAST")
             listener.call("PSUBSCRIBE", "__key*")
-        told = 0
+        seen = 0
         for command in run:
             for writer in writers:
                 writer.call(*command)
             mine, expected = map(pushes, listeners)
             assert mine == expected, command
-            told += len(expected[0])
-        assert told >= len(set_commands.BEGINNING)
+            seen += len(expected[0])
+        assert seen >= len(set_commands.BEGINNING)

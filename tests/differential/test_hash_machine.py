@@ -7,12 +7,12 @@ import shutil
 import pytest
 from differential.commands import fuzz_settings
 from differential.hash_commands import KEYS, LAST_LOOKS, hash_runs
+from differential.pairs import PAIRS
 from hypothesis import given
 from support.aof import FOLDER, AofTail, flags_for, rewrite
 from support.servers import start_server
 
-# Which Rillet is to be like which server: nothing is allowed to differ.
-PAIRS = [("redis7", "rillet-7.0"), ("valkey", "rillet-7.2"), ("valkey", "rillet-8.0")]
+MACHINES = [*PAIRS, ("rillet-7.2", "valkey")]
 
 
 def compare(run, mine, real):
@@ -27,7 +27,7 @@ def play(wire, run):
     return [wire.call(*command) for command in run]
 
 
-@pytest.mark.parametrize(("real", "rillet"), PAIRS)
+@pytest.mark.parametrize(("rillet", "real"), MACHINES)
 @pytest.mark.parametrize("protocol", [2, 3])
 def test_a_run_of_hash_and_bit_commands_is_answered_alike(running, real, rillet, protocol):
     with running(real).wire(protocol) as theirs, running(rillet).wire(protocol) as ours:
@@ -44,18 +44,20 @@ def test_a_run_of_hash_and_bit_commands_is_answered_alike(running, real, rillet,
 @pytest.fixture(scope="module")
 def logged():
     """By kind: a server with a readable AOF, and what it appends."""
-    started = {kind: start_server(kind, *flags_for(kind)) for kind in ("rillet", "redis7", "valkey")}
+    started = {
+        kind: start_server(kind, *flags_for(kind)) for kind in ("rillet", "rillet-7.0", "redis7", "redis810")
+    }
     yield {kind: AofTail(server) for kind, server in started.items()}
     for server in started.values():
         server.discard()
 
 
-@pytest.mark.parametrize("real", ["redis7", "valkey"])
-def test_a_run_is_propagated_alike(logged, real):
+@pytest.mark.parametrize(("rillet", "real"), [("rillet", "redis810"), ("rillet-7.0", "redis7")])
+def test_a_run_is_propagated_alike(logged, rillet, real):
     @fuzz_settings(25)
     @given(hash_runs(30))
     def check(run):
-        compare(run, logged["rillet"].of_each(run), logged[real].of_each(run))
+        compare(run, logged[rillet].of_each(run), logged[real].of_each(run))
 
     check()
 
@@ -67,9 +69,10 @@ def looks(wire):
 
 
 @pytest.mark.parametrize("rewritten", [False, True], ids=["appended", "rewritten"])
-@pytest.mark.parametrize("peer", ["redis7", "valkey", "rillet"])
+@pytest.mark.parametrize("peer", ["redis7", "redis810", "valkey", "rillet"])
 def test_files_of_rillet_are_loaded(tmp_path, peer, rewritten):
-    with start_server("rillet", *flags_for("rillet")) as writer:
+    # What a server of 7.0 is to read is written as 7.0 writes it.
+    with start_server("rillet-7.0" if peer == "redis7" else "rillet", *flags_for("rillet")) as writer:
         with writer.wire() as wire:
             wire.call("HSET", "h", *(word for number in range(200) for word in (f"f{number}", f"v{number}")))
             wire.call("HINCRBYFLOAT", "h", "n", "1.5")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from differential.commands import Command, fuzz_settings
 from differential.list_commands import LAST_LOOKS, WAITING, list_runs
+from differential.pairs import PAIRS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from support.servers import ServerProcess
     from support.wire import Node, Wire
 
-# Which Rillet is to be like which server: nothing is allowed to differ.
-PAIRS = [("redis7", "rillet-7.0"), ("valkey", "rillet-7.2"), ("valkey", "rillet-8.0")]
+MACHINES = [*PAIRS, ("rillet-7.2", "valkey")]
 
 
 def compare(run: list[Command], mine: list[Node], real: list[Node]) -> None:
@@ -31,7 +31,7 @@ def play(wire: Wire, run: list[Command]) -> list[Node]:
     return [wire.call(*command) for command in run]
 
 
-@pytest.mark.parametrize(("real", "rillet"), PAIRS)
+@pytest.mark.parametrize(("rillet", "real"), MACHINES)
 @pytest.mark.parametrize("protocol", [2, 3])
 def test_a_run_of_list_commands_is_answered_alike(running, real, rillet, protocol):
     with running(real).wire(protocol) as theirs, running(rillet).wire(protocol) as ours:
@@ -64,7 +64,7 @@ def play_with_waiters(server: ServerProcess, waiting: list[Command], run: list[C
         return [waiter.read() for waiter, _ in waiters] + replies
 
 
-@pytest.mark.parametrize(("real", "rillet"), PAIRS)
+@pytest.mark.parametrize(("rillet", "real"), MACHINES)
 def test_those_who_wait_are_served_alike(running, real, rillet):
     @fuzz_settings(20)
     @given(waiting=st.lists(WAITING, min_size=1, max_size=5), run=list_runs(10))

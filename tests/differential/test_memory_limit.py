@@ -69,7 +69,7 @@ STORIES: dict[str, list[tuple[str, ...]]] = {
 }  # fmt: skip
 
 
-def tell(server: ServerProcess, story: list[tuple[str, ...]]) -> list[Any]:
+def play(server: ServerProcess, story: list[tuple[str, ...]]) -> list[Any]:
     with server.wire() as wire, server.wire() as other:
         for words in (PLENTY, ("FLUSHALL",), ("FUNCTION", "FLUSH")):
             other.call(*words)
@@ -80,16 +80,16 @@ def tell(server: ServerProcess, story: list[tuple[str, ...]]) -> list[Any]:
 
 
 @pytest.mark.parametrize("title", STORIES)
-def test_a_story_over_the_limit_is_told_as_by_redis_7_0(running, title):
-    assert tell(running("rillet-7.0"), STORIES[title]) == tell(running("redis7"), STORIES[title])
+def test_a_story_over_the_limit_is_played_as_by_redis_7_0(running, title):
+    assert play(running("rillet-7.0"), STORIES[title]) == play(running("redis7"), STORIES[title])
 
 
 # What Valkey says of failed scripts and functions differs anyway.
 @pytest.mark.parametrize(
     "title", [title for title in STORIES if "script" not in title and title != "functions"]
 )
-def test_a_story_over_the_limit_is_told_as_by_valkey(running, title):
-    assert tell(running("rillet"), STORIES[title]) == tell(running("valkey"), STORIES[title])
+def test_a_story_over_the_limit_is_played_as_by_valkey(running, title):
+    assert play(running("rillet"), STORIES[title]) == play(running("valkey"), STORIES[title])
 
 
 def refused(server: ServerProcess, names: list[str]) -> set[str]:

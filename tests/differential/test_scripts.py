@@ -1,20 +1,16 @@
-"""Every case of `scripts/`, byte by byte: Rillet against redis-server 7.0.15 and Valkey 9.1.2."""
+"""Every case of `scripts/`, byte by byte: Rillet as each version against the real server of that version."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from differential.excused import EFFECTS, EXCUSES, NOT_AS_VALKEY
-from differential.judge import (
-    CASES,
-    judge_as_7_0,
-    judge_as_7_2,
-    judge_real_servers,
-    judge_rillet,
-    side_by_side,
-)
+from differential.judge import CASES, NEWER, judge, judge_as_7_2, side_by_side
+from differential.on_purpose import NOT_AS_BETWEEN, NOT_AS_VALKEY, ON_PURPOSE, page
+from differential.pairs import NEWEST, PAIRS
 from support.script import Answer, Case, play_case
+from support.servers import BETWEEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,20 +18,12 @@ if TYPE_CHECKING:
     from _pytest.mark.structures import ParameterSet
     from support.servers import ServerProcess
 
-REAL = ("redis7", "valkey")
 
-
-def runs(later: bool) -> list[ParameterSet]:
-    """Each case in each protocol; those Rillet does not serve yet must fail for it, until the tag goes."""
-    not_yet = pytest.mark.xfail(reason="[later]: not served by this version of Rillet")
+def runs(cases: list[Case]) -> list[ParameterSet]:
+    """Each case in each protocol."""
     return [
-        pytest.param(
-            case,
-            protocol,
-            id=f"{case.file}-{case.title}-resp{protocol}",
-            marks=[not_yet] if later and case.later else [],
-        )
-        for case in CASES
+        pytest.param(case, protocol, id=f"{case.file}-{case.title}-resp{protocol}")
+        for case in cases
         for protocol in case.protocols
     ]
 
@@ -61,45 +49,30 @@ def describe(case: Case, wrong: list[tuple[Answer, list[str]]]) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize(("case", "protocol"), runs(later=False))
-def test_the_real_servers_differ_only_where_excused(case, protocol, answers):
+PAIRED = [
+    pytest.param(mine, real, *param.values, id=f"{mine}-{param.id}")
+    for mine, real in PAIRS
+    for param in runs(CASES + NEWER)
+]
+
+
+@pytest.mark.parametrize(("mine", "real", "case", "protocol"), PAIRED)
+def test_rillet_answers_as_the_real_server_of_its_version(mine, real, case, protocol, answers):
     wrong = []
-    redis7, valkey = (answers(kind, case, protocol) for kind in REAL)
-    for pair in side_by_side(redis7, valkey):
-        notes = judge_real_servers(*pair, protocol)
+    for got, wanted in side_by_side(*(answers(kind, case, protocol) for kind in (mine, real))):
+        notes = judge(got, wanted, newest=mine == NEWEST, may_differ=real in BETWEEN)
         if notes:
-            wrong.append((pair[0], notes))
+            wrong.append((got, notes))
     if wrong:
         pytest.fail(describe(case, wrong), pytrace=False)
 
 
-@pytest.mark.parametrize(("case", "protocol"), runs(later=True))
-def test_rillet_answers_byte_for_byte(case, protocol, answers):
-    wrong = []
-    rillet, redis7, valkey = (answers(kind, case, protocol) for kind in ("rillet-8.0", *REAL))
-    for mine, *real in side_by_side(rillet, redis7, valkey):
-        notes = judge_rillet(mine, *real, protocol)
-        if notes:
-            wrong.append((mine, notes))
-    if wrong:
-        pytest.fail(describe(case, wrong), pytrace=False)
-
-
-@pytest.mark.parametrize(("case", "protocol"), runs(later=True))
-def test_rillet_as_7_0_answers_as_redis_7_0(case, protocol, answers):
-    wrong = []
-    for mine, real in side_by_side(*(answers(kind, case, protocol) for kind in ("rillet-7.0", "redis7"))):
-        notes = judge_as_7_0(mine, real)
-        if notes:
-            wrong.append((mine, notes))
-    if wrong:
-        pytest.fail(describe(case, wrong), pytrace=False)
-
-
-@pytest.mark.parametrize(("case", "protocol"), runs(later=True))
+@pytest.mark.parametrize(("case", "protocol"), runs(CASES))
 def test_rillet_as_7_2_answers_as_valkey_but_for_its_own_mind(case, protocol, answers):
     wrong = []
-    for mine, *real in side_by_side(*(answers(kind, case, protocol) for kind in ("rillet-7.2", *REAL))):
+    for mine, *real in side_by_side(
+        *(answers(kind, case, protocol) for kind in ("rillet-7.2", "redis7", "valkey"))
+    ):
         notes = judge_as_7_2(mine, *real, protocol)
         if notes:
             wrong.append((mine, notes))
@@ -107,11 +80,16 @@ def test_rillet_as_7_2_answers_as_valkey_but_for_its_own_mind(case, protocol, an
         pytest.fail(describe(case, wrong), pytrace=False)
 
 
-def test_every_excuse_is_used():
-    assert set(NOT_AS_VALKEY) <= set(EXCUSES)
-    used = {step.excuse for case in CASES for step in case.steps if step.excuse}
-    assert used == set(EXCUSES)
-    assert {step.effects for case in CASES for step in case.steps if step.effects} == set(EFFECTS)
+def test_every_named_difference_is_used():
+    steps = [step for case in CASES + NEWER for step in case.steps]
+    assert {step.valkey for step in steps if step.valkey} == set(NOT_AS_VALKEY)
+    assert {step.between for step in steps if step.between} == set(NOT_AS_BETWEEN)
+    assert {step.purpose for step in steps if step.purpose} <= set(ON_PURPOSE)
+
+
+def test_the_page_of_differences_is_the_list():
+    root = Path(__file__).parents[2]
+    assert (root / "docs" / "differences.md").read_text(encoding="utf-8") == page()
 
 
 def test_the_scripts_hold_at_least_600_stream_commands():

@@ -6,14 +6,14 @@ import shutil
 
 import pytest
 from differential.commands import fuzz_settings
+from differential.pairs import PAIRS
 from differential.set_commands import ENCODINGS, KEYS, LAST_LOOKS, SCANS, UNORDERED, set_runs
 from hypothesis import given
 from support.aof import FOLDER, AofTail, flags_for, rewrite
 from support.masks import sort_elements
 from support.servers import start_server
 
-# Which Rillet is to be like which server: nothing is allowed to differ.
-PAIRS = [("redis7", "rillet-7.0"), ("valkey", "rillet-7.2"), ("valkey", "rillet-8.0")]
+MACHINES = [*PAIRS, ("rillet-7.2", "valkey")]
 SMALL = {
     "set-max-intset-entries": 3,
     "set-max-listpack-entries": 4,
@@ -56,7 +56,7 @@ def comparable(command, reply):
     return reply
 
 
-@pytest.mark.parametrize(("real", "rillet"), PAIRS)
+@pytest.mark.parametrize(("rillet", "real"), MACHINES)
 @pytest.mark.parametrize("protocol", [2, 3])
 def test_a_run_of_set_commands_is_answered_alike(running, real, rillet, protocol):
     looks = LAST_LOOKS if real == "redis7" else LAST_LOOKS + ENCODINGS
@@ -80,7 +80,9 @@ def test_a_run_of_set_commands_is_answered_alike(running, real, rillet, protocol
 @pytest.fixture(scope="module")
 def logged():
     """By kind: a server with a readable AOF, and what it appends."""
-    started = {kind: start_server(kind, *flags_for(kind)) for kind in ("rillet", "redis7", "valkey")}
+    started = {
+        kind: start_server(kind, *flags_for(kind)) for kind in ("rillet", "rillet-7.0", "redis7", "redis810")
+    }
     for kind, server in started.items():
         if kind == "valkey":
             with server.wire() as wire:
@@ -90,12 +92,12 @@ def logged():
         server.discard()
 
 
-@pytest.mark.parametrize("real", ["redis7", "valkey"])
-def test_a_run_is_propagated_alike(logged, real):
+@pytest.mark.parametrize(("rillet", "real"), [("rillet", "redis810"), ("rillet-7.0", "redis7")])
+def test_a_run_is_propagated_alike(logged, rillet, real):
     @fuzz_settings(40)
     @given(set_runs(30))
     def check(run):
-        compare(run, logged["rillet"].of_each(run), logged[real].of_each(run))
+        compare(run, logged[rillet].of_each(run), logged[real].of_each(run))
 
     check()
 
@@ -121,7 +123,7 @@ def comparable_score(word):
 
 
 @pytest.mark.parametrize("rewritten", [False, True], ids=["appended", "rewritten"])
-@pytest.mark.parametrize("peer", ["redis7", "valkey", "rillet"])
+@pytest.mark.parametrize("peer", ["redis7", "redis810", "valkey", "rillet"])
 def test_files_of_rillet_are_loaded(tmp_path, peer, rewritten):
     with start_server("rillet", *flags_for("rillet")) as writer:
         with writer.wire() as wire:

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
+from differential.as_redis_8 import without_tree
 from differential.commands import (
     BEGINNING,
     NODE_ENTRIES,
@@ -14,9 +15,8 @@ from differential.commands import (
     fuzz_settings,
     masks_of,
     runs,
-    with_explicit_consumers,
 )
-from differential.excused import full_in_redis_8
+from differential.pairs import PAIRS
 from hypothesis import given
 from hypothesis import strategies as st
 from support.masks import Masks
@@ -76,14 +76,14 @@ def play_on(wire: Wire, run: list[Command], pipelined: bool) -> list[Node]:
     return masked
 
 
-def compare(run: list[Command], mine: list[Node], real: list[Node], kind: str | None) -> None:
-    """Reply by reply; without a kind the real server is of the very version, and no allowance is made."""
-    for at, (command, got, wanted) in enumerate(zip(run, mine, real, strict=True)):
-        is_full = kind is not None and command[:2] == ["XINFO", "STREAM"]
-        expected = full_in_redis_8(wanted) if is_full else wanted
-        if got != expected:
+def compare(run: list[Command], mine: list[Node], real: list[Node], kind: str) -> None:
+    """Reply by reply: nothing is allowed to differ."""
+    if kind.startswith("redis8"):
+        mine, real = list(map(without_tree, mine)), list(map(without_tree, real))
+    for at, (got, wanted) in enumerate(zip(mine, real, strict=True)):
+        if got != wanted:
             played = "\n".join(f"    {' '.join(words)}" for words in run[: at + 1])
-            pytest.fail(f"after\n{played}\n  {kind or 'real'}   {expected}\n  rillet {got}", pytrace=False)
+            pytest.fail(f"after\n{played}\n  {kind}   {wanted}\n  rillet {got}", pytrace=False)
 
 
 @pytest.fixture
@@ -126,53 +126,30 @@ def play_with_waiters(
         return replies + play_on(wire, LAST_LOOKS, pipelined=True), got
 
 
-@fuzz_settings(120)
-@given(
-    waiting=st.lists(WAITING, min_size=1, max_size=4),
-    run=runs(14).map(lambda run: run[len(BEGINNING) :]),
-    protocol=st.sampled_from([2, 3]),
-)
-def test_blocked_readers_are_served_as_by_valkey(running, valkey, waiting, run, protocol):
-    real, served = play_with_waiters(valkey, protocol, waiting, run)
-    mine, mine_served = play_with_waiters(running("rillet-8.0"), protocol, waiting, run)
-    everything = [["waiting:", *command] for command in waiting] + run + LAST_LOOKS
-    compare(everything, mine_served + mine, served + real, "valkey")
+@pytest.mark.parametrize(("mine", "real"), PAIRS)
+def test_blocked_readers_are_served_as_by_the_real_server(running, mine, real):
+    @fuzz_settings(100)
+    @given(
+        waiting=st.lists(WAITING, min_size=1, max_size=4),
+        run=runs(14).map(lambda run: run[len(BEGINNING) :]),
+        protocol=st.sampled_from([2, 3]),
+    )
+    def check(waiting, run, protocol):
+        wanted, served = play_with_waiters(running(real), protocol, waiting, run)
+        got, got_served = play_with_waiters(running(mine), protocol, waiting, run)
+        everything = [["waiting:", *command] for command in waiting] + run + LAST_LOOKS
+        compare(everything, got_served + got, served + wanted, real)
+
+    check()
 
 
-@fuzz_settings(100)
-@given(
-    waiting=st.lists(WAITING, min_size=1, max_size=4),
-    run=runs(14).map(lambda run: run[len(BEGINNING) :]),
-    protocol=st.sampled_from([2, 3]),
-)
-def test_blocked_readers_are_served_as_7_0_as_by_redis_7_0(running, redis7, waiting, run, protocol):
-    real, served = play_with_waiters(redis7, protocol, waiting, run)
-    mine, mine_served = play_with_waiters(running("rillet-7.0"), protocol, waiting, run)
-    everything = [["waiting:", *command] for command in waiting] + run + LAST_LOOKS
-    compare(everything, mine_served + mine, served + real, None)
+@pytest.mark.parametrize(("mine", "real"), [*PAIRS, ("rillet-7.2", "valkey")])
+def test_a_run_of_commands_is_answered_as_by_the_real_server(wires, mine, real):
+    @fuzz_settings(200)
+    @given(run=runs(), protocol=st.sampled_from([2, 3]), pipelined=st.booleans())
+    def check(run, protocol, pipelined):
+        run += LAST_LOOKS
+        wanted = play(wires(real, protocol), run, pipelined=True)
+        compare(run, play(wires(mine, protocol), run, pipelined), wanted, real)
 
-
-@fuzz_settings(300)
-@given(run=runs(), protocol=st.sampled_from([2, 3]), pipelined=st.booleans())
-def test_a_run_of_commands_is_answered_as_by_valkey(valkey, wires, run, protocol, pipelined):
-    run += LAST_LOOKS
-    real = play(wires("valkey", protocol), run, pipelined=True)
-    compare(run, play(wires("rillet-8.0", protocol), run, pipelined), real, "valkey")
-    compare(run, play(wires("rillet-7.2", protocol), run, pipelined), real, None)
-
-
-@fuzz_settings(150)
-@given(run=runs(), protocol=st.sampled_from([2, 3]), pipelined=st.booleans())
-def test_a_run_is_answered_as_7_0_as_by_redis_7_0(redis7, wires, run, protocol, pipelined):
-    run += LAST_LOOKS
-    real = play(wires("redis7", protocol), run, pipelined=True)
-    compare(run, play(wires("rillet-7.0", protocol), run, pipelined), real, None)
-
-
-@fuzz_settings(150)
-@given(run=runs(), protocol=st.sampled_from([2, 3]), pipelined=st.booleans())
-def test_a_run_with_explicit_consumers_is_answered_as_by_redis(redis7, wires, run, protocol, pipelined):
-    # 7.0 tells neither active-time nor the newer lags: XINFO is valkey's part.
-    run = with_explicit_consumers(run) + [words for words in LAST_LOOKS if words[0] != "XINFO"]
-    real = play(wires("redis7", protocol), run, pipelined=True)
-    compare(run, play(wires("rillet-8.0", protocol), run, pipelined), real, "redis7")
+    check()

@@ -21,11 +21,10 @@ def start(folder: Path, **directives: object) -> tuple[bytes | None, str]:
     digest = None
     try:
         with LiveServer(dir=folder, **directives) as server:
-            lines = server.inside.log.listener.__self__
             digest = server._command(b"DEBUG", b"DIGEST")
+        log = server.log.text()
     except rillet.testing.StartError as error:
-        lines = [str(error)]
-    log = "".join(lines)
+        log = str(error)
     assert log.strip(), "not a word"
     assert "Traceback" not in log, log
     assert "nternal error" not in log, log

@@ -15,7 +15,7 @@ from support.wire import encode_command
 from rillet.storage.aof.check import check_aof, examine
 from rillet.storage.aof.loader import AofLoader
 from rillet.storage.aof.manifest import AofError
-from rillet.storage.rdb.crc64 import crc64
+from rillet.storage.codecs.crc64 import crc64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -18,7 +18,7 @@ fuzzer = Fuzzer("lua_arguments", by_line=True)
 # A script that asks for more than this gets an error of the system; the machine is shared.
 _ADDRESS_SPACE = 3 << 30
 
-# Without load: it calls a function that never returns nil for ever, as in Redis, until SCRIPT KILL ends it.
+# Without load: it calls a function that never returns nil without end, as in Redis, until SCRIPT KILL ends it.
 FUNCTIONS = (
     "string.byte string.char string.dump string.find string.format string.gmatch string.gsub string.len string.lower "
     "string.match string.rep string.reverse string.sub string.upper table.concat table.insert table.remove table.sort "

@@ -14,7 +14,7 @@ from support.wire import encode_command
 from rillet.storage.aof.check import check_aof
 from rillet.storage.aof.loader import AofLoader
 from rillet.storage.aof.manifest import AofError, Manifest
-from rillet.storage.rdb.crc64 import crc64
+from rillet.storage.codecs.crc64 import crc64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

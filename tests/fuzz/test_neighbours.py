@@ -112,7 +112,7 @@ class Turns:
 
 
 def flood(wire: Wire, load: Load, *, reads: bool) -> threading.Thread:
-    """Send all of it at once from another thread, which reads what comes, or nothing until it is told to stop."""
+    """Send all of it at once from another thread, which reads what comes, or nothing until it is stopped."""
 
     def run() -> None:
         sock = wire._socket

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from fuzz.engine import Fuzzer, cuts, mutate
 from fuzz.starts import start
 
-from rillet.commands.admin.debug_digest import keyspace_digest, value_digest
+from rillet.commands.debug.digest import keyspace_digest, value_digest
+from rillet.storage.codecs.crc64 import crc64
 from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.rdb import ByteSource, RdbError, dump_value, load_rdb, rdb_chunks, restore_value
 from rillet.storage.rdb.check import check_rdb
-from rillet.storage.rdb.crc64 import crc64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

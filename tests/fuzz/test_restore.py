@@ -9,10 +9,10 @@ from fuzz.engine import Fuzzer, mutate
 from fuzz.values import VALUES
 from fuzz.victim import Victim
 
-from rillet.commands.admin.debug_digest import value_digest
+from rillet.commands.debug.digest import value_digest
+from rillet.storage.codecs.crc64 import crc64
 from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.rdb import RdbError, dump_value, restore_value
-from rillet.storage.rdb.crc64 import crc64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from differential.excused import Excuse, full_in_redis_8, without_setid_of_reads
-from differential.judge import judge_real_servers, judge_rillet
+from differential.as_redis_8 import full_in_redis_8, without_setid_of_reads
+from differential.judge import judge
+from differential.on_purpose import Purpose
 from hypothesis import given
 from hypothesis import strategies as st
 from support.aof import read_commands
@@ -81,8 +82,8 @@ def test_consecutive_replies_are_distinguished(raws):
 )
 def test_types_that_look_alike_differ(one, other):
     assert answer(one).raw != answer(other).raw
-    assert judge_real_servers(answer(one), answer(other), 2)
-    assert judge_rillet(answer(one), answer(other), answer(other), 2)
+    assert judge(answer(one), answer(other), newest=True)
+    assert judge(answer(one), answer(other), newest=False)
 
 
 def test_a_time_is_hidden_only_where_it_is_declared():
@@ -110,20 +111,17 @@ def test_a_path_finds_values_in_maps_and_in_flat_arrays():
     assert str(Masks().apply(mapped, ["ms:b"])) == '%[$"a" :1 $"b" :<ms>]'
 
 
-def test_an_excuse_that_is_not_needed_fails(monkeypatch):
-    monkeypatch.setattr("differential.judge.EXCUSES", {"x": Excuse("rule", "valkey")})
-    line = "PING ## excuse:x"
-    assert judge_real_servers(answer(b"+A\r\n", line), answer(b"+A\r\n", line), 2)
-    assert not judge_real_servers(answer(b"+A\r\n", line), answer(b"+B\r\n", line), 2)
+def test_a_difference_on_purpose_must_be_one(monkeypatch):
+    monkeypatch.setattr("differential.judge.ON_PURPOSE", {"x": Purpose("a", "b", "c", "d")})
+    line = "PING ## purpose:x"
+    assert judge(answer(b"+A\r\n", line), answer(b"+A\r\n", line), newest=True)
+    assert not judge(answer(b"+A\r\n", line), answer(b"+B\r\n", line), newest=True)
 
 
-def test_an_excuse_holds_only_for_the_replies_it_states(monkeypatch):
-    monkeypatch.setattr("differential.judge.EXCUSES", {"x": Excuse("rule", "valkey", {"redis7": "+A"})})
-    line = "PING ## excuse:x"
-    assert not judge_real_servers(answer(b"+A\r\n", line), answer(b"+B\r\n", line), 2)
-    assert judge_real_servers(answer(b"+C\r\n", line), answer(b"+B\r\n", line), 2)
-    assert not judge_rillet(answer(b"+B\r\n", line), answer(b"+A\r\n", line), answer(b"+B\r\n", line), 2)
-    assert judge_rillet(answer(b"+A\r\n", line), answer(b"+A\r\n", line), answer(b"+B\r\n", line), 2)
+def test_an_older_version_has_no_purpose_to_differ(monkeypatch):
+    monkeypatch.setattr("differential.judge.ON_PURPOSE", {"x": Purpose("a", "b", "c", "d")})
+    line = "PING ## purpose:x"
+    assert judge(answer(b"+A\r\n", line), answer(b"+B\r\n", line), newest=False)
 
 
 def test_words_are_split_as_by_redis_cli():

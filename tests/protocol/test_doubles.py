@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from math import inf, nan
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rillet.commands.runtime.arguments import parse_double
+from rillet.protocol import grisu, replies
 from rillet.protocol.errors import ReplyError
 from rillet.protocol.replies import double, format_double
 
@@ -45,6 +47,9 @@ SPELLINGS = {
     1.2345678901234567e23: "123456789012345670000000",
     1.2345678901234567e24: "1.2345678901234568e+24",
     -1.5e300: "-1.5e+300",
+    99999999999999999999999.0: "99999999999999990000000",  # 1e+23 lies at the border to the next double
+    837822222612584.25: "837822222612584.3",  # as near as …4.2
+    1946851776402018.75: "1946851776402018.7",
     5e-324: "5e-324",
     inf: "inf",
     -inf: "-inf",
@@ -65,7 +70,7 @@ def test_what_is_no_number_and_the_negative_zero_have_spellings_too():
 
 @given(st.floats(allow_nan=False))
 def test_every_spelling_is_read_back(value):
-    assert parse_double(format_double(value)) == value
+    assert parse_double(format_double(value), rounds=False) == value
 
 
 @pytest.mark.parametrize(
@@ -82,7 +87,7 @@ def test_every_spelling_is_read_back(value):
     ],
 )
 def test_redis_takes_other_spellings(word, value):
-    assert parse_double(word) == value
+    assert parse_double(word, rounds=True) == parse_double(word, rounds=False) == value
 
 
 @pytest.mark.parametrize(
@@ -104,10 +109,51 @@ def test_redis_takes_other_spellings(word, value):
         b"infi",
     ],
 )
-def test_redis_refuses(word):
+@pytest.mark.parametrize("rounds", [True, False])
+def test_redis_refuses(word, rounds):
     with pytest.raises(ReplyError) as caught:
-        parse_double(word)
+        parse_double(word, rounds=rounds)
     assert caught.value.text == b"ERR value is not a valid float"
     with pytest.raises(ReplyError) as caught:
-        parse_double(word, b"ERR weight value is not a float")
+        parse_double(word, b"ERR weight value is not a float", rounds=rounds)
     assert caught.value.text == b"ERR weight value is not a float"
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        (b"2e-324", 0),
+        (b"1e-342", 0),
+        (b"0.00000000000000000000001e-320", None),
+        (b"0.1e-342", None),
+        (b"1e-343", None),
+        (b"1.7976931348623159e308", inf),
+        (b"-2e308", -inf),
+        (b"9999999999999999999e308", inf),
+        (b"000000000000000000000002e308", inf),
+        (b"2.000000000000000000e308", inf),
+        (b"2.0000000000000000000e308", None),
+        (b"0.2e309", inf),
+        (b"2e" + b"0" * 5000 + b"308", inf),
+        (b"2e309", None),
+        (b"1e" + b"9" * 5000, None),
+        (b"0x1p1024", None),
+        (b"0x1p-1075", None),
+    ],
+)
+def test_since_8_8_short_numbers_beyond_the_range_of_doubles_are_infinite_or_0(word, value):
+    """As Redis 8.10.2 was seen to read each of them; 8.6.2 refuses all."""
+    for rounds in (True, False):
+        if rounds and value is not None:
+            assert parse_double(word, rounds=True) == value
+        else:
+            with pytest.raises(ReplyError):
+                parse_double(word, rounds=rounds)
+
+
+@given(st.floats(min_value=1e-6, max_value=1e18, allow_nan=False))
+def test_the_fast_way_finds_the_digits_of_grisu2(value):
+    text = repr(value)
+    if "e" not in text and replies._is_well_inside(value, text):
+        digits, power = grisu.digits_of(value)
+        assert Decimal(text) == Decimal(f"{digits}e{power}")

@@ -33,7 +33,8 @@ def test_each_directive_is_read_by_code_or_known_to_have_no_effect():
         and each.attribute not in read | READ_BY_NAME
         and not isinstance(each.kind, Only)  # refuses what would have no effect
     }
-    assert unread == set(WITHOUT_EFFECT)
+    read_to_refuse_a_change = {"cluster-slot-stats-enabled", "key-memory-histograms"}
+    assert unread | read_to_refuse_a_change == set(WITHOUT_EFFECT)
 
 
 def test_a_directive_without_effect_is_logged_when_it_is_set():
@@ -47,6 +48,33 @@ def test_a_directive_without_effect_is_logged_when_it_is_set():
         for value in ("yes", "yes", "no"):
             assert wire.call("CONFIG", "SET", "activedefrag", value).plain() == b"OK"
         assert server.log.count("activedefrag has no effect in Rillet: there is no jemalloc") == 1
+
+
+def test_a_file_with_every_directive_of_redis_starts(running, tmp_path):
+    with running("redis810").wire() as wire:
+        settings = wire.call("CONFIG", "GET", "*").plain()
+    file = tmp_path / "redis.conf"
+    pairs = dict(zip(settings[::2], settings[1::2], strict=True)) | {
+        b"dir": str(tmp_path).encode(),
+        b"save": b"",
+    }
+    several = {b"bind", b"oom-score-adj-values", b"latency-tracking-info-percentiles", b"save"}
+    lines = [
+        name + b" " + (value if name in several and value else b'"%b"' % value)
+        for name, value in pairs.items()
+        if name not in {b"port", b"client-output-buffer-limit", b"replicaof", b"slaveof"}
+    ]
+    classes = pairs[b"client-output-buffer-limit"].split()
+    lines += [
+        b"client-output-buffer-limit " + b" ".join(classes[at : at + 4]) for at in range(0, len(classes), 4)
+    ]
+    file.write_bytes(b"\n".join(lines) + b"\n")
+    with start_server("rillet", "--include", str(file), folder=tmp_path) as server, server.wire() as wire:
+        mine = wire.call("CONFIG", "GET", "*").plain()
+        mine = dict(zip(mine[::2], mine[1::2], strict=True))
+        assert {
+            name: (mine.get(name), value) for name, value in pairs.items() if mine.get(name) != value
+        } == {b"port": (b"%d" % server.port, pairs[b"port"])}
 
 
 @pytest.mark.parametrize("name", sorted(WITHOUT_EFFECT))

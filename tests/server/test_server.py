@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.live import DEADLINE, eventually
+from support.servers import require_binary
 from support.wire import ConnectionClosedError, Wire
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+VERSION = r"Redis server v={} sha=[0-9a-f]{{8}}:\d malloc=\S+ bits=64 build=\w+ \(Rillet \d+\.\d+\.\d+\S*\)"
 # Redis' own shape: pid, role, time with milliseconds, mark.
 LINE = re.compile(r"^(\d+):M \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d\.\d{3} [.\-*#] .+$")
 
@@ -75,6 +77,12 @@ def launch(tmp_path):
         if process.popen.poll() is None:
             process.popen.kill()
         process.popen.wait()
+
+
+def run_rillet(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """What the command line does that ends by itself."""
+    command = [sys.executable, "-m", "rillet", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=folder)
 
 
 def is_closed(wire: Wire) -> bool:
@@ -250,7 +258,7 @@ def test_a_logfile_takes_everything(launch, tmp_path):
     log.rename(tmp_path / "rotated")
     process.popen.terminate()
     assert process.wait() == 0
-    assert "bye bye" in log.read_text(), "the file is opened anew for each line, so it can be rotated"
+    assert "bye bye" in log.read_text(), "the file is opened again for each line, so it can be rotated"
     assert process.output == ""
 
 
@@ -276,7 +284,7 @@ def test_a_closed_log_pipe_does_not_end_the_server(tmp_path):
         assert process.wait(DEADLINE) == 0
 
 
-# How it is told
+# How it is configured
 
 
 def test_a_config_file_and_flags_on_top_of_it(launch, tmp_path):
@@ -307,21 +315,43 @@ def test_a_configuration_may_come_on_standard_input(launch):
         assert wire.call("CONFIG", "GET", "maxclients").plain() == [b"maxclients", b"77"]
 
 
-def test_the_version_and_the_help_start_nothing(tmp_path):
-    for word, expected in (
-        ("--version", "Rillet server v="),
-        ("-v", "Rillet server v="),
-        ("--help", "Usage: rillet"),
-    ):
-        done = subprocess.run(
-            [sys.executable, "-m", "rillet", word],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-            cwd=tmp_path,
-        )
-        assert done.stdout.startswith(expected)
+@pytest.mark.parametrize(
+    ("words", "printed"),
+    [
+        (["--version"], rf"{VERSION.format('8.10.2')}\n"),
+        (["-v"], rf"{VERSION.format('8.10.2')}\n"),
+        (["--version", "--compat-version", "7.0"], rf"{VERSION.format('7.0.15')}\n"),
+        (["--help"], r"Usage: rillet [\s\S]+"),
+        (["-h"], r"Usage: rillet [\s\S]+"),
+    ],
+)
+def test_the_version_and_the_help_start_nothing(words, printed, tmp_path):
+    done = run_rillet(*words, folder=tmp_path)
+    assert (done.returncode, bool(re.fullmatch(printed, done.stdout)), done.stderr) == (0, True, "")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("kind", "compat"), [("redis7", "7.0"), ("redis810", "8.10")])
+def test_the_version_line_has_the_shape_and_the_version_of_redis_server(kind, compat, tmp_path):
+    real = subprocess.run(
+        [require_binary(kind), "--version"], capture_output=True, text=True, check=True
+    ).stdout
+    ours = run_rillet("--version", "--compat-version", compat, folder=tmp_path).stdout
+    shapes = [re.sub(r"(?<=(sha|loc|ild)=)\S+", "…", line) for line in (real, ours)]
+    assert shapes[0].strip() == shapes[1].partition(" (Rillet")[0]
+
+
+def test_the_version_is_printed_without_the_data_types_and_the_server():
+    print_it = "import sys, runpy; sys.argv = ['rillet', '--version']; runpy.run_module('rillet', run_name='__main__')"
+    shown = f"import atexit, sys; atexit.register(lambda: print(*sys.modules)); {print_it}"
+    done = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=True)
+    assert not {"rillet.storage.value_types", "rillet.server.server"} & set(done.stdout.split())
+
+
+def test_a_version_that_is_unknown_is_an_error(tmp_path):
+    done = run_rillet("--version", "--compat-version", "6.2", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "must be one of the following: 7.0" in done.stderr
 
 
 def test_a_password_that_is_set_is_asked_for(launch):

@@ -144,14 +144,14 @@ def test_a_denial_names_the_command_that_was_denied_and_not_the_one_before(start
 
 
 @pytest.mark.parametrize(
-    ("command", "served_by", "rule", "told"),
+    ("command", "served_by", "rule", "message"),
     [
         ("BLPOP q 0", "LPUSH q 1", "-blpop", "User bob has no permissions to run the 'blpop' command"),
         ("BZPOPMIN q 0", "ZADD q 1 a", "resetkeys", "No permissions to access a key"),
         ("XREAD BLOCK 0 STREAMS q $", "XADD q 1-1 a b", "resetkeys", "No permissions to access a key"),
     ],
 )
-def test_a_blocked_user_that_loses_the_permission_gets_nothing(start, command, served_by, rule, told):
+def test_a_blocked_user_that_loses_the_permission_gets_nothing(start, command, served_by, rule, message):
     server = start()
     with server.wire() as admin, server.wire() as wire, server.wire() as other:
         admin.call("ACL", "SETUSER", "bob", "on", "nopass", "~*", "+@all", "-flushall")
@@ -164,6 +164,6 @@ def test_a_blocked_user_that_loses_the_permission_gets_nothing(start, command, s
             pass
         admin.call("ACL", "SETUSER", "bob", rule)
         admin.call(*served_by.split())
-        assert str(wire.read()) == f"-NOPERM {told}"
+        assert str(wire.read()) == f"-NOPERM {message}"
         assert not other.read().is_null, "the next one in the line is served"
         assert len(admin.call("ACL", "LOG").plain()) == 1

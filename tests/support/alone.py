@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+from rillet.commands.debug.fault_spec import parse_fault
 from rillet.server.clock import Clock
 from rillet.server.config.config import Config
 from rillet.server.execution.turns import NEVER
 from rillet.server.net.connection import Connection
 from rillet.server.server import Server
+from rillet.storage.collections.base import Collection
+from rillet.storage.streams.iteration import iter_entries
 
 NOW = 1_700_000_000_000
 
@@ -46,9 +49,9 @@ class Wire:
 
 
 class Alone:
-    """A server without sockets and files, at a standing clock."""
+    """A server without sockets and files, at a standing clock; recorded, with a fault that never hits."""
 
-    def __init__(self, *, careful: bool = False) -> None:
+    def __init__(self, *, careful: bool = False, recorded: bool = False) -> None:
         clock = Clock()
         clock.freeze(NOW)
         self.server = server = Server(Config(), clock=clock, quiet=True)
@@ -61,10 +64,15 @@ class Alone:
             call_at=lambda *_: later,
             time=lambda: 0.0,
         )
-        self.told: list[bytes] = []
-        server.propagation.connect(self.told.append)
+        self.propagated: list[bytes] = []
+        server.propagation.connect(self.propagated.append)
         self.clients = [self._connect() for _ in range(4)]
         server.needs_all_checks = careful
+        if recorded:
+            server.debugging.recorder.start(100)
+            server.debugging.faults.add(
+                parse_fault([b"COMMAND", b"GET", b"EVERY", b"1000000", b"CLOSE", b"after"])
+            )
         server.turns.slice = NEVER  # a busy machine makes no difference
 
     def _connect(self) -> Connection:
@@ -91,17 +99,19 @@ class Alone:
         keyspace = server.keyspace
         return {
             "replies": [b"".join(client.transport.written) for client in self.clients],  # type: ignore[union-attr]
-            "told": b"".join(self.told),
+            "propagated": b"".join(self.propagated),
             "streams": [
                 {
                     key: (
-                        list(value.iter_entries()),
+                        list(iter_entries(value)),
                         value.last_id,
                         value.length,
                         value.entries_added,
-                        value.node_ids,
+                        value.macro_nodes.first_ids,
                     )
-                    if hasattr(value, "iter_entries")
+                    if hasattr(value, "macro_nodes")
+                    else (type(value).__name__, list(value.parts()))
+                    if isinstance(value, Collection)
                     else value
                     for key, value in db.entries.items()
                 }
@@ -122,7 +132,7 @@ class Alone:
                     client.last_command,
                     client.net_in,
                     client.net_out,
-                    client.fast_path_ok,
+                    client.state,
                 )
                 for client in self.clients
             ],

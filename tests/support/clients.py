@@ -16,24 +16,28 @@ NODE_FOLDER = Path(__file__).parents[1] / "clients" / "node"
 
 
 def note_missing(kind: str) -> str:
-    """Have the terminal summary tell that the running test misses a peer; gives how to get it."""
+    """Have the terminal summary name the running test, which misses a peer; gives how to get it."""
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
     servers.missing.setdefault(kind, set()).add(test)
     return servers.HOW_TO_GET[kind]
 
 
-def require_program(name: str) -> str:
-    """redis-cli or redis-benchmark; without it the test fails."""
-    found = shutil.which(name)
+def require_program(name: str, kind: str = "redis7") -> str:
+    """redis-cli or redis-benchmark: of the system, or of a Redis that tests/peers.sh built. The test fails without it."""
+    if kind in servers.BUILT:
+        built = servers.peers_folder() / f"redis-{servers.BUILT[kind]}" / name
+        found = str(built) if built.exists() else None
+    else:
+        found = shutil.which(name)
     if found is None:
-        pytest.fail(note_missing("redis-cli"), pytrace=False)
+        pytest.fail(note_missing(kind if kind in servers.BUILT else "redis-cli"), pytrace=False)
     return found
 
 
 def node_modules() -> Path:
     """The installed packages of `tests/clients/node/package.json`, in a cache folder of the user.
 
-    A machine without node, npm or network can do without: the test is skipped, and the summary tells.
+    A machine without node, npm or network can do without: the test is skipped, and the summary says so.
     """
     package = (NODE_FOLDER / "package.json").read_bytes()
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rillet-tests"

@@ -242,4 +242,4 @@ class Journal:
                 continue
             first = min(sent for sent, _, _ in facts)
             acknowledged = any(ack.answered >= first for ack in acks.get(text, []))
-            assert acknowledged, f"{text} was delivered to {facts[-1][2]} and is pending with nobody"
+            assert acknowledged, f"{text} was delivered to {facts[-1][2]} and is pending without a consumer"

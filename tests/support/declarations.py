@@ -1,11 +1,12 @@
-"""What servers declare of their commands, and where real ones do so otherwise than Rillet: the tables of test_specs.
+"""What servers declare of their commands, and where real ones differ from Rillet: the tables of test_specs.
 
-Redis 7.0 has older names (its successors renamed nodes without changing the syntax) and lacks what came since;
-Valkey 9.1 has the names of Redis 7.2 and newer options of its own. Whatever is not listed here is equal.
+Redis 7.0 has older names in its argument trees: its successors renamed nodes without changing the syntax. Whatever is
+not listed here is equal.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +22,6 @@ from rillet.commands.spec.grammar import (
     optional,
     pattern,
     string,
-    switch,
     token,
 )
 
@@ -43,7 +43,7 @@ def _pairs(flat: list[Any]) -> dict[str, Any]:
 
 def _key_spec(raw: list[Any]) -> list[Any]:
     fields = _pairs(raw)
-    parts = [fields.get("notes"), sorted(fields["flags"])]
+    parts = ["notes" in fields, sorted(fields["flags"])]
     for name in ("begin_search", "find_keys"):
         _, kind, _, spec = fields[name]
         parts.append((kind, _pairs(spec)))
@@ -82,7 +82,8 @@ def docs(process: ServerProcess) -> tuple[dict[str, dict[str, Any]], dict[str, t
             "group": fields["group"],
             "doc_flags": sorted(fields.get("doc_flags", [])),
             "deprecated": (fields.get("deprecated_since"), fields.get("replaced_by")),
-            "history": {version for version, _ in fields.get("history", [])},
+            "complexity": "complexity" in fields,
+            "history": [version for version, _ in fields.get("history", [])],
         }
         trees[name] = tuple(_argument(_pairs(node)) for node in fields.get("arguments", []))
         for subcommand, inner in _pairs(fields.get("subcommands", [])).items():
@@ -123,142 +124,24 @@ def renamed(nodes: tuple[Argument, ...], names: dict[str, str]) -> tuple[Argumen
     )
 
 
-def keys_after_streams(start):
-    begin = ("keyword", {"keyword": "STREAMS", "startfrom": start})
-    return [None, ["RO", "access", "incomplete"], begin, ("range", {"lastkey": -1, "keystep": 1, "limit": 2})]
-
-
-TO_ALL_NODES = ["request_policy:all_nodes", "response_policy:all_succeeded"]
-# (command, field) where Redis 8 is not like 7.0: what it says, with the release that changed it.
-CHANGED_SINCE_70 = {
-    # 7.2: an answer that waits is a blocking command's.
-    ("wait", "flags"): ["blocking"],
-    ("wait", "categories"): ["@blocking", "@connection", "@slow"],
-    # 7.2: scripts may call what blocks; there it never waits.
-    ("blpop", "flags"): ["blocking", "write"],
-    ("brpop", "flags"): ["blocking", "write"],
-    ("blmove", "flags"): ["blocking", "denyoom", "write"],
-    ("brpoplpush", "flags"): ["blocking", "denyoom", "write"],
-    ("bzpopmin", "flags"): ["blocking", "fast", "write"],
-    ("bzpopmax", "flags"): ["blocking", "fast", "write"],
-    # 7.4: what is at the destination does not matter.
-    ("sinterstore", "keys"): [
-        [
-            None,
-            ["OW", "update"],
-            ("index", {"index": 1}),
-            ("range", {"lastkey": 0, "keystep": 1, "limit": 0}),
-        ],
-        [
-            None,
-            ["RO", "access"],
-            ("index", {"index": 2}),
-            ("range", {"lastkey": -1, "keystep": 1, "limit": 0}),
-        ],
-    ],
-    # 7.2: WITHSCORE.
-    ("zrank", "arity"): -3,
-    ("zrevrank", "arity"): -3,
-    # 7.2: routing tips were completed.
-    ("acl|deluser", "tips"): TO_ALL_NODES,
-    ("acl|save", "tips"): TO_ALL_NODES,
-    ("acl|setuser", "tips"): TO_ALL_NODES,
-    ("client|setname", "tips"): TO_ALL_NODES,
-    ("config|resetstat", "tips"): TO_ALL_NODES,
-    ("config|rewrite", "tips"): TO_ALL_NODES,
-    ("latency|reset", "tips"): ["request_policy:all_nodes", "response_policy:agg_sum"],
-    ("randomkey", "tips"): [
-        "request_policy:all_shards",
-        "response_policy:special",
-        "nondeterministic_output",
-    ],
-    ("scan", "tips"): ["nondeterministic_output", "request_policy:special", "response_policy:special"],
-    # 7.2: a command without arguments is looked up too.
-    ("command|getkeys", "arity"): -3,
-    ("command|getkeysandflags", "arity"): -3,
-    # 8.10: the specification does not find all keys.
-    ("xread", "keys"): [keys_after_streams(1)],
-    ("xreadgroup", "keys"): [keys_after_streams(4)],
-    # 8.10: refused when memory is short.
-    **{
-        (name, "flags"): ["denyoom", "loading", "noscript", "pubsub", "stale"]
-        for name in ("subscribe", "psubscribe", "ssubscribe")
-    },
-    # 7.2: corrected, and QUIT was deprecated.
-    ("client|pause", "since"): "3.0.0",
-    ("quit", "deprecated"): ("7.2.0", "just closing the connection"),
-}
-FIRST_WORD = (("index", {"index": 1}), ("range", {"lastkey": 0, "keystep": 1, "limit": 0}))
-UPDATES_TTL = ["RW and UPDATE because it changes the TTL", ["RW", "access", "update"], *FIRST_WORD]
-# Not in 7.0; Valkey has them, where it differs Redis' own declaration is told here.
-NEWER_THAN_70 = {
-    "client|no-touch": {"flags": ["loading", "noscript", "stale"]},
-    "client|setinfo": {"flags": ["loading", "noscript", "stale"]},
-    "cluster|myshardid": {"flags": ["stale"]},
-    "waitaof": {},
-    "hexpire": {"flags": ["fast", "write"]},
-    "hexpireat": {"flags": ["fast", "write"]},
-    "hexpiretime": {},
-    "hgetdel": {},
-    "hgetex": {"keys": [UPDATES_TTL]},
-    "hpersist": {},
-    "hpexpire": {"flags": ["fast", "write"]},
-    "hpexpireat": {"flags": ["fast", "write"]},
-    "hpexpiretime": {},
-    "hpttl": {},
-    "hsetex": {"keys": [[None, ["RW", "update"], *FIRST_WORD]]},
-    "httl": {},
-    "msetex": {},
-}
-# Not in Valkey either: nobody here can be asked.
-NEWER_THAN_82 = {
-    "lmovem",
-    "blmovem",
-    *("himport", "himport|prepare", "himport|set", "himport|discard", "himport|discardall"),
-    "delex",
-    "digest",
-    "increx",
-    "sdiffcard",
-    "sunioncard",
-    "xackdel",
-    "xcfgset",
-    "xdelex",
-    "xidmprecord",
-    "xnack",
-}
-# Valkey counts otherwise.
-SINCE_IN_REDIS = {
-    **dict.fromkeys(("hexpire", "hexpireat", "hexpiretime", "hpersist", "hpexpire", "hpexpireat"), "7.4.0"),
-    **dict.fromkeys(("hpexpiretime", "hpttl", "httl"), "7.4.0"),
-    **dict.fromkeys(("hgetdel", "hgetex", "hsetex"), "8.0.0"),
-    "msetex": "8.4.0",
-}
-# Versions that COMMAND DOCS names in a command's history and 7.0 could not know (or told twice).
-HISTORY_SINCE_70 = {
-    "acl|log": {"7.2.0"},
-    "bitop": {"8.2.0"},
-    "client|kill": {"7.4.0"},
-    "client|list": {"7.2.0", "7.4.0", "8.0.0"},
-    "set": {"8.4.0"},
+# Commands that Rillet leaves out, by how their names begin.
+LEFT_OUT: Final = re.compile(
+    r"(ar[a-z]+$|v(add|card|dim|emb|getattr|info|ismember|links|randmember|range|rem|setattr|sim)$"
+    r"|(backup|hotkeys)(\||$)|trimslots$|pfdebug$|pfselftest$)"
+)
+# Newest versions whose options Rillet documents, where Redis' own documents do not. Other way round: it documents twice.
+HISTORY = {"bitop": ["8.2.0"], "xadd": ["6.2.0", "7.0.0", "8.2.0", "8.6.0"], "xinfo|stream": None}
+DOCUMENTED_TWICE = {"client|kill": "2.8.12", "restore": "5.0.0", "restore-asking": "5.0.0"}
+# Options whose version Redis' documents leave out: as an older version, Rillet does not show them.
+VERSIONS_OF_OPTIONS: Final = {"bitop", "xadd", "xtrim"}
+# Of the history in 7.0's documents.
+HISTORY_IN_70 = {
     "georadius_ro": {"7.0.0"},
     "georadiusbymember": {"6.2.0"},
     "georadiusbymember_ro": {"6.2.0", "7.0.0"},
-    "xadd": {"8.2.0", "8.6.0"},
-    "xinfo|consumers": {"7.2.0"},
-    "xinfo|stream": {"7.2.0", "8.6.0", "8.8.0"},
-    "xread": {"8.10.0"},
-    "xreadgroup": {"8.4.0", "8.10.0"},
-    "xtrim": {"8.2.0"},
-    "zinter": {"8.8.0"},
-    "zinterstore": {"8.8.0"},
-    "zrank": {"7.2.0"},
-    "zrevrank": {"7.2.0"},
-    "zunion": {"8.8.0"},
-    "zunionstore": {"8.8.0"},
 }
 
-# Options newer than anything that either server has.
-SINCE_82: Final = {"8.2.0", "8.4.0", "8.6.0", "8.8.0", "8.10.0"}
+SINCE_70: Final = {"7.2.0", "7.4.0", "8.0.0", "8.2.0", "8.4.0", "8.6.0", "8.8.0", "8.10.0"}
 
 # Ours -> 7.0's: the same node, renamed in Redis 7.2.
 RENAMED_SINCE_70 = {
@@ -336,6 +219,29 @@ RENAMED_SINCE_70 = {
 
 # What 7.0 says where more than names differs.
 OTHERWISE_IN_70 = {
+    # Names without a hyphen, and options within an optional choice.
+    "migrate": (
+        string("host"),
+        integer("port"),
+        oneof("key_or_empty_string", KEY, token("", name="empty_string")),
+        *tree("migrate")[3:7],
+        optional(
+            oneof(
+                "authentication",
+                optional(string("password", "AUTH", since="4.0.7")),
+                optional(
+                    block(
+                        "username_password",
+                        string("username"),
+                        string("password"),
+                        after="AUTH2",
+                        since="6.0.0",
+                    )
+                ),
+            )
+        ),
+        replace(tree("migrate")[8], name="key"),
+    ),
     # FULL was the block's own token; it became its first word.
     "xinfo|stream": (KEY, optional(block("full", optional(integer("count", "COUNT")), after="FULL"))),
     # NOVALUES is newer (7.4).
@@ -378,7 +284,7 @@ OTHERWISE_IN_70 = {
         )
         for name in ("georadius", "georadiusbymember")
     },
-    # 7.0 does not tell about the command line that they take.
+    # 7.0 does not document the command line that they take.
     "command|getkeys": (),
     "command|getkeysandflags": (),
     # MAXAGE is newer (7.4); SKIPME was a plain string.
@@ -407,70 +313,6 @@ OTHERWISE_IN_70 = {
                     optional(string("ip:port", "LADDR", since="6.2.0")),
                     optional(string("yes/no", "SKIPME")),
                 )
-            ),
-        ),
-    ),
-}
-FIELD_TIMES = {
-    *("hexpire", "hexpireat", "hpexpire", "hpexpireat", "httl", "hpttl", "hexpiretime", "hpexpiretime"),
-    *("hpersist", "hgetdel", "hgetex", "hsetex"),
-}
-# Options that Valkey brought after it left Redis; their `since` is Valkey's own version.
-VALKEY_VERSIONS = {"8.0.0", "8.1.0", "9.0.0", "9.1.0"}
-OTHERWISE_IN_VALKEY = {
-    # Valkey moved `since` from the choice to its words when it added IFEQ.
-    "set": (
-        *tree("set")[:2],
-        optional(oneof("condition", token("NX", since="2.6.12"), token("XX", since="2.6.12"))),
-        *tree("set")[3:],
-    ),
-    "zscan": (*tree("zscan"), switch("NOSCORES")),
-    # The end may be left out there.
-    "bitcount": (KEY, replace(tree("bitpos")[2], key_spec=None)),
-    # Valkey has a condition on the key, and other names.
-    "hsetex": (
-        KEY,
-        optional(oneof("key-condition", token("NX"), token("XX"))),
-        replace(tree("hsetex")[1], name="fields-condition"),
-        *tree("hsetex")[2:],
-    ),
-    # A choice without its newer half.
-    "bgsave": (optional(oneof("operation", token("SCHEDULE", since="3.2.2"))),),
-    "cluster|replicate": (oneof("args", string("node-id")),),
-    "shutdown": (
-        optional(
-            oneof(
-                "abort-selector",
-                block(
-                    "save-selector-block",
-                    optional(oneof("save-selector", token("NOSAVE"), token("SAVE"))),
-                    switch("NOW", since="7.0.0"),
-                    switch("FORCE", since="7.0.0"),
-                ),
-                token("ABORT", since="7.0.0"),
-            )
-        ),
-    ),
-    # Without a center there is a polygon.
-    "geosearch": (KEY, optional(tree("geosearch")[1]), *tree("geosearch")[2:]),
-    "geosearchstore": (
-        *tree("geosearchstore")[:2],
-        optional(tree("geosearchstore")[2]),
-        *tree("geosearchstore")[3:],
-    ),
-    # Valkey takes several IDs; its MAXAGE came with 8.0, Redis' with 7.4.
-    "client|kill": (
-        replace(
-            tree("client|kill")[0],
-            arguments=(
-                tree("client|kill")[0].arguments[0],
-                many(
-                    oneof(
-                        "new-format",
-                        optional(many(integer("client-id", "ID", since="2.8.12"))),
-                        *tree("client|kill")[0].arguments[1].arguments[1:-1],
-                    )
-                ),
             ),
         ),
     ),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from hiredis import Reader
 
 from rillet.commands.runtime.client import Client
+from rillet.commands.runtime.state import State
 from rillet.protocol.replies import command
 from rillet.server.clock import Clock
 from rillet.server.config.config import Config
@@ -24,12 +25,14 @@ from rillet.server.server import Server
 from rillet.storage.collections.base import Collection
 from rillet.storage.collections.hash import Hash
 from rillet.storage.collections.list import List
+from rillet.storage.streams.iteration import iter_entries
 from rillet.storage.streams.stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from rillet.storage.keyspace.database import Database, Value
+    from rillet.storage.keyspace.database import Database
+    from rillet.storage.value_types import Value
 
 NOW = 1_700_000_000_000
 
@@ -92,7 +95,7 @@ class Trial:
         self.clock = Clock()
         self.clock.freeze(NOW)
         self.server = _server(self.clock)
-        self.told: list[bytes] = []
+        self.propagated: list[bytes] = []
         self.turns: list[tuple[Any, tuple[Any, ...]]] = []
         later = SimpleNamespace(cancel=lambda: None)
         self.server.loop = SimpleNamespace(  # type: ignore[assignment]
@@ -101,11 +104,11 @@ class Trial:
             call_at=lambda *_: later,
             time=lambda: 0.0,
         )
-        self.server.propagation.connect(self.told.append)
+        self.server.propagation.connect(self.propagated.append)
         self.clients = [self._connect()]
         self.other = _server(self.clock)
         self.other_client = Client(self.other)
-        self.other_client.trusted = self.other_client.authenticated = True
+        self.other_client.trusted = self.other_client.replays = self.other_client.authenticated = True
         self.replayed_until = 0
         self.errors: list[BaseException] = []  # that no handler caught
         self.log: list[str] = []
@@ -131,7 +134,7 @@ class Trial:
         """One of the clients; connected at its first use, and again when it was closed."""
         while len(self.clients) <= who:
             self.clients.append(self._connect())
-        if self.clients[who].close_asap:
+        if self.clients[who].state is State.CLOSING:
             self.clients[who] = self._connect()
         return self.clients[who]
 
@@ -177,17 +180,15 @@ class Trial:
     def replay(self) -> list[bytes]:
         """Give what was propagated since the last time to the other server, as a load replays a file; return errors."""
         reader = Reader()
-        reader.feed(b"".join(self.told[self.replayed_until :]))
-        self.replayed_until = len(self.told)
+        reader.feed(b"".join(self.propagated[self.replayed_until :]))
+        self.replayed_until = len(self.propagated)
         other, client = self.other, self.other_client
         other.keyspace.now = self.clock.now
         errors: list[bytes] = []
         while (argv := reader.gets()) is not False:
             if argv[0] in {b"MULTI", b"EXEC"}:
                 continue
-            dispatcher = other.dispatcher
-            entry = dispatcher.table.get(argv[0].upper()) or dispatcher.find(argv)
-            reply = dispatcher.call(client, entry, argv)
+            reply = other.calls.call(client, other.dispatcher.find(argv), argv)
             if reply is not None and reply.startswith(b"-"):
                 errors.append(b" ".join(argv) + b": " + reply)
             other.propagation.forget()
@@ -221,7 +222,7 @@ class Trial:
         self.server.propagation.forget()
         self.clients = [self._connect()]
         self.turns.clear()
-        self.told.clear()
+        self.propagated.clear()
         self.errors.clear()
         self.log.clear()
         self.replayed_until = 0
@@ -262,10 +263,10 @@ def _facts(value: Value, now: int) -> object:
             if times.get(field, now) >= now
         }
     if isinstance(value, Collection):
-        parts = list(value.parts())
+        parts = list(value.digest_parts())
         return type(value).__name__, parts if isinstance(value, List) else sorted(parts)
     return {
-        "entries": list(value.iter_entries()),
+        "entries": list(iter_entries(value)),
         "last": (value.last_id, value.max_deleted_id, value.entries_added, value.length),
         "groups": {
             name: (
@@ -312,7 +313,7 @@ def faults_of(server: Server) -> list[str]:
                 faults.append(f"{key!r}: {error!r}")
     waits: dict[tuple[Database, bytes], int] = {}
     for client, waiter in server.blocking.waiters.items():
-        check(client.blocked is waiter, "a waiter's client does not wait")
+        check(client.waiting_for is waiter, "a waiter's client does not wait")
         for key in waiter.keys:
             check(client in server.blocking.waiting.get((waiter.db, key), {}), "a waiter stands in no queue")
             waits[waiter.db, key] = waits.get((waiter.db, key), 0) + 1
@@ -320,12 +321,15 @@ def faults_of(server: Server) -> list[str]:
     for db in keyspace.databases:
         check(db.awaited == {key: n for (of, key), n in waits.items() if of is db}, "awaited keys differ")
     for client in server.clients.values():
-        check(client.blocked is None or client in server.blocking.waiters, "a client waits for nothing")
+        check(
+            (client.state is State.BLOCKED) == (client in server.blocking.waiters),
+            "a client waits for nothing",
+        )
         check(not client.in_exec, "a client is still in EXEC")
         check(not client.deferred, "pushes are left")
-        before = client.fast_path_ok, client.queueing
-        client.update_fast_path()
-        check(before == (client.fast_path_ok, client.queueing), "fast_path_ok is out of date")
+        before = client.mode, client.state
+        client.update_state()
+        check(before == (client.mode, client.state), "a mode or a state is out of date")
     return faults
 
 
@@ -335,8 +339,8 @@ def _faults_of_tables(db: Database) -> Iterator[str]:
         yield "an expiry without a key"
     if db.accessed.keys() != entries.keys():
         yield "accesses of other keys"
-    if not db.raw <= {key for key, value in entries.items() if type(value) is bytes}:
-        yield "raw keys that are no strings"
+    if not db.encodings.keys() <= {key for key, value in entries.items() if type(value) is bytes}:
+        yield "an encoding of a key that is no string"
     if not {(when, key) for key, when in db.expires.items()} <= set(db.due):
         yield "an expiry that is never due"
     if db.scan_order is not None:
@@ -355,8 +359,8 @@ def _faults_inside(value: Value) -> Iterator[str]:
     if isinstance(value, Collection) and not len(value):
         yield "it is empty"
     elif isinstance(value, Stream):
-        chunks = value._chunks
-        if sum(map(len, chunks)) != value.length or len(chunks) != len(value._firsts):
+        chunks = value.chunks
+        if sum(map(len, chunks)) != value.length or len(chunks) != len(value.firsts):
             yield "chunks of another length"
         for chunk in chunks:
             if not len(chunk.ms) == len(chunk.seq) == len(chunk.heads) == len(chunk.offsets) - 1:

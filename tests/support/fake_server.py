@@ -55,6 +55,7 @@ class FakePropagation:
         self.active = True
         self.effects: list[list[bytes]] = _Effects(self)
         self.databases: list[int] = []
+        self.understood = (999, 0)
 
     def add(self, db: int, argv: Sequence[bytes]) -> None:
         self.effects.append(list(argv))
@@ -69,6 +70,9 @@ class FakePropagation:
 
     def add_for_replicas(self, db: int, argv: Sequence[bytes]) -> None:
         """What the data does not show is not kept."""
+
+    def split(self) -> None:
+        """All units are one list here."""
 
     def needs_downgrade(self, since: tuple[int, int]) -> bool:
         """There are no replicas."""
@@ -114,8 +118,35 @@ class FakeBlocking:
         self.unblocked.append((client, error))
 
 
+class FakeLog:
+    """Keeps the lines of each level."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str]] = []
+
+    def debug(self, text: str) -> None:
+        self.lines.append(("debug", text))
+
+    def verbose(self, text: str) -> None:
+        self.lines.append(("verbose", text))
+
+    def notice(self, text: str) -> None:
+        self.lines.append(("notice", text))
+
+    def warning(self, text: str, details: str = "") -> None:
+        self.lines.append(("warning", text + details))
+
+
+class FakeJobs:
+    """Runs each job to its end immediately."""
+
+    def run_soon(self, job: Callable[[], bool]) -> None:
+        while job():
+            pass
+
+
 class FakeServer:
-    """What handlers see of a server. `events` holds (event, key) of every keyspace notification, in order."""
+    """What handlers see of a server (``ServerContext``), and of its internals what is easily faked. `events` holds (event, key) of every keyspace notification, in order."""
 
     def __init__(self, now: int = 1_700_000_000_000, **config: Any) -> None:
         self.clock = Clock()
@@ -134,6 +165,7 @@ class FakeServer:
             stream_node_max_bytes=4096,
             stream_node_max_entries=100,
             proto_max_bulk_len=512 << 20,
+            cluster_enabled=False,
             maxmemory=0,
             maxmemory_policy="noeviction",
             lazyfree_lazy_expire=False,
@@ -148,8 +180,16 @@ class FakeServer:
         self.users = Users()
         self.users.set_password(self.config.requirepass)
         self.acl_log = AclLog(self)
-        self.snapshots = SimpleNamespace(after_flushall=lambda: None)
+        self.log = FakeLog()
+        self.background_jobs = FakeJobs()
         self.monitors: set[Client] = set()
+
+    @property
+    def internals(self) -> FakeServer:
+        return self
+
+    def after_flushall(self) -> None:
+        """There is no dump file."""
 
     def part(self, kind: type[Any]) -> Any:
         """What a family of commands keeps for this server."""

@@ -45,7 +45,7 @@ def use(driver: str, environment: str, kind: str) -> None:
         kind, *(("--appendonly", "yes", "--enable-debug-command", "yes") if ours else ())
     ) as server:
         if (FOLDER / "drivers" / f"use_{driver}.js").exists():
-            modules = _node_environment(environment) / "node_modules"
+            modules = node_environment(environment) / "node_modules"
             command, variables = ["node", f"use_{driver}.js"], {"NODE_PATH": str(modules)}
         else:
             python = python_environment(environment) / "bin" / "python"
@@ -138,7 +138,7 @@ def source_distribution(environment: str, package: str) -> Path:
     return unpacked
 
 
-def _node_environment(name: str) -> Path:
+def node_environment(name: str) -> Path:
     """A folder with the node modules of `environments/NAME.json`."""
     if not (shutil.which("node") and shutil.which("npm")):
         pytest.skip(note_missing("node"))

@@ -72,7 +72,9 @@ class LiveServer(rillet.testing.Server):
 
     def aof(self) -> list[list[bytes]]:
         """Every command in the append-only file so far."""
-        data = b"".join(file.read_bytes() for file in aof_files(self.folder / "appendonlydir"))
+        data = b"".join(
+            file.read_bytes() for file in aof_files(self.folder / "appendonlydir") if file.suffix != ".rdb"
+        )
         return read_commands(data)
 
 

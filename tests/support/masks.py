@@ -6,6 +6,7 @@ A mask is `kind:path`. Kinds:
     id    a value the server made up (an automatic stream ID, a client ID): the n-th one seen becomes
           `<id:n>`, in this reply and in every later one
     sort  the elements stand in an order of the server's own (KEYS, a RESP3 set)
+    lines of a text only those that begin with what stands behind the colon (`lines:keyspace_`)
 
 A path goes down from the reply: `0` an index, `*` every element, a word the value beside that word, in a
 map or in a flat array. `.` alone is the whole reply: `ms:groups.*.pending.*.2`.
@@ -59,6 +60,11 @@ def sort_elements(node: Node) -> Node:
     return replace(node, children=tuple(sorted(node.children or (), key=lambda child: child.encode())))
 
 
+def keep_lines(node: Node, beginning: str) -> Node:
+    lines = [line for line in node.value.splitlines() if line.startswith(beginning.encode())]
+    return node.with_value(b"\n".join(lines))
+
+
 @dataclass
 class Masks:
     """The automatic IDs one server has shown so far in one script."""
@@ -90,6 +96,8 @@ class Masks:
                 reply = change_at(reply, path, hide_time)
             elif kind == "sort":
                 reply = change_at(reply, path, sort_elements)
+            elif kind == "lines":
+                reply = keep_lines(reply, path)
             else:
                 raise ValueError(f"unknown mask {mask!r}")
         return self._hide_known(reply)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rillet.storage.groups.pel_pages import texts_of
+from rillet.storage.groups.pel_search import find_idle, find_pending
 from rillet.storage.streams.chunk import MAX_ENTRIES, Chunk, ids_in, length_of, texts_in
 from rillet.storage.streams.ids import MAX_U64, encode
 
@@ -30,7 +31,7 @@ def pieces_of(numbers: list[int]) -> list[Piece]:
 
 
 def taken(stream: Stream, after: int, count: int | None = None) -> tuple[list[bytes], bytes, int]:
-    """What ``Stream.take_after`` tells, the IDs as texts."""
+    """What ``Stream.take_after`` returns, the IDs as texts."""
     pieces, raw, last = stream.take_after(after, count)
     found = texts_in(pieces, raw)
     assert length_of(pieces) == len(found)
@@ -45,11 +46,11 @@ def places_of(group: Group, numbers: list[int]) -> Places:
 
 
 def pending_ids(group: Group, *bounds, **options) -> list[bytes]:
-    return texts_of(group.pending(*bounds, **options))
+    return texts_of(find_pending(group, *bounds, **options))
 
 
 def idle_ids(group: Group, *bounds, **options) -> list[bytes]:
-    return texts_of(group.idle(*bounds, **options))
+    return texts_of(find_idle(group, *bounds, **options))
 
 
 def texts(places: Iterator[Place]) -> list[bytes]:

@@ -72,7 +72,7 @@ def make_stream(wire: Wire, chance: random.Random, key: str) -> None:
         wire.call(*command)
 
 
-# What only some of the servers tell, or work out (not keep) by rules that have changed.
+# What only some of the servers report, or work out (not keep) by rules that have changed.
 _NOT_COMMON = {
     b"radix-tree-nodes", b"idmp-duration", b"idmp-maxsize", b"pids-tracked", b"iids-tracked", b"iids-added",
     b"iids-duplicates", b"nacked-count", b"nacked", b"lag",

@@ -25,18 +25,15 @@ if TYPE_CHECKING:
 
 KEYS = ("s", "t", "string", "number")
 DATABASES = (0, 1)
-# Not the same everywhere: how a server stores a stream, times of the last look, and what only newer ones tell.
+# Not the same everywhere: how a server stores a stream, times of the last look, and what only newer ones report.
 _NOT_COMPARED = {b"radix-tree-keys", b"radix-tree-nodes", b"seen-time", b"active-time", b"lag"}
-_FAST = {
-    "rillet": ("--repl-diskless-sync-delay", 0, "--compat-version", "8.0"),
-    "redis7": ("--repl-diskless-sync-delay", 0),
-    "valkey": ("--repl-diskless-sync-delay", 0),
-}
+_FAST = ("--repl-diskless-sync-delay", 0)
 
 
 def start(kind: str, *flags: str | int) -> ServerProcess:
     """A server that does not wait for others to share a snapshot."""
-    return start_server(kind, *_FAST[kind], *flags)
+    version = ("--compat-version", "8.0") if kind == "rillet" else ()
+    return start_server(kind, *_FAST, *version, *flags)
 
 
 def call(server: ServerProcess, *words: bytes | str | int) -> Any:

@@ -1,8 +1,7 @@
 r"""Scripts: commands for a server, one a line, as `tests/differential/scripts/*.script` hold them.
 
     --- a sentence that names the case [resp2]   a case begins on an empty server; [resp2] or [resp3]
-                                                 where it makes sense in one protocol only; [later]
-                                                 where Rillet is known not to serve it yet
+                                                 where it makes sense in one protocol only
     XADD s 1-0 f "a b\x00"                       a command of connection A and its reply; quoted as in redis-cli
     B: XLEN s                                    a command of connection B and its reply
     B> XREAD BLOCK 0 STREAMS s $                 a command whose reply is awaited later
@@ -13,10 +12,10 @@ r"""Scripts: commands for a server, one a line, as `tests/differential/scripts/*
     B silent                                     nothing has been sent to B
     wait blocked 2                               until two clients are blocked
     wait expired k                               until key k is gone
-    XADD s * f v   ## id                         after ##: masks (support/masks.py) and `excuse:<name>`
-                                                 (differential/excused.py)
-    XINFO GROUPS s ## excuse:lag 8.0:0.lag=:3    ... where Redis 8.0 says 3 at that path
-    EXEC           ## aof:multi-in-multi         what it leaves in the AOF differs (excused.py)
+    XADD s * f v   ## id                         after ##: masks (support/masks.py)
+    HELLO          ## purpose:modules            ... where Rillet differs on purpose (differential/on_purpose.py)
+    HELLO          ## valkey:hello               ... where Valkey is no judge of 7.2 (the same file)
+    HELLO          ## between:hello              ... where Rillet is not as one of 8.2 to 8.8 (the same file)
     # a comment
 
 A mask without a path names the whole reply. Every case runs in RESP2 and in RESP3.
@@ -27,10 +26,10 @@ from __future__ import annotations
 import codecs
 import re
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from support.masks import Masks, change_at
+from support.masks import Masks
 from support.wire import ConnectionClosedError, Node, Wire
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ CONFIG_DEFAULTS = {
 
 @dataclass(frozen=True)
 class Step:
-    """One line: which connection does what, and how its reply is masked and excused."""
+    """One line: which connection does what, and how its reply is masked and judged."""
 
     line: int
     text: str
@@ -62,9 +61,9 @@ class Step:
     verb: str
     rest: str
     masks: tuple[str, ...] = ()
-    excuse: str | None = None
-    instead: tuple[tuple[str, str], ...] = ()
-    effects: str | None = None
+    purpose: str | None = None
+    valkey: str | None = None
+    between: str | None = None
 
 
 @dataclass
@@ -76,7 +75,6 @@ class Case:
     line: int
     protocols: tuple[int, ...]
     steps: list[Step] = field(default_factory=list)
-    later: bool = False
 
     @property
     def name(self) -> str:
@@ -104,14 +102,6 @@ class Answer:
     def raw(self) -> bytes:
         return self.reply.encode()
 
-    def as_in_redis_8(self, protocol: int) -> Answer:
-        """The same answer with the values that the step's `8.0:` notes state."""
-        reply = self.reply
-        for path, text in self.step.instead:
-            assert isinstance(reply, Node)
-            reply = change_at(reply, path, change_text(text, protocol))
-        return replace(self, reply=reply)
-
     def __str__(self) -> str:
         return str(self.reply)
 
@@ -132,15 +122,14 @@ def parse_step(number: int, text: str) -> Step:
     """One line of a case."""
     command, _, notes = text.partition(" ## ")
     command = command.strip()
-    masks, excuse, instead, effects = [], None, [], None
+    masks, purpose, valkey, between = [], None, None, None
     for note in notes.split():
-        if note.startswith("excuse:"):
-            excuse = note.removeprefix("excuse:")
-        elif note.startswith("aof:"):
-            effects = note.removeprefix("aof:")
-        elif note.startswith("8.0:"):
-            path, _, value = note.removeprefix("8.0:").partition("=")
-            instead.append((path, value))
+        if note.startswith("purpose:"):
+            purpose = note.removeprefix("purpose:")
+        elif note.startswith("valkey:"):
+            valkey = note.removeprefix("valkey:")
+        elif note.startswith("between:"):
+            between = note.removeprefix("between:")
         else:
             masks.append(note if ":" in note else note + ":.")
     if command.startswith("wait "):
@@ -149,7 +138,7 @@ def parse_step(number: int, text: str) -> Step:
         connection, verb, rest = match["name"], match["verb"].strip(), match["rest"] or ""
     else:
         connection, verb, rest = "A", ":", command
-    return Step(number, command, connection, verb, rest, tuple(masks), excuse, tuple(instead), effects)
+    return Step(number, command, connection, verb, rest, tuple(masks), purpose, valkey, between)
 
 
 def parse_script(path: Path) -> list[Case]:
@@ -160,11 +149,11 @@ def parse_script(path: Path) -> list[Case]:
         if not text or text.startswith("#"):
             continue
         if text.startswith("--- "):
-            title = text.removeprefix("--- ").removesuffix(" [later]")
+            title = text.removeprefix("--- ")
             protocols: tuple[int, ...] = (2, 3)
             if match := re.search(r" \[resp([23])\]$", title):
                 protocols, title = (int(match[1]),), title[: match.start()]
-            cases.append(Case(path.stem, title, number, protocols, later=text.endswith(" [later]")))
+            cases.append(Case(path.stem, title, number, protocols))
         else:
             cases[-1].steps.append(parse_step(number, text))
     return cases

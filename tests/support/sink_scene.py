@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from typing import Any, Self
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from rillet.pipeline.sink.writers import BatchWriter
+from rillet.pipeline.sink import writers
+from rillet.pipeline.sink.writers import BatchWriter, StreamWriter
+
+if TYPE_CHECKING:
+    import pytest
 
 numbers = itertools.count()
 
@@ -54,6 +59,39 @@ class Scene:
         return sorted(
             key.decode() for key in self.call("KEYS", f"*{self.stream}*") if key != self.stream.encode()
         )
+
+
+class Query:
+    """A streaming query that writes; its batches come from outside."""
+
+    def __init__(
+        self, scene: Scene, monkeypatch: pytest.MonkeyPatch, *, overwrite: bool = False, **more: pa.DataType
+    ) -> None:
+        self.scene = scene
+        self.batch = 0
+        self.schema = pa.schema({"n": pa.int64()} | more)
+        self.writer = StreamWriter(from_arrow_schema(self.schema), scene.options, overwrite)
+        self.properties = {"sql.streaming.queryId": scene.query}
+        context = SimpleNamespace(getLocalProperty=self.property, partitionId=lambda: 0)
+        monkeypatch.setattr(writers, "TaskContext", SimpleNamespace(get=lambda: context))
+
+    def property(self, name: str) -> str | None:
+        return (self.properties | {"streaming.sql.batchId": str(self.batch)}).get(name)
+
+    def tasks(self, batch: int, tables: list[dict[str, Any]]) -> list[Any]:
+        self.batch = batch
+        return [
+            self.writer.write(iter(pa.table(each, schema=self.schema).to_batches(max_chunksize=3)))
+            for each in tables
+        ]
+
+    def run(self, batch: int, tables: list[dict[str, Any]]) -> None:
+        messages = self.tasks(batch, tables)
+        try:
+            self.writer.commit(messages, batch)
+        except Exception:
+            self.writer.abort(messages, batch)
+            raise
 
 
 def rows(count: int, start: int = 0) -> dict[str, list[Any]]:

@@ -22,7 +22,7 @@ SOURCES = {
     "range": {},
     "group": {"mode": "group", "group": "g", "consumer": "driver", "claimMinIdleMs": "0"},
 }
-# A query that ends for these reasons is started again, as whoever runs it in earnest has it done. Spark gives a Python
+# A query that ends for these reasons is started again, as a supervisor does in earnest. Spark gives a Python
 # process ten seconds to start, which a busy machine may not manage; one that was killed it may or may not replace; and
 # of others, which a source or a sink has in the driver, all it knows is that they no longer listen.
 NO_FAULT_OF_OURS = (
@@ -59,7 +59,7 @@ def main(port: str, folder: Path, master: str) -> None:
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     if not sys.stdin.readline():
-        return  # whoever started us is gone
+        return  # the process that started us is gone
     pairs = list(itertools.product(SOURCES, SINKS))
     queries = {}
     for pair in pairs:
@@ -87,18 +87,18 @@ class KilledError(Exception):
     """A query could not be started, because a process that it needed was killed."""
 
 
-def is_no_fault_of_ours(told):
-    return "Traceback" not in told and any(reason in told for reason in NO_FAULT_OF_OURS)
+def is_no_fault_of_ours(text):
+    return "Traceback" not in text and any(reason in text for reason in NO_FAULT_OF_OURS)
 
 
 def causes(query):
     """What each cause of a query's end says of itself; only Java knows all of them."""
-    told = []
+    found = []
     cause = query._jsq.exception().get().getCause()
     while cause is not None:
-        told.append(cause.toString())
+        found.append(cause.toString())
         cause = cause.getCause()
-    return " ".join(told)
+    return " ".join(found)
 
 
 def start(spark, port, folder, source, sink):

@@ -1,6 +1,6 @@
 """A plain, slow model of one stream with its groups: dicts and lists, written from the rules alone.
 
-IDs are pairs (ms, seq). Every method is a command and gives its reply as hiredis would decode it; an error is told by
+IDs are pairs (ms, seq). Every method is a command and gives its reply as hiredis would decode it; an error is given by
 its first word. Nothing here is shared with the server's own storage.
 """
 
@@ -126,11 +126,12 @@ class StreamModel:
                 self._forget(number)
             return 1
 
+        def is_reached(number: Id) -> bool:
+            return len(self.entries) <= threshold if strategy == "MAXLEN" else number >= threshold
+
         if not approximate:
             for number in sorted(self.entries):
-                if strategy == "MAXLEN" and len(self.entries) <= threshold:
-                    break
-                if strategy == "MINID" and number >= threshold:
+                if is_reached(number):
                     break
                 removed += take(number)
             return removed
@@ -138,6 +139,9 @@ class StreamModel:
             live = [number for number, alive in node if alive]
             if limit and removed + len(live) > limit:
                 break
+            if policy in {"DELREF", "ACKED"}:  # such a trim looks into the last node, too
+                removed += sum([take(number) for number in live if not is_reached(number)])
+                continue
             if strategy == "MAXLEN" and len(self.entries) - len(live) < threshold:
                 break
             if strategy == "MINID" and node[-1][0] >= threshold:

@@ -1,6 +1,6 @@
 """A raw RESP client for tests: what a server sent is kept byte for byte, beside its tree.
 
-`parse` builds a `Node` tree that tells every RESP2 and RESP3 type apart and can be written back to the
+`parse` builds a `Node` tree that distinguishes every RESP2 and RESP3 type and can be written back to the
 very bytes it came from, so comparing masked trees is comparing bytes.
 """
 
@@ -165,7 +165,7 @@ class Wire:
                 assert node.encode() == self._unread[:end]
                 self._unread = self._unread[end:]
                 return node
-            data = self._socket.recv(1 << 16)
+            data = self._socket.recv(max(1 << 16, len(self._unread)))
             if not data:
                 raise ConnectionClosedError(f"closed with {self._unread!r} unread")
             self._unread += data

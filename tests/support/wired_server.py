@@ -51,11 +51,10 @@ class Recorder(Client):
         return received
 
 
-class FakeDispatcher:
+class FakeCalls:
     """Runs the commands of EXEC; `ran` keeps their names."""
 
     def __init__(self) -> None:
-        self.all = self.entries = dict(REGISTRY)
         self.ran: list[str] = []
 
     def call_queued(self, client: Client, commands: list[tuple[Command, list[bytes]]]) -> list[bytes]:
@@ -77,6 +76,7 @@ class WiredServer(FakeServer):
         super().__init__(now, tracking_table_max_keys=1_000_000, **config)
         self.version = "8.0.0"
         self.role = "master"
+        self.mode = "standalone"
         self.stats = SimpleNamespace(denied=Counter())
         self.current_client: Client | None = None
         self.has_observers = 0
@@ -85,7 +85,7 @@ class WiredServer(FakeServer):
         me: Any = self
         self.pubsub = PubSub(me)
         self.tracking = TrackingTable(me)
-        self.dispatcher = FakeDispatcher()
+        self.calls = FakeCalls()
         self.keyspace.on_event = self.pubsub.publish_event
 
     def connect(self, resp: int = 2) -> Recorder:
@@ -104,12 +104,16 @@ class WiredServer(FakeServer):
     def update_observers(self) -> None:
         self.has_observers += 1
 
+    def end_control(self, client: Client) -> None:
+        """There are no control connections."""
+
 
 class PauseRecorder:
     """What CLIENT PAUSE and UNPAUSE asked for."""
 
     def __init__(self, calls: list[tuple[int, bool] | None]) -> None:
         self._calls = calls
+        self.postponed: list[object] = []
 
     def begin(self, until: int, *, writes_only: bool) -> None:
         self._calls.append((until, writes_only))

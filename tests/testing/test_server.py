@@ -232,3 +232,14 @@ def test_importing_the_plugin_loads_nothing_of_the_server():
     code = "import sys, rillet.pytest_plugin as p; print([m for m in sys.modules if m.startswith(('rillet.', 'redis', 'uvloop', 'hiredis'))])"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert loaded.strip() == "['rillet.pytest_plugin']"
+
+
+def test_a_control_connection_that_was_interrupted_is_not_used_again(server, monkeypatch):
+    def interrupt(control: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("rillet.testing.control.Control._read", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            server.reset()
+    assert server.streams() == []  # not the reply to the reset

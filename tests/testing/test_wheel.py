@@ -14,8 +14,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = (
-    "__init__.py", "__main__.py", "testing.py", "pytest_plugin.py", "py.typed", "pyproject.toml", "setup.py", "README.md", "LICENSE",
-    "commands", "pipeline", "protocol", "server", "storage",
+    "__init__.py", "__main__.py", "pytest_plugin.py", "py.typed", "pyproject.toml", "setup.py", "README.md", "LICENSE",
+    "commands", "pipeline", "protocol", "server", "storage", "testing",
 )  # fmt: skip
 
 DEPENDENCIES = (
@@ -69,13 +69,12 @@ def test_the_wheel_has_every_module_and_nothing_else(wheel):
         inside = {name for name in archive.namelist() if name.startswith("rillet/")}
     expected = {
         f"rillet/{path.relative_to(ROOT).as_posix()}"
-        for folder in ("commands", "pipeline", "protocol", "server", "storage")
+        for folder in ("commands", "pipeline", "protocol", "server", "storage", "testing")
         for kind in ("*.py", "*.lua", "*.css", "*.html", "*.yml")
         for path in (ROOT / folder).rglob(kind)
     } | {
         "rillet/__init__.py",
         "rillet/__main__.py",
-        "rillet/testing.py",
         "rillet/pytest_plugin.py",
         "rillet/py.typed",
     }
@@ -106,12 +105,12 @@ def test_the_fixtures_are_there_without_an_import(environment, tmp_path):
 
 
 def test_the_module_runs_as_a_program(environment, tmp_path):
-    assert run(environment, "-m", "rillet", "--version", cwd=tmp_path).stdout.startswith("Rillet server v=")
+    assert run(environment, "-m", "rillet", "--version", cwd=tmp_path).stdout.startswith("Redis server v=")
 
 
 def test_without_spark_the_pipeline_says_how_to_get_it(environment, tmp_path):
-    told = run(environment, "-m", "rillet", "pipeline", "--help", cwd=tmp_path).stdout
-    assert "doctor" in told
+    output = run(environment, "-m", "rillet", "pipeline", "--help", cwd=tmp_path).stdout
+    assert "doctor" in output
     done = subprocess.run(
         [str(environment), "-m", "rillet", "pipeline", "doctor", "--port", "1"],
         cwd=tmp_path, capture_output=True, text=True, check=False,

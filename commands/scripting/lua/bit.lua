@@ -1,21 +1,22 @@
 -- The library ``bit``: operations on 32-bit integers, as BitOp 1.0.2. Numbers are taken modulo 2^32, results signed.
 local fail, bad_argument = ...
 local type, tonumber, floor, select, format = type, tonumber, math.floor, select, string.format
+local frexp, huge = math.frexp, math.huge
 local WORD, HALF = 2 ^ 32, 2 ^ 31
+local MAGIC, MANTISSA = 2 ^ 52 + 2 ^ 51, 2 ^ 53
 
--- An argument as an unsigned word; fractions are rounded to the nearest even.
+-- An argument as an unsigned word, as BitOp reads it: the lowest 32 bits of the double that 2^52 + 2^51 is added to.
+-- Fractions are rounded to the nearest even so, and what is no number of 51 bits gives bits of its mantissa.
 local function word(value, number, name, count)
   local n = type(value) == 'number' and value or tonumber(value)
   if not n or type(value) == 'boolean' then
     bad_argument(number, name, 'number expected, got ' .. (count and number > count and 'no value' or type(value)))
   end
-  if n % 1 ~= 0 then
-    local down = floor(n)
-    local rest = n - down
-    if rest > 0.5 or (rest == 0.5 and down % 2 == 1) then down = down + 1 end
-    n = down
-  end
-  return n % WORD
+  n = n + MAGIC
+  if n ~= n or n == huge or n == -huge then return 0 end
+  if n < 0 then n = -n end
+  local mantissa = frexp(n)
+  return mantissa * MANTISSA % WORD
 end
 
 local function signed(n)
@@ -57,7 +58,8 @@ for name, of_bits in pairs {
   bit[name] = function(...)
     local count = select('#', ...)
     local result = word((...), 1, name, count)
-    for i = 2, count do result = apply(result, word((select(i, ...)), i, name, count)) end
+    -- From the last on, which an error of more than one argument names.
+    for i = count, 2, -1 do result = apply(result, word((select(i, ...)), i, name, count)) end
     return signed(result)
   end
 end
@@ -92,8 +94,9 @@ end
 -- tohex(x [, digits]): negative for capitals.
 function bit.tohex(...)
   local value, digits = ...
-  local n = word(value, 1, 'tohex', select('#', ...))
-  local wanted = digits == nil and 8 or signed(word(digits, 2, 'tohex'))
+  local count = select('#', ...)
+  local n = word(value, 1, 'tohex', count)
+  local wanted = count < 2 and 8 or signed(word(digits, 2, 'tohex', count))
   local text = format(wanted < 0 and '%08X' or '%08x', n)
   wanted = wanted < 0 and -wanted or wanted
   return wanted >= 8 and text or text:sub(9 - wanted)

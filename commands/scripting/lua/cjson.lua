@@ -1,9 +1,10 @@
 -- The library ``cjson``: JSON, as lua-cjson 2.1.0 with what Redis added. Its settings live as long as the interpreter.
-local fail, bad_argument, _, protect = ...
+local fail, bad_argument, host, protect, behind = ...
 local type, tonumber, tostring, next, select, floor = type, tonumber, tostring, next, select, math.floor
 local format, byte, char, sub, find, match, gsub = string.format, string.byte, string.char, string.sub, string.find,
   string.match, string.gsub
 local huge = math.huge
+local LARGEST = 2 ^ 31 - 1
 local concat, getmetatable, setmetatable, newproxy = table.concat, getmetatable, setmetatable, newproxy
 
 local null = newproxy(true)
@@ -53,13 +54,14 @@ local function new()
     local highest, count = 0, 0
     for key in next, t do
       if type(key) ~= 'number' or key < 1 or key % 1 ~= 0 then return nil end
-      if key > highest then highest = key end
+      if key > highest then highest = key <= LARGEST and key or -LARGEST end -- a C int holds the length
       count = count + 1
     end
     if settings.sparse_ratio > 0 and highest > count * settings.sparse_ratio and highest > settings.sparse_safe then
       if not settings.sparse_convert then refuse(t, 'excessively sparse array') end
       return nil
     end
+    if highest < 0 then return nil end
     return highest
   end
 
@@ -73,6 +75,7 @@ local function new()
     elseif kind == 'boolean' then
       parts[n + 1] = value and 'true' or 'false'
     elseif kind == 'table' then
+      value = behind[value] or value
       if depth > settings.encode_depth then fail(format('Cannot serialise, excessive nesting (%d)', depth)) end
       local length = array_length(value)
       local meta = getmetatable(value)
@@ -353,7 +356,7 @@ local function new()
   choice('encode_invalid_numbers', 'encode_invalid', {[true] = true, [false] = false, on = true, off = false, null = 'null'})
   choice('decode_invalid_numbers', 'decode_invalid', ON_OFF)
   choice('encode_keep_buffer', 'keep_buffer', ON_OFF)
-  choice('decode_array_with_array_mt', 'array_meta', ON_OFF)
+  if host.has_array_mt then choice('decode_array_with_array_mt', 'array_meta', ON_OFF) end
 
   local function whole(name, number_of, value, low, high)
     if value == nil then return nil end
@@ -364,7 +367,6 @@ local function new()
     return n
   end
 
-  local LARGEST = 2 ^ 31 - 1
   local function limit(name, field, high)
     cjson[name] = function(value)
       settings[field] = whole(name, 1, value, 1, high) or settings[field]

@@ -1,7 +1,7 @@
 -- The library ``cmsgpack``: MessagePack, as lua-cmsgpack 0.4.0.
-local fail, bad_argument, host = ...
+local fail, bad_argument, host, _, behind = ...
 local type, char, byte, concat, select, unpack, next = type, string.char, string.byte, table.concat, select, unpack, next
-local error, tonumber, tostring = error, tonumber, tostring
+local error, tonumber, tostring, floor, format = error, tonumber, tostring, math.floor, string.format
 local DEEPEST = 16
 local DEEPEST_READ = 2600 -- about where Redis finds its own Lua stack full
 local MOST_RESULTS = 7900
@@ -68,6 +68,7 @@ local function pack_value(value, depth, parts)
   elseif kind == 'boolean' then
     parts[n + 1] = value and '\195' or '\194'
   elseif kind == 'table' and depth < DEEPEST then
+    value = behind[value] or value
     local length = array_length(value)
     if length then
       parts[n + 1] = head(length, 0x90, 15, ARRAYS)
@@ -96,13 +97,15 @@ local function take(data, position, size)
 end
 
 local function take_signed(data, position, size)
-  local value, behind = take(data, position, size)
-  if byte(data, position) >= 128 then
-    value = 0
-    for i = position, position + size - 1 do value = value * 256 + 255 - byte(data, i) end
-    value = -value - 1
-  end
-  return value, behind
+  local half = size / 2
+  local high, behind = take(data, position, half < 1 and size or half)
+  local sign = byte(data, position) >= 128
+  if half < 1 then return sign and high - 256 or high, behind end
+  local low
+  low, behind = take(data, behind, half)
+  -- In two halves, so that the sum alone is rounded.
+  local weight = 256 ^ half
+  return (sign and high - weight or high) * weight + low, behind
 end
 
 local function take_text(data, position, length)
@@ -169,17 +172,43 @@ function unpack_value(data, position, depth)
   fail(BAD)
 end
 
-local function text_argument(data, name)
+local function text_argument(name, ...)
+  local data = ...
   if type(data) == 'number' then return tostring(data) end
-  if type(data) ~= 'string' then bad_argument(1, name, 'string expected, got ' .. (data == nil and 'no value' or type(data))) end
+  if type(data) ~= 'string' then
+    bad_argument(1, name, 'string expected, got ' .. (select('#', ...) == 0 and 'no value' or type(data)))
+  end
   return data
 end
 
+-- A number as C converts it to an integer of 64 bits.
+local function integer(n)
+  if n ~= n or n >= 2 ^ 63 or n < -2 ^ 63 then return -2 ^ 63 end
+  return n < 0 and -floor(-n) or floor(n)
+end
+
+-- Its lowest 32 bits with their sign, as errors show it.
+local function shown(n)
+  n = n % 2 ^ 32
+  return format('%d', n >= 2 ^ 31 and n - 2 ^ 32 or n)
+end
+
+local function optional_integer(number, name, default, ...)
+  local value = (select(number, ...))
+  if value == nil then return default end
+  local n = type(value) ~= 'boolean' and tonumber(value)
+  if not n then bad_argument(number, name, 'number expected, got ' .. type(value)) end
+  return integer(n)
+end
+
+-- Keeps the function that a script called on the stack, where errors find out who called it.
+local function given(...) return ... end
+
 local function unpack_many(data, limit, offset, full)
   if offset < 0 or limit < 0 then
-    fail('Invalid request to unpack with offset of ' .. offset .. ' and limit of ' .. #data .. '.')
+    fail('Invalid request to unpack with offset of ' .. shown(offset) .. ' and limit of ' .. #data .. '.')
   end
-  if offset > #data then fail('Start offset ' .. offset .. ' greater than input length ' .. #data .. '.') end
+  if offset > #data then fail('Start offset ' .. shown(offset) .. ' greater than input length ' .. #data .. '.') end
   local values, n, position = {}, 0, offset + 1
   while position <= #data and (full or n < limit) do
     n = n + 1
@@ -205,19 +234,23 @@ function cmsgpack.pack(...)
   return concat(parts)
 end
 
-function cmsgpack.unpack(data)
-  return unpack_many(text_argument(data, 'unpack'), 0, 0, true)
+function cmsgpack.unpack(...)
+  return given(unpack_many(text_argument('unpack', ...), 0, 0, true))
 end
 
-function cmsgpack.unpack_one(data, offset)
-  return unpack_many(text_argument(data, 'unpack_one'), 1, tonumber(offset) or 0, false)
+function cmsgpack.unpack_one(...)
+  local offset = optional_integer(2, 'unpack_one', 0, ...)
+  return given(unpack_many(text_argument('unpack_one', ...), 1, offset, false))
 end
 
-function cmsgpack.unpack_limit(data, limit, offset)
-  data = text_argument(data, 'unpack_limit')
-  if not tonumber(limit) then bad_argument(2, 'unpack_limit', 'number expected, got ' .. (limit == nil and 'no value' or type(limit))) end
-  limit, offset = tonumber(limit), tonumber(offset) or 0
-  return unpack_many(data, limit, offset, limit == 0 and offset == 0)
+function cmsgpack.unpack_limit(...)
+  local limit = optional_integer(2, 'unpack_limit', nil, ...)
+  if not limit then
+    bad_argument(2, 'unpack_limit', 'number expected, got ' .. (select('#', ...) < 2 and 'no value' or 'nil'))
+  end
+  local offset = optional_integer(3, 'unpack_limit', 0, ...)
+  local data = text_argument('unpack_limit', ...)
+  return given(unpack_many(data, limit, offset, limit == 0 and offset == 0))
 end
 
 return cmsgpack

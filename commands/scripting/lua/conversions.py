@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     MakeTable: TypeAlias = Callable[..., Any]
 
-# Beyond this Redis takes a number for a fraction, and writes no more digits than tell it from others.
+# Beyond this Redis takes a number for a fraction, and writes no more digits than distinguish it from others.
 _INTEGERS: Final = range(-(1 << 62), (1 << 62) + 1)
 _BULK, _INTEGER, _STATUS, _ARRAY, _ERROR = b"$:+*-"
 _NULL, _BOOLEAN, _DOUBLE, _MAP, _SET, _PUSH, _BIG, _VERBATIM = b"_#,%~>(="
@@ -23,21 +23,38 @@ class NotAWordError(ValueError):
     """An argument of redis.call is neither a string nor a number."""
 
 
-def to_words(values: Sequence[object]) -> list[bytes]:
+def to_words(values: Sequence[object], write: Callable[[float], bytes] | None = None) -> list[bytes]:
     """Return the words of a command from the values of a script: strings unchanged, numbers as text.
+
+    ``write`` formats a number that is no integer; by default ``format_number``.
 
     Raises:
         NotAWordError: something else is among them.
     """
-    return [value if type(value) is bytes else _written(value) for value in values]
+    return [value if type(value) is bytes else _written(value, write or format_number) for value in values]
 
 
-def _written(value: object) -> bytes:
+def _written(value: object, write: Callable[[float], bytes]) -> bytes:
     if type(value) is int:
-        return b"%d" % value if value in _INTEGERS else format_number(float(value))
+        return b"%d" % value if value in _INTEGERS else write(float(value))
     if type(value) is float:
-        return format_number(value)
+        return write(value)
     raise NotAWordError
+
+
+def write_double(value: float) -> bytes:
+    """Format the number of a ``{double=…}``: as ``format_number``, but what is no number has no sign."""
+    return b"nan" if math.isnan(value) else format_number(value)
+
+
+def format_number_7_0(value: float) -> bytes:
+    """As ``format_number``, but with 17 digits, as until 7.0."""
+    if math.isfinite(value) and value == int(value) and int(value) in _INTEGERS:
+        return b"%d" % int(value)
+    return b"%b%b" % (
+        b"-" if math.isnan(value) and math.copysign(1, value) < 0 else b"",
+        b"%.17g" % value,
+    )
 
 
 def format_number(value: float) -> bytes:
@@ -136,3 +153,17 @@ def _read_many(data: bytes, at: int, count: int) -> tuple[list[Any], int]:
         item, at = _read(data, at)
         items.append(item)
     return items, at
+
+
+def errors_in(reply: bytes) -> list[bytes]:
+    """Return the texts of the errors of a reply, at any depth."""
+    found: list[bytes] = []
+    at = 0
+    while at < len(reply):
+        end = reply.index(b"\r\n", at)
+        kind, line, at = reply[at], reply[at + 1 : end], end + 2
+        if kind == _ERROR:
+            found.append(line)
+        elif kind in {_BULK, _VERBATIM} and int(line) >= 0:
+            at += int(line) + 2
+    return found

@@ -8,19 +8,23 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from ....protocol.errors import NOT_AN_INTEGER, ReplyError
+from ....protocol.key_slots import key_slot
 from ...runtime.arguments import parse_integer
-from .interpreter import FailedScriptError, Interpreter, ScriptError
+from ...spec.command import REGISTRY
+from .conversions import errors_in, format_number_7_0, write_double
+from .interpreter import Dialect, FailedScriptError, Interpreter, ScriptError
 from .libraries import Functions
 from .redis_call import call, words_of
 from .script_cache import Scripts
-from .script_run import Run, ScriptClient
-from .shebang import ALLOW_OOM, ALLOW_STALE, NO_WRITES
+from .script_run import ANY_SLOT, Run, ScriptClient
+from .shebang import ALLOW_CROSS_SLOT, ALLOW_OOM, ALLOW_STALE, NO_CLUSTER, NO_WRITES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...runtime.client import Client
-    from ...runtime.context import ServerContext
+    from ...runtime.context import ServerInternals
+    from ...spec.command import Command
     from .libraries import Function
     from .script_cache import Script
 
@@ -65,6 +69,9 @@ _WRITES_READ_ONLY: Final = b"ERR Can not execute a script with write flag using 
 _MASTERDOWN: Final = b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
 
 
+_NO_CLUSTER: Final = b"ERR Can not run script on cluster, 'no-cluster' flag is set."
+
+
 _NOREPLICAS: Final = b"NOREPLICAS Not enough good replicas to write."
 
 
@@ -88,7 +95,7 @@ class Scripting:
         on_slow: called now and then while a script runs for longer than busy-reply-threshold; serves others.
     """
 
-    def __init__(self, server: ServerContext) -> None:
+    def __init__(self, server: ServerInternals) -> None:
         self.server = server
         self.run: Run | None = None
         self.on_slow: Callable[[Run], None] | None = None
@@ -113,6 +120,7 @@ class Scripting:
                 self._interrupt,
                 self._resp,
                 most_memory=self.server.config.lua_memory_limit,
+                dialect=self._dialect(),
             )
             self._interpreter.on_exhausted = self._drop_exhausted
         return self._interpreter
@@ -125,9 +133,18 @@ class Scripting:
             self._resp,
             register=self.functions.register,
             most_memory=self.server.config.lua_memory_limit,
+            dialect=self._dialect(),
         )
         interpreter.on_exhausted = self._drop_exhausted
         return interpreter
+
+    def _dialect(self) -> Dialect:
+        compat = self.server.compat
+        return Dialect(
+            write_double=write_double if compat.shortest_doubles else format_number_7_0,
+            has_os=compat.knows("7.2"),
+            has_array_mt=compat.knows("8.4"),
+        )
 
     def memory(self) -> tuple[int, int]:
         """Bytes of the state of scripts and of that of functions."""
@@ -140,7 +157,16 @@ class Scripting:
     def flush_scripts(self) -> None:
         """Forget the scripts and their Lua state: SCRIPT FLUSH."""
         self.scripts.clear()
+        if self._interpreter is not None:
+            self._interpreter.close()
         self._interpreter = None
+
+    def reset(self) -> None:
+        """Forget all scripts and functions, and both Lua states."""
+        self.flush_scripts()
+        self.functions.clear()
+        self.scripts = Scripts()
+        self._client = None
 
     def renew(self) -> None:
         """Rebuild both Lua states from the sources, after lua-memory-limit has changed."""
@@ -236,8 +262,10 @@ class Scripting:
         )
         if flags:
             run.allow_oom = ALLOW_OOM in flags
+        if self.server.config.cluster_enabled and flags is not None and ALLOW_CROSS_SLOT not in flags:
+            assistant.slot = key_slot(args[3]) if keys else ANY_SLOT
         try:
-            return work(function, client.resp, keys, args[3:])
+            return self._counting_errors(work(function, client.resp, keys, args[3:]), run)
         except FailedScriptError as error:
             text = error.reply(name)
             if error.counted:
@@ -246,15 +274,25 @@ class Scripting:
         finally:
             self.run = None
             if run.end_with is _STOPPED:
-                # Nobody hears of a unit that was cut off.
+                # A unit that was cut off is not propagated.
                 self.server.propagation.forget()
             if run.noted_slow:
                 milliseconds = (perf_counter_ns() - run.started) // 1_000_000
                 self.server.log.notice(f"Slow script is over after {milliseconds} milliseconds")
 
+    def _counting_errors(self, reply: bytes, run: Run) -> bytes:
+        """Return a script's reply after counting the errors in it that the script made itself."""
+        if reply.startswith(b"-") or b"\r\n-" in reply:
+            for text in errors_in(reply):
+                if text not in run.errors_counted:
+                    self.server.stats.count_error(text)
+        return reply
+
     def _check_flags(self, client: Client, flags: frozenset[str], *, read_only: bool) -> None:
         """Check the flags of a script against the state of the server."""
         server = self.server
+        if server.config.cluster_enabled and NO_CLUSTER in flags:
+            raise ReplyError(_NO_CLUSTER)
         if server.replication.is_stale and not client.trusted and ALLOW_STALE not in flags:
             raise ReplyError(_MASTERDOWN)
         if NO_WRITES in flags:
@@ -347,7 +385,7 @@ class Scripting:
         return call(run, interpreter, words)
 
     def _redis_log(self, level: float, text: bytes) -> None:
-        if not 0 <= level < len(_LOG_LEVELS):
+        if not -1 < level < len(_LOG_LEVELS):  # C cuts a fraction off
             kind = b"log" if self.server.compat.knows("7.2") else b"debug"
             raise ScriptError(b"ERR Invalid %b level." % kind)
         write = getattr(self.server.log, _LOG_LEVELS[int(level)])
@@ -376,13 +414,24 @@ class Scripting:
         self.run.propagates_to = bool(int(flags) & _TO_AOF), bool(int(flags) & _TO_REPLICAS)
 
     def _redis_acl_check(self, *values: object) -> bool:
-        argv = words_of(values)
+        argv = words_of(values, self.server.compat)
+        command = self._command_to_check(argv)
+        user = self.run.client.user if self.run is not None else self.server.users.default
+        return user.check(command, argv) is None
+
+    def _command_to_check(self, argv: list[bytes]) -> Command:
+        checks_arity = self.server.compat.knows("8.4")
         try:
             entry = self.server.dispatcher.find(argv)
         except ReplyError as error:
-            raise ScriptError(b"ERR Invalid command passed to redis.acl_check_cmd()") from error
-        user = self.run.client.user if self.run is not None else self.server.users.default
-        return user.check(entry.command, argv) is None
+            if b"wrong number" not in error.text:
+                raise ScriptError(b"ERR Invalid command passed to redis.acl_check_cmd()") from error
+            if not checks_arity:
+                return REGISTRY[argv[0].lower().decode("latin-1")]  # a container without a subcommand
+        else:
+            if not checks_arity or entry.minimum <= len(argv) <= entry.maximum:
+                return entry.command
+        raise ScriptError(b"ERR Wrong number of args for redis.acl_check_cmd()")
 
 
 def key_count(args: list[bytes], not_a_number: bytes = NOT_AN_INTEGER) -> int:
@@ -408,8 +457,8 @@ def key_count(args: list[bytes], not_a_number: bytes = NOT_AN_INTEGER) -> int:
 def _sha1hex(*values: object) -> bytes:
     if len(values) != 1:
         raise ScriptError(b"ERR wrong number of arguments")
-    try:
-        text = words_of(values)[0]
-    except ScriptError:
-        text = b""
+    value = values[0]
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = b"%.14g" % value  # as Lua writes a number
+    text = value if isinstance(value, bytes) else b""
     return hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import struct
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ....protocol.errors import ReplyError
-from .conversions import format_number
+from .conversions import write_double
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -74,6 +75,24 @@ class FailedScriptError(Exception):
         return b"%b script: %b, on %b:%d." % (self.text, name, self.source, self.line)
 
 
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What a Lua state has by the version of Redis.
+
+    Attributes:
+        write_double: formats the number of a ``{double=…}``.
+        has_os: ``os.clock`` is there (7.2).
+        has_array_mt: ``cjson.decode_array_with_array_mt`` is there (8.4).
+    """
+
+    write_double: Callable[[float], bytes] = write_double
+    has_os: bool = True
+    has_array_mt: bool = True
+
+
+_NEWEST: Final = Dialect()
+
+
 class Interpreter:
     """A Lua state with Redis' globals.
 
@@ -84,6 +103,7 @@ class Interpreter:
         resp: the protocol that redis.setresp chose.
         register: takes a function of a library; with it this is the state of functions.
         most_memory: bytes that scripts may take, 0 for no limit.
+        dialect: what depends on the version of Redis.
 
     Attributes:
         exhausted: the state is of no more use, for what it keeps leaves too little memory, or it failed.
@@ -102,6 +122,7 @@ class Interpreter:
         *,
         register: Callable[..., None] | None = None,
         most_memory: int = 0,
+        dialect: Dialect = _NEWEST,
     ) -> None:
         try:
             from lupa import lua51
@@ -136,7 +157,12 @@ class Interpreter:
             b"constants": self.table(dict(constants)),
             b"interrupt": self._look,
             b"resp": self._hosted(resp),
-            b"double": self._hosted(format_number),
+            b"double": self._hosted(dialect.write_double),
+            b"has_os": dialect.has_os,
+            b"has_array_mt": dialect.has_array_mt,
+            b"call_many": self._hosted(
+                lambda words, count: functions[b"call"](*[words[i] for i in range(1, int(count) + 1)])
+            ),
             b"random": self._hosted(self._next_random),
             b"seed": self._hosted(self.seed),
             b"pack_float": self._hosted(_pack_float),
@@ -315,6 +341,13 @@ class Interpreter:
     def memory(self) -> int:
         """The bytes that the state uses."""
         return int(self._memory())
+
+    def close(self) -> None:
+        """End the state; it is of no use afterwards.
+
+        The state holds functions of this object, so without this its memory waits for the garbage collector.
+        """
+        self.__dict__.clear()
 
     # math.random
 

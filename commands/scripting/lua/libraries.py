@@ -163,7 +163,8 @@ class Functions:
             ScriptError: a bad name or flag, or a second function of that name.
         """
         library = self._loading
-        assert library is not None
+        if library is None:
+            raise ScriptError(b"ERR redis.register_function can only be called on FUNCTION LOAD command")
         if not name or not _LETTERS.issuperset(name):
             raise ScriptError(
                 b"ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one "
@@ -217,4 +218,6 @@ class Functions:
         self.sources.clear()
         self._libraries = {}
         self._seen = self.sources.version
+        if self.made is not None:
+            self.made.close()
         self.made = None

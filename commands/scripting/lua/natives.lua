@@ -41,6 +41,9 @@ function natives.unpack(...)
   end
   if first > last then return end
   if last - first >= MOST_RESULTS then fail('too many results to unpack') end
+  -- An argument more is a result less on the stack of C.
+  if count == 1 then return unpack(t) end
+  if count == 2 then return unpack(t, first) end
   return unpack(t, first, last)
 end
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 from ....protocol.errors import ReplyError
 from ...acl.log import AclLog
 from ...runtime.denials import refusal_in_script
-from .conversions import NotAWordError, to_lua, to_words
+from .conversions import NotAWordError, format_number, format_number_7_0, to_lua, to_words
 from .interpreter import ScriptError
 
 if TYPE_CHECKING:
     from ...runtime.context import CommandEntry
+    from ...spec.versions import Compat
     from .interpreter import Interpreter
     from .script_run import Run
 
@@ -33,7 +34,7 @@ _NOT_ALLOWED: Final = b"ERR This Redis command is not allowed from script"
 _READ_ONLY: Final = b"ERR Write commands are not allowed from read-only scripts."
 
 
-# Not writing, but told to replicas all the same.
+# Not writing, but propagated to replicas all the same.
 _REPLICATED: Final = frozenset(("publish", "spublish", "pfcount"))
 
 
@@ -46,7 +47,7 @@ _SMALL: Final = 4096  # bytes of a reply that fits always
 _STALE: Final = b"ERR Can not execute the command on a stale replica"
 
 
-def words_of(values: tuple[object, ...]) -> list[bytes]:
+def words_of(values: tuple[object, ...], compat: Compat) -> list[bytes]:
     """Return the words of a command from the arguments of a script.
 
     Raises:
@@ -55,7 +56,7 @@ def words_of(values: tuple[object, ...]) -> list[bytes]:
     if not values:
         raise ScriptError(_NO_WORDS)
     try:
-        return to_words(values)
+        return to_words(values, format_number if compat.shortest_doubles else format_number_7_0)
     except NotAWordError as error:
         raise ScriptError(_NOT_WORDS) from error
 
@@ -66,19 +67,20 @@ def call(run: Run, interpreter: Interpreter, values: tuple[object, ...]) -> Any:
     Raises:
         ScriptError: the command was refused, or returned an error.
     """
-    argv = words_of(values)
+    argv = words_of(values, run.server.compat)
     client, server = run.client, run.server
     entry = _allowed(run, argv)
     effects = server.propagation.effects
     before = len(effects)
-    reply = server.dispatcher.call(client, entry, argv)
+    reply = server.calls.call(client, entry, argv)
     server.stats.commands_processed += 1
     if run.propagates_to != (True, True) and len(effects) > before:
         server.propagation.limit(before, aof=run.propagates_to[0], replicas=run.propagates_to[1])
     if server.has_observers:
-        server.dispatcher.track(run.caller, entry, argv)
+        server.calls.track(run.caller, entry, argv, script=run.command)
     assert reply is not None, f"{entry.name} did not answer a script"
     if reply[0] == 45:  # a minus: an error
+        run.errors_counted.add(reply[1:-2])
         raise ScriptError(reply[1:-2], counted=True)
     if len(reply) > _SMALL:
         interpreter.expect_room_for(reply)
@@ -89,13 +91,11 @@ def _allowed(run: Run, argv: list[bytes]) -> CommandEntry:
     """Return the entry of a command that this script may run now."""
     server = run.server
     dispatcher = server.dispatcher
-    entry = dispatcher.table.get(argv[0])
-    if entry is None:
-        try:
-            entry = dispatcher.find(argv)
-        except ReplyError as error:
-            text = _WRONG_ARITY if b"wrong number" in error.text else _UNKNOWN
-            raise _refused(run, None, text) from error
+    try:
+        entry = dispatcher.find(argv)
+    except ReplyError as error:
+        text = _WRONG_ARITY if b"wrong number" in error.text else _UNKNOWN
+        raise _refused(run, None, text) from error
     if not entry.minimum <= len(argv) <= entry.maximum:
         raise _refused(run, entry, _WRONG_ARITY)
     flags = entry.command.flags
@@ -133,4 +133,5 @@ def _refused(run: Run, entry: CommandEntry | None, text: bytes) -> ScriptError:
     if entry is not None:
         entry.rejected += 1
     run.server.stats.count_error(text)
+    run.errors_counted.add(text)
     return ScriptError(text, counted=True)

@@ -25,16 +25,26 @@ local READONLY = 'Attempt to modify a readonly table'
 
 local running -- the function of the script
 
--- The level of the first caller that is neither ours nor written in C; nil for a function that pcall itself called.
-local function users_level()
-  local level, direct = 3, true
+-- The level of the first caller that is neither ours nor written in C, and how that called ours: the name, its kind,
+-- and whether C called it (pcall, gsub, sort), which has neither a place nor a name.
+local function users_level(start)
+  local level, seen, lost, direct = start or 3, false, false, false
+  local name, kind
   while true do
-    local info = getinfo(level, 'Sf')
-    if not info then return nil end
-    if info.what == 'tail' then direct = false
+    local info = getinfo(level, 'Sn')
+    if not info then return nil, name, kind, direct end
+    if info.what == 'tail' then
+      -- Between two functions of ours it means nothing; before a caller, that a function of the script is lost.
+      lost = true
+      name = nil
     elseif info.what == 'C' then
-      if direct and (info.func == pcall or info.func == xpcall) then return nil end
-    elseif info.source ~= OURS then return level - 1
+      if seen and not lost then direct = true end
+      lost = true
+    elseif info.source ~= OURS then return level - 1, name, kind, direct
+    else
+      if not direct and (not lost or not seen) then name, kind = info.name, info.namewhat end
+      if not direct then lost = false end
+      seen = true
     end
     level = level + 1
   end
@@ -64,27 +74,43 @@ end
 
 -- Raises an error as a library written in C would: with the place in the script that called it.
 local function fail(message)
-  local level = users_level()
+  local level, _, _, direct = users_level()
+  if direct then error(message, 0) end
   if level or not is_lost() then error(message, level or 0) end
   local info, line = last_place()
   error(format('%s:%d: %s', info.short_src, line, message), 0)
 end
 
-local function bad_argument(number, name, reason)
-  fail(format("bad argument #%d to '%s' (%s)", number, name, reason))
+-- The text for a bad argument, with the name by which the script called the function; `self` is not counted.
+local function complaint(number, name, reason, called, kind, direct)
+  if direct then name = '?' elseif called then name = called end
+  if kind == 'method' and not direct then
+    number = number - 1
+    if number == 0 then return format("calling '%s' on bad self (%s)", name, reason) end
+  end
+  return format("bad argument #%d to '%s' (%s)", number, name, reason)
 end
 
-local function expect_table(value, name)
-  if type(value) ~= 'table' then bad_argument(1, name, 'table expected, got ' .. (value == nil and 'nil' or type(value))) end
+local function bad_argument(number, name, reason)
+  local _, called, kind, direct = users_level()
+  fail(complaint(number, name, reason, called, kind, direct))
+end
+
+local function expect_table(value, name, count)
+  if type(value) ~= 'table' then bad_argument(1, name, 'table expected, got ' .. (count == 0 and 'no value' or type(value))) end
 end
 
 -- An error of Lua's C functions names the line of ours that called them: the user's place stands there instead.
-local function placed(e)
+-- `above` is how many functions stand between the error and this one.
+local function placed(e, above)
   if type(e) ~= 'string' then return e end
   local _, stop = find(e, OUR_PLACE)
   if not stop then return e end
   local message = sub(e, stop + 1)
-  local level = users_level()
+  local level, called, kind, direct = users_level(3 + (above or 0))
+  local number, name, reason = match(message, "^bad argument #(%d+) to '([^']*)' %((.*)%)$")
+  if number then message = complaint(tonumber(number), name, reason, called, kind, direct) end
+  if direct then return message end
   if level then
     local info = getinfo(level, 'Sl')
     return info.short_src .. ':' .. info.currentline .. ': ' .. message
@@ -98,7 +124,7 @@ end
 local behind, fronts = {}, {} -- see `protect`
 
 local function on_error(e)
-  e = placed(e)
+  e = placed(e, 1)
   if type(e) ~= 'table' then
     local text = tostring(e)
     e = {err = 'ERR ' .. (type(text) == 'string' and text or type(e))}
@@ -172,39 +198,51 @@ end
 
 local base = {}
 
-function base.pairs(t)
-  expect_table(t, 'pairs')
+function base.pairs(...)
+  local t = ...
+  expect_table(t, 'pairs', select('#', ...))
   if behind[t] then return base.next, t, nil end
   return next, t, nil
 end
 
-function base.next(t, k)
-  expect_table(t, 'next')
+function base.next(...)
+  local t, k = ...
+  expect_table(t, 'next', select('#', ...))
   return next(behind[t] or t, k)
 end
 
-function base.rawget(t, k)
-  expect_table(t, 'rawget')
+function base.rawget(...)
+  local t, k = ...
+  local count = select('#', ...)
+  expect_table(t, 'rawget', count)
+  if count < 2 then bad_argument(2, 'rawget', 'value expected') end
   return rawget(behind[t] or t, k)
 end
 
-function base.rawset(t, k, v)
-  expect_table(t, 'rawset')
+function base.rawset(...)
+  local t, k, v = ...
+  local count = select('#', ...)
+  expect_table(t, 'rawset', count)
+  if count < 3 then bad_argument(count + 1, 'rawset', 'value expected') end
   if behind[t] then error(READONLY, 0) end
   return rawset(t, k, v)
 end
 
-function base.setmetatable(t, meta)
-  expect_table(t, 'setmetatable')
+function base.setmetatable(...)
+  local t, meta = ...
+  local count = select('#', ...)
+  expect_table(t, 'setmetatable', count)
   if behind[t] then error(READONLY, 0) end
-  if meta ~= nil and type(meta) ~= 'table' then bad_argument(2, 'setmetatable', 'nil or table expected') end
+  if count < 2 or meta ~= nil and type(meta) ~= 'table' then bad_argument(2, 'setmetatable', 'nil or table expected') end
   return setmetatable(t, meta)
 end
 
 local string_meta = getmetatable('')
 local global_meta -- the front of that of the globals
 
-function base.getmetatable(value)
+function base.getmetatable(...)
+  local value = ...
+  if select('#', ...) == 0 then bad_argument(1, 'getmetatable', 'value expected') end
   if behind[value] then return value == base._G and global_meta or nil end
   if type(value) == 'userdata' then return nil end
   local meta = getmetatable(value)
@@ -224,6 +262,7 @@ local function results(...) return ... end
 
 function base.pcall(...)
   local count = select('#', ...)
+  if count == 0 then return false, 'attempt to call a boolean value' end -- so says Lua 5.1
   local f, word = ...
   if type(f) ~= 'function' then return settle(pcall(f, select(2, ...))) end
   if count == 1 then return settle(xpcall(f, placed)) end
@@ -242,7 +281,7 @@ function base.xpcall(...)
   return resettle(xpcall(f, function(e)
     -- No hook watches the handler of an error that a hook raised.
     if ending then return e end
-    return handler(placed(e))
+    return handler((placed(e, 1)))
   end))
 end
 
@@ -262,15 +301,16 @@ local function compiled(f, message)
   return nil, placed(message)
 end
 
-local function no_string(value, number, name)
+local function no_string(value, number, name, count)
   local kind = type(value)
   if kind ~= 'string' and kind ~= 'number' then
-    bad_argument(number, name, 'string expected, got ' .. (value == nil and 'no value' or kind))
+    bad_argument(number, name, 'string expected, got ' .. (count == 0 and 'no value' or kind))
   end
 end
 
-function base.loadstring(text, name)
-  no_string(text, 1, 'loadstring')
+function base.loadstring(...)
+  local text, name = ...
+  no_string(text, 1, 'loadstring', select('#', ...))
   text = tostring(text)
   if name == nil then name = text else no_string(name, 2, 'loadstring') end
   if #text > MOST_SOURCE then return nil, 'chunk is too long' end
@@ -346,7 +386,7 @@ local function unwrapped(thread, ok, ...)
 end
 
 local function expect_function(f, name)
-  if type(f) ~= 'function' then bad_argument(1, name, 'Lua function expected') end
+  if type(f) ~= 'function' or getinfo(f, 'S').source == OURS then bad_argument(1, name, 'Lua function expected') end
 end
 
 -- Libraries
@@ -356,10 +396,11 @@ for _, name in next, {'resp', 'double', 'random', 'seed', 'pack_float', 'unpack_
   api[name] = hosted(host[name])
 end
 
+api.has_array_mt = host.has_array_mt
 local libraries = {}
 local natives = chunks.natives(fail, bad_argument, behind, READONLY, api.random, api.seed)
 chunks.natives = nil
-for name, chunk in pairs(chunks) do libraries[name] = chunk(fail, bad_argument, api, protect) end
+for name, chunk in pairs(chunks) do libraries[name] = chunk(fail, bad_argument, api, protect, behind) end
 
 libraries.coroutine = {
   create = function(f)
@@ -390,7 +431,7 @@ libraries.math = picked(math, [[abs acos asin atan atan2 ceil cos cosh deg exp f
   max min mod modf pi pow rad sin sinh sqrt tan tanh]])
 libraries.string = picked(string, 'byte char dump format len lower reverse sub upper')
 libraries.table = picked(table, 'concat foreachi getn maxn remove setn sort')
-libraries.os = {clock = os.clock}
+if host.has_os then libraries.os = {clock = os.clock} end
 for name, library in next, {math = natives.math, string = natives.string, table = natives.table} do
   for key, f in next, library do libraries[name][key] = f end
 end
@@ -400,7 +441,21 @@ for name, value in pairs(host.constants) do redis[name] = value end
 for name, f in pairs(host.redis) do redis[name] = hosted(f) end
 libraries.redis = redis
 
-local call = host.redis.call and as_function(host.redis.call)
+local MOST_ON_STACK = 7000 -- of what a C function gets; more words travel in a table
+local call_few, call_many = host.redis.call and as_function(host.redis.call), as_function(host.call_many)
+
+local function call(...)
+  local count = select('#', ...)
+  if count > MOST_ON_STACK then return call_many({...}, count) end
+  return call_few(...)
+end
+
+function redis.call(...)
+  if gcinfo() > most_memory then make_room() end
+  local value, text, counted = call(...)
+  if text == nil then return value end
+  return failed(text, counted)
+end
 
 function redis.pcall(...)
   if gcinfo() > most_memory then make_room() end
@@ -460,7 +515,7 @@ base._G = protect(globals)
 globals._G = base._G
 global_meta = protect(getmetatable(globals))
 string_meta.__index = globals.string
-string_meta.__metatable = protect(string_meta)
+protect(string_meta) -- all that getmetatable gives
 
 -- While the code of a library runs it sees little more than redis.register_function
 
@@ -571,7 +626,7 @@ local function run(f, script)
   return ok, value
 end
 
-local function told(e)
+local function failure_of(e)
   local text, source, line, counted = 'ERR unknown error', nil, nil, nil
   if type(e) == 'table' then
     local ok, a, b, c, d = guarded(details, e)
@@ -585,11 +640,11 @@ end
 local script_resp, half_of_memory = api.resp, most_memory / 2
 
 local function finished(ok, value, resp)
-  if not ok then return told(value) end
+  if not ok then return failure_of(value) end
   local reply
   if type(value) == 'table' then
     ok, reply = guarded(encode_reply, value, resp, script_resp, api)
-    if not ok then return told(reply) end
+    if not ok then return failure_of(reply) end
   else
     reply = encode_reply(value, resp, script_resp, api)
   end
@@ -631,7 +686,7 @@ function lib.load(f)
   meta.__index = while_loading
   local ok, value = run(f)
   meta.__index = globals
-  if not ok then return told(value) end
+  if not ok then return failure_of(value) end
   if tidy() then return true, true end
   return true
 end

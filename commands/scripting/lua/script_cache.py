@@ -11,6 +11,8 @@ from ....protocol.errors import ReplyError
 from .shebang import read_script_shebang
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .interpreter import Interpreter
 
 MOST_FROM_EVAL: Final = 500
@@ -47,6 +49,9 @@ class Scripts:
 
     def __len__(self) -> int:
         return len(self._by_sha)
+
+    def __iter__(self) -> Iterator[Script]:
+        return iter(self._by_sha.values())
 
     @property
     def size(self) -> int:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from ...runtime.client import Client
 
 if TYPE_CHECKING:
-    from ...runtime.context import ServerContext
+    from ...runtime.context import ServerInternals
+
+ANY_SLOT: Final = -1
 
 
 class ScriptClient(Client):
-    """The client of a script's commands: it has its own database and protocol, the rest is its caller's."""
+    """The client of a script's commands: it has its own database and protocol, the rest is its caller's.
+
+    Attributes:
+        slot: on a node of a cluster the hash slot of all its keys, ANY_SLOT before the first; None if they may have
+            several.
+    """
 
     is_script: ClassVar[bool] = True
-    __slots__ = ()
+    __slots__ = ("slot",)
 
-    def __init__(self, server: ServerContext) -> None:
+    def __init__(self, server: ServerInternals) -> None:
         super().__init__(server)
         self.address = b"lua"
         self.in_exec = True  # nothing blocks in a script
+        self.slot: int | None = None
 
     def stand_in_for(self, caller: Client) -> None:
         """Begin a script for a client."""
@@ -29,9 +37,13 @@ class ScriptClient(Client):
         self.user = caller.user
         self.authenticated = caller.authenticated
         self.trusted = caller.trusted
+        self.replays = caller.replays
         self.id = caller.id
         self.name = caller.name
         self.fieldsets = None
+        self.asked = caller.asked
+        self.reads_replica = caller.reads_replica
+        self.slot = None
 
 
 @dataclass(slots=True)
@@ -45,9 +57,10 @@ class Run:
         wrote: a command of it may have changed data.
         allow_oom: it said that it needs little memory, and may write when there is none left.
         end_with: the text that it is to end with at the next look.
+        errors_counted: the texts of errors of its commands, which the statistics have.
     """
 
-    server: ServerContext
+    server: ServerInternals
     caller: Client
     client: ScriptClient
     name: bytes
@@ -60,3 +73,4 @@ class Run:
     allow_oom: bool = False
     noted_slow: bool = False
     end_with: bytes | None = None
+    errors_counted: set[bytes] = field(default_factory=set)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from ....protocol.errors import ReplyError, shown
+from ....protocol.inline import split_inline
 
 NO_WRITES: Final = "no-writes"
 ALLOW_OOM: Final = "allow-oom"
 ALLOW_STALE: Final = "allow-stale"
-FLAGS: Final = (NO_WRITES, ALLOW_OOM, ALLOW_STALE, "no-cluster", "allow-cross-slot-keys")
+NO_CLUSTER: Final = "no-cluster"
+ALLOW_CROSS_SLOT: Final = "allow-cross-slot-keys"
+FLAGS: Final = (NO_WRITES, ALLOW_OOM, ALLOW_STALE, NO_CLUSTER, ALLOW_CROSS_SLOT)
 
 
 def read_script_shebang(script: bytes) -> tuple[frozenset[str] | None, bytes]:
@@ -23,7 +26,10 @@ def read_script_shebang(script: bytes) -> tuple[frozenset[str] | None, bytes]:
     end = script.find(b"\n")
     if end < 0:
         raise ReplyError(b"ERR Invalid script shebang")
-    engine, *options = script[:end].split() or [b""]
+    words = split_inline(script[:end])
+    if words is None or b"\0" in script[:end]:
+        raise ReplyError(b"ERR Invalid engine in script shebang")
+    engine, *options = words
     if engine != b"#!lua":
         raise ReplyError(b"ERR Unexpected engine in script shebang: %b" % shown(engine))
     flags: set[str] = set()

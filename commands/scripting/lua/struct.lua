@@ -2,8 +2,9 @@
 local fail, bad_argument, host = ...
 local floor, char, byte, format, concat, type, tonumber = math.floor, string.char, string.byte, string.format,
   table.concat, type, tonumber
-local log, unpack, tostring = math.log, unpack, tostring
+local log, unpack, tostring, select = math.log, unpack, tostring, select
 
+local CONTROLS = {['<'] = true, ['>'] = true, ['!'] = true, [' '] = true}
 local SIZES = {b = 1, B = 1, h = 2, H = 2, l = 8, L = 8, T = 8, f = 4, d = 8, x = 1}
 local MOST = 32 -- bytes of an integer
 local NATIVE_ALIGNMENT = 8
@@ -20,8 +21,36 @@ local function lowest_first(value, size)
   return concat(bytes)
 end
 
--- A reader of formats: gives each option with its size, and the bytes of alignment before it.
-local function options(text)
+-- The bits of a number that a mask has.
+local function masked(n, mask)
+  local found, weight = 0, 1
+  while mask > 0 do
+    if mask % 2 == 1 and n % 2 == 1 then found = found + weight end
+    n, mask, weight = floor(n / 2), floor(mask / 2), weight * 2
+  end
+  return found
+end
+
+-- An integer of some bytes, as C reads it: of more than eight the lowest eight count, and the sign bit is that of the
+-- size modulo eight bytes. `at(i)` is the i-th byte, the lowest first. In two halves, so that the sum alone is rounded.
+local function integer(size, signed, at)
+  local bytes = size > 8 and 8 or size
+  local low, high = 0, 0
+  for i = bytes > 4 and 4 or bytes, 1, -1 do low = low * 256 + at(i) end
+  for i = bytes, 5, -1 do high = high * 256 + at(i) end
+  if not signed or size == 0 then return high * 2 ^ 32 + low end
+  local kept = (size - 1) % 8 + 1
+  local negative = at(kept) >= 128
+  for i = kept + 1, bytes do negative = negative or at(i) > 0 end
+  if not negative then return high * 2 ^ 32 + low end
+  if kept <= 4 then return low % 2 ^ (8 * kept - 1) - 2 ^ (8 * kept - 1) end
+  local half = 2 ^ (8 * (kept - 4) - 1)
+  return (high % half - half) * 2 ^ 32 + low
+end
+
+-- A reader of formats: gives each option with its size, and the bytes of alignment before it. `check` is called before
+-- an option that only sets something: unpack looks at its position first there, too.
+local function options(text, check)
   local position, little, alignment = 1, true, 1
   local function number(default)
     local digits = text:match('^%d+', position)
@@ -35,6 +64,7 @@ local function options(text)
     while position <= #text do
       local option = text:sub(position, position)
       position = position + 1
+      if check and CONTROLS[option] then check() end
       if option == '<' then little = true
       elseif option == '>' then little = false
       elseif option == '!' then
@@ -54,7 +84,7 @@ local function options(text)
         local padding = 0
         if size and size > 1 and option ~= 'c' and option ~= 's' then
           local to = size > alignment and alignment or size
-          if to > 1 then padding = (to - total % to) % to end
+          if to > 1 then padding = masked(to - masked(total, to - 1), to - 1) end
         end
         return option, size, padding, little
       end
@@ -62,13 +92,15 @@ local function options(text)
   end
 end
 
+local function kind(value, number, count) return number > count and 'no value' or type(value) end
+
 local struct = {}
 
 function struct.pack(...)
   local words, next_word = {...}, 2
   local text = words[1]
   if type(text) == 'number' then text = tostring(text) end
-  if type(text) ~= 'string' then bad_argument(1, 'pack', 'string expected, got ' .. (text == nil and 'no value' or type(text))) end
+  if type(text) ~= 'string' then bad_argument(1, 'pack', 'string expected, got ' .. kind(text, 1, select('#', ...))) end
   local parts, total = {}, 0
   local function argument(kind)
     local value = words[next_word]
@@ -121,21 +153,24 @@ end
 function struct.unpack(...)
   local text, data, start = ...
   if type(text) == 'number' then text = tostring(text) end
-  if type(text) ~= 'string' then bad_argument(1, 'unpack', 'string expected, got ' .. (text == nil and 'no value' or type(text))) end
+  local count = select('#', ...)
+  if type(text) ~= 'string' then bad_argument(1, 'unpack', 'string expected, got ' .. kind(text, 1, count)) end
   if type(data) == 'number' then data = tostring(data) end
-  if type(data) ~= 'string' then bad_argument(2, 'unpack', 'string expected, got ' .. (data == nil and 'no value' or type(data))) end
+  if type(data) ~= 'string' then bad_argument(2, 'unpack', 'string expected, got ' .. kind(data, 2, count)) end
   local position = start == nil and 1 or tonumber(start)
   if not position then bad_argument(3, 'unpack', 'number expected, got ' .. type(start)) end
-  if position ~= position then bad_argument(2, 'unpack', 'data string too short') end
-  position = position - 1
+  -- As C converts it to an integer of 64 bits.
+  if position ~= position or position >= 2 ^ 63 or position < -2 ^ 63 then position = -2 ^ 63 end
+  position = (position < 0 and -floor(-position) or floor(position)) - 1
   if position == -1 then bad_argument(3, 'unpack', 'offset must be 1 or greater') end
   local values, n = {}, 0
   local function need(size)
     if size > #data or position < 0 or position > #data - size then bad_argument(2, 'unpack', 'data string too short') end
   end
-  local read = options(text)
+  local read = options(text, function() need(0) end)
   while true do
     local option, size, padding, little = read(position)
+    if text ~= '' then need(0) end
     if not option then break end
     if n > MOST_RESULTS then fail('stack overflow (too many results)') end
     if not size then bad_argument(1, 'unpack', format("invalid format option '%s'", option)) end
@@ -154,7 +189,8 @@ function struct.unpack(...)
         size = values[n]
         if type(size) ~= 'number' then fail("format 'c0' needs a previous size") end
         values[n], n = nil, n - 1
-        if size < 0 then need(2 ^ 53) end
+        if size ~= size or size < 0 then need(2 ^ 53) end
+        size = floor(size)
         need(size)
       end
       n = n + 1
@@ -163,26 +199,9 @@ function struct.unpack(...)
       n = n + 1
       values[n] = host.unpack_float(data:sub(position + 1, position + size), little)
     else
-      local value, low, high = 0, position + size, position + 1
-      -- Only the lowest eight bytes count.
-      if size > 8 then
-        if little then low = position + 8 else high = position + size - 7 end
-      end
-      if little then
-        for i = low, position + 1, -1 do value = value * 256 + byte(data, i) end
-      else
-        for i = high, position + size do value = value * 256 + byte(data, i) end
-      end
-      local bits = 8 * (size > 8 and 8 or size)
-      if option:lower() == option and value >= 2 ^ (bits - 1) then
-        value = 0
-        -- Bytewise from -1, so that large negative numbers are as exact as a double is.
-        for i = 1, size > 8 and 8 or size do
-          local at = little and position + (size > 8 and 8 or size) + 1 - i or high + i - 1
-          value = value * 256 + 255 - byte(data, at)
-        end
-        value = -value - 1
-      end
+      local value = integer(size, option:lower() == option, function(i)
+        return byte(data, little and position + i or position + size + 1 - i)
+      end)
       n = n + 1
       values[n] = value
     end
@@ -193,16 +212,23 @@ function struct.unpack(...)
   return unpack(values, 1, n)
 end
 
-function struct.size(text)
-  if type(text) ~= 'string' then bad_argument(1, 'size', 'string expected, got ' .. (text == nil and 'no value' or type(text))) end
+function struct.size(...)
+  local text = ...
+  if type(text) == 'number' then text = tostring(text) end
+  if type(text) ~= 'string' then bad_argument(1, 'size', 'string expected, got ' .. kind(text, 1, select('#', ...))) end
   local read, total = options(text), 0
   while true do
     local option, size, padding = read(total)
     if not option then return total end
+    if not size then
+      -- As in Redis, other letters and digits are passed over.
+      if not option:find('^[%w]') then bad_argument(1, 'size', format("invalid format option '%s'", option)) end
+      size = 0
+    end
     total = total + padding
     if option == 's' then bad_argument(1, 'size', "option 's' has no fixed size") end
     if option == 'c' and size == 0 then bad_argument(1, 'size', "option 'c0' has no fixed size") end
-    total = total + (size or 0)
+    total = total + size
   end
 end
 

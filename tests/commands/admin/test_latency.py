@@ -63,9 +63,9 @@ def test_a_histogram_counts_up_to_all_calls(wire):
     for _ in range(5):
         wire.call("XADD", "s", "*", "a", "b")
     wire.call("XGROUP", "CREATE", "s", "g", "0")
-    told = wire.call("LATENCY", "HISTOGRAM", "XADD", "xgroup", "nothing", "xlen").plain()
-    assert told[::2] == [b"xadd", b"xgroup|create"]
-    _, calls, _, buckets = told[1]
+    facts = wire.call("LATENCY", "HISTOGRAM", "XADD", "xgroup", "nothing", "xlen").plain()
+    assert facts[::2] == [b"xadd", b"xgroup|create"]
+    _, calls, _, buckets = facts[1]
     assert calls == 5
     assert buckets[-1] == 5
     assert buckets[::2] == sorted(buckets[::2])

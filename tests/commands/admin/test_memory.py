@@ -93,11 +93,11 @@ def test_a_large_database_is_estimated_from_a_part(server):
 
 def test_stats_have_redis_names_and_its_types_in_resp3(server, redis7):
     with server.wire(3) as ours, redis7.wire(3) as theirs:
-        told, known = ours.call("MEMORY", "STATS"), theirs.call("MEMORY", "STATS")
-    assert told.kind == "%"
+        facts, known = ours.call("MEMORY", "STATS"), theirs.call("MEMORY", "STATS")
+    assert facts.kind == "%"
     kinds = [
         {name.value: value.kind for name, value in zip(node.children[::2], node.children[1::2], strict=True)}
-        for node in (told, known)
+        for node in (facts, known)
     ]
     for name, kind in kinds[1].items():
         if not name.startswith(b"db."):

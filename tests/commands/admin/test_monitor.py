@@ -2,6 +2,7 @@ import pytest
 from support.wired_server import WiredServer, talk
 
 from rillet.commands.admin.monitor import monitor_line, quoted
+from rillet.commands.runtime.state import State
 
 
 @pytest.fixture
@@ -13,7 +14,7 @@ def test_monitor_registers_once(client):
     assert talk(client, "MONITOR") == b"+OK\r\n"
     assert client.server.monitors == {client}
     assert client.server.has_observers == 1
-    assert not client.fast_path_ok
+    assert client.state is not State.PLAIN
     assert talk(client, "MONITOR") == b""
 
 

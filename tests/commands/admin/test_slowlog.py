@@ -75,7 +75,7 @@ def test_an_entry_shows_the_client_and_the_time(servers):
         address = wire.call("CLIENT", "INFO").value.decode().split(" addr=")[1].split(" ")[0]
         now = int(wire.call("TIME").plain()[0])
         wire.call("CONFIG", "SET", "slowlog-log-slower-than", -1)
-    assert entry[3:] == [[b"PING"], address.encode(), b"me"]
+    assert entry[3:] == [[b"PING"], address.encode(), b"me", 1]
     assert now - 60 < entry[1] <= now
     assert entry[2] >= 0
 

@@ -1,6 +1,8 @@
 import pytest
 from support.wired_server import WiredServer, talk
 
+from rillet.commands.runtime.state import State
+
 BAD_NAME = b"-ERR Client names cannot contain spaces, newlines or special characters.\r\n"
 
 
@@ -41,11 +43,11 @@ def test_setinfo_names_the_library(client):
 def test_reply_modes(client):
     assert talk(client, "CLIENT", "REPLY", "x") == b"-ERR syntax error\r\n"
     assert talk(client, "CLIENT", "REPLY", "off") == b""
-    assert (client.reply_mode, client.fast_path_ok) == ("off", False)
+    assert (client.reply_mode, client.state) == ("off", State.CAREFUL)
     assert talk(client, "CLIENT", "REPLY", "SKIP") == b""
     assert client.reply_mode == "off"
     assert talk(client, "CLIENT", "REPLY", "ON") == b"+OK\r\n"
-    assert (client.reply_mode, client.fast_path_ok) == ("on", True)
+    assert (client.reply_mode, client.state) == ("on", State.PLAIN)
     assert talk(client, "CLIENT", "REPLY", "skip") == b""
     assert client.reply_mode == "skip-next"
     assert talk(client, "CLIENT", "REPLY", "ON") == b"+OK\r\n"
@@ -58,7 +60,7 @@ def test_modes_that_are_on_or_off(client, mode, field):
     assert talk(client, "CLIENT", mode, "maybe") == b"-ERR syntax error\r\n"
     assert talk(client, "CLIENT", mode, "OFF") == b"+OK\r\n"
     assert getattr(client, field) is False
-    assert client.fast_path_ok
+    assert client.state is State.PLAIN
 
 
 def test_pause_and_unpause(client):
@@ -95,7 +97,7 @@ def test_unblock_ends_a_wait(client, monkeypatch):
     asked = []
     monkeypatch.setattr(server.blocking, "unblock", lambda *words: asked.append(words) or True)
     assert talk(client, "CLIENT", "UNBLOCK", other.id) == b":0\r\n"
-    other.blocked = object()
+    other.state = State.BLOCKED
     assert talk(client, "CLIENT", "UNBLOCK", other.id) == b":1\r\n"
     assert talk(client, "CLIENT", "UNBLOCK", other.id, "timeout") == b":1\r\n"
     assert talk(client, "CLIENT", "UNBLOCK", other.id, "Error") == b":1\r\n"

@@ -4,10 +4,12 @@ from support.until import until
 from support.wired_server import WiredServer, talk
 
 from rillet.commands.runtime.client_line import flag_letters
+from rillet.commands.runtime.state import State
 
 FIELDS = """
     id addr laddr fd name age idle flags db sub psub ssub multi watch qbuf qbuf-free argv-mem multi-mem rbs rbp obl
-    oll omem tot-mem events cmd user redir resp lib-name lib-ver io-thread tot-net-in tot-net-out tot-cmds
+    oll omem omem-shared omem-unshared tot-mem events cmd user redir resp lib-name lib-ver io-thread tot-net-in
+    tot-net-out tot-cmds read-events avg-pipeline-len-sum avg-pipeline-len-cnt
 """
 
 
@@ -109,11 +111,13 @@ def test_flags(server):
     client.db.modified(b"k")
     talk(client, "MULTI")
     talk(client, "MONITOR")
-    client.monitor = client.close_asap = client.no_evict = client.no_touch = client.unix_socket = True
+    client.monitor = client.no_evict = client.no_touch = client.unix_socket = True
     client.tracking.broken_redirect = True
     client.channels.add(b"c")
-    client.blocked = object()
-    assert flag_letters(client) == "OPxbtRBdAUeT"
+    client.state = State.BLOCKED
+    assert flag_letters(client) == "OPxbtRBdUeT"
+    client.begin_to_close()
+    assert flag_letters(client) == "OPxtRBdAUeT"
 
 
 def test_list_shows_all_or_some(server):

@@ -1,6 +1,8 @@
 import pytest
 from support.wired_server import WiredServer, talk
 
+from rillet.commands.runtime.state import State
+
 WRONGPASS = b"-WRONGPASS invalid username-password pair or user is disabled.\r\n"
 
 
@@ -47,7 +49,7 @@ def test_a_refused_hello_changes_nothing(client, words, error):
 
 
 def test_a_failed_login_in_hello_leaves_name_and_protocol(client):
-    assert talk(client, "HELLO", 3, "AUTH", "nobody", "x", "SETNAME", "n") == WRONGPASS
+    assert talk(client, "HELLO", 3, "AUTH", "stranger", "x", "SETNAME", "n") == WRONGPASS
     assert (client.resp, client.name) == (2, b"")
     assert client.server.stats.denied[b"auth"] == 1
 
@@ -65,10 +67,10 @@ def test_auth_wants_the_password_of_the_default_user(stranger):
     assert talk(stranger, "AUTH", "wrong") == WRONGPASS
     assert talk(stranger, "AUTH", "secret", "secret") == WRONGPASS
     assert not stranger.authenticated
-    assert not stranger.fast_path_ok
+    assert stranger.state is not State.PLAIN
     assert talk(stranger, "AUTH", "secret") == b"+OK\r\n"
     assert stranger.authenticated
-    assert stranger.fast_path_ok
+    assert stranger.state is State.PLAIN
 
 
 def test_auth_with_a_user_name(stranger):
@@ -137,7 +139,7 @@ def test_reset_leaves_every_mode(client):
         talk(client, *words)
     assert client.transaction is not None
     assert talk(client, "RESET") == b"+RESET\r\n"
-    assert client.fast_path_ok
+    assert client.state is State.PLAIN
     assert not client.is_subscriber
     assert (client.resp, client.name, client.lib_name, client.reply_mode) == (2, b"", b"lib", "on")
     assert (client.monitor, client.no_evict, client.no_touch, client.tracking) == (False, False, False, None)
@@ -153,4 +155,4 @@ def test_reset_logs_out_where_there_is_a_password(stranger):
     talk(stranger, "AUTH", "secret")
     talk(stranger, "RESET")
     assert not stranger.authenticated
-    assert not stranger.fast_path_ok
+    assert stranger.state is not State.PLAIN

@@ -3,6 +3,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.wired_server import WiredServer, read, talk, write
 
+from rillet.commands.runtime.state import State
+
 MODE_SWITCH = (
     b"-ERR You can't switch %b before disabling tracking for this client, and then re-enabling it with a different "
     b"mode.\r\n"
@@ -103,10 +105,10 @@ def test_the_keyspace_hooks_are_unset_while_no_client_tracks(server):
     assert (server.keyspace.on_modified, server.keyspace.on_flushed) == (None, None)
     track(client)
     assert None not in (server.keyspace.on_modified, server.keyspace.on_flushed)
-    assert not client.fast_path_ok
+    assert client.state is not State.PLAIN
     read(client, b"k")
     talk(client, "CLIENT", "TRACKING", "OFF")
-    assert client.fast_path_ok
+    assert client.state is State.PLAIN
     write(writer, b"k")
     assert server.keyspace.on_modified is None
     assert client.take() == b""

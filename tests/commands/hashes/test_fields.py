@@ -22,11 +22,11 @@ def client():
 def effects(client):
     """Events, propagated commands and changes since the last time."""
     server = client.server
-    told = [b"%b %b" % event for event in server.events if event[0] != b"keymiss"]
+    events = [b"%b %b" % event for event in server.events if event[0] != b"keymiss"]
     written = [b" ".join(argv) for argv in server.propagation.take()]
     dirty, server.keyspace.dirty = server.keyspace.dirty, 0
     server.events.clear()
-    return told, written, dirty
+    return events, written, dirty
 
 
 def test_setting_is_propagated_as_it_came_and_counts_each_field(client):
@@ -41,7 +41,11 @@ def test_setting_is_propagated_as_it_came_and_counts_each_field(client):
 def test_increments_by_floats_are_propagated_as_their_result(client):
     run(client, "HINCRBYFLOAT", "h", "f", "10.1")
     run(client, "HINCRBYFLOAT", "h", "f", "0.2")
-    assert effects(client)[1] == [b"HSET h f 10.1", b"HSET h f 10.3"]
+    keeping = b"HSETEX h KEEPTTL FIELDS 1 f "
+    assert effects(client)[1] == [keeping + b"10.1", keeping + b"10.3"]
+    client.server.compat = compat_with("7.4")
+    run(client, "HINCRBYFLOAT", "h", "f", "0.2")
+    assert effects(client)[1] == [b"HSET h f 10.5"]
 
 
 def test_increments_by_floats_keep_the_time_of_the_field_where_they_are_replayed(client):
@@ -65,7 +69,7 @@ def test_expiry_is_propagated_as_absolute_milliseconds_for_the_fields_concerned(
     assert reply(client, "HEXPIRE", "h", 10, "NX", "FIELDS", 3, "a", "missing", "b") == [1, -2, 1]
     assert effects(client) == ([b"hexpire h"], [b"HPEXPIREAT h %d NX FIELDS 2 a b" % (NOW + 10_000)], 2)
     assert reply(client, "HEXPIRE", "h", 10, "FIELDS", 1, "a", "XX") == [1]
-    assert effects(client)[1] == [b"HPEXPIREAT h %d XX FIELDS 1 a" % (NOW + 10_000)]
+    assert effects(client)[1] == [b"HPEXPIREAT h %d FIELDS 1 a XX" % (NOW + 10_000)]
     assert reply(client, "HEXPIRE", "h", 10, "NX", "FIELDS", 1, "a") == [0]
     assert effects(client) == ([], [], 0)
 
@@ -103,28 +107,51 @@ def test_a_field_past_its_time_goes_when_it_is_looked_at(client):
 
 
 @pytest.mark.parametrize(
-    "words", ["HGET h a", "HEXISTS h a", "HSTRLEN h a", "HMGET h a", "HGETDEL h FIELDS 1 a", "HRANDFIELD h"]
+    ("words", "named"),
+    [
+        ("HGET h a", False),
+        ("HEXISTS h a", False),
+        ("HSTRLEN h a", False),
+        ("HMGET h a", False),
+        ("HGETDEL h FIELDS 1 a", True),
+        ("HGETEX h FIELDS 1 a", True),
+        ("HRANDFIELD h", True),
+    ],
 )
-def test_the_hash_goes_with_its_last_field_that_expires(client, words):
+@pytest.mark.parametrize("names_last", [False, True])
+def test_the_hash_goes_with_its_last_field_that_expires(client, words, named, names_last):
+    client.server.keyspace.names_last_expired = names_last  # as before 8.10
     expiring(client, "a")
     assert reply(client, *words.split()) in (None, 0, [None])
-    assert effects(client) == ([b"hexpired h", b"del h"], [b"HDEL h a"], 0)
+    events = [b"hexpired h", b"del h"] if named or names_last else [b"del h"]
+    assert effects(client) == (events, [b"HDEL h a"], 0)
     assert reply(client, "EXISTS", "h") == 0
 
 
+def test_a_field_past_its_time_that_is_still_there_gets_another_one(client):
+    expiring(client, "a", "b")
+    assert reply(client, "HPEXPIRE", "h", 5, "NX", "FIELDS", 1, "a") == [0]
+    assert effects(client) == ([], [], 0)
+    assert reply(client, "HPEXPIRE", "h", 5, "GT", "FIELDS", 1, "a") == [1]
+    assert effects(client) == ([b"hexpire h"], [b"HPEXPIREAT h %d GT FIELDS 1 a" % (NOW + 16)], 1)
+    assert reply(client, "HPTTL", "h", "FIELDS", 2, "a", "b") == [5, -2]
+    assert reply(client, "HPEXPIRE", "h", 0, "FIELDS", 1, "b") == [2]
+    assert effects(client) == ([b"hdel h"], [b"HDEL h b"], 1)
+
+
 @pytest.mark.parametrize(
-    ("words", "answer", "told"),
+    ("words", "answer", "events"),
     [
-        ("HSETNX h a 7", 1, [b"hexpired h", b"del h", b"new h", b"hset h"]),
-        ("HINCRBY h a 7", 7, [b"hexpired h", b"del h", b"new h", b"hincrby h"]),
-        ("HINCRBYFLOAT h a 7", b"7", [b"hexpired h", b"del h", b"new h", b"hincrbyfloat h"]),
-        ("HSETEX h FNX FIELDS 1 a 7", 1, [b"hexpired h", b"del h", b"new h", b"hset h"]),
+        ("HSETNX h a 7", 1, [b"del h", b"new h", b"hset h"]),
+        ("HINCRBY h a 7", 7, [b"del h", b"new h", b"hincrby h"]),
+        ("HINCRBYFLOAT h a 7", b"7", [b"del h", b"new h", b"hincrbyfloat h"]),
+        ("HSETEX h FNX FIELDS 1 a 7", 1, [b"hexpired h", b"hset h"]),
     ],
 )
-def test_an_expired_field_starts_from_zero(client, words, answer, told):
+def test_an_expired_field_starts_from_zero(client, words, answer, events):
     expiring(client, "a")
     assert reply(client, *words.split()) == answer
-    assert effects(client)[0] == told
+    assert effects(client)[0] == events
     assert reply(client, "HGET", "h", "a") == b"7"
     assert reply(client, "HTTL", "h", "FIELDS", 1, "a") == [-1]
 
@@ -140,7 +167,7 @@ def test_hsetex_is_propagated_with_an_absolute_time(client):
     run(client, "HSETEX", "h", "FIELDS", 1, "a", 1, "EX", 10, "FNX")
     assert effects(client) == (
         [b"new h", b"hset h", b"hexpire h"],
-        [b"HSETEX h FNX PXAT %d FIELDS 1 a 1" % (NOW + 10_000)],
+        [b"HSETEX h FIELDS 1 a 1 PXAT %d FNX" % (NOW + 10_000)],
         1,
     )
     run(client, "HSETEX", "h", "KEEPTTL", "FIELDS", 1, "a", 1)
@@ -187,7 +214,9 @@ def test_hgetdel_is_propagated_as_hdel(client):
         ("HTTL h FIELDS 0 a", "Number of fields must be a positive integer"),
         ("HTTL h FIELDS 2 a", "The `numfields` parameter must match the number of arguments"),
         ("HSETEX h FIELDS 0 a 1", "invalid number of fields"),
-        ("HSETEX h FIELDS 2 a 1", "wrong number of arguments for 'hsetex' command"),
+        ("HSETEX h FIELDS 2 a 1", "wrong number of arguments"),
+        ("HGETEX h FIELDS 2 a", "wrong number of arguments"),
+        ("HEXPIRE h 1 FIELDS 2147483648 a", "Parameter `numFields` should be greater than 0"),
         ("HSETEX h FIELDS 1 a 1 EX", "missing expire time"),
         (
             "HSETEX h EX 1 KEEPTTL FIELDS 1 a 1",

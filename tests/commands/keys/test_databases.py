@@ -34,10 +34,10 @@ def put(db, *names, value=b"v"):
 
 def effects(client):
     server = client.server
-    told = [b"%b %b" % event for event in server.events]
+    events = [b"%b %b" % event for event in server.events]
     server.events.clear()
     dirty, server.keyspace.dirty = server.keyspace.dirty, 0
-    return told, [b" ".join(argv) for argv in server.propagation.take()], dirty
+    return events, [b" ".join(argv) for argv in server.propagation.take()], dirty
 
 
 def test_dbsize_counts_keys_past_their_time_too(client, other):

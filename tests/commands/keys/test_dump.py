@@ -5,8 +5,9 @@ from support.fake_server import FakeServer, make_client, run
 from support.groups import FAMILIES, effects, forget
 
 from rillet.commands.keys import dump
+from rillet.commands.spec.versions import compat_with
 from rillet.commands.strings import get_set as strings
-from rillet.storage.rdb import restore_value
+from rillet.storage.rdb import dump_value, restore_value
 
 assert FAMILIES, dump
 assert strings
@@ -43,6 +44,19 @@ def test_a_missing_key_is_null_in_either_protocol(client):
     assert run(client, "DUMP", "x") == b"$-1\r\n"
     client.resp = 3
     assert run(client, "DUMP", "x") == b"_\r\n"
+
+
+@pytest.mark.parametrize(
+    ("version", "newest"), [("7.0", 10), ("7.2", 11), ("8.2", 12), ("8.6", 13), ("8.10", 15)]
+)
+def test_a_payload_newer_than_the_server_answers_as_is_refused(client, version, newest):
+    client.server.compat = compat_with(version)
+    client.server.config.rdb_version = 0
+    value = client.db.entries[b"k"]
+    assert run(client, "RESTORE", "l", 0, dump_value(value, version=newest)) == b"+OK\r\n"
+    assert run(client, "RESTORE", "m", 0, dump_value(value, version=newest + 1)) == (
+        b"-ERR DUMP payload version or checksum are wrong\r\n"
+    )
 
 
 def test_a_restored_stream_has_groups_of_its_own(client):
@@ -93,7 +107,7 @@ def test_a_time_that_is_over_deletes_what_would_be_replaced(client):
 
 def test_a_replay_brings_even_what_is_over(client):
     payload = payload_of(client, "k")
-    client.trusted = True
+    client.trusted = client.replays = True
     run(client, "RESTORE", "l", 1, payload, "ABSTTL")
     assert client.db.entries[b"l"] == b"text"
 

@@ -17,10 +17,10 @@ def client():
 
 def effects(client):
     server = client.server
-    told = [b"%b %b" % event for event in server.events]
+    events = [b"%b %b" % event for event in server.events]
     server.events.clear()
     dirty, server.keyspace.dirty = server.keyspace.dirty, 0
-    return told, [b" ".join(argv) for argv in server.propagation.take()], dirty
+    return events, [b" ".join(argv) for argv in server.propagation.take()], dirty
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ import pytest
 from support.fake_server import FakeServer, make_client, reply, run
 
 from rillet.commands.keys import object as object_commands  # noqa: F401 - it declares commands
+from rillet.commands.spec.versions import compat_with
 from rillet.storage.keyspace.frequency import Settings
 from rillet.storage.streams.stream import Stream
 
@@ -22,8 +23,8 @@ def client():
         (b"9223372036854775808", b"embstr"),
         (b"007", b"embstr"),
         (b"", b"embstr"),
-        (b"x" * 44, b"embstr"),
-        (b"x" * 45, b"raw"),
+        (b"x" * 40, b"embstr"),
+        (b"x" * 41, b"raw"),
         (Stream(), b"stream"),
     ],
 )
@@ -38,6 +39,8 @@ def test_encodings(client, value, encoding):
 )
 def test_small_integers_look_shared(client, value, count):
     client.db.add(b"k", value)
+    assert reply(client, "OBJECT", "refcount", "k") == 1
+    client.server.compat = compat_with("7.0")
     assert reply(client, "OBJECT", "refcount", "k") == count
 
 

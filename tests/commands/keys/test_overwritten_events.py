@@ -30,7 +30,7 @@ def client():
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "stated"),
     [
         ("SET k 2", "overwritten k, set k"),
         ("SET s 2", "overwritten s, type_changed s, set s"),
@@ -54,9 +54,9 @@ def client():
         ("COPY s new", "copy_to new"),
     ],
 )
-def test_what_takes_the_place_of_a_value_says_so(client, words, told):
+def test_what_takes_the_place_of_a_value_says_so(client, words, stated):
     run(client, *words.split())
-    assert ", ".join(f"{event.decode()} {key.decode()}" for event, key in client.server.events) == told
+    assert ", ".join(f"{event.decode()} {key.decode()}" for event, key in client.server.events) == stated
 
 
 @pytest.mark.parametrize("expired", ["SET k 2", "RENAME l k"])

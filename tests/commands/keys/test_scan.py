@@ -80,7 +80,6 @@ def test_cursors_that_are_not(client, cursor):
         (("COUNT",), b"syntax error"),
         (("FOO", "BAR"), b"syntax error"),
         (("NOVALUES",), b"syntax error"),
-        (("TYPE", "Foo"), b"unknown type name 'Foo'"),
     ],
 )
 def test_options_that_scan_refuses(client, options, error):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.fake_server import FakeServer, make_client, run
 
-from rillet.commands.admin.debug_digest import keyspace_digest
+from rillet.commands.debug.digest import keyspace_digest
 from rillet.commands.keys import sort as sorting  # noqa: F401 - they declare commands
 from rillet.commands.lists import blocking as list_blocking  # noqa: F401 - they declare commands
 from rillet.commands.runtime.timeouts import parse_seconds
@@ -27,12 +27,12 @@ def client():
 def effects(client):
     """Events, propagated commands and changes since the last time."""
     server = client.server
-    told = [b"%b %b" % event for event in server.events]
+    events = [b"%b %b" % event for event in server.events]
     spread = [b" ".join(argv) for argv in server.propagation.take()]
     dirty = server.keyspace.dirty
     server.events.clear()
     server.keyspace.dirty = 0
-    return told, spread, dirty
+    return events, spread, dirty
 
 
 def test_a_push_is_signalled_and_propagated_once_and_counts_each_element(client):
@@ -148,4 +148,4 @@ def test_a_copy_does_not_change_with_its_original(client):
     run(client, "RPUSH", "l", "a", "b")
     twin = client.db.entries[b"l"].copy()
     run(client, "LSET", "l", "0", "x")
-    assert list(twin.parts()) == [b"a", b"b"]
+    assert list(twin.digest_parts()) == [b"a", b"b"]

@@ -9,7 +9,8 @@ import pytest
 from support.servers import start_server
 
 from rillet.commands.spec.command import REGISTRY
-from rillet.commands.spec.versions import NEWEST, VERSIONS, compat_with, known_commands
+from rillet.commands.spec.older import known_commands
+from rillet.commands.spec.versions import NEWEST, VERSIONS, compat_with
 
 INVALID_ID = "-ERR Invalid stream ID specified as stream command argument"
 NEWER = {
@@ -51,7 +52,7 @@ def test_versions_are_compared_by_number():
     assert not compat_with("7.4").knows("8.0.0")
 
 
-def test_a_version_nobody_knows_is_refused(wire):
+def test_an_unknown_version_is_refused(wire):
     assert str(wire.call("CONFIG", "SET", "compat-version", "9.0")) == (
         "-ERR CONFIG SET failed (possibly related to argument 'compat-version') - argument(s) must be one of the "
         "following: 7.0, 7.2, 7.4, 8.0, 8.2, 8.4, 8.6, 8.8, 8.10"
@@ -59,7 +60,7 @@ def test_a_version_nobody_knows_is_refused(wire):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_version_is_told_everywhere(wire, version):
+def test_the_version_is_shown_everywhere(wire, version):
     become(wire, version)
     release = VERSIONS[version].encode()
     assert release.startswith(version.encode() + b".")
@@ -83,12 +84,7 @@ def test_what_is_listed_is_known_and_nothing_else(wire, version):
         assert wire.call("COMMAND", "INFO", name).plain()[0] is None or known
         assert bool(wire.call("COMMAND", "DOCS", name).plain()) == known
         assert (name.lower().encode() in wire.call("ACL", "CAT", "stream").plain()) == known
-        refusal = str(wire.call(name))
-        assert refusal == (
-            f"-ERR wrong number of arguments for '{name.lower()}' command"
-            if known
-            else f"-ERR unknown command '{name}', with args beginning with: "
-        )
+        assert str(wire.call(name, "s")).startswith(f"-ERR unknown command '{name}'") == (not known)
 
 
 def test_a_newer_subcommand_is_unknown_and_not_listed(wire):
@@ -141,9 +137,9 @@ def test_since_8_2_entries_read_is_never_more_than_entries_added(wire, version, 
 def test_parameters_of_idmp_came_with_8_6(wire, name):
     for version in VERSIONS:
         become(wire, version)
-        told = wire.call("CONFIG", "GET", "stream-*").plain()
-        assert (name.encode() in told[::2]) == compat_with(version).knows("8.6"), version
-        assert b"stream-node-max-bytes" in told[::2]
+        documented = wire.call("CONFIG", "GET", "stream-*").plain()
+        assert (name.encode() in documented[::2]) == compat_with(version).knows("8.6"), version
+        assert b"stream-node-max-bytes" in documented[::2]
         assert str(wire.call("CONFIG", "SET", name, "50")) == (
             "+OK"
             if compat_with(version).knows("8.6")
@@ -171,17 +167,17 @@ def test_events_of_fields_came_with_8_8(wire, letter):
 
 
 def test_docs_show_what_the_version_knows(wire):
-    def told():
+    def documented():
         return wire.call("COMMAND", "DOCS", "XADD").encode()
 
-    newest = told()
+    newest = documented()
     assert b"IDMPAUTO" in newest
     assert b"KEEPREF" in newest
     become(wire, "8.0")
-    assert b"IDMP" not in told()
-    assert b"KEEPREF" not in told()
-    assert b"8.2.0" not in told()
-    assert b"NOMKSTREAM" in told()
+    assert b"IDMP" not in documented()
+    assert b"KEEPREF" not in documented()
+    assert b"8.2.0" not in documented()
+    assert b"NOMKSTREAM" in documented()
 
 
 def test_xread_has_an_incomplete_key_specification_since_8_10(wire):
@@ -205,7 +201,7 @@ def test_a_queued_command_runs_though_the_version_changes_before_it(wire):
     assert str(wire.call("XDELEX")).startswith("-ERR unknown command")
 
 
-def test_a_server_starts_as_the_version_it_is_told(tmp_path):
+def test_a_server_starts_as_the_configured_version(tmp_path):
     file = tmp_path / "rillet.conf"
     file.write_text("compat-version 7.2\n")
     with start_server("rillet", folder=tmp_path) as process, process.wire() as wire:
@@ -240,7 +236,7 @@ def test_a_claim_as_7_0_keeps_the_times_of_a_consumer_that_gets_nothing(wire):
     ("field", "since"),
     [(b" watch=", "7.4"), (b" lib-name=", "7.2"), (b" io-thread=", "8.0"), (b" resp=", "7.0")],
 )
-def test_client_list_tells_the_fields_of_the_version(wire, field, since):
+def test_client_list_has_the_fields_of_the_version(wire, field, since):
     for version in VERSIONS:
         become(wire, version)
         assert (field in wire.call("CLIENT", "INFO").value) == compat_with(version).knows(since)
@@ -256,7 +252,8 @@ def test_client_kill_maxage_came_with_7_4(wire):
 @pytest.mark.parametrize(
     ("since", "command", "before", "after"),
     [
-        ("7.2", "SCAN 0 TYPE foo", '*[$"0" *[]]', "-ERR unknown type name 'foo'"),
+        ("8.6", "NOTHING", "-ERR unknown command 'NOTHING', with args beginning with: ",
+         "-ERR unknown command 'NOTHING'"),
         ("7.2", "XADD full 5-* f v", "-ERR Elements are too large to be stored",
          "-ERR The ID specified in XADD is equal or smaller than the target stream top item"),
         ("7.2", "COMMAND GETKEYS PING", "-ERR wrong number of arguments for 'command|getkeys' command",
@@ -280,7 +277,7 @@ def test_texts_and_checks_of_the_version(wire, since, command, before, after):
 
 
 @pytest.mark.parametrize("version", ["7.0", "7.2"])
-def test_a_reader_that_wakes_up_is_told_what_became_of_its_key(server, wire, version):
+def test_a_reader_that_wakes_up_learns_what_became_of_its_key(server, wire, version):
     become(wire, version)
     wire.call(*words("XGROUP CREATE s g $ MKSTREAM"))
     with server.wire() as reader:

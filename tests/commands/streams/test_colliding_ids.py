@@ -79,7 +79,7 @@ def test_the_ids_have_one_hash():
 )
 def test_one_hash_for_all_ids_costs_no_more_comparisons(client, words, ids):
     propagation = client.server.propagation
-    propagation.needs_downgrade = lambda _: True  # what older replicas are told names ids, too
+    propagation.needs_downgrade = lambda _: True  # what older replicas receive names ids, too
     propagation.add_with_downgrade = lambda *_: None
     command = words.replace("#", str(len(ids))).format(" ".join(ids)).split()
     answer = reply(client, *command)

@@ -60,11 +60,11 @@ def test_settings_of_new_streams_follow_the_configuration():
         client.config_set("stream-idmp-duration", 7)
         client.config_set("stream-idmp-maxsize", 8)
         client.xadd("after", {"f": "v"})
-        told = [
+        settings = [
             (client.xinfo_stream(key)["idmp-duration"], client.xinfo_stream(key)["idmp-maxsize"])
             for key in ("before", "after")
         ]
-    assert told == [(100, 100), (7, 8)]
+    assert settings == [(100, 100), (7, 8)]
 
 
 def test_the_server_forgets_in_time():

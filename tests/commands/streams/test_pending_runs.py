@@ -13,6 +13,7 @@ from rillet.commands.streams import xclaim
 from rillet.storage.groups import claiming
 from rillet.storage.groups.pel import Pel
 from rillet.storage.streams.stream import Stream
+from rillet.storage.streams.tuning import DEFAULT, Tuning
 
 N = 40
 OPTIONS = st.lists(
@@ -36,6 +37,8 @@ WORDS = st.one_of(
     ),
     st.lists(st.sampled_from(["1-0", "2-0", "3-0", "03-0", "4", "9-0", "77-0", "x"]), min_size=1, max_size=4),
 )
+# Runs of few entries go beyond one chunk and one page.
+TINY = Tuning(chunk_entries=8, page=8)
 STEP = st.one_of(
     st.tuples(st.just("read"), st.sampled_from("ab"), st.integers(1, 15)),
     st.tuples(st.just("claim"), st.sampled_from("abc"), st.sampled_from([0, 0, 50]), WORDS, OPTIONS),
@@ -62,8 +65,9 @@ def command(step) -> list[str | int]:
     return ["XDEL", "s", f"{rest[0]}-0"]
 
 
-def a_client():
+def a_client(tuning=DEFAULT):
     client = make_client()
+    client.db.add(b"s", Stream(tuning))
     client.server.propagation.active = True
     for ms in range(1, N + 1):
         run(client, "XADD", "s", f"{ms}-0", "f", "v")
@@ -72,11 +76,11 @@ def a_client():
 
 
 def single_entries(stream, ms, seq, start, stop, _are_many):
-    """As ``Stream.find_runs``, by looking each ID up."""
+    """As ``iteration.find_runs``, by looking each ID up."""
     runs = []
     for at in range(start, stop):
         number = ms[at] << 64 | seq[at]
-        found = [(chunk, chunk.find(number), at, 1) for chunk in stream._chunks if chunk.find(number) >= 0]
+        found = [(chunk, chunk.find(number), at, 1) for chunk in stream.chunks if chunk.find(number) >= 0]
         runs += found
     return runs
 
@@ -85,7 +89,7 @@ def one_by_one():
     """No entries are found to be neighbours."""
     return (
         mock.patch.object(xclaim, "_find_run", return_value=None),
-        mock.patch.object(Stream, "find_runs", single_entries),
+        mock.patch.object(claiming, "find_runs", single_entries),
         mock.patch.object(Pel, "_line_up", return_value=None),
         mock.patch.object(Pel, "_run", return_value=None),
     )
@@ -94,38 +98,34 @@ def one_by_one():
 @settings(deadline=None)
 @given(st.lists(STEP, max_size=25))
 def test_runs_give_what_single_entries_give(steps):
-    with (
-        mock.patch("rillet.storage.streams.stream.MAX_ENTRIES", 8),
-        mock.patch("rillet.storage.groups.pel.PAGE", 8),
-    ):
-        quick, slow = a_client(), a_client()
-        for step in steps:
-            if step[0] == "wait":
-                quick.server.advance(step[1])
-                slow.server.advance(step[1])
-                continue
-            words = command(step)
-            found = run(quick, *words)
-            patches = one_by_one()
+    quick, slow = a_client(TINY), a_client(TINY)
+    for step in steps:
+        if step[0] == "wait":
+            quick.server.advance(step[1])
+            slow.server.advance(step[1])
+            continue
+        words = command(step)
+        found = run(quick, *words)
+        patches = one_by_one()
+        for patch in patches:
+            patch.start()
+        try:
+            assert run(slow, *words) == found
+        finally:
             for patch in patches:
-                patch.start()
-            try:
-                assert run(slow, *words) == found
-            finally:
-                for patch in patches:
-                    patch.stop()
-            assert quick.server.propagation.effects == slow.server.propagation.effects
-            for client in (quick, slow):
-                stream = client.db.entries[b"s"]
-                stream.check_invariants()
-                stream.groups[b"g"].check_invariants()
-            assert quick.server.keyspace.dirty == slow.server.keyspace.dirty
-            for more in ((), ("a",), ("b",)):
-                look = ("XPENDING", "s", "g", "-", "+", "100", *more)
-                assert run(quick, *look) == run(slow, *look)
+                patch.stop()
+        assert quick.server.propagation.effects == slow.server.propagation.effects
+        for client in (quick, slow):
+            stream = client.db.entries[b"s"]
+            stream.check_invariants()
+            stream.groups[b"g"].check_invariants()
+        assert quick.server.keyspace.dirty == slow.server.keyspace.dirty
+        for more in ((), ("a",), ("b",)):
+            look = ("XPENDING", "s", "g", "-", "+", "100", *more)
+            assert run(quick, *look) == run(slow, *look)
 
 
-@pytest.mark.parametrize("count", [2, 5, 100])
+@pytest.mark.parametrize("count", [8, 12, 100])
 def test_neighbours_are_claimed_as_one_run(count):
     client = a_client()
     run(client, "XREADGROUP", "GROUP", "g", "a", "STREAMS", "s", ">")

@@ -66,20 +66,31 @@ def test_acked_leaves_what_a_group_needs_and_goes_on_behind_it(client, trim, kep
 @pytest.mark.parametrize(
     ("trim", "policy", "kept"),
     [
-        ("MAXLEN ~ 5", "ACKED", [1, 3, 5, 7, 8, 9]),  # without 2-0 the second node is still wholly too much
-        ("MAXLEN ~ 6", "ACKED", [1, 3, 4, 5, 6, 7, 8, 9]),
+        ("MAXLEN ~ 5", "ACKED", [1, 3, 5, 7, 9]),
+        ("MAXLEN ~ 6", "ACKED", [1, 3, 5, 7, 8, 9]),
+        ("MAXLEN ~ 7 LIMIT 3", "ACKED", [1, 3, 4, 5, 6, 7, 8, 9]),
         ("MAXLEN ~ 0", "ACKED", [1, 3, 5, 7, 9]),
         ("MAXLEN ~ 0 LIMIT 4", "ACKED", [1, 3, 5, 7, 8, 9]),  # 1 of 3, then 1 more: 1 + 3 and 2 + 3 against 4
-        ("MINID ~ 6-0", "ACKED", [1, 3, 4, 5, 6, 7, 8, 9]),
+        ("MINID ~ 6-0", "ACKED", [1, 3, 5, 6, 7, 8, 9]),
         ("MINID ~ 7-0", "ACKED", [1, 3, 5, 7, 8, 9]),
-        ("MAXLEN ~ 5", "DELREF", [4, 5, 6, 7, 8, 9]),
+        ("MAXLEN ~ 5", "DELREF", [5, 6, 7, 8, 9]),
+        ("MAXLEN ~ 5 LIMIT 5", "DELREF", [4, 5, 6, 7, 8, 9]),
+        ("MINID ~ 6-0", "DELREF", [6, 7, 8, 9]),
         ("MINID ~ 7-0", "DELREF", [7, 8, 9]),
     ],
 )
-def test_approximate_trimming_goes_entry_by_entry_through_whole_nodes(client, trim, policy, kept):
+def test_approximate_trimming_by_a_policy_goes_entry_by_entry(client, trim, policy, kept):
     assert reply(client, "XTRIM", "s", *trim.split(), policy) == 9 - len(kept)
     assert left(client) == kept
     assert pending(client) == [ms for ms in (1, 3, 5, 7) if policy == "ACKED" or ms in kept]
+
+
+def test_approximate_trimming_by_a_policy_removes_nothing_before_8_6(client):
+    client.server.compat = compat_with("8.4")
+    for trim in ("MAXLEN ~ 0 ACKED", "MINID ~ 99-0 DELREF"):
+        assert reply(client, "XTRIM", "s", *trim.split()) == 0
+    assert reply(client, "XADD", "s", "DELREF", "MAXLEN", "~", "1", "10-0", "a", "b") == b"10-0"
+    assert left(client) == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
 
 
 def test_acked_is_no_hindrance_without_groups():
@@ -98,23 +109,25 @@ def test_trimming_with_holes_does_not_count_as_deleting(client):
 
 
 @pytest.mark.parametrize(
-    ("trim", "told"),
+    ("trim", "propagated"),
     [
         ("MAXLEN 5 DELREF", "MAXLEN 5 DELREF"),
-        ("MAXLEN ~ 5 DELREF", "MAXLEN = 6 DELREF"),
+        ("MAXLEN ~ 5 DELREF", "MAXLEN = 5 DELREF"),
+        ("MINID ~ 6-0 DELREF", "MINID = 6-0 DELREF"),
+        ("MINID ~ 99-0 DELREF", "MINID = 18446744073709551615-18446744073709551615 DELREF"),
         ("MINID ~ 7-0 DELREF", "MINID = 7-0 DELREF"),
-        ("MAXLEN ~ 6 ACKED", "MAXLEN = 8 ACKED"),
-        # The first entry that is left is 1-0, and would tell nobody to trim behind it.
+        ("MAXLEN ~ 6 ACKED", "MAXLEN = 6 ACKED"),
+        # The first entry that is left is 1-0, and would not say to trim behind it.
         ("MINID ~ 7-0 LIMIT 9 ACKED", "MINID = 6-1 LIMIT 9 ACKED"),
     ],
 )
-def test_it_is_propagated_so_that_a_replay_trims_the_same(client, trim, told):
+def test_it_is_propagated_so_that_a_replay_trims_the_same(client, trim, propagated):
     twin = make_client(server=FakeServer(stream_node_max_entries=3, stream_node_max_bytes=0))
-    twin.trusted = True
+    twin.trusted = twin.replays = True
     twin.db.entries[b"s"] = client.db.entries[b"s"].copy()
     run(client, "XTRIM", "s", *trim.split())
     [stated] = effects(client)
-    assert stated == "XTRIM s " + told
+    assert stated == "XTRIM s " + propagated
     run(twin, *stated.split())
     assert (left(twin), pending(twin)) == (left(client), pending(client))
 
@@ -125,7 +138,7 @@ def test_xadd_trims_with_a_policy_after_adding(client):
     assert pending(client) == []
     assert effects(client) == ["XADD s DELREF MAXLEN 2 10-0 a b"]
     run(client, "XADD", "s", "MAXLEN", "0", "ACKED", "11-0", "a", "b")
-    assert left(client) == [9, 10, 11]  # nobody has had them yet
+    assert left(client) == [9, 10, 11]  # they are not delivered yet
 
 
 def test_xadd_takes_a_policy_without_a_strategy():

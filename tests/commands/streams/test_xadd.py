@@ -134,7 +134,7 @@ def test_elements_beyond_one_gibibyte_are_refused(client, monkeypatch):
 # XADD: effects
 
 
-def test_xadd_tells_of_the_key_the_entry_and_the_trimming_in_that_order(client):
+def test_xadd_notifies_of_the_key_the_entry_and_the_trimming_in_that_order(client):
     do(client, "XADD s MAXLEN 0 1 f v")
     assert client.server.events == [(b"new", b"s"), (b"xadd", b"s"), (b"xtrim", b"s")]
     assert type(client.db.peek(b"s")) is Stream
@@ -189,7 +189,7 @@ def test_the_first_physical_entry_counts_for_the_propagated_minimum_even_if_dele
     assert propagated(client) == ["XTRIM s MINID = 11-0"]
 
 
-def test_nothing_is_built_for_propagation_when_nobody_listens(client):
+def test_nothing_is_built_for_propagation_without_a_listener(client):
     client.server.propagation.active = False
     do(client, "XADD s * f v")
     do(client, "XADD s MAXLEN ~ 5 * f v")
@@ -198,7 +198,7 @@ def test_nothing_is_built_for_propagation_when_nobody_listens(client):
 
 def test_a_replayed_command_may_give_a_limit_without_the_tilde_and_it_does_not_limit(client):
     fill(client, 41)
-    client.trusted = True
+    client.trusted = client.replays = True
     assert do(client, "XADD s MAXLEN = 31 LIMIT 2 42 f v") == b"$4\r\n42-0\r\n"
     assert do(client, "XLEN s") == b":31\r\n"
     assert do(client, "XTRIM s MAXLEN = 5 LIMIT 2") == b":26\r\n"
@@ -252,7 +252,7 @@ def test_xtrim_that_removes_nothing_is_silent(client):
     assert (client.server.events, propagated(client)) == ([], [])
 
 
-def test_approximate_trimming_is_limited_to_a_hundred_nodes_unless_told_otherwise():
+def test_approximate_trimming_is_limited_to_a_hundred_nodes_by_default():
     client = make_client(server=FakeServer(stream_node_max_entries=1))
     fill(client, 150)
     assert do(client, "XTRIM s MAXLEN ~ 0") == b":100\r\n"

@@ -267,7 +267,7 @@ def test_of_neighbours_only_those_are_claimed_that_are_pending(client):
     assert [facts[:2] for facts in pending(client)] == [("1-0", "d"), ("3-0", "d")]
 
 
-def test_neighbours_claimed_at_one_blow_are_stated_one_by_one(client):
+def test_neighbours_claimed_together_are_stated_one_by_one(client):
     run(client, "XCLAIM", "s", "g", "d", "0", "1-0", "2-0", "3-0")
     assert effects(client) == [stated("d", f"{n}-0", count=2, last="3-0", ms=later()) for n in (1, 2, 3)]
     assert client.server.keyspace.dirty == 4
@@ -315,7 +315,7 @@ def test_what_is_stated_leads_another_server_to_the_same_state(client):
     assert other.db.entries[b"s"].groups[b"g"].last_id == client.db.entries[b"s"].groups[b"g"].last_id
 
 
-def test_a_claim_is_no_event_and_wakes_and_invalidates_nobody(client):
+def test_a_claim_is_no_event_and_wakes_and_invalidates_no_client(client):
     client.db.awaited[b"s"] = 1
     client.db.watched[b"s"] = [1, 0]
     run(client, "XCLAIM", "s", "g", "c", "0", "1-0")
@@ -324,7 +324,7 @@ def test_a_claim_is_no_event_and_wakes_and_invalidates_nobody(client):
     assert client.db.watched[b"s"] == [1, 0]
 
 
-def test_with_nobody_listening_nothing_is_built(client):
+def test_without_a_listener_nothing_is_built(client):
     client.server.propagation.active = False
     run(client, "XCLAIM", "s", "g", "d", "0", "1-0", "LASTID", "9-0")
     run(client, "XCLAIM", "s", "g", "d", "0", "77-0", "LASTID", "10-0")

@@ -90,7 +90,7 @@ def test_without_key_or_group_nothing_is_found_and_no_id_judged(client, command)
 
 
 @pytest.mark.parametrize("policy", [(), ("KEEPREF",)])
-def test_xdelex_keeps_references_unless_told_otherwise(client, policy):
+def test_xdelex_keeps_references_by_default(client, policy):
     assert reply(client, "XDELEX", "s", *policy, "IDS", "3", "1-0", "9-0", "4") == [1, -1, 1]
     assert ids_left(client) == [b"2-0", b"3-0"]
     assert pending(client) == [b"1-0", b"2-0", b"3-0"]
@@ -137,7 +137,7 @@ def test_xdelex_acked_judges_an_id_that_never_was_by_the_groups_alone(client):
     assert not effects(client)
 
 
-def test_xdelex_acked_still_needs_what_nobody_owns(client):
+def test_xdelex_acked_still_needs_what_has_no_owner(client):
     run(client, "XNACK", "s", "g", "FAIL", "IDS", "1", "1-0")
     assert reply(client, "XDELEX", "s", "ACKED", "IDS", "1", "1-0") == [2]
 
@@ -159,7 +159,7 @@ def test_xackdel_acknowledges_and_deletes(client):
     assert effects(client) == ["XACKDEL s g IDS 3 1-0 4-0 9-0"]
 
 
-def test_xackdel_of_a_message_that_is_gone_acknowledges_and_tells_no_event(client):
+def test_xackdel_of_a_message_that_is_gone_acknowledges_without_an_event(client):
     run(client, "XDEL", "s", "1-0")
     forget(client)
     assert reply(client, "XACKDEL", "s", "g", "IDS", "1", "1-0") == [1]

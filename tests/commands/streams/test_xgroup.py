@@ -66,7 +66,7 @@ def test_a_new_stream_counts_as_modified_but_a_new_group_does_not():
     assert client.db.watched[b"s"] == [1, 1]
 
 
-def test_create_of_an_existing_group_is_busy_but_a_bad_id_is_told_first(client):
+def test_create_of_an_existing_group_is_busy_but_a_bad_id_is_reported_first(client):
     assert run(client, "XGROUP", "CREATE", "s", "g", "x") == BAD_ID
     assert (
         run(client, "XGROUP", "CREATE", "s", "g", "0") == b"-BUSYGROUP Consumer Group name already exists\r\n"
@@ -96,7 +96,7 @@ def test_options_repeat_only_as_far_as_the_words_are_counted(client, words, acce
     assert run(client, "XGROUP", *words.split()) == (OK if accepted else unknown(words.split()[0]))
 
 
-def test_a_bad_value_is_told_before_too_many_words(client):
+def test_a_bad_value_is_reported_before_too_many_words(client):
     words = ("XGROUP", "SETID", "s", "g", "0", "ENTRIESREAD", "x", "ENTRIESREAD", "3")
     assert run(client, *words) == b"-ERR value is not an integer or out of range\r\n"
 
@@ -132,7 +132,7 @@ def test_setid_judges_the_group_before_the_id_and_the_options_before_both(client
     assert run(client, "XGROUP", "SETID", "s", "nog", "x", "MKSTREAM") == unknown("SETID")
 
 
-def test_setid_sets_the_counter_and_wakes_nobody(client):
+def test_setid_sets_the_counter_and_wakes_no_client(client):
     wait_for(client, b"s")
     assert run(client, "XGROUP", "SETID", "s", "g", "1-0", "ENTRIESREAD", "1") == OK
     assert group_of(client).entries_read == 1

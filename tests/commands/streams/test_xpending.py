@@ -30,7 +30,7 @@ def test_the_number_of_words_is_judged_first(client, words):
     assert run(client, "XPENDING", "nokey", "g", *words) == SYNTAX
 
 
-def test_a_range_tells_owner_idle_time_and_counter(client):
+def test_a_range_returns_owner_idle_time_and_counter(client):
     run(client, "XREADGROUP", "GROUP", "g", "d", "STREAMS", "s", "0")
     assert run(client, "XPENDING", "s", "g", "2", "3", "10") == (
         b"*2\r\n*4\r\n$3\r\n2-0\r\n$1\r\nc\r\n:300\r\n:1\r\n*4\r\n$3\r\n3-0\r\n$1\r\nd\r\n:0\r\n:2\r\n"

@@ -7,8 +7,8 @@ from support.fake_server import reply, run
 from support.groups import effects, forget, group_client, stated
 
 from rillet.commands.spec.versions import compat_with
-from rillet.commands.streams import xnack as nacks  # noqa: F401 - it declares a command
-from rillet.storage.groups.group import MAX_COUNT
+from rillet.commands.streams import xack  # noqa: F401 - it declares a command
+from rillet.storage.streams.ids import MAX_COUNT
 
 NOW = 1_700_000_000_000
 NOTHING = b"*-1\r\n"
@@ -80,7 +80,7 @@ def test_the_same_consumer_may_claim_its_own(client):
     assert read(client, "CLAIM", "300", "COUNT", "1", consumer="a") == [("1-0", 300, 1)]
 
 
-def test_what_nobody_owns_comes_before_all_and_whatever_min_idle_time_says(client):
+def test_what_has_no_owner_comes_before_all_and_whatever_min_idle_time_says(client):
     run(client, "XNACK", "s", "g", "FATAL", "IDS", "2", "3-0", "2-0")
     now = NOW + 300
     assert read(client, "CLAIM", "300", "COUNT", "3") == [
@@ -132,7 +132,7 @@ def test_resp3_differs_on_the_outside_only(client):
     ) == (b"%1\r\n$1\r\ns\r\n*1\r\n*4\r\n$3\r\n1-0\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n:300\r\n:1\r\n")
 
 
-# What is told
+# What is propagated
 
 
 def test_each_claimed_entry_is_stated_before_the_new_ones_with_where_the_group_was(client):
@@ -170,7 +170,7 @@ def test_a_claim_is_activity(client):
 
 @pytest.fixture
 def blocks(client):
-    """Nothing new: a read waits. `blocks(words...)` tells when it is to look again."""
+    """Nothing new: a read waits. `blocks(words...)` returns when it is to look again."""
     run(client, "XGROUP", "SETID", "s", "g", "$")
 
     def start(*words: str):

@@ -37,11 +37,11 @@ def set_quietly(client, *words):
 def effects(client):
     """Events, propagated commands and changes since the last time."""
     server = client.server
-    told = [b"%b %b" % event for event in server.events]
+    events = [b"%b %b" % event for event in server.events]
     spread = [b" ".join(argv) for argv in server.propagation.take()]
     dirty = server.keyspace.dirty
     forget(client)
-    return told, spread, dirty
+    return events, spread, dirty
 
 
 def ms(offset):

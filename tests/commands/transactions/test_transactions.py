@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 from support.wired_server import WiredServer, talk
 
 from rillet.commands.runtime.client import watched_key_changed
+from rillet.commands.runtime.state import State
 from rillet.commands.transactions.handlers import unwatch_all
 
 KEYS = [b"a", b"b", b"c"]
@@ -16,22 +17,20 @@ def client():
 
 def test_exec_returns_the_queued_replies_in_order(client):
     assert talk(client, "MULTI") == b"+OK\r\n"
-    assert not client.fast_path_ok
+    assert client.state is not State.PLAIN
     assert talk(client, "PING") == b"+QUEUED\r\n"
     talk(client, "SELECT", "x")
     talk(client, "ECHO", "hi")
     assert talk(client, "EXEC") == (
         b"*3\r\n+PONG\r\n-ERR value is not an integer or out of range\r\n$2\r\nhi\r\n"
     )
-    assert client.fast_path_ok
-    assert client.server.dispatcher.ran == ["ping", "select", "echo"]
+    assert client.state is State.PLAIN
+    assert client.server.calls.ran == ["ping", "select", "echo"]
 
 
 def test_nothing_may_block_while_exec_runs(client, monkeypatch):
     seen = []
-    monkeypatch.setattr(
-        client.server.dispatcher, "call", lambda *_: seen.append(client.may_block) or b"+OK\r\n"
-    )
+    monkeypatch.setattr(client.server.calls, "call", lambda *_: seen.append(client.may_block) or b"+OK\r\n")
     talk(client, "MULTI")
     talk(client, "PING")
     talk(client, "EXEC")
@@ -51,9 +50,9 @@ def test_discard_forgets_the_queue_and_the_watched_keys(client):
     talk(client, "MULTI")
     talk(client, "PING")
     assert talk(client, "DISCARD") == b"+OK\r\n"
-    assert client.fast_path_ok
+    assert client.state is State.PLAIN
     assert client.db.watched == {}
-    assert client.server.dispatcher.ran == []
+    assert client.server.calls.ran == []
 
 
 def test_an_aborted_transaction_runs_nothing_even_if_a_watched_key_changed(client):
@@ -65,7 +64,7 @@ def test_an_aborted_transaction_runs_nothing_even_if_a_watched_key_changed(clien
     assert talk(client, "EXEC") == b"-EXECABORT Transaction discarded because of previous errors.\r\n"
     assert client.transaction is None
     assert client.watched == []
-    assert client.server.dispatcher.ran == []
+    assert client.server.calls.ran == []
 
 
 @pytest.mark.parametrize(("resp", "null"), [(2, b"*-1\r\n"), (3, b"_\r\n")])
@@ -121,7 +120,7 @@ def test_a_key_that_had_expired_when_watched_and_is_created_again_fails_exec(cli
 def test_keys_are_watched_once_however_often_they_are_named(client):
     talk(client, "WATCH", "k", "k")
     talk(client, "WATCH", "k", "l")
-    assert client.db.watched == {b"k": [1, 0], b"l": [1, 0]}
+    assert client.db.watched == {b"k": [1, 0, -1], b"l": [1, 0, -1]}
     assert talk(client, "UNWATCH") == b"+OK\r\n"
     assert client.db.watched == {}
 
@@ -130,7 +129,7 @@ def test_exec_watches_no_more_while_it_runs(client):
     talk(client, "WATCH", "k")
     talk(client, "MULTI")
     seen = []
-    client.server.dispatcher.call = lambda *_: seen.append(dict(client.db.watched)) or b"+OK\r\n"
+    client.server.calls.call = lambda *_: seen.append(dict(client.db.watched)) or b"+OK\r\n"
     talk(client, "PING")
     talk(client, "EXEC")
     assert seen == [{}]

@@ -114,13 +114,13 @@ async def schedules() -> None:
         kicker = double.kicker().with_schedule_id("every minute")
         await kicker.schedule_by_cron(source, "* * * * *", 3)
         await double.kicker().with_schedule_id("at a time").schedule_by_time(source, past, 4)
-        told = {item.schedule_id: item for item in await source.get_schedules()}
-        assert set(told) == {"every minute", "at a time"}
-        assert told["every minute"].args == [3]
-        assert isinstance(told["at a time"], ScheduledTask)
-        assert abs(told["at a time"].time.timestamp() - past.timestamp()) < 61
+        report = {item.schedule_id: item for item in await source.get_schedules()}
+        assert set(report) == {"every minute", "at a time"}
+        assert report["every minute"].args == [3]
+        assert isinstance(report["at a time"], ScheduledTask)
+        assert abs(report["at a time"].time.timestamp() - past.timestamp()) < 61
         await source.delete_schedule("every minute")
-        await source.post_send(told["at a time"])
+        await source.post_send(report["at a time"])
         left = [item.schedule_id for item in await source.get_schedules()]
         assert left == [], left
         await source.shutdown()

@@ -38,8 +38,8 @@ def failed(name, why):
 
 
 def test_every_directive_accepts_the_default_that_it_reports(config):
-    for name, directive in DIRECTIVES.items():
-        text = get(config, name)
+    for directive in DIRECTIVES.values():
+        text = config.text(directive)
         assert directive.kind.parse(directive.words(text), getattr(config, directive.attribute)) == getattr(
             config, directive.attribute
         )
@@ -48,16 +48,21 @@ def test_every_directive_accepts_the_default_that_it_reports(config):
 def test_every_mutable_directive_can_be_set_to_its_present_value(config):
     config.enable_protected_configs = "yes"
     called = []
-    for name in DIRECTIVES:
+    for name in DIRECTIVES.keys() - {b"io-threads-do-reads"}:
         config.on_change(name.decode(), lambda: called.append(1))
         if DIRECTIVES[name].mutable:
             config.set([(name, get(config, name))])
     assert not called
 
 
-def test_every_field_is_a_directive_but_three():
+def test_every_field_is_a_directive_but_four():
     attributes = {directive.attribute for directive in DIRECTIVES.values()}
-    assert {field.name for field in fields(Config)} - attributes == {"config_file", "users", "_listeners"}
+    assert {field.name for field in fields(Config)} - attributes == {
+        "config_file",
+        "users",
+        "sentinel",
+        "_listeners",
+    }
 
 
 @pytest.mark.parametrize(
@@ -147,7 +152,7 @@ ACCEPTED = [
     ("proc-title-template", "{title} {port}", "{title} {port}"),
     ("requirepass", "a b", "a b"),
     ("notify-keyspace-events", "KEA", "AKE"),
-    ("notify-keyspace-events", "KEg$lshzxetdmn", "AKEm"),
+    ("notify-keyspace-events", "KEg$lshzxetdamn", "AKEm"),
     ("notify-keyspace-events", "KEg$lshzxet", "g$lshzxetKE"),
     ("notify-keyspace-events", "KElg", "glKE"),
     ("notify-keyspace-events", "xKd", "xdK"),
@@ -157,10 +162,10 @@ ACCEPTED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "told"), ACCEPTED)
-def test_config_get_returns_the_canonical_form(config, name, value, told):
+@pytest.mark.parametrize(("name", "value", "shown"), ACCEPTED)
+def test_config_get_returns_the_canonical_form(config, name, value, shown):
     config.set([(name.encode(), value.encode())])
-    assert get(config, name.encode()) == told.encode()
+    assert get(config, name.encode()) == shown.encode()
 
 
 INTEGER = "argument couldn't be parsed into an integer"
@@ -186,7 +191,7 @@ REFUSED = [
         ("save", bad, "Invalid save parameters")
         for bad in ("900", "0 1", "-1 1", "a b", "9  1", " 9 1 ", "9 -1")
     ),
-    ("notify-keyspace-events", "q", "Invalid event class character. Use 'Ag$lshzxeKEtmdnoc'."),
+    ("notify-keyspace-events", "q", "Invalid event class character. Use 'Ag$lshzxeKEtmdnocaSTIV'."),
     ("client-output-buffer-limit", "a", "Wrong number of arguments in buffer limit configuration."),
     (
         "client-output-buffer-limit",

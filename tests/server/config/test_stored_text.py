@@ -74,7 +74,9 @@ def test_any_master_that_is_accepted_comes_back(host, port, old):
     client = make_client(server=FakeServer())
     followed = []
     client.server.log = SimpleNamespace(notice=lambda _: None)
-    client.server.replication = SimpleNamespace(link=None, follow=lambda *master: followed.append(master))
+    client.server.replication = SimpleNamespace(
+        link=None, failover=SimpleNamespace(active=False), follow=lambda *master: followed.append(master)
+    )
     answer = run(client, "REPLICAOF", host, port)
     if answer == b"-ERR Invalid master host\r\n":
         assert any(byte <= 32 or byte == 127 for byte in host)
@@ -88,7 +90,7 @@ def test_any_master_that_is_accepted_comes_back(host, port, old):
 )
 def test_a_host_with_control_characters_or_spaces_is_refused(host):
     client = make_client(server=FakeServer())
-    client.server.replication = SimpleNamespace(link=None)
+    client.server.replication = SimpleNamespace(link=None, failover=SimpleNamespace(active=False))
     for command in ("REPLICAOF", "SLAVEOF"):
         assert run(client, command, host, "1") == b"-ERR Invalid master host\r\n"
 

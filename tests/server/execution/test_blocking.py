@@ -8,7 +8,11 @@ import threading
 
 import pytest
 import redis
+from support.alone import Alone
 from support.live import eventually
+
+from rillet.commands.runtime.state import State
+from rillet.protocol.replies import command
 
 NOGROUP = b"NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option"
 WRONGTYPE = b"WRONGTYPE Operation against a key holding the wrong kind of value"
@@ -62,6 +66,28 @@ def test_every_reader_gets_the_entry(wire, blocked):
     wire.call("XADD", "s", "1-1", "f", "v")
     for reader in readers:
         assert ids(reader.read()) == {b"s": [b"1-1"]}
+
+
+def test_a_reader_is_served_by_the_stream_and_group_that_are_there_now(wire, blocked):
+    make_group(wire)
+    for again in (["XGROUP", "DESTROY", "s", "g"], ["DEL", "s"]):
+        reader = blocked(*read_group())
+        wire.call("MULTI")
+        wire.call(*again)
+        wire.call("XGROUP", "CREATE", "s", "g", 0, "MKSTREAM")
+        wire.call("XADD", "s", "*", "f", "v")
+        added = wire.call("EXEC").plain()[-1]
+        assert ids(reader.read())[b"s"][-1] == added
+        assert wire.call("XPENDING", "s", "g").plain()[0] > 0
+
+
+def test_a_wake_up_counts_two_hits_a_key_as_any_read_does(server, wire, blocked):
+    make_group(wire)
+    reader = blocked(*read_group())
+    before = int(server.info("keyspace_hits"))
+    wire.call("XADD", "s", "1-1", "f", "v")
+    assert ids(reader.read()) == {b"s": [b"1-1"]}
+    assert int(server.info("keyspace_hits")) == before + 2
 
 
 def test_the_first_of_a_group_is_served_and_the_others_wait_on(server, wire, blocked):
@@ -137,6 +163,44 @@ def test_a_protocol_error_behind_a_blocked_command_waits_for_its_reply(wire, blo
     assert ids(reader.read()) == {b"s": [b"1-1"]}
     assert reader.read().value == b"ERR Protocol error: expected '$', got '!'"
     assert reader.is_closed_by_server()
+
+
+@pytest.mark.parametrize("behind", [b"", b"*1\r\n$4\r\nPI", b"PING\r\nPI"])
+@pytest.mark.parametrize("when", ["with the command that blocks", "while it waits"])
+def test_half_a_command_behind_a_blocked_one_goes_on_after_the_reply(behind, when):
+    alone = Alone()
+    reader = alone.clients[0]
+    assert reader.transport is not None
+    words = command([b"XREAD", b"BLOCK", b"0", b"STREAMS", b"s", b"$"])
+    if when == "while it waits":
+        alone.send(0, words)
+        alone.send(0, behind)
+    else:
+        alone.send(0, words + behind)
+    reader.data_received(b"")
+    assert reader.state is State.BLOCKED
+    alone.send(1, command([b"XADD", b"s", b"1-0", b"f", b"v"]))
+    assert reader.state is State.PLAIN
+    alone.send(0, b"NG\r\n" if behind.endswith(b"PI") else command([b"PING"]))
+    replies = b"".join(reader.transport.written)
+    assert replies.startswith(b"*1\r\n*2\r\n$1\r\ns\r\n*1\r\n")
+    assert replies.endswith(b"\r\nv\r\n" + b"+PONG\r\n" * (2 if behind.startswith(b"PING") else 1))
+
+
+def test_a_served_reader_that_sent_nothing_more_needs_no_turn():
+    alone = Alone()
+    alone.send(0, command([b"XREAD", b"BLOCK", b"0", b"STREAMS", b"s", b"$"]))
+    alone.clients[1].data_received(command([b"XADD", b"s", b"1-0", b"f", b"v"]))
+    assert alone.clients[0].state is State.PLAIN
+    assert not alone.turns
+
+
+def test_a_served_reader_was_active_when_it_was_served():
+    alone = Alone()
+    alone.send(0, command([b"XREAD", b"BLOCK", b"0", b"STREAMS", b"s", b"$"]))
+    alone.server.clock.advance(5000)
+    alone.send(1, command([b"XADD", b"s", b"1-0", b"f", b"v"]))
+    assert alone.clients[0].last_interaction == alone.server.clock.now
 
 
 def test_a_stream_that_appears_by_rename_serves(wire, blocked):
@@ -434,7 +498,7 @@ def test_a_reader_that_is_passed_over_was_seen_nevertheless(server, wire, blocke
     consumers = wire.call("XINFO", "CONSUMERS", "s", "g").encode()
     assert b"second" in consumers
     idle = [int(line[1:]) for line in consumers.split(b"\r\n") if line.startswith(b":1") and len(line) > 5]
-    assert not idle  # nobody was idle for ten seconds
+    assert not idle  # no client was idle for ten seconds
     wire.call("XADD", "s", "2-0", "f", "v")
     second.read()
 

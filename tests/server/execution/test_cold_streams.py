@@ -5,20 +5,15 @@ from __future__ import annotations
 import pytest
 from support.live import LiveServer, eventually
 
-from rillet.storage.streams import cold_chunks as cold
 from rillet.storage.streams.chunk import MAX_ENTRIES, ColdChunk
 
 N = 20 * MAX_ENTRIES
 
 
 @pytest.fixture
-def short_rounds(monkeypatch):
-    monkeypatch.setattr(cold, "_ROUND", 0.05)
-
-
-@pytest.fixture
-def server(short_rounds):
+def server():
     with LiveServer(appendonly=True, stream_compress_depth=2, enable_debug_command="yes") as server:
+        server.inside.keyspace.cold.round = 0.05
         yield server
 
 
@@ -32,11 +27,11 @@ def stream_at(server, key=b"s"):
 
 
 def packed(server, key=b"s") -> int:
-    return sum([type(chunk) is ColdChunk for chunk in stream_at(server, key)._chunks])
+    return sum([type(chunk) is ColdChunk for chunk in stream_at(server, key).chunks])
 
 
 def wait_until_packed(server, key=b"s", depth=2):
-    eventually(lambda: packed(server, key) == len(stream_at(server, key)._chunks) - depth)
+    eventually(lambda: packed(server, key) == len(stream_at(server, key).chunks) - depth)
     eventually(lambda: server.inside.keyspace.cold.step not in server.inside.background_jobs._idle_jobs)
 
 
@@ -154,11 +149,12 @@ def test_a_server_packs_by_default_unless_configured_otherwise():
         assert server.inside.keyspace.cold.depth == 0
 
 
-def test_a_replica_packs_what_it_was_sent(server, short_rounds):
+def test_a_replica_packs_what_it_was_sent(server):
     with server.wire() as wire:
         add(wire)
         wait_until_packed(server)
         with LiveServer(stream_compress_depth=2, replicaof=f"127.0.0.1 {server.port}") as replica:
+            replica.inside.keyspace.cold.round = 0.05
             eventually(lambda: replica.inside.keyspace.databases[0].entries)
             wait_until_packed(replica)
             with replica.wire() as other:

@@ -20,7 +20,7 @@ def error(wire, *words) -> bytes:
 
 
 def test_an_unknown_command_is_answered_with_its_first_arguments(wire):
-    assert error(wire, "FOO") == b"ERR unknown command 'FOO', with args beginning with: "
+    assert error(wire, "FOO") == b"ERR unknown command 'FOO'"
     assert (
         error(wire, "foo", "a", "b c") == b"ERR unknown command 'foo', with args beginning with: 'a' 'b c' "
     )
@@ -31,7 +31,7 @@ def test_the_arguments_shown_of_an_unknown_command_are_cut_at_128_bytes(wire):
     assert error(wire, "FOO", *[a] * 5) == (
         b"ERR unknown command 'FOO', with args beginning with: '%b' '%b' '%b' " % (a, a, a[:22])
     )
-    assert error(wire, "F" * 200) == (b"ERR unknown command '%b', with args beginning with: " % (b"F" * 128))
+    assert error(wire, "F" * 200) == b"ERR unknown command '%b'" % (b"F" * 128)
 
 
 def test_line_ends_in_an_unknown_command_do_not_break_the_protocol(wire):
@@ -45,7 +45,7 @@ def test_an_unknown_subcommand_error_points_to_help(wire):
 
 
 def test_a_name_with_a_bar_is_no_way_to_a_subcommand(wire):
-    assert error(wire, "client|id") == b"ERR unknown command 'client|id', with args beginning with: "
+    assert error(wire, "client|id") == b"ERR unknown command 'client|id'"
 
 
 def test_names_are_found_in_any_case(wire):
@@ -64,7 +64,7 @@ def test_arity_is_checked_with_the_full_name(wire, words, name):
 def test_arity_comes_before_authentication_and_lookup_before_arity():
     with LiveServer(requirepass="x") as server, server.wire() as wire:
         assert error(wire, "GET") == b"ERR wrong number of arguments for 'get' command"
-        assert error(wire, "FOO") == b"ERR unknown command 'FOO', with args beginning with: "
+        assert error(wire, "FOO") == b"ERR unknown command 'FOO'"
         assert error(wire, "GET", "a") == NOAUTH
 
 

@@ -30,8 +30,8 @@ def info(wire):
 
 
 def counted(wire):
-    told = info(wire)
-    return int(told["used_memory"]) - int(told["mem_not_counted_for_evict"])
+    facts = info(wire)
+    return int(facts["used_memory"]) - int(facts["mem_not_counted_for_evict"])
 
 
 def limit(wire, policy="noeviction", size=LIMIT, **others):
@@ -113,9 +113,9 @@ def test_keys_from_before_the_limit_count(server, wire):
     wire.send_raw(b"".join(b"SET key:%05d 0123456789\r\n" % number for number in range(10_000)))
     for _ in range(10_000):
         wire.read()
-    told = int(info(wire)["used_memory_dataset"])
-    limit(wire, "allkeys-lru", told // 2)
-    eventually(lambda: counted(wire) <= told // 2)
+    facts = int(info(wire)["used_memory_dataset"])
+    limit(wire, "allkeys-lru", facts // 2)
+    eventually(lambda: counted(wire) <= facts // 2)
     assert 1000 < wire.call("DBSIZE").plain() < 6000
     assert server.inside.keyspace.databases[0].meter.total > 0
 
@@ -204,8 +204,8 @@ def test_keys_of_all_databases_may_go(wire):
         fill(wire, 5)
     limit(wire, "allkeys-random", 1 << 20)
     eventually(lambda: counted(wire) <= 1 << 20)
-    told = info(wire)
-    assert int(told["evicted_keys"]) >= 16
+    facts = info(wire)
+    assert int(facts["evicted_keys"]) >= 16
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -299,11 +299,11 @@ def test_statistics_count_and_are_reset(wire):
     eventually(lambda: int(info(wire)["current_eviction_exceeded_time"]) > 0)
     wire.call("CONFIG", "SET", "maxmemory", 0)
     wire.call("PING")
-    told = info(wire)
-    assert int(told["total_eviction_exceeded_time"]) > int(told["current_eviction_exceeded_time"]) == 0
+    facts = info(wire)
+    assert int(facts["total_eviction_exceeded_time"]) > int(facts["current_eviction_exceeded_time"]) == 0
     wire.call("CONFIG", "RESETSTAT")
-    told = info(wire)
-    assert (told["evicted_keys"], told["total_eviction_exceeded_time"]) == ("0", "0")
+    facts = info(wire)
+    assert (facts["evicted_keys"], facts["total_eviction_exceeded_time"]) == ("0", "0")
 
 
 # When nothing may go

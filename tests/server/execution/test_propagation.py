@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.aof import read_commands
 from support.live import LiveServer, eventually, words
 
@@ -31,7 +33,7 @@ def propagation(sink):
     return propagation
 
 
-def told(sink) -> list[list[bytes]]:
+def propagated(sink) -> list[list[bytes]]:
     return read_commands(b"".join(sink))
 
 
@@ -40,7 +42,7 @@ def test_one_effect_is_bare_behind_its_select(propagation, sink):
     propagation.flush()
     propagation.add_encoded(0, command([b"DEL", b"k"]))
     propagation.flush()
-    assert told(sink) == words("SELECT 0\nSET k v\nDEL k")
+    assert propagated(sink) == words("SELECT 0\nSET k v\nDEL k")
 
 
 def test_several_effects_are_a_transaction_with_the_select_inside(propagation, sink):
@@ -48,8 +50,62 @@ def test_several_effects_are_a_transaction_with_the_select_inside(propagation, s
     propagation.add(2, [b"DEL", b"k"])
     propagation.add(3, [b"DEL", b"l"])
     propagation.flush()
-    assert told(sink) == words("MULTI\nSELECT 2\nSET k v\nDEL k\nSELECT 3\nDEL l\nEXEC")
+    assert propagated(sink) == words("MULTI\nSELECT 2\nSET k v\nDEL k\nSELECT 3\nDEL l\nEXEC")
     assert len(sink) == 1, "a unit reaches a sink in one piece"
+
+
+RECORDS = st.lists(
+    st.tuples(st.integers(0, 1), st.sampled_from(["plain", "replicas only", "older", "not at all"])),
+    max_size=6,
+)
+
+
+def record_all(propagation, records, first=0):
+    for number, (db, kind) in enumerate(records, first):
+        words = [b"SET", b"k", b"%d" % number]
+        if kind == "plain":
+            propagation.add(db, words)
+        elif kind == "replicas only":
+            propagation.add_for_replicas(db, words)
+        else:
+            older = [[b"OLD", b"%d" % number], [b"DEL", b"k"]] if kind == "older" else []
+            propagation.add_with_downgrade(db, words, older)
+
+
+@given(RECORDS, RECORDS)
+def test_a_unit_that_is_split_is_the_same_as_one_flushed_before_each_of_its_effects(records, more):
+    took = []
+    for is_split in (True, False):
+        propagation = Propagation()
+        file: list[bytes] = []
+        replicas: list[bytes] = []
+        propagation.connect(file.append)
+        propagation.connect(replicas.append, to_replicas=True)
+        for number, record in enumerate(records):
+            if number and not is_split:
+                propagation.flush()
+            record_all(propagation, [record], number)
+        if is_split:
+            propagation.split()
+        record_all(propagation, more, len(records))  # the unit goes on
+        propagation.flush()
+        took.append((b"".join(file), b"".join(replicas)))
+    assert took[0] == took[1]
+
+
+def test_a_unit_that_no_sink_takes_is_not_split(propagation, sink):
+    def fail(data: bytes) -> None:
+        raise OSError
+
+    propagation.connect(fail)
+    propagation.disconnect(sink.append)
+    record_all(propagation, [(0, "plain"), (0, "older"), (0, "plain")])
+    with pytest.raises(OSError):
+        propagation.split()
+    propagation.disconnect(fail)
+    propagation.connect(sink.append)
+    propagation.flush()
+    assert propagated(sink) == words("MULTI\nSELECT 0\nSET k 0\nSET k 1\nSET k 2\nEXEC")
 
 
 def test_a_new_sink_starts_with_a_select(propagation, sink):
@@ -59,7 +115,7 @@ def test_a_new_sink_starts_with_a_select(propagation, sink):
     propagation.connect(other.append)
     propagation.add(1, [b"SET", b"k", b"w"])
     propagation.flush()
-    assert told(other) == words("SELECT 1\nSET k w")
+    assert propagated(other) == words("SELECT 1\nSET k w")
 
 
 def test_without_a_sink_nothing_is_gathered():
@@ -108,10 +164,10 @@ def test_a_read_of_a_group_propagates_its_effects(server, wire):
         wire.call(*line.split())
     before = len(server.aof())
     wire.call(*"XREADGROUP GROUP g c STREAMS s >".split())
-    told = server.aof()[before:]
-    assert [command[0] for command in told] == [b"MULTI", b"XCLAIM", b"XCLAIM", b"XGROUP", b"EXEC"]
-    assert told[1][:9] == b"XCLAIM s g c 0 1-1 TIME 1000000 RETRYCOUNT".split()
-    assert told[3] == b"XGROUP SETID s g 2-1 ENTRIESREAD 2".split()
+    propagated = server.aof()[before:]
+    assert [command[0] for command in propagated] == [b"MULTI", b"XCLAIM", b"XCLAIM", b"XGROUP", b"EXEC"]
+    assert propagated[1][:9] == b"XCLAIM s g c 0 1-1 TIME 1000000 RETRYCOUNT".split()
+    assert propagated[3] == b"XGROUP SETID s g 2-1 ENTRIESREAD 2".split()
 
 
 def test_a_key_that_expires_is_deleted_in_the_file(server, wire):

@@ -44,7 +44,8 @@ def test_rates_are_of_the_last_samples():
 
 def test_the_peak_of_memory_only_rises():
     stats = Stats([])
-    assert [stats.note_memory(used) for used in (10, 30, 20)] == [10, 30, 30]
+    assert [stats.note_memory(used, used) for used in (10, 30, 20)] == [10, 30, 30]
+    assert stats.peak_memory_time == 30
 
 
 def test_commands_connections_and_bytes_are_counted(server, wire):

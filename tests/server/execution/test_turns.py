@@ -97,6 +97,16 @@ def test_reading_pauses_while_there_is_a_backlog():
     assert pongs(one) == 2000
 
 
+def test_reads_are_counted_through_pauses():
+    alone = hungry()
+    one = alone.clients[0]
+    for number in range(1, 6):
+        one.data_received(INLINE * 1000)
+        assert one.reads == number
+    drain(alone)
+    assert one.reads == 5
+
+
 def test_reads_that_follow_each_other_in_one_turn_do_not_each_get_a_slice():
     alone = hungry(NEVER)
     one = alone.clients[0]
@@ -140,7 +150,8 @@ def test_one_long_command_ends_a_slice(monkeypatch):
     alone = hungry(SLICE)
     one = alone.clients[0]
     now = [0]
-    monkeypatch.setattr("rillet.server.execution.dispatcher.perf_counter_ns", lambda: now[0])
+    for part in ("execution.call", "execution.fast_path", "execution.dispatcher", "net.connection"):
+        monkeypatch.setattr(f"rillet.server.{part}.perf_counter_ns", lambda: now[0])
     entry = alone.server.dispatcher.entries["ping"]
     real = entry.handler
 
@@ -304,7 +315,7 @@ def test_whatever_is_sent_the_replies_are_those_of_one_long_slice(data, end, cut
     finally:
         connection_module._SLICE, connection_module._PIECE = before
     expected, found = whole.state(), cut.state()
-    for name in ("replies", "told", "counters", "commands", "calls", "clients"):
+    for name in ("replies", "propagated", "counters", "commands", "calls", "clients"):
         assert found[name] == expected[name], name
 
 

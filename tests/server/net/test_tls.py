@@ -167,7 +167,7 @@ def test_only_the_protocols_that_were_named_are_spoken(certificates):
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "message"),
     [
         ({"tls_cert_file": ""}, "No tls-cert-file configured!"),
         ({"tls_ca_cert_file": ""}, "Either tls-ca-cert-file or tls-ca-cert-dir must be specified"),
@@ -175,10 +175,10 @@ def test_only_the_protocols_that_were_named_are_spoken(certificates):
         ({"tls_protocols": "SSLv3"}, "Invalid tls-protocols specified"),
     ],
 )
-def test_a_server_without_usable_tls_does_not_start(more, told, certificates):
+def test_a_server_without_usable_tls_does_not_start(more, message, certificates):
     with pytest.raises(RuntimeError, match="did not start") as caught:
         start_server("rillet", "--tls-port", free_port(), *flags(certificates, **more))
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def follow(replica: ServerProcess, port: int) -> None:

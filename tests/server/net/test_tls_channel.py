@@ -122,11 +122,11 @@ def test_what_a_client_does_not_read_is_neither_encrypted_nor_made(alone, peer):
     waiting = peer.channel.get_write_buffer_size()
     assert waiting < 2 * len(big), "one reply is there, the others are not made yet"
     assert peer.connection.unread == waiting
-    assert peer.connection.congested
+    assert peer.connection.is_congested
     assert b"behind" not in alone.server.keyspace.databases[0].entries
     header = b"$%d\r\n" % len(big)
     assert peer.read() == (header + big + b"\r\n") * 20 + b":1\r\n"
-    assert not peer.connection.congested
+    assert not peer.connection.is_congested
     assert peer.channel.get_write_buffer_size() == 0
 
 

@@ -390,7 +390,7 @@ def test_a_transaction_without_its_end_is_dropped_whole(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("tail", "flags", "told"),
+    ("tail", "flags", "message"),
     [
         (b"garbage\r\n", (), "Bad file format reading the append only file appendonly.aof.1.incr.aof"),
         (b"*1\r\n$4\r\nNOPE\r\n", (), "Unknown command 'NOPE' reading the append only file"),
@@ -407,7 +407,7 @@ def test_a_transaction_without_its_end_is_dropped_whole(tmp_path):
         ),
     ],
 )
-def test_a_file_that_cannot_be_loaded_ends_the_start_with_status_1(tmp_path, tail, flags, told):
+def test_a_file_that_cannot_be_loaded_ends_the_start_with_status_1(tmp_path, tail, flags, message):
     require_binary("rillet")
     file = make_aof(tmp_path)
     whole = file.read_bytes()
@@ -415,8 +415,8 @@ def test_a_file_that_cannot_be_loaded_ends_the_start_with_status_1(tmp_path, tai
     with pytest.raises(RuntimeError, match=r"exit 1") as caught:
         ServerProcess("rillet", "--appendonly", "yes", *flags, folder=tmp_path)
     log = str(caught.value)
-    assert told in log
-    if told.startswith(("Bad", "Unexpected")):
+    assert message in log
+    if message.startswith(("Bad", "Unexpected")):
         assert f"byte offset {len(whole)}" in log
     assert "Traceback" not in log
     assert file.read_bytes() == whole + tail

@@ -82,6 +82,7 @@ def test_a_rewrite_keeps_everything_including_later_writes(tmp_path, preamble, p
         process=process,
         aof_use_rdb_preamble=preamble,
         rdb_key_save_delay=100_000,
+        rdb_version=10,
     ) as server:
         with server.wire() as wire:
             fill(wire)

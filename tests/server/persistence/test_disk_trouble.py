@@ -214,7 +214,7 @@ def small_disk(tmp_path):
 def test_a_disk_of_one_megabyte_fills_up_as_under_redis(small_disk):
     if small_disk is None:
         pytest.skip("NO FULL DISK WAS TRIED, only file limits: no tmpfs can be mounted here (not root?)")
-    told = {}
+    answers = {}
     for kind in ("redis7", "rillet"):
         (folder := small_disk / kind).mkdir()
         with start_server(
@@ -226,7 +226,7 @@ def test_a_disk_of_one_megabyte_fills_up_as_under_redis(small_disk):
                     written += 1
                     assert written < 5000
                 ballast = wire.call("XLEN", "s").plain()
-                told[kind] = (answer.value, ballast == written, wire.call("PING").value)
+                answers[kind] = (answer.value, ballast == written, wire.call("PING").value)
                 (folder / "server.log").unlink()
                 for file in small_disk.glob("redis7/appendonlydir/*.incr.aof"):
                     if kind == "rillet":
@@ -239,4 +239,4 @@ def test_a_disk_of_one_megabyte_fills_up_as_under_redis(small_disk):
             if kind == "redis7":
                 (incr,) = folder.glob("appendonlydir/*.incr.aof")
                 os.truncate(incr, incr.stat().st_size // 2)
-    assert told["rillet"] == told["redis7"]
+    assert answers["rillet"] == answers["redis7"]

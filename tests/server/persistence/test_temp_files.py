@@ -13,7 +13,7 @@ from rillet.server.persistence.temp_files import remove_orphans
 
 
 @pytest.fixture
-def nobody() -> int:
+def dead_process() -> int:
     """The number of a process that has ended."""
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
@@ -33,9 +33,9 @@ def names_in(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_files_of_a_process_that_is_gone_are_removed(tmp_path, nobody):
-    make(tmp_path, ours(nobody))
-    assert remove_orphans(tmp_path, owns_process=True) == sorted(ours(nobody))
+def test_files_of_a_process_that_is_gone_are_removed(tmp_path, dead_process):
+    make(tmp_path, ours(dead_process))
+    assert remove_orphans(tmp_path, owns_process=True) == sorted(ours(dead_process))
     assert names_in(tmp_path) == []
 
 
@@ -45,12 +45,12 @@ def test_files_of_a_process_that_lives_stay(tmp_path):
     assert names_in(tmp_path) == sorted(ours(os.getppid()))
 
 
-def test_a_process_of_another_user_counts_as_alive(tmp_path, nobody, monkeypatch):
+def test_a_process_of_another_user_counts_as_alive(tmp_path, dead_process, monkeypatch):
     def kill(_pid, _signal):
         raise PermissionError
 
     monkeypatch.setattr(os, "kill", kill)
-    make(tmp_path, ours(nobody))
+    make(tmp_path, ours(dead_process))
     assert remove_orphans(tmp_path, owns_process=True) == []
 
 
@@ -61,13 +61,13 @@ def test_files_with_our_own_number_are_orphans_where_no_other_server_lives_here(
     assert names_in(tmp_path) == ([] if owns_process else sorted(ours(os.getpid())))
 
 
-def test_files_with_other_names_stay(tmp_path, nobody):
+def test_files_with_other_names_stay(tmp_path, dead_process):
     others = [
-        f"temp-{nobody}.rdb",  # as Redis calls its own
-        f"temp-{nobody}-0123abcd-7.rdb.bak",
-        f"old-temp-{nobody}-0123abcd-7.rdb",
-        f"temp-other-{nobody}-0123abcd.rdb",
-        f"temp-0{nobody}-0123abcd-7.rdb",
+        f"temp-{dead_process}.rdb",  # as Redis calls its own
+        f"temp-{dead_process}-0123abcd-7.rdb.bak",
+        f"old-temp-{dead_process}-0123abcd-7.rdb",
+        f"temp-other-{dead_process}-0123abcd.rdb",
+        f"temp-0{dead_process}-0123abcd-7.rdb",
         "dump.rdb",
     ]
     make(tmp_path, others)
@@ -75,15 +75,15 @@ def test_files_with_other_names_stay(tmp_path, nobody):
     assert names_in(tmp_path) == sorted(others)
 
 
-def test_a_folder_of_that_name_or_none_at_all_is_no_trouble(tmp_path, nobody):
-    (tmp_path / ours(nobody)[0]).mkdir()
+def test_a_folder_of_that_name_or_none_at_all_is_no_trouble(tmp_path, dead_process):
+    (tmp_path / ours(dead_process)[0]).mkdir()
     assert remove_orphans(tmp_path, owns_process=True) == []
     assert remove_orphans(tmp_path / "missing", owns_process=True) == []
 
 
 @pytest.mark.parametrize("appendonly", ["no", "yes"])
-def test_a_starting_server_removes_orphans_and_logs_it(tmp_path, nobody, appendonly):
-    make(tmp_path, [*ours(nobody), *ours(os.getpid())])
+def test_a_starting_server_removes_orphans_and_logs_it(tmp_path, dead_process, appendonly):
+    make(tmp_path, [*ours(dead_process), *ours(os.getpid())])
     with start_server("rillet", "--appendonly", appendonly, folder=tmp_path) as server:
         assert [name for name in names_in(tmp_path) if name.startswith("temp-")] == sorted(ours(os.getpid()))
-        assert f"Removed {ours(nobody)[0]}, " in server.log
+        assert f"Removed {ours(dead_process)[0]}, " in server.log

@@ -1,4 +1,4 @@
-"""What replicas receive that do not know the stream commands of Redis 8.2 and later."""
+"""What replicas receive if one does not know the stream commands of Redis 8.2 and later."""
 
 from __future__ import annotations
 
@@ -116,16 +116,16 @@ def _lower(words: str) -> str:
     return " ".join([name.lower(), *rest])
 
 
-def told(master, connect, version, *lines: str) -> list[str]:
+def received(master, connect, version, *lines: str) -> list[str]:
     """What a replica of a version hears of the last of these commands."""
-    return each_told(master, connect, version, lines[:-1], lines[-1:])[0]
+    return each_received(master, connect, version, lines[:-1], lines[-1:])[0]
 
 
-def each_told(master, connect, version, setup, lines) -> list[list[str]]:
+def each_received(master, connect, version, setup, lines) -> list[list[str]]:
     """Return what a replica of a version receives for each command, on freshly created data."""
     replica = connect(master, "eof", "psync2")
     if version:
-        replica.call("REPLCONF", "version", version)
+        replica.call("REPLCONF", *version.split())
     offset = replica.full_sync()[1]
     replica.send("REPLCONF", "ACK", offset)
     heard: list[list[str]] = []
@@ -152,7 +152,7 @@ SETUP = (
 )
 
 
-TOLD = [
+DOWNGRADED = [
     ("XDELEX s IDS 2 1-0 99-0", ["XDEL s 1-0"]),
     ("XDELEX s DELREF IDS 2 1-0 2-0", ["XACK s g 1-0", "XACK s h 1-0", "XDEL s 1-0 2-0"]),
     ("XDELEX s ACKED IDS 2 1-0 2-0", ["XDEL s 2-0"]),
@@ -167,10 +167,12 @@ TOLD = [
 ]
 
 
-@pytest.mark.parametrize("version", ["", "7.0.15", "8.1.4", "9.1.2"])
+@pytest.mark.parametrize(
+    "version", ["", "version 7.0.15", "version 8.1.4", "version 9.1.2", "capa rillet-8.0"]
+)
 def test_newer_commands_reach_replicas_in_older_forms(master, connect, version):
-    heard = each_told(master, connect, version, SETUP, [line for line, _ in TOLD])
-    for (line, older), commands in zip(TOLD, heard, strict=True):
+    heard = each_received(master, connect, version, SETUP, [line for line, _ in DOWNGRADED])
+    for (line, older), commands in zip(DOWNGRADED, heard, strict=True):
         expected = ["multi", *older, "exec"] if len(older) > 1 else older
         assert commands == [_lower(words) for words in expected], line
 
@@ -178,15 +180,15 @@ def test_newer_commands_reach_replicas_in_older_forms(master, connect, version):
 @pytest.mark.parametrize(
     ("line", "version"),
     [
-        ("XDELEX s IDS 1 1-0", "8.2.0"),
-        ("XTRIM s MAXLEN = 1 DELREF", "8.10.0"),
-        ("XADD s IDMP p i 9-0 f v", "8.6.2"),
-        ("XNACK s g FAIL IDS 1 1-0", ""),
+        ("XDELEX s IDS 1 1-0", "capa rillet-8.2"),
+        ("XTRIM s MAXLEN = 1 DELREF", "capa rdb-channel-repl"),
+        ("XADD s IDMP p i 9-0 f v", "capa rillet-8.6"),
+        ("XNACK s g FAIL IDS 1 1-0", "capa rdb-channel-repl"),
     ],
 )
 def test_a_command_that_a_replica_knows_is_sent_unchanged(master, connect, line, version):
     asked = line.replace("9-0", "*")
-    (heard,) = told(master, connect, version, *SETUP, asked)
+    (heard,) = received(master, connect, version, *SETUP, asked)
     words = heard.split()
     if "IDMP" in line:
         words[5] = "9-0"
@@ -195,7 +197,7 @@ def test_a_command_that_a_replica_knows_is_sent_unchanged(master, connect, line,
 
 def test_the_append_only_file_keeps_the_new_words(started, connect):
     master = started("rillet", "--appendonly", "yes", *NEWEST)
-    told(master, connect, "", *SETUP, "XDELEX s DELREF IDS 1 1-0")
+    received(master, connect, "", *SETUP, "XDELEX s DELREF IDS 1 1-0")
     data = b"".join(path.read_bytes() for path in (master.dir / "appendonlydir").glob("*.incr.aof"))
     assert b"XDELEX" in data
     assert b"XDEL\r\n" not in data

@@ -33,7 +33,7 @@ MORE = st.one_of(
 
 
 def is_replicated(command: list[str]) -> bool:
-    """Reading the history again changes times and counts of pending entries without telling anybody."""
+    """Reading the history again changes times and counts of pending entries without an effect."""
     return command[0] != "XREADGROUP" or command[-1] == ">"
 
 
@@ -41,7 +41,7 @@ def is_replicated(command: list[str]) -> bool:
 def mixed_runs(draw) -> list[list[str]]:
     """A run on streams with other commands in between; transactions stay whole.
 
-    Consumers are made before they read or claim: before 8.4 nobody is told of one that got nothing.
+    Consumers are made before they read or claim: before 8.4 one that got nothing is not propagated.
     """
     out, inside = [], False
     for command in draw(runs(30)):
@@ -120,7 +120,7 @@ def test_rillet_that_follows_sees_the_same(follower, run, cut):
         wire.call("SELECT", "0")
         proxy.cut_in = None
     in_step(master, replica)
-    # 7.0 does not tell how many entries a group has read.
+    # 7.0 does not propagate how many entries a group has read.
     without = "entries-read" if master.kind == "redis7" else ""
     assert picture(replica, without=without) == picture(master, without=without)
     assert "CRITICAL" not in replica.log

@@ -239,7 +239,7 @@ def test_wait_counts_real_replicas(started, kind):
             wire.call("SET", "k", number)
             assert wire.call("WAIT", 2, 10000).plain() == 2
             assert [call(replica, "GET", "k") for replica in replicas] == [b"%d" % number] * 2
-        if kind != "redis7":  # which does not tell of its file
+        if kind != "redis7":  # which does not report its file
             wire.call("SET", "k", "on disk")
             until(lambda: info(replicas[0], "aof_rewrite_in_progress") == "0")
             assert wire.call("WAITAOF", 1, 2, 10000).plain() == [1, 2]

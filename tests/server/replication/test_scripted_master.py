@@ -65,8 +65,8 @@ def test_a_replica_introduces_itself_in_order(started, master):
         encode_command("AUTH", "bob", "secret"),
         encode_command("REPLCONF", "listening-port", replica.port),
         encode_command("REPLCONF", "ip-address", "10.1.1.1"),
-        encode_command("REPLCONF", "capa", "eof", "capa", "psync2"),
-        encode_command("REPLCONF", "version", info(replica, "redis_version")),
+        encode_command("REPLCONF", "capa", "eof", "capa", "psync2", "capa", "rillet-8.0"),
+        encode_command("REPLCONF", "version", "9.0.0"),
         encode_command("PSYNC", "?", "-1"),
     ]
 
@@ -239,6 +239,22 @@ def test_what_has_expired_is_hidden_until_the_master_deletes_it(started, master)
         acknowledged(peer, 100 + len(stream + more + last))
         assert wire.call("DBSIZE").plain() == 2
     assert info(replica, "expired_keys") == "0"
+    peer.close()
+
+
+def test_randomkey_of_a_replica_names_an_expired_key_where_all_keys_may_expire(started, master):
+    """As a real replica, which tries for a while; one key without a time is always found."""
+    replica = started("rillet")
+    peer = in_sync(replica, master)
+    stream = b"".join(encode_command("SET", f"gone:{number}", "1", "PXAT", 5) for number in range(1000))
+    peer.send_raw(stream)
+    acknowledged(peer, 100 + len(stream))
+    with replica.wire() as wire:
+        assert wire.call("RANDOMKEY").plain().startswith(b"gone:")
+        peer.send_raw(encode_command("SET", "keep", "1"))
+        until(lambda: wire.call("EXISTS", "keep").plain())
+        assert wire.call("RANDOMKEY").plain() == b"keep"
+        assert wire.call("DBSIZE").plain() == 1001
     peer.close()
 
 

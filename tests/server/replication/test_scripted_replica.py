@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.live import LiveServer
 from support.replication import call, info, pause
 from support.until import until
 
@@ -54,14 +55,31 @@ def test_sync_is_answered_by_the_snapshot_alone(master, connect):
 
 
 @pytest.mark.parametrize(
-    ("version", "setting", "expected"),
-    [("7.0.15", "0", b"0010"), ("9.1.2", "0", b"0011"), ("9.1.2", "10", b"0010"), ("7.0.15", "11", b"0011")],
+    ("announced", "setting", "expected"),
+    [
+        ("version 7.0.15", 0, b"0010"),
+        ("version 9.1.2", 0, b"0011"),
+        ("version 9.1.2", 10, b"0010"),
+        ("version 7.0.15", 11, b"0011"),
+        ("", 0, b"0010"),
+        ("", 12, b"0012"),
+        ("capa rdb-channel-repl", 0, b"0015"),
+        ("capa rdb-channel-repl", 13, b"0013"),
+        ("capa rillet-7.0 version 9.0.0", 0, b"0015"),
+    ],
 )
-def test_the_snapshot_is_one_that_the_replica_can_read(master, version, setting, expected, connect):
-    call(master, "CONFIG", "SET", "repl-rdb-version", setting)
+def test_the_snapshot_is_one_that_the_replica_can_read(started, announced, setting, expected, connect):
+    master = started("rillet", "--compat-version", "8.10", "--repl-rdb-version", setting)
     replica = connect(master, "eof", "psync2")
-    assert replica.call("REPLCONF", "version", version).value == b"OK"
+    if announced:
+        assert replica.call("REPLCONF", *announced.split()).value == b"OK"
     assert replica.full_sync()[2][5:9] == expected
+
+
+def test_nor_newer_than_the_server_answers_as(started, connect):
+    master = started("rillet", "--compat-version", "8.6")
+    replica = connect(master, "eof", "psync2", "rdb-channel-repl")
+    assert replica.full_sync()[2][5:9] == b"0013"
 
 
 def test_a_replica_that_knows_the_history_gets_what_it_lacks(master, connect):
@@ -142,6 +160,30 @@ def test_wait_asks_for_an_acknowledgement_and_ends_with_it(master, connect):
         assert wire.call("EXEC").plain() == [0]
 
 
+def test_an_acknowledgement_does_not_end_what_a_client_waits_for_after_wait(master, connect):
+    replica = connect(master, "eof", "psync2")
+    offset = replica.full_sync()[1]
+    replica.send("REPLCONF", "ACK", offset)
+    with master.wire() as wire:
+        wire.call("SET", "k", "v")
+        assert wire.call("WAIT", 1, 20).plain() == 0
+        wire.send("BLPOP", "l", 0)
+        replica.expect("select", "set", "replconf getack *")
+        replica.send("REPLCONF", "ACK", offset + 1000)
+        assert wire.pending(0.05) == b""
+        assert call(master, "RPUSH", "l", "v") == 1
+        assert wire.read().plain() == [b"l", b"v"]
+
+
+def test_clients_that_wait_and_leave_are_not_kept(monkeypatch):
+    monkeypatch.setattr("rillet.server.replication.wait._TIDY_AT", 4)
+    with LiveServer() as server:
+        for _ in range(20):
+            with server.wire() as wire:
+                assert wire.call("WAIT", 1, 1).plain() == 0
+        assert len(server.inside.replication.waits._waits) < 10
+
+
 def test_waitaof_counts_what_replicas_have_on_the_disk(started, connect):
     master = started("rillet", "--appendonly", "yes")
     replica = connect(master, "eof", "psync2")
@@ -168,6 +210,7 @@ def test_replconf_is_answered_as_by_redis(master, connect):
         ("listening-port", b"ERR syntax error"),
         ("listening-port x", b"ERR value is not an integer or out of range"),
         ("version x", b"ERR Unrecognized version format: x"),
+        (f"version {'9' * 5000}.0.0", b"ERR Unrecognized version format: " + b"9" * 5000 + b".0.0"),
     ):
         assert replica.call("REPLCONF", *words.split()).value == answer, words
     replica.send("REPLCONF", "ACK", 5)

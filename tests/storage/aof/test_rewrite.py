@@ -32,7 +32,7 @@ def load(wire, seed: int, *, deletes: bool = True) -> None:
         me = chance.choice(["alice", "bob", "zoë", ""])
         ids = [f"{chance.randrange(1, 60)}-{chance.randrange(3)}" for _ in range(3)]
         fields = ["f", "v" * chance.randrange(20)] * chance.randrange(1, 6)
-        # By name: the AOF does not tell of a consumer that a read without entries makes.
+        # By name: the AOF does not hold a consumer that a read without entries makes.
         wire.call("XGROUP", "CREATECONSUMER", key, group, me)
         wire.call(
             *chance.choice(

@@ -6,8 +6,9 @@ from support.aof import read_commands
 from support.fake_server import make_client, reply, run
 from support.groups import FAMILIES, group_client
 
-from rillet.commands.streams import xnack as nacks  # noqa: F401 - it declares the command
+from rillet.commands.streams import xack  # noqa: F401 - it declares the command
 from rillet.storage.aof.rewrite import rewrite_commands
+from rillet.storage.groups.pel_search import given_back
 
 assert FAMILIES
 
@@ -21,9 +22,9 @@ def test_they_come_after_the_consumers_in_their_order_by_counters():
     run(client, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
     for words in ("FAIL IDS 2 3-0 1-0", "FATAL IDS 1 2-0", "FAIL IDS 1 5-0"):
         run(client, "XNACK", "s", "g", *words.split())
-    told = [b" ".join(words).decode() for words in rewritten(client)]
-    assert told[-4].startswith("XCLAIM s g c 0 4-0 ")
-    assert told[-3:] == [
+    lines = [b" ".join(words).decode() for words in rewritten(client)]
+    assert lines[-4].startswith("XCLAIM s g c 0 4-0 ")
+    assert lines[-3:] == [
         "XNACK s g FAIL IDS 2 3-0 1-0 RETRYCOUNT 1 FORCE",
         "XNACK s g FAIL IDS 1 2-0 RETRYCOUNT 9223372036854775807 FORCE",
         "XNACK s g FAIL IDS 1 5-0 RETRYCOUNT 1 FORCE",
@@ -38,7 +39,7 @@ def test_at_most_64_share_a_command_and_a_replay_has_them_all():
     commands = rewritten(client)
     assert [words[5] for words in commands if words[0] == b"XNACK"] == [b"64", b"64", b"22"]
     other = make_client()
-    other.trusted = True
+    other.trusted = other.replays = True
     for words in commands:
         if words[0] != b"SELECT":
             run(other, *words)
@@ -46,4 +47,4 @@ def test_at_most_64_share_a_command_and_a_replay_has_them_all():
         client, "XPENDING", "s", "g", "-", "+", "200"
     )
     group = other.db.entries[b"s"].groups[b"g"]
-    assert [page.text(at).decode() for page, at in group.given_back()] == ids
+    assert [page.text(at).decode() for page, at in given_back(group)] == ids

@@ -85,7 +85,7 @@ def test_a_length_beyond_the_data_shows_how_much_is_needed():
 
 
 def test_a_piece_that_ends_within_a_value_does_not_take_the_quick_way():
-    # As many simple strings as the unfinished command has values: their numbers alone would tell nothing.
+    # As many simple strings as the unfinished command has values: their numbers alone would show nothing.
     data = b"*3\r\n+a\r\n+b\r\n+c\r\n" + encode([b"PING"]) + b"*2\r\n$3\r\nSET\r\n$99\r\nvalue\r\n*1\r\n"
     assert scan_quickly(data) is None
 

@@ -71,3 +71,15 @@ def test_a_corner_of_a_box_is_farther_than_its_side():
     assert area.distance_to((0.8, 0.8)) is not None
     assert area.distance_to((0.95, 0.0)) is None
     assert Area((0.0, 0.0), 100_000.0).distance_to((0.8, 0.8)) is None
+
+
+def test_the_edges_of_the_map_are_places_of_their_own():
+    assert geohash.encode((180.0, 0.0)) == (1 << 53) + (1 << 50)
+    assert geohash.decode(geohash.encode((180.0, 85.05112878))) == (180.0, 85.05112878)
+    assert geohash.encode((0.0, 85.05112878)) != geohash.encode((0.0, -85.05112878))
+
+
+def test_scores_that_are_no_positions_are_decoded_as_64_bits():
+    corners = [geohash.decode(score) for score in (-5.0, 1e30, float("inf"), -1e30)]
+    low = geohash.decode(0)
+    assert corners == [(180.0, 85.05112878), low, low, (180.0, low[1])]

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from rillet.storage.codecs import listpack
 from rillet.storage.collections.encoding_limits import Limits
 from rillet.storage.collections.list import LISTPACK, QUICKLIST, List
-from rillet.storage.rdb import listpack
 
 DEFAULT = -2
 WORD = st.one_of(
@@ -98,8 +98,9 @@ class AgainstAList(RuleBasedStateMachine):
 
     @invariant()
     def they_are_equal(self):
+        self.mine.check_invariants()
         assert len(self.mine) == len(self.model)
-        assert list(self.mine.parts()) == self.model
+        assert list(self.mine.digest_parts()) == self.model
         assert self.mine.slice(0, len(self.model)) == self.model
         assert [self.mine.at(index) for index in range(len(self.model))] == self.model
 

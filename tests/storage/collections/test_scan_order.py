@@ -196,6 +196,7 @@ class ScanGuarantee(RuleBasedStateMachine):
     @invariant()
     def knows_exactly_the_keys(self):
         order = self.db.order()
+        order.check_invariants(self.db.entries.keys())
         assert sorted(order.page(0, 1000)[1]) == sorted(self.db.entries)
         assert len(order) == len(self.db.entries)
         assert not order or order.random() in self.db.entries

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import dropwhile, takewhile
 from math import copysign, inf
 
 import pytest
@@ -75,19 +76,29 @@ class SortedSetMachine(RuleBasedStateMachine):
         assert list(self.value.slice(start, stop, reverse=True)) == expected[::-1]
         assert stop - start == len(expected)
 
-    @rule(low=st.none() | MEMBERS, high=st.none() | MEMBERS, after=st.booleans(), before=st.booleans())
-    def range_of_names(self, low, high, after, before):
-        """As a walk finds it that begins at the first member not too small and ends at the first too large."""
+    @rule(
+        low=st.none() | MEMBERS,
+        high=st.none() | MEMBERS,
+        after=st.booleans(),
+        before=st.booleans(),
+        reverse=st.booleans(),
+    )
+    def range_of_names(self, low, high, after, before, reverse):
+        """As a walk from either end finds it: from the first member in the range to the next that has left it."""
+
+        def is_large(name):
+            return low is None or (name > low if after else name >= low)
+
+        def is_small(name):
+            return high is None or (name < high if before else name <= high)
+
         expected = []
-        for pair in self.pairs:
-            small = low is not None and (pair[1] <= low if after else pair[1] < low)
-            if not expected and small:
-                continue
-            if high is not None and (pair[1] >= high if before else pair[1] > high):
-                break
-            expected.append(pair)
-        start, stop = self.value.lex_range(low, high, after=after, before=before)
-        assert list(self.value.slice(start, stop)) == expected
+        if self.pairs and is_large(self.pairs[-1][1]) and is_small(self.pairs[0][1]):
+            enters, stays = (is_small, is_large) if reverse else (is_large, is_small)
+            walk = dropwhile(lambda pair: not enters(pair[1]), self.pairs[:: -1 if reverse else 1])
+            expected = list(takewhile(lambda pair: stays(pair[1]), walk))
+        start, stop = self.value.lex_range(low, high, after=after, before=before, reverse=reverse)
+        assert list(self.value.slice(start, stop, reverse=reverse)) == expected
 
     @precondition(lambda self: self.model)
     @rule(count=st.integers(1, 12))
@@ -121,12 +132,13 @@ class SortedSetMachine(RuleBasedStateMachine):
 
     @invariant()
     def both_are_equal(self):
+        self.value.check_invariants()
         assert self.value.scores == self.model
         assert list(self.value.order) == self.pairs
         assert len(self.value) == len(self.model)
         for rank, (_, member) in enumerate(self.pairs):
             assert self.value.rank(member) == rank
-        assert self.value.rank(b"nobody") is None
+        assert self.value.rank(b"missing") is None
         if self.value.encoding == b"listpack":
             assert len(self.model) <= SMALL.zset_max_listpack_entries
             assert all(len(member) <= SMALL.zset_max_listpack_value for member in self.model)
@@ -190,7 +202,7 @@ def test_the_commands_that_make_it_hold_64_members_each():
 
 def test_parts_yield_members_and_scores_in_order():
     value = SortedSet({b"b": 1.0, b"a": 1.0, b"c": -inf})
-    assert list(value.parts()) == [b"c", b"-inf", b"a", b"1", b"b", b"1"]
+    assert list(value.digest_parts()) == [b"c", b"-inf", b"a", b"1", b"b", b"1"]
 
 
 @pytest.mark.parametrize("size", [0, 1, 100])

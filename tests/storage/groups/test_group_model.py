@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from unittest import mock
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -12,10 +11,14 @@ from support.pending import idle_ids, pending_ids, pieces_of, places_of
 
 from rillet.storage.groups.group import Group
 from rillet.storage.groups.pel_pages import numbers_of, texts_of
+from rillet.storage.groups.pel_search import any_idle, find_pending
 from rillet.storage.streams.chunk import ids_in
 from rillet.storage.streams.cold_chunks import Cold
 from rillet.storage.streams.ids import MAX_ID, encode
+from rillet.storage.streams.iteration import ids_from
 from rillet.storage.streams.stream import Stream
+from rillet.storage.streams.trimming import trim_to_length
+from rillet.storage.streams.tuning import Tuning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,47 +35,34 @@ class PelMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.patches = [
-            mock.patch("rillet.storage.groups.consumer_index.CHUNK", 4),
-            mock.patch("rillet.storage.groups.deliveries.SLACK", 2),
-            mock.patch("rillet.storage.groups.idle_order.SLACK", 2),
-            mock.patch("rillet.storage.groups.group.SLACK", 2),
-            mock.patch("rillet.storage.groups.pel_search.SLACK", 2),
-            mock.patch("rillet.storage.groups.group._PIECE", 2),
-            mock.patch("rillet.storage.groups.pel.PAGE", 6),
-            mock.patch("rillet.storage.groups.pel._SHORT", 3),
-            mock.patch("rillet.storage.groups.pel._TINY", 2),
-            mock.patch("rillet.storage.streams.stream.MAX_ENTRIES", 5),
-        ]
-        for patch in self.patches:
-            patch.start()
-        self.stream = Stream()
-        self.cold = Cold()
-        self.cold.depth = 1
-        self.stream.chill(self.cold)
-        self.group = self.stream.groups[b"g"] = Group()
         self.model: dict[int, tuple[bytes, int, int]] = {}
         self.names: set[bytes] = set()
         self.later: list[Callable[[], bool]] = []  # jobs that were begun, however far they came
         self.now = 1000
 
-    def teardown(self) -> None:
-        for patch in self.patches:
-            patch.stop()
-
     @initialize(
-        anew=st.sampled_from([0, 4]), large=st.sampled_from([0, 1, 8]), dense=st.sampled_from([1, 100])
+        reorder=st.sampled_from([0, 4]), large=st.sampled_from([0, 1, 8]), dense=st.sampled_from([1, 100])
     )
-    def begin(self, anew: int, large: int, dense: int) -> None:
-        for patch in (
-            mock.patch("rillet.storage.groups.pel.DENSE", dense),
-            mock.patch("rillet.storage.groups.group._WIDE", 2 * dense),
-            mock.patch("rillet.storage.groups.group._ANEW", anew),
-            mock.patch("rillet.storage.groups.pel_search._LARGE", large),
-            mock.patch("rillet.storage.groups.pel_search._PATIENCE", 3),
-        ):
-            patch.start()
-            self.patches.append(patch)
+    def begin(self, reorder: int, large: int, dense: int) -> None:
+        tuning = Tuning(
+            chunk_entries=5,
+            page=6,
+            short_page=3,
+            tiny_page=2,
+            dense=dense,
+            wide=2 * dense,
+            slack=2,
+            piece=2,
+            reorder_part=reorder,
+            large_part=large,
+            patience=3,
+            index_chunk=4,
+        )
+        self.stream = Stream(tuning)
+        self.cold = Cold()
+        self.cold.depth = 1
+        self.cold.adopt(self.stream)
+        self.group = self.stream.groups[b"g"] = Group(tuning=tuning)
 
     def consumer(self, name: bytes):
         self.names.add(name)
@@ -113,17 +103,17 @@ class PelMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def delete_from_the_stream(self, data: st.DataObject) -> None:
-        there = list(self.stream.ids_from(0))
+        there = list(ids_from(self.stream, 0))
         if there:
             self.stream.delete(data.draw(st.sampled_from(there)))
 
     @rule(left=st.integers(0, 30))
     def trim_the_stream(self, left: int) -> None:
-        self.stream.trim_to_length(left)
+        trim_to_length(self.stream, left)
 
     @rule()
     def pack_the_stream(self) -> None:
-        while self.stream.pack_next(MAX_ID, self.cold):
+        while self.cold.pack_next(self.stream, MAX_ID):
             pass
 
     @rule(
@@ -165,7 +155,7 @@ class PelMachine(RuleBasedStateMachine):
     @rule(start=SMALL, size=st.integers(1, 9), name=st.none() | NAMES, count=st.integers(0, 2))
     def claim_what_a_walk_meets(self, start: int, size: int, name: bytes | None, count: int) -> None:
         consumer = None if name is None else self.group.consumers.get(name)
-        places = self.group.pending(start, count=size, consumer=consumer)
+        places = find_pending(self.group, start, count=size, consumer=consumer)
         if places:
             self.group.reassign(self.consumer(b"c"), places, self.now, count)
             self.model.update(dict.fromkeys(numbers_of(places), (b"c", self.now, count)))
@@ -268,7 +258,7 @@ class PelMachine(RuleBasedStateMachine):
             assert pending_ids(self.group, start, end, count, consumer) == expected
         else:
             assert idle_ids(self.group, latest, start, end, count, consumer) == expected
-            assert self.group.any_idle(latest) == bool(self.matching(0, MAX_ID, latest, None))
+            assert any_idle(self.group, latest) == bool(self.matching(0, MAX_ID, latest, None))
 
     @invariant()
     def facts_are_those_of_the_model(self) -> None:
@@ -282,6 +272,7 @@ class PelMachine(RuleBasedStateMachine):
     def the_representation_is_sound(self) -> None:
         self.group.check_invariants()
         self.stream.check_invariants()
+        self.cold.check_invariants()
         assert len(self.group.pel) == len(self.model)
 
     @invariant()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from unittest import mock
-
 from hypothesis import given
 from hypothesis import strategies as st
 from support.pending import looks, pieces_of, places_of
 
 from rillet.storage.groups.deliveries import UNOWNED_MS
 from rillet.storage.groups.group import Group
+from rillet.storage.groups.pel_search import given_back, oldest, oldest_ms
+from rillet.storage.streams.tuning import Tuning
 
 SOME = st.lists(st.integers(0, 30), min_size=1, max_size=3, unique=True)
 COUNTS = st.lists(st.integers(1, 2), min_size=3, max_size=3)
@@ -28,8 +28,8 @@ STEP = st.one_of(
 class Turns:
     """A group, and its entries as pairs of time and id in the order of their turns."""
 
-    def __init__(self) -> None:
-        self.group = Group()
+    def __init__(self, tuning: Tuning) -> None:
+        self.group = Group(tuning=tuning)
         for name in (b"a", b"b"):
             self.group.create_consumer(name, 0)
         self.turns: list[tuple[int, int]] = []
@@ -86,23 +86,15 @@ class Turns:
 
 @given(st.lists(STEP, max_size=50), st.sampled_from([1, 16]), st.sampled_from([3, 2048]))
 def test_the_longest_idle_has_its_turn_first(steps, few, wide):
-    with (
-        mock.patch("rillet.storage.groups.pel_search._FEW", few),
-        mock.patch("rillet.storage.groups.group._WIDE", wide),
-    ):
-        look_at_turns(steps)
-
-
-def look_at_turns(steps):
-    turns = Turns()
+    turns = Turns(Tuning(merged=few, wide=wide))
     for step in steps:
         turns.do(*step)
         for latest in (turns.now, turns.now - 3, UNOWNED_MS):
-            assert [page.number(at) for page, at in turns.group.oldest(latest)] == [
+            assert [page.number(at) for page, at in oldest(turns.group, latest)] == [
                 number for ms, number in turns.turns if ms <= latest
             ]
         assert turns.group.unowned.pending == sum(ms == UNOWNED_MS for ms, _ in turns.turns)
-        assert turns.group.oldest_ms() == (turns.turns[0][0] if turns.turns else None)
+        assert oldest_ms(turns.group) == (turns.turns[0][0] if turns.turns else None)
 
 
 def test_claiming_few_of_many_looks_at_few():
@@ -116,7 +108,7 @@ def test_claiming_few_of_many_looks_at_few():
 
     def claim() -> None:
         for at in range(rounds):
-            turn = zip_first(group.oldest(1), 10)
+            turn = zip_first(oldest(group, 1), 10)
             assert turn == ids[10 * at : 10 * at + 10]
             group.acknowledge(turn)
 
@@ -131,8 +123,8 @@ def test_what_was_given_back_in_any_order_is_claimed_in_that_order_however_few_a
     waiting = [(at * 8) % 301 for at in range(1, 301)]
     group.give_back(waiting, [1] * 300)
     while waiting:
-        turn = zip_first(group.given_back(), 4)
-        assert turn == waiting[:4] == zip_first(group.given_back(), 4)
+        turn = zip_first(given_back(group), 4)
+        assert turn == waiting[:4] == zip_first(given_back(group), 4)
         group.acknowledge(turn)
         del waiting[:4]
 
@@ -147,7 +139,7 @@ def test_dead_blocks_in_front_are_passed_once():
 
     def claim() -> None:
         for at in range(500):
-            turn = zip_first(group.oldest(number), 11)
+            turn = zip_first(oldest(group, number), 11)
             assert turn == [stuck, *ids[10 * at : 10 * at + 10]]
             group.acknowledge(turn[1:])
 

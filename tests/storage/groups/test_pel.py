@@ -10,10 +10,12 @@ from support.pending import looks, pending_ids, pieces_of, places_of
 
 from rillet.storage.groups.group import Group
 from rillet.storage.groups.pel_pages import texts_of
+from rillet.storage.groups.pel_search import any_idle, find_idle, given_back, oldest
 from rillet.storage.streams.chunk import MAX_ENTRIES
 from rillet.storage.streams.cold_chunks import Cold
 from rillet.storage.streams.ids import MAX_ID, MAX_U64, encode
 from rillet.storage.streams.stream import Stream
+from rillet.storage.streams.trimming import trim_to_length
 
 if TYPE_CHECKING:
     from rillet.storage.groups.deliveries import Block
@@ -39,12 +41,13 @@ def read(group: Group, stream: Stream, count: int, now: int = 1) -> None:
     group.last_id = last
 
 
-def pack(stream: Stream) -> None:
+def pack(stream: Stream, worth_while: float = 0.75) -> None:
     """Pack all chunks but the newest."""
     cold = Cold()
+    cold.worth_while = worth_while
     cold.depth = 1
-    stream.chill(cold)
-    while stream.pack_next(MAX_ID, cold):
+    cold.adopt(stream)
+    while cold.pack_next(stream, MAX_ID):
         pass
 
 
@@ -59,7 +62,7 @@ def test_what_is_read_in_order_shares_the_ids_of_the_stream(count):
     for _ in range(10 * MAX_ENTRIES // count):
         read(group, stream, count)
     assert not private_ids(group)
-    assert [id(page.ms) for page in group.pel._pages] == [id(chunk.ms) for chunk in stream._chunks]
+    assert [id(page.ms) for page in group.pel._pages] == [id(chunk.ms) for chunk in stream.chunks]
 
 
 def test_a_reader_that_keeps_up_with_the_stream_shares_its_ids_too():
@@ -68,7 +71,7 @@ def test_a_reader_that_keeps_up_with_the_stream_shares_its_ids_too():
         stream.append(number(ms), FIELDS)
         read(group, stream, 1, ms)
     assert not private_ids(group)
-    assert [id(page.ms) for page in group.pel._pages] == [id(chunk.ms) for chunk in stream._chunks]
+    assert [id(page.ms) for page in group.pel._pages] == [id(chunk.ms) for chunk in stream.chunks]
 
 
 def test_a_group_that_begins_in_the_middle_shares_ids_from_there():
@@ -103,7 +106,7 @@ def test_pending_ids_stay_whatever_becomes_of_the_stream():
     pack(stream)
     assert pending_ids(group) == expected
     stream.delete(number(200))
-    stream.trim_to_length(100)
+    trim_to_length(stream, 100)
     assert pending_ids(group) == expected
     read(group, stream, MAX_ENTRIES // 2)
     assert len(pending_ids(group)) == len(group.pel) == 4 * MAX_ENTRIES + MAX_ENTRIES // 2
@@ -126,7 +129,7 @@ def test_groups_share_narrow_columns_of_what_was_packed(packed):
     first, second = ([page.seq for page in group.pel._pages] for group in groups)
     assert [seq.typecode for seq in first] == [*"BBBB", "Q"]
     assert [id(seq) for seq in first] == [id(seq) for seq in second]
-    assert first[-1] is stream._chunks[-1].seq
+    assert first[-1] is stream.chunks[-1].seq
     assert pending_ids(groups[0]) == [encode(number(ms)) for ms in range(1, 5 * MAX_ENTRIES + 1)]
 
 
@@ -140,13 +143,12 @@ def test_a_page_keeps_the_columns_with_an_entry_that_was_gone_when_the_others_we
     assert pending_ids(group) == [encode(number(ms)) for ms in range(1, 5 * MAX_ENTRIES + 1)]
 
 
-def test_a_chunk_that_is_not_worth_packing_shares_its_narrow_columns(monkeypatch):
-    monkeypatch.setattr("rillet.storage.streams.chunk._WORTH_WHILE", 0)
+def test_a_chunk_that_is_not_worth_packing_shares_its_narrow_columns():
     stream = stream_of(3 * MAX_ENTRIES)
     group = stream.groups[b"g"] = Group()
     read(group, stream, 3 * MAX_ENTRIES)
-    pack(stream)
-    columns = [(chunk.ms, chunk.seq) for chunk in stream._chunks]
+    pack(stream, worth_while=0)
+    columns = [(chunk.ms, chunk.seq) for chunk in stream.chunks]
     assert [seq.typecode for _, seq in columns] == [*"BB", "Q"]
     assert all(
         page.ms is ms and page.seq is seq for page, (ms, seq) in zip(group.pel._pages, columns, strict=True)
@@ -192,7 +194,7 @@ def test_a_stream_that_is_cut_all_the_time_does_not_leave_a_page_for_each_entry(
         stream.append(number(ms), FIELDS)
         read(group, stream, 1, ms)
         if trim:
-            stream.trim_to_length(30)
+            trim_to_length(stream, 30)
         else:
             stream.delete(number(ms))
     assert len(group.pel) == 2000
@@ -410,7 +412,7 @@ def test_a_consumer_with_more_than_goes_at_once_is_deleted_whole(scattered):
         group.assign(consumer, ids[::-1], 2, 2)
     assert group.delete_consumer(consumer) == 2000
     assert len(group.pel) == consumer.pending == 0
-    assert group.any_idle(100) is False
+    assert any_idle(group, 100) is False
 
 
 def test_an_entry_that_comes_back_to_its_block_is_listed_once():
@@ -464,9 +466,9 @@ def test_what_comes_between_the_entries_of_a_block_is_passed_once():
     assert not any(block.ids for block in other.blocks)  # all is close now
     group.last_id = everything[19]
     read(group, stream, total - 40, 5000)
-    assert looks(group, lambda: group.idle(100)) > 10 * 90 * MAX_ENTRIES
-    assert looks(group, lambda: group.idle(100)) < 1000
-    assert texts_of(group.idle(100)) == list(map(encode, everything[:20] + everything[-20:]))
+    assert looks(group, lambda: find_idle(group, 100)) > 10 * 90 * MAX_ENTRIES
+    assert looks(group, lambda: find_idle(group, 100)) < 1000
+    assert texts_of(find_idle(group, 100)) == list(map(encode, everything[:20] + everything[-20:]))
 
 
 def test_two_entries_that_are_not_near_are_listed():
@@ -490,7 +492,7 @@ def test_few_at_a_time_from_a_long_list_look_at_few():
     asked = 0
     look = group.pel.at
     for at in range(0, 2000, 2):
-        turn = [page.number(at) for page, at in islice(group.given_back(), 2)]
+        turn = [page.number(at) for page, at in islice(given_back(group), 2)]
         assert turn == waiting[at : at + 2]
         group.acknowledge(turn)
         asked += len(block.ids) // 2 - block.live
@@ -507,5 +509,5 @@ def test_readers_of_one_millisecond_do_not_have_to_look_at_what_all_others_got()
         group.last_id = last
     assert looks(group, lambda: [list(group.pel.of_block(block)) for block in consumers[0].blocks]) < 30_000
     assert looks(group, lambda: [list(group.pel.of_block(block)) for block in consumers[0].blocks]) < 1_000
-    turn = list(islice(group.oldest(1), 10))
+    turn = list(islice(oldest(group, 1), 10))
     assert [page.number(at) for page, at in turn] == [number(ms) for ms in range(1, 11)]

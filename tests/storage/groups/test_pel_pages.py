@@ -1,4 +1,4 @@
-"""Places in pages: what they tell of the entries there, against plain lists."""
+"""Places in pages: what they say of the entries there, against plain lists."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rillet.storage.groups.pel_pages import Page, blocks_of, first_of, numbers_of, one_by_one, split, texts_of
+from rillet.storage.groups.pel_pages import Page, blocks_of, first_of, numbers_of, one_by_one, texts_of
 from rillet.storage.streams.ids import MAX_U64, encode, is_ascending
 
 # Of one and several digits on either side.
@@ -36,7 +36,7 @@ def test_the_common_size_of_texts_is_that_of_each(ids, data):
     assert len(sizes) == 1 or page.text_size(start, stop) is None
 
 
-def test_the_common_size_of_usual_ids_is_told():
+def test_the_common_size_of_usual_ids_is_known():
     page = page_of([(1_700_000_000_000 + n // 3, n % 3) for n in range(100)])
     assert page.text_size(0, 100) == 15
     page = page_of([(1_700_000_000_000, n) for n in range(10, 90)])
@@ -56,7 +56,7 @@ PLACES = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=6, unique=Tru
 
 
 @given(PLACES, st.lists(st.booleans(), min_size=5, max_size=5), st.data())
-def test_places_tell_what_stands_there_and_can_be_parted(positions, are_runs, data):
+def test_places_show_what_stands_there_and_can_be_parted(positions, are_runs, data):
     pages = [page_of([(10 * number + at, number) for at in range(10)]) for number in range(len(positions))]
     places = [
         (page, range(min(some), max(some) + 1) if is_run else sorted(some))
@@ -70,9 +70,3 @@ def test_places_tell_what_stands_there_and_can_be_parted(positions, are_runs, da
     assert blocks_of(places) == [page.blocks[at] for page, some in places for at in some]
     count = data.draw(st.integers(0, len(numbers) + 2))
     assert numbers_of(first_of(places, count)) == numbers[:count]
-    sizes = []
-    while sum(sizes) < len(numbers):
-        sizes.append(data.draw(st.integers(1, len(numbers) - sum(sizes))))
-    parts = [numbers_of(part) for part in split(places, sizes)]
-    assert list(map(len, parts)) == sizes
-    assert [number for part in parts for number in part] == numbers

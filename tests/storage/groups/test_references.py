@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from unittest import mock
-
 from hypothesis import given
 from hypothesis import strategies as st
 from support.pending import pending_ids
@@ -11,8 +9,10 @@ from support.pending import pending_ids
 from rillet.storage.groups.group import Group
 from rillet.storage.groups.references import forget_later, trim_acked_before, trim_acked_to_length
 from rillet.storage.streams.ids import MAX_ID, encode
+from rillet.storage.streams.iteration import ids_from
 from rillet.storage.streams.stream import Stream
-from rillet.storage.streams.trimming import Removed
+from rillet.storage.streams.trimming import Removed, trim_to_length
+from rillet.storage.streams.tuning import Tuning
 
 N = 30
 FIELDS = b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
@@ -20,10 +20,9 @@ IDS = st.integers(1, N)
 
 
 def a_stream(number: int = N) -> Stream:
-    stream = Stream()
-    with mock.patch("rillet.storage.streams.stream.MAX_ENTRIES", 7):
-        for ms in range(1, number + 1):
-            stream.append(ms, FIELDS, 0, 4)
+    stream = Stream(Tuning(chunk_entries=7))
+    for ms in range(1, number + 1):
+        stream.append(ms, FIELDS, 0, 4)
     return stream
 
 
@@ -36,14 +35,14 @@ def a_group(last_id: int, pending: set[int]) -> Group:
 
 
 def left(stream: Stream) -> list[int]:
-    return list(stream.ids_from(0))
+    return list(ids_from(stream, 0))
 
 
 GROUPS = st.lists(st.tuples(st.integers(0, N + 5), st.sets(IDS, max_size=6)), max_size=2)
 
 
 @given(GROUPS, st.sets(IDS, max_size=5), st.integers(0, N), st.booleans(), st.booleans())
-def test_an_exact_trim_takes_the_oldest_that_nobody_needs(groups, deleted, threshold, by_length, tells):
+def test_an_exact_trim_takes_the_oldest_that_no_group_needs(groups, deleted, threshold, by_length, reports):
     stream = a_stream()
     for number in deleted:
         stream.delete(number)
@@ -59,7 +58,7 @@ def test_an_exact_trim_takes_the_oldest_that_nobody_needs(groups, deleted, thres
         doomed = free[: max(len(there) - threshold, 0)]
     else:
         doomed = [number for number in free if number < threshold]
-    removed_ids: list[bytes] | None = [] if tells else None
+    removed_ids: list[bytes] | None = [] if reports else None
     trim = trim_acked_to_length if by_length else trim_acked_before
     removed, _ = trim(stream, threshold, removed_ids=removed_ids)
     assert removed == len(doomed)
@@ -68,17 +67,17 @@ def test_an_exact_trim_takes_the_oldest_that_nobody_needs(groups, deleted, thres
     if removed_ids is not None:
         assert removed_ids == [encode(number) for number in doomed]
     # What is known of the macro nodes is what is there.
-    assert sum(node.live for node in stream.known_nodes()) == stream.length
+    assert sum(node.live for node in stream.macro_nodes.all()) == stream.length
 
 
 @given(st.integers(0, 400), st.sets(st.integers(1, 400), max_size=40))
-def test_what_was_trimmed_is_told_in_order(threshold, deleted):
+def test_what_was_trimmed_is_returned_in_order(threshold, deleted):
     stream = a_stream(400)
     for number in deleted:
         stream.delete(number)
     there = left(stream)
     gone = Removed()
-    number = stream.trim_to_length(threshold, gone=gone)
+    number = trim_to_length(stream, threshold, gone=gone)
     assert gone.number == number == len(there) - stream.length
     assert gone.ids() == there[:number]
 
@@ -88,7 +87,7 @@ def test_references_are_removed_in_steps_and_no_caller_sees_them_meanwhile():
     for name, pending in ((b"a", set(range(1, 1001))), (b"b", {5, 900}), (b"c", set())):
         stream.groups[name] = a_group(MAX_ID, pending)
     gone = Removed()
-    stream.trim_to_length(500, gone=gone)
+    trim_to_length(stream, 500, gone=gone)
     go_on, _ = forget_later(stream, gone)
     a, b = stream.groups[b"a"], stream.groups[b"b"]
     assert a.pending_cleanup is not None is not b.pending_cleanup

@@ -4,9 +4,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from rillet.storage.keyspace import notifications as events
-from rillet.storage.keyspace.database import type_name
 from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.streams.stream import Stream
+from rillet.storage.value_types import type_name
 
 ALL = (1 << 14) - 1
 
@@ -26,10 +26,10 @@ def db(keyspace):
 @pytest.fixture
 def heard(keyspace):
     """Every event as (database, event, key)."""
-    told = []
+    calls = []
     keyspace.notify_mask = ALL
-    keyspace.on_event = lambda index, event, key, _fields: told.append((index, event, key))
-    return told
+    keyspace.on_event = lambda index, event, key, _fields: calls.append((index, event, key))
+    return calls
 
 
 def watch(db, key):
@@ -209,12 +209,12 @@ def test_clearing_signals_the_waiters_of_each_key(keyspace, db):
 
 
 def test_a_flush_is_signalled_once(keyspace):
-    told = []
-    keyspace.on_flushed = lambda: told.append([len(db) for db in keyspace.databases])
+    calls = []
+    keyspace.on_flushed = lambda: calls.append([len(db) for db in keyspace.databases])
     for db in keyspace.databases:
         db.add(b"k", b"v")
     assert keyspace.flush(keyspace.databases) == 3
-    assert told == [[0, 0, 0]]
+    assert calls == [[0, 0, 0]]
 
 
 def test_a_swap_exchanges_everything_but_the_people(keyspace, db):
@@ -237,7 +237,7 @@ def test_a_swap_signals_keys_that_exist_on_either_side(keyspace, db):
     db.add(b"mine", b"v")
     other.add(b"theirs", b"v")
     for side in (db, other):
-        for key in (b"mine", b"theirs", b"nobody's"):
+        for key in (b"mine", b"theirs", b"neither's"):
             watch(side, key)
             wait_for(side, key)
     keyspace.swap(db, other)
@@ -277,13 +277,13 @@ def test_setting_an_expiry_again_and_again_does_not_grow_the_heap(db):
 
 
 def test_a_modification_reaches_watchers_and_trackers(keyspace, db):
-    told = []
-    keyspace.on_modified = lambda database, key: told.append((database.index, key))
+    calls = []
+    keyspace.on_modified = lambda database, key: calls.append((database.index, key))
     watch(db, b"k")
     db.modified(b"k")
     db.modified(b"other")
     assert version(db, b"k") == 1
-    assert told == [(0, b"k"), (0, b"other")]
+    assert calls == [(0, b"k"), (0, b"other")]
 
 
 def test_an_event_of_a_class_that_is_off_is_not_sent(keyspace, db, heard):

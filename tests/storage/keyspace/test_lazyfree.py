@@ -5,27 +5,38 @@ from __future__ import annotations
 import gc
 import inspect
 import itertools
+from collections import deque
 
 import pytest
+from sortedcontainers import SortedList
 from support.pending import pieces_of
 
 from rillet.storage.collections.hash import Hash
 from rillet.storage.collections.list import List
 from rillet.storage.collections.set import Set
 from rillet.storage.collections.sorted_set import SortedSet
+from rillet.storage.freeing import Freeable
+from rillet.storage.groups import pel_pages
+from rillet.storage.groups.consumer_index import IdOrder
+from rillet.storage.groups.deliveries import Consumer, TimeOrder
 from rillet.storage.groups.group import Group
-from rillet.storage.keyspace import lazyfree as freeing
+from rillet.storage.groups.pel import Pel
 from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.keyspace.lazyfree import PIECE, LazyFree
+from rillet.storage.streams import chunk
 from rillet.storage.streams.chunk import MAX_ENTRIES
+from rillet.storage.streams.idempotency import Idempotency
+from rillet.storage.streams.iteration import ids_from
+from rillet.storage.streams.macro_nodes import MacroNodes
 from rillet.storage.streams.stream import Stream
+from rillet.storage.streams.trimming import trim_to_length
 
 N = 20_000
 FIELDS = b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
 
 
 class Witness(bytes):
-    """Bytes that tell when they are freed."""
+    """Bytes that record when they are freed."""
 
     gone: list[bool]
 
@@ -115,6 +126,46 @@ def test_everything_is_freed_in_many_steps_and_without_the_collector(kind):
     assert not lazyfree.step()
 
 
+def attributes(holder: object) -> list[object]:
+    names = [
+        *getattr(holder, "__dict__", ()),
+        *(name for kind in type(holder).__mro__ for name in getattr(kind, "__slots__", ())),
+    ]
+    return [getattr(holder, name, None) for name in names if name != "__weakref__"]
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_the_parts_of_an_object_are_all_that_may_be_large_in_it(kind):
+    value = MAKERS[kind](b"7-0")
+    if isinstance(value, Hash):
+        value.order()
+        value.expire(b"f1", 5)
+    if isinstance(value, (Set, SortedSet)):
+        value.encoding = b""
+        value.page(0, 1)
+    if isinstance(value, Stream):
+        value.groups[b"g"].consumers[b"c"].order = IdOrder(chunk=512)
+        value.idempotency = Idempotency(100, 100)
+    left, seen = [value], set()
+    while left:
+        each = left.pop()
+        if isinstance(each, Freeable):
+            large = [
+                part for part in attributes(each) if isinstance(part, (list, dict, set, deque, Freeable))
+            ]
+            sorted_lists = [part for part in attributes(each) if isinstance(part, SortedList)]
+            parts = {id(part): part for part in each.parts()}
+            assert {id(part) for part in large} <= parts.keys(), type(each)
+            assert {id(part._lists) for part in sorted_lists} <= parts.keys(), type(each)
+            seen.add(type(each))
+        else:
+            parts = {id(item): item for item in (each.values() if isinstance(each, dict) else each)}
+        left += [part for part in parts.values() if isinstance(part, (list, dict, set, deque, Freeable))]
+    assert seen or kind == "keys"
+    if isinstance(value, Stream):
+        assert {Stream, Group, Pel, Consumer, IdOrder, Idempotency, MacroNodes, TimeOrder} <= seen
+
+
 def test_what_is_used_elsewhere_stays_whole():
     lazyfree = waiting()
     value = a_hash(b"v")
@@ -134,16 +185,16 @@ def test_a_part_that_is_used_elsewhere_stays_whole():
 
 def test_a_copy_keeps_its_entries_and_pending_entries():
     stream = with_group(1000)(b"7-0")
-    assert stream.nodes > 100
+    assert stream.macro_nodes.count > 100
     twin = stream.copy()
-    expected = twin.range(0, 1 << 128), twin.nodes, list(twin.groups[b"g"])
+    expected = twin.range(0, 1 << 128), twin.macro_nodes.count, list(twin.groups[b"g"])
     lazyfree = waiting()
     lazyfree.free_later(stream)
     del stream
     steps(lazyfree)
-    assert (twin.range(0, 1 << 128), twin.nodes, list(twin.groups[b"g"])) == expected
+    assert (twin.range(0, 1 << 128), twin.macro_nodes.count, list(twin.groups[b"g"])) == expected
     twin.append(N + 1 << 64, FIELDS)
-    assert twin.known_nodes()[-1].last_id == N + 1 << 64
+    assert twin.macro_nodes.all()[-1].last_id == N + 1 << 64
 
 
 @pytest.mark.parametrize("value", [b"x" * 1000, a_stream(10), Hash(), [b"a"] * 10])
@@ -227,10 +278,10 @@ def test_what_is_cut_off_a_stream_is_freed_later():
     keyspace.lazyfree.on_queued = lambda: None
     stream = a_stream()
     keyspace.databases[0].add(b"s", stream)
-    assert stream.trim_to_length(10) == N - 10
+    assert trim_to_length(stream, 10) == N - 10
     assert keyspace.lazyfree.pending == 0  # it is no key
     assert steps(keyspace.lazyfree) > 1
-    assert stream.length == len(list(stream.ids_from(0))) == 10
+    assert stream.length == len(list(ids_from(stream, 0))) == 10
 
 
 def test_a_group_with_pending_cleanup_is_freed_in_steps_too():
@@ -263,15 +314,25 @@ def test_the_weight_of_a_group_counts_its_pending_cleanup_and_does_not_finish_it
     assert group.weight == (number - 1, len(group.pel))
 
 
-def test_every_class_that_values_are_made_of_is_a_leaf_or_is_taken_apart():
-    known = (*freeing._HOLDERS, *freeing._LEAVES)
-    modules = {inspect.getmodule(kind) for kind in known if kind.__module__.startswith("rillet.")}
+# Freed whole: each has at most some hundred objects.
+LEAVES = {"Block", "Chunk", "ColdChunk", "Delivery", "Node", "Page"}
+
+
+def freeable_classes(base: type = Freeable) -> list[type]:
+    return [kind for child in base.__subclasses__() for kind in (child, *freeable_classes(child))]
+
+
+def test_every_class_beside_a_freeable_one_is_freeable_or_small():
+    modules = {
+        inspect.getmodule(kind) for kind in freeable_classes() if kind.__module__.startswith("rillet.")
+    }
     made = [
         kind
-        for module in modules
+        for module in {*modules, chunk, pel_pages}
         for _, kind in inspect.getmembers(module, inspect.isclass)
-        if kind.__module__ == module.__name__ and not issubclass(kind, Exception)
+        if kind.__module__ == module.__name__
+        and not issubclass(kind, Exception)
+        and not getattr(kind, "_is_protocol", False)
     ]
-    assert {kind.__name__ for kind in made if not issubclass(kind, known)} == {
-        "_Sizes"
-    }  # shared by all streams
+    others = {kind.__name__ for kind in made if not issubclass(kind, Freeable)}
+    assert others == LEAVES | {"_Sizes"}  # which all streams share

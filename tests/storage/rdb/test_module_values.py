@@ -7,6 +7,7 @@ from support.servers import start_server
 
 from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.rdb import ByteSource, RdbError, RdbInfo, load_rdb, restore_value
+from rillet.storage.value_types import type_name
 
 KINDS = {
     "list": [["RPUSH", "list", "a", 1, "x" * 100]],
@@ -75,8 +76,8 @@ def test_every_payload_of_theirs_is_restored(file):
 
 
 def value_parts(value):
-    yield value.TYPE
-    yield from value.parts()
+    yield type_name(value)
+    yield from value.digest_parts()
 
 
 def file_of(*parts, head=b"REDIS0012"):

@@ -25,8 +25,8 @@ def test_only_entries_that_are_not_long_are_measured_in_columns(monkeypatch, siz
     stream = Stream()
     for ms in range(1, 6):
         stream.append(ms << 64, encode_fields([b"field", b"v" * size]))
-    stream._nodes.settle_all(stream._chunks)
-    assert stream._nodes.accounted == 5 << 64
+    stream.macro_nodes.settle_all()
+    assert stream.macro_nodes.accounted == 5 << 64
     assert bool(measured) is in_columns
 
 

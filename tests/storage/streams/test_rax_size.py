@@ -8,8 +8,10 @@ from itertools import accumulate, groupby, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rillet.storage.streams.iteration import ids_from
 from rillet.storage.streams.rax_size import shared_bytes, tree_size
 from rillet.storage.streams.stream import Stream
+from rillet.storage.streams.trimming import trim_to_length
 
 FIELDS = b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
 
@@ -70,12 +72,12 @@ def test_a_stream_keeps_account_while_its_nodes_come_and_go(steps, deleted, trim
         stream.append(number, b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n", 4096, 1)
     for at in deleted:
         stream.delete(ids[at % len(ids)])
-    stream.trim_to_length(max(stream.length - trimmed, 1))
-    keys = [number.to_bytes(16, "big") for number in stream.node_ids]
-    assert stream.radix_tree_nodes == (counted(keys) if keys else 1)
+    trim_to_length(stream, max(stream.length - trimmed, 1))
+    keys = [number.to_bytes(16, "big") for number in stream.macro_nodes.first_ids]
+    assert stream.macro_nodes.tree_size == (counted(keys) if keys else 1)
 
 
-def test_the_size_of_the_tree_is_told_anew_whenever_nodes_come_or_go():
+def test_the_size_of_the_tree_is_computed_again_whenever_nodes_come_or_go():
     stream = Stream()
     stream.append(1 << 64, FIELDS, 0, 2)
     chance = random.Random(5)
@@ -84,9 +86,9 @@ def test_the_size_of_the_tree_is_told_anew_whenever_nodes_come_or_go():
         if step < 5:
             stream.append(stream.last_id + (chance.choice((1, 200, 70_000)) << 64), FIELDS, 0, 2)
         elif step < 7 and stream.length:
-            stream.delete(chance.choice(list(stream.ids_from(0))))
+            stream.delete(chance.choice(list(ids_from(stream, 0))))
         elif stream.length > 20:
-            stream.trim_to_length(stream.length - 3)
-        nodes = stream.node_ids
+            trim_to_length(stream, stream.length - 3)
+        nodes = stream.macro_nodes.first_ids
         shared = bytes(shared_bytes(one, other) for one, other in pairwise(nodes))
-        assert stream.radix_tree_nodes == (tree_size(shared) if nodes else 1)
+        assert stream.macro_nodes.tree_size == (tree_size(shared) if nodes else 1)

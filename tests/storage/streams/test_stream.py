@@ -7,11 +7,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.pending import taken
 
+from rillet.storage.groups.lag import entries_read_estimate, has_tombstone_from, lag
 from rillet.storage.listpack_sizes import element_size
 from rillet.storage.streams.chunk import LARGE, MAX_BYTES, MAX_ENTRIES
 from rillet.storage.streams.ids import MAX_ID, MAX_U64, encode
-from rillet.storage.streams.macro_nodes import Node, Nodes
+from rillet.storage.streams.iteration import iter_entries
+from rillet.storage.streams.macro_nodes import MacroNodes, Node
 from rillet.storage.streams.stream import Stream
+from rillet.storage.streams.trimming import trim_before, trim_to_length
 
 FIELDS = b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
 
@@ -33,7 +36,7 @@ def stream_of(*ids: int, max_entries: int = 100) -> Stream:
 
 
 def ids_of(stream: Stream) -> list[int]:
-    return [stream_id for stream_id, _text, _fields in stream.iter_entries()]
+    return [stream_id for stream_id, _text, _fields in iter_entries(stream)]
 
 
 class StreamAgainstAList(RuleBasedStateMachine):
@@ -103,7 +106,7 @@ class StreamAgainstAList(RuleBasedStateMachine):
     @rule(keep=st.integers(0, 700))
     def trim_to_length(self, keep):
         gone = list(self.model)[: max(0, len(self.model) - keep)]
-        assert self.stream.trim_to_length(keep) == len(gone)
+        assert trim_to_length(self.stream, keep) == len(gone)
         for stream_id in gone:
             del self.model[stream_id]
 
@@ -111,14 +114,14 @@ class StreamAgainstAList(RuleBasedStateMachine):
     def trim_before(self, data):
         threshold = self.pick(data)
         gone = [stream_id for stream_id in self.model if stream_id < threshold]
-        assert self.stream.trim_before(threshold) == len(gone)
+        assert trim_before(self.stream, threshold) == len(gone)
         for stream_id in gone:
             del self.model[stream_id]
 
     @rule(keep=st.integers(0, 700), limit=st.sampled_from([0, 150]))
     def trim_approximately(self, keep, limit):
         before = len(self.model)
-        removed = self.stream.trim_to_length(keep, approximate=True, limit=limit)
+        removed = trim_to_length(self.stream, keep, approximate=True, limit=limit)
         assert removed <= max(0, before - keep)
         assert not limit or removed <= limit
         for stream_id in list(self.model)[:removed]:
@@ -154,11 +157,11 @@ class StreamAgainstAList(RuleBasedStateMachine):
     def go_on_with_a_copy(self):
         original, self.stream = self.stream, self.stream.copy()
         original.append(make_id(MAX_U64, MAX_U64), FIELDS)
-        original.trim_to_length(3)
+        trim_to_length(original, 3)
 
     @rule()
     def look_at_the_nodes(self):
-        assert (self.stream.nodes > 0) >= (self.stream.length > 0)
+        assert (self.stream.macro_nodes.count > 0) >= (self.stream.length > 0)
 
     @invariant()
     def counters_agree(self):
@@ -173,7 +176,7 @@ class StreamAgainstAList(RuleBasedStateMachine):
 
     def teardown(self):
         if hasattr(self, "stream"):
-            rebuilt = [entry(stream_id, fields) for stream_id, _text, fields in self.stream.iter_entries()]
+            rebuilt = [entry(stream_id, fields) for stream_id, _text, fields in iter_entries(self.stream)]
             assert rebuilt == list(self.model.values())
 
 
@@ -185,7 +188,7 @@ TestStreamAgainstAList.settings = settings(
 
 def test_a_closed_chunk_hands_out_its_bytes_without_copying_them():
     stream = stream_of(*range(1, 2 * MAX_ENTRIES + 2))
-    chunk = stream._chunks[0]
+    chunk = stream.chunks[0]
     assert type(chunk.data) is bytes
     number, data = stream.range(0, chunk.id_at(-1))
     assert number == MAX_ENTRIES
@@ -194,11 +197,11 @@ def test_a_closed_chunk_hands_out_its_bytes_without_copying_them():
 
 def test_cutting_leaves_the_columns_that_others_hold_untouched():
     stream = stream_of(*range(1, 50))
-    chunk = stream._chunks[0]
+    chunk = stream.chunks[0]
     ms, seq, offsets, heads = chunk.ms, chunk.seq, chunk.offsets, chunk.heads
     before = [column[:] for column in (ms, seq, offsets, heads)]
     stream.delete(7)
-    stream.trim_to_length(5)
+    trim_to_length(stream, 5)
     assert [ms, seq, offsets, heads] == before
     assert ids_of(stream) == [45, 46, 47, 48, 49]
 
@@ -206,27 +209,27 @@ def test_cutting_leaves_the_columns_that_others_hold_untouched():
 def test_a_queue_eaten_from_the_left_gives_its_memory_back():
     stream = stream_of(*range(1, MAX_ENTRIES + 1))
     full = stream.payload_bytes
-    stream.trim_to_length(10)
+    trim_to_length(stream, 10)
     assert stream.payload_bytes < full / 2
 
 
 def test_trimming_does_not_count_as_deleting():
     stream = stream_of(1, 2, 3)
-    stream.trim_to_length(1)
-    stream.trim_before(9)
+    trim_to_length(stream, 1)
+    trim_before(stream, 9)
     assert (stream.length, stream.max_deleted_id, stream.last_id, stream.entries_added) == (0, 0, 3, 3)
 
 
 def test_an_emptied_stream_may_go_on_with_smaller_ids_after_its_last_id_was_lowered():
     stream = stream_of(*range(1, 200))
-    assert stream.nodes == 2
-    stream.trim_to_length(0)
+    assert stream.macro_nodes.count == 2
+    trim_to_length(stream, 0)
     stream.last_id = 5
     stream.append(6, FIELDS)
-    assert stream.nodes == 1
-    assert stream.first_physical_id == 6
-    assert stream.trim_to_length(0, approximate=True, limit=10) == 1
-    assert stream.nodes == 0
+    assert stream.macro_nodes.count == 1
+    assert stream.macro_nodes.first_id == 6
+    assert trim_to_length(stream, 0, approximate=True, limit=10) == 1
+    assert stream.macro_nodes.count == 0
 
 
 @pytest.mark.parametrize(
@@ -252,7 +255,7 @@ def test_a_reader_that_comes_back_is_not_misled_by_what_was_removed_meanwhile():
     stream.take_after(0, 5)
     stream.delete(2)
     assert stream.take_after(5, 1)[2] == 6
-    stream.trim_to_length(395)
+    trim_to_length(stream, 395)
     assert stream.take_after(6, 1)[2] == 7
     stream.take_after(0)
     stream.append(400, FIELDS)
@@ -264,22 +267,22 @@ def test_a_reader_that_comes_back_is_not_misled_by_what_was_removed_meanwhile():
 
 def test_a_fresh_group_lags_by_the_whole_stream():
     stream = stream_of(1, 2, 3, 4, 5)
-    assert stream.lag(0, None) == 5
-    assert stream.lag(1, 1) == 4
-    assert stream.lag(5, 5) == 0
+    assert lag(stream, 0, None) == 5
+    assert lag(stream, 1, 1) == 4
+    assert lag(stream, 5, 5) == 0
 
 
 def test_a_group_set_into_the_middle_has_an_unknown_lag():
     stream = stream_of(1, 2, 3, 4, 5)
-    assert stream.entries_read_estimate(3) is None
-    assert stream.lag(3, None) is None
+    assert entries_read_estimate(stream, 3) is None
+    assert lag(stream, 3, None) is None
 
 
 def test_a_stream_without_entries_leaves_no_lag():
-    assert Stream().lag(0, None) == 0
+    assert lag(Stream(), 0, None) == 0
     stream = stream_of(1, 2)
-    stream.trim_to_length(0)
-    assert stream.lag(0, None) == 0
+    trim_to_length(stream, 0)
+    assert lag(stream, 0, None) == 0
 
 
 @pytest.mark.parametrize(
@@ -287,44 +290,44 @@ def test_a_stream_without_entries_leaves_no_lag():
 )
 def test_what_was_read_is_known_at_the_ends_of_the_stream(stream_id, expected):
     stream = stream_of(1, 2, 3, 4)
-    stream.trim_to_length(3)
-    assert stream.entries_read_estimate(stream_id) == expected
+    trim_to_length(stream, 3)
+    assert entries_read_estimate(stream, stream_id) == expected
 
 
 def test_everything_was_read_of_an_emptied_stream():
     stream = stream_of(1, 2, 3)
-    stream.trim_to_length(0)
-    assert [stream.entries_read_estimate(stream_id) for stream_id in (0, 3, 4)] == [3, 3, None]
-    assert Stream().entries_read_estimate(7) == 0
+    trim_to_length(stream, 0)
+    assert [entries_read_estimate(stream, stream_id) for stream_id in (0, 3, 4)] == [3, 3, None]
+    assert entries_read_estimate(Stream(), 7) == 0
 
 
 def test_a_deleted_entry_makes_the_count_before_it_unknown():
     stream = stream_of(1, 2, 3, 4)
     stream.delete(3)
-    assert [stream.has_tombstone_from(stream_id) for stream_id in (0, 3, 4)] == [True, True, False]
-    assert [stream.entries_read_estimate(stream_id) for stream_id in (0, 1, 2, 3, 4)] == [
+    assert [has_tombstone_from(stream, stream_id) for stream_id in (0, 3, 4)] == [True, True, False]
+    assert [entries_read_estimate(stream, stream_id) for stream_id in (0, 1, 2, 3, 4)] == [
         None,
         None,
         None,
         None,
         4,
     ]
-    assert stream.lag(1, 1) is None
-    assert stream.lag(3, 3) is None
-    assert stream.lag(4, 4) == 0
+    assert lag(stream, 1, 1) is None
+    assert lag(stream, 3, 3) is None
+    assert lag(stream, 4, 4) == 0
 
 
 def test_a_deleted_entry_before_the_first_one_does_not_matter():
     stream = stream_of(1, 2, 3, 4)
     stream.delete(1)
-    assert stream.lag(0, None) == 3
-    assert [stream.entries_read_estimate(stream_id) for stream_id in (0, 2)] == [1, 2]
+    assert lag(stream, 0, None) == 3
+    assert [entries_read_estimate(stream, stream_id) for stream_id in (0, 2)] == [1, 2]
 
 
 def test_an_empty_stream_has_no_tombstones():
     stream = stream_of(1)
     stream.delete(1)
-    assert not stream.has_tombstone_from(0)
+    assert not has_tombstone_from(stream, 0)
 
 
 # Nodes
@@ -332,53 +335,53 @@ def test_an_empty_stream_has_no_tombstones():
 
 def test_entries_are_parsed_only_when_somebody_asks_for_nodes():
     stream = stream_of(*range(1, 1001))
-    assert stream._nodes.known == []
-    assert stream.nodes == 10
-    assert [node.live for node in stream._nodes.known] == [100] * 10
+    assert stream.macro_nodes.known == []
+    assert stream.macro_nodes.count == 10
+    assert [node.live for node in stream.macro_nodes.known] == [100] * 10
 
 
 def test_approximate_trimming_takes_whole_nodes_within_its_limit():
     stream = stream_of(*range(1, 42), max_entries=10)
-    assert stream.trim_to_length(25, approximate=True, limit=20) == 10
+    assert trim_to_length(stream, 25, approximate=True, limit=20) == 10
     assert stream.length == 31
     assert ids_of(stream)[0] == 11
 
 
 def test_a_limit_smaller_than_a_node_removes_nothing():
     stream = stream_of(*range(1, 42), max_entries=10)
-    assert stream.trim_to_length(0, approximate=True, limit=9) == 0
-    assert stream.trim_before(30, approximate=True, limit=9) == 0
+    assert trim_to_length(stream, 0, approximate=True, limit=9) == 0
+    assert trim_before(stream, 30, approximate=True, limit=9) == 0
 
 
 def test_a_limit_stops_approximate_trimming_by_id_even_if_all_entries_are_below():
     stream = stream_of(*range(1, 41), max_entries=10)
-    assert stream.trim_before(MAX_ID, approximate=True, limit=25) == 20
-    assert stream.trim_to_length(0, approximate=True, limit=10) == 10
+    assert trim_before(stream, MAX_ID, approximate=True, limit=25) == 20
+    assert trim_to_length(stream, 0, approximate=True, limit=10) == 10
 
 
 def test_a_node_is_removed_by_id_only_when_its_last_entry_is_below():
     stream = stream_of(*range(1, 41), max_entries=10)
-    assert stream.trim_before(20, approximate=True) == 10
-    assert stream.trim_before(21, approximate=True) == 10
+    assert trim_before(stream, 20, approximate=True) == 10
+    assert trim_before(stream, 21, approximate=True) == 10
 
 
 def test_deleting_the_last_live_entry_of_a_node_removes_it():
     stream = stream_of(*range(1, 31), max_entries=10)
     for stream_id in range(11, 21):
         stream.delete(stream_id)
-    assert stream.nodes == 2
-    assert stream.first_physical_id == 1
+    assert stream.macro_nodes.count == 2
+    assert stream.macro_nodes.first_id == 1
 
 
 def test_a_deleted_first_entry_is_still_the_first_physical_one():
     stream = stream_of(*range(1, 31), max_entries=10)
     stream.delete(1)
-    assert stream.node_ids == [1, 11, 21]
-    assert (stream.first_id, stream.first_physical_id) == (2, 1)
-    stream.trim_before(15)
-    assert (stream.first_id, stream.first_physical_id) == (15, 11)
-    stream.trim_to_length(0)
-    assert stream.first_physical_id == MAX_ID
+    assert stream.macro_nodes.first_ids == [1, 11, 21]
+    assert (stream.first_id, stream.macro_nodes.first_id) == (2, 1)
+    trim_before(stream, 15)
+    assert (stream.first_id, stream.macro_nodes.first_id) == (15, 11)
+    trim_to_length(stream, 0)
+    assert stream.macro_nodes.first_id == MAX_ID
 
 
 def test_deleted_entries_keep_their_places_in_a_node():
@@ -386,15 +389,15 @@ def test_deleted_entries_keep_their_places_in_a_node():
     stream.delete(9)
     stream.append(10, FIELDS, 4096, 10)
     stream.append(11, FIELDS, 4096, 10)
-    assert stream.nodes == 2
+    assert stream.macro_nodes.count == 2
 
 
 def test_limits_hold_for_entries_added_under_them():
     stream = stream_of(*range(1, 21), max_entries=10)
     for stream_id in range(21, 41):
         stream.append(stream_id, FIELDS, 4096, 5)
-    assert [node.live for node in stream._nodes.known] == [10, 10]  # settled by the change of the limit
-    assert stream.nodes == 6
+    assert [node.live for node in stream.macro_nodes.known] == [10, 10]  # settled by the change of the limit
+    assert stream.macro_nodes.count == 6
 
 
 @pytest.mark.parametrize(
@@ -406,7 +409,7 @@ def test_a_node_ends_where_the_next_payload_would_not_fit(limit, nodes):
     stream = Stream()
     for stream_id in (1, 2, 3):
         stream.append(stream_id, FIELDS, limit, 0)
-    assert stream.nodes == nodes
+    assert stream.macro_nodes.count == nodes
 
 
 @pytest.mark.parametrize(
@@ -442,11 +445,11 @@ def test_counters_of_a_node_take_room_too(live, deleted, counters):
     stream.append(2, b"*2\r\n$1\r\nf\r\n$9\r\nnine byte\r\n")
 
     def has_room(max_bytes: int, max_entries: int) -> bool:
-        nodes = Nodes(max_bytes, max_entries)
+        nodes = MacroNodes(stream.chunks, stream.firsts, max_bytes, max_entries)
         node = Node(1, [b"f"], None)
         node.live, node.deleted = live, deleted
         nodes.adopt([node])
-        nodes.settle_all(stream._chunks)
+        nodes.settle_all()
         return len(nodes.known) == 1
 
     room = Node(1, [b"f"], None).size + counters + 10
@@ -476,10 +479,10 @@ def test_ids_take_the_room_of_their_distance(later, seq, size):
 
 def test_a_node_that_still_grows_is_settled_before_its_only_entry_is_deleted():
     stream = stream_of(*range(1, 383), max_entries=MAX_ENTRIES - 1)
-    stream._nodes.settle_first(stream._chunks)
-    assert stream._nodes.known[-1].live == 1
+    stream.macro_nodes.settle_first()
+    assert stream.macro_nodes.known[-1].live == 1
     stream.delete(MAX_ENTRIES)
-    assert stream.nodes == 4
+    assert stream.macro_nodes.count == 4
 
 
 def test_the_encoded_entries_are_what_a_client_parses():
@@ -496,6 +499,6 @@ def test_a_large_entry_has_a_chunk_for_itself():
     small, large = fields % (1, b"x"), fields % (LARGE, b"x" * LARGE)
     for number, each in enumerate([large, small, small, large, large, small], 1):
         stream.append(number, each)
-    assert [len(chunk) for chunk in stream._chunks] == [1, 2, 1, 1, 1]
-    assert [type(chunk.data) for chunk in stream._chunks] == [bytes] * 4 + [bytearray]
-    assert [text for _, text, _ in stream.iter_entries()] == [b"0-%d" % number for number in range(1, 7)]
+    assert [len(chunk) for chunk in stream.chunks] == [1, 2, 1, 1, 1]
+    assert [type(chunk.data) for chunk in stream.chunks] == [bytes] * 4 + [bytearray]
+    assert [text for _, text, _ in iter_entries(stream)] == [b"0-%d" % number for number in range(1, 7)]

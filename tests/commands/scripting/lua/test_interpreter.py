@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import weakref
 
 import pytest
 from hypothesis import given
@@ -253,3 +255,16 @@ def test_without_lupa_it_says_so(monkeypatch):
     with pytest.raises(ReplyError) as caught:
         Host()
     assert b"lupa is not installed" in caught.value.text
+
+
+def test_a_closed_state_is_freed_without_the_garbage_collector():
+    host = Host()
+    freed = weakref.ref(host.lua)
+    host.run("return redis.call('x')")
+    gc.disable()
+    try:
+        host.lua.close()
+        del host.lua
+        assert freed() is None
+    finally:
+        gc.enable()

@@ -1,0 +1,370 @@
+"""The topology of a cluster: shards, their nodes, and which shard owns each hash slot.
+
+All nodes of a cluster live in one process and read one ``Topology``, so each change is seen by all of them at once;
+there is no gossip. It is plain data: it opens no sockets, reads no clock and starts nothing. What a change means for a
+running server is the work of ``server/cluster/presence``.
+
+A node sees the others that run on its own side of a partition. It marks the rest as failed if its side has the majority
+of the masters, and otherwise only suspects them, and the cluster is down for it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import groupby
+from threading import RLock
+from typing import TYPE_CHECKING, Protocol
+
+from ...protocol.key_slots import SLOTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+
+class Body(Protocol):
+    """What nodes want of the server that is another node; callable from any thread."""
+
+    def progress(self) -> tuple[int, bool]:
+        """Return its replication offset, and whether it has the data of its master."""
+
+    def hand_over(self, replica: Node) -> None:
+        """Make a replica the master in its place, once it has the whole stream."""
+
+    def export(self, task: SlotTask) -> None:
+        """Give slots and their keys to another node."""
+
+    def receive(self, task: SlotTask, keys: Sequence[tuple[bytes, int, bytes]]) -> bool:
+        """Take slots and their keys (name, milliseconds to live or 0, payload of DUMP); False if it has stopped."""
+
+    def go_on(self) -> None:
+        """Accept writes again after an export."""
+
+    def take_role(self) -> None:
+        """Follow the master of the shard, or lead it; callable only from the server's own thread."""
+
+
+@dataclass(slots=True, eq=False)
+class SlotTask:
+    """A move of slots with all their keys, by CLUSTER MIGRATION; all times are Unix milliseconds.
+
+    Attributes:
+        state: ``connecting``, then ``completed`` or ``failed``.
+        ended: -1 before its end.
+        write_pause: how long the source accepted no writes.
+    """
+
+    slots: list[int]
+    source: Node
+    target: Node
+    created: int
+    id: str = field(default_factory=lambda: secrets.token_hex(20))
+    state: str = "connecting"
+    error: str = ""
+    ended: int = -1
+    write_pause: int = 0
+
+    def end(self, now: int, error: str = "") -> None:
+        """Note that it is over."""
+        self.state, self.error, self.ended = "failed" if error else "completed", error, now
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One server of a cluster.
+
+    Attributes:
+        id: 40 hexadecimal digits, which never change.
+        host: the address that others are sent to.
+        hostname: as announced; empty for none.
+        human_name: as announced; empty for none.
+        running: it is up.
+        side: nodes of different numbers do not reach each other.
+        listens: where it really serves clients, whatever it announces.
+        body: the server that runs as this node; None before its first start.
+    """
+
+    id: str
+    host: str = "127.0.0.1"
+    port: int = 0
+    bus_port: int = 0
+    hostname: str = ""
+    human_name: str = ""
+    running: bool = True
+    side: int = 0
+    listens: tuple[str, int] = ("127.0.0.1", 0)
+    body: Body | None = None
+    shard: Shard = field(init=False)
+
+    @property
+    def is_master(self) -> bool:
+        """Whether it is the master of its shard."""
+        return self.shard.master is self
+
+    def progress(self) -> tuple[int, bool]:
+        """Return its replication offset, and whether it has the data of its master."""
+        return (0, False) if self.body is None else self.body.progress()
+
+
+@dataclass(slots=True, eq=False)
+class Shard:
+    """A master, its replicas and their slots.
+
+    Attributes:
+        nodes: all of them, the master too.
+        epoch: the configuration epoch: of two claims to a slot the one with the higher number holds.
+        migrating: slots of this shard on their way to another one.
+        importing: slots on their way to this shard, by the shard that they come from.
+    """
+
+    id: str
+    master: Node
+    nodes: list[Node]
+    epoch: int = 0
+    migrating: dict[int, Shard] = field(default_factory=dict)
+    importing: dict[int, Shard] = field(default_factory=dict)
+
+    @property
+    def replicas(self) -> list[Node]:
+        """Its nodes without the master."""
+        return [node for node in self.nodes if node is not self.master]
+
+
+class Topology:
+    """The nodes of one cluster.
+
+    Attributes:
+        shards: in the order in which they were made.
+        owners: the shard of each slot, None if it has none.
+        epoch: the highest configuration epoch.
+        tasks: moves of slots by CLUSTER MIGRATION, the oldest first.
+        listeners: called after each change, in the thread that made it; they must return at once.
+    """
+
+    def __init__(self) -> None:
+        self.shards: list[Shard] = []
+        self.owners: list[Shard | None] = [None] * SLOTS
+        self.epoch = 0
+        self.tasks: list[SlotTask] = []
+        self.listeners: list[Callable[[], None]] = []
+        self._lock = RLock()
+        self._health: dict[int, tuple[bool, bool]] = {}
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Make several changes as one."""
+        with self._lock:
+            try:
+                yield
+            finally:
+                self._health.clear()
+                for listener in list(self.listeners):
+                    listener()
+
+    # Nodes
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All nodes, by shard."""
+        return [node for shard in self.shards for node in shard.nodes]
+
+    def find(self, node_id: str) -> Node | None:
+        """Return the node with an ID."""
+        return next((node for node in self.nodes if node.id == node_id), None)
+
+    def add(self, shard: Shard | None = None) -> Node:
+        """Add a node: the master of a shard of its own, or a replica of ``shard``."""
+        node = Node(secrets.token_hex(20))
+        with self.changing():
+            if shard is None:
+                self._found_shard(node)
+            else:
+                node.shard = shard
+                shard.nodes.append(node)
+        return node
+
+    def _found_shard(self, node: Node) -> None:
+        node.shard = Shard(secrets.token_hex(20), node, [node], self.next_epoch())
+        self.shards.append(node.shard)
+
+    def next_epoch(self) -> int:
+        """Begin a new epoch and return its number."""
+        self.epoch += 1
+        return self.epoch
+
+    def replicate(self, node: Node, master: Node) -> None:
+        """Make a node the replica of a master; a master must have no slots.
+
+        Raises:
+            ValueError: it has slots, or replicas that would be left without a master.
+        """
+        if node.is_master and (self.slots_of(node.shard) or node.shard.replicas):
+            raise ValueError("a master with slots or replicas cannot become a replica")
+        if not master.is_master or master is node:
+            raise ValueError("only a master can be replicated")
+        with self.changing():
+            self._leave_shard(node)
+            node.shard = master.shard
+            master.shard.nodes.append(node)
+
+    def _leave_shard(self, node: Node) -> None:
+        shard = node.shard
+        shard.nodes.remove(node)
+        if not shard.nodes:
+            self.shards.remove(shard)
+            for other in self.shards:
+                for moves in (other.migrating, other.importing):
+                    for slot in [slot for slot, end in moves.items() if end is shard]:
+                        del moves[slot]
+
+    def forget(self, node: Node) -> None:
+        """Remove a node; the slots of a master have no owner then.
+
+        Raises:
+            ValueError: it is a master with replicas.
+        """
+        shard = node.shard
+        if node.is_master and shard.replicas:
+            raise ValueError("a master with replicas cannot be removed")
+        with self.changing():
+            if node.is_master:
+                self.unassign(self.slots_of(shard))
+            self._leave_shard(node)
+
+    def promote(self, node: Node) -> None:
+        """Make a replica the master of its shard, in a new epoch."""
+        if node.is_master:
+            return
+        with self.changing():
+            node.shard.master = node
+            node.shard.epoch = self.next_epoch()
+
+    # Slots
+
+    def assign(self, slots: Iterable[int], shard: Shard) -> None:
+        """Make a shard the owner of slots; this also ends their moves."""
+        with self.changing():
+            for slot in slots:
+                before = self.owners[slot]
+                if before is not None and before is not shard:
+                    before.migrating.pop(slot, None)
+                shard.importing.pop(slot, None)
+                shard.migrating.pop(slot, None)
+                self.owners[slot] = shard
+
+    def unassign(self, slots: Iterable[int]) -> None:
+        """Take slots from their owners."""
+        with self.changing():
+            for slot in slots:
+                owner = self.owners[slot]
+                if owner is not None:
+                    owner.migrating.pop(slot, None)
+                self.owners[slot] = None
+
+    def begin_move(self, slot: int, to: Shard) -> None:
+        """Mark a slot as on its way to another shard: clients of keys that are gone are sent there with ASK.
+
+        Raises:
+            ValueError: the slot has no owner, or that shard owns it already.
+        """
+        source = self.owners[slot]
+        if source is None or source is to:
+            raise ValueError(
+                f"slot {slot} has no owner" if source is None else f"slot {slot} is there already"
+            )
+        with self.changing():
+            source.migrating[slot] = to
+            to.importing[slot] = source
+
+    def move(self, slots: list[int], to: Node, now: int) -> SlotTask:
+        """Begin to move slots of one shard with their keys, in one step; see ``SlotTask`` for its end.
+
+        Raises:
+            ValueError: they have several owners, none, or that one already; or a master does not run.
+        """
+        owners = {self.owners[slot] for slot in slots}
+        source = owners.pop()
+        if owners or source is None or source is to.shard:
+            raise ValueError("slots that move together have one owner, which is another one")
+        task = SlotTask(slots, source.master, to, now)
+        if source.master.body is None or not self.reaches(to, source.master):
+            raise ValueError("the owner of the slots does not run")
+        self.tasks.append(task)
+        source.master.body.export(task)
+        return task
+
+    def cancel_move(self, slot: int) -> None:
+        """Leave a slot where it is."""
+        with self.changing():
+            for shard in self.shards:
+                shard.migrating.pop(slot, None)
+                shard.importing.pop(slot, None)
+
+    def slots_of(self, shard: Shard) -> list[int]:
+        """Return the slots of a shard, in order."""
+        return [slot for slot, owner in enumerate(self.owners) if owner is shard]
+
+    def ranges(self) -> list[tuple[int, int, Shard]]:
+        """Return runs of slots with one owner: first slot, last slot, owner; in order."""
+        found = []
+        first = 0
+        for owner, run in groupby(self.owners):
+            end = first + sum(1 for _ in run)
+            if owner is not None:
+                found.append((first, end - 1, owner))
+            first = end
+        return found
+
+    def ranges_of(self, shard: Shard) -> list[tuple[int, int]]:
+        """Return the runs of slots of one shard."""
+        return [(first, last) for first, last, owner in self.ranges() if owner is shard]
+
+    # Failures
+
+    def set_running(self, node: Node, running: bool) -> None:
+        """Note that a node came up or went down."""
+        with self.changing():
+            node.running = running
+
+    def part(self, nodes: Iterable[Node]) -> None:
+        """Cut some nodes from all others."""
+        with self.changing():
+            side = max((node.side for node in self.nodes), default=0) + 1
+            for node in nodes:
+                node.side = side
+
+    def heal(self) -> None:
+        """End every partition."""
+        with self.changing():
+            for node in self.nodes:
+                node.side = 0
+
+    def reaches(self, viewer: Node, other: Node) -> bool:
+        """Whether a running node gets answers from another one."""
+        return other is viewer or (other.running and other.side == viewer.side)
+
+    def is_majority(self, viewer: Node) -> bool:
+        """Whether a node's side has more than half of the masters with slots."""
+        return self._healths(viewer)[0]
+
+    def is_ok(self, viewer: Node, *, full_coverage: bool) -> bool:
+        """Whether the cluster is up for a node.
+
+        Args:
+            viewer: the node.
+            full_coverage: it is down while a slot has no owner, or one that failed.
+        """
+        majority, covered = self._healths(viewer)
+        return majority and (covered or not full_coverage)
+
+    def _healths(self, viewer: Node) -> tuple[bool, bool]:
+        """Whether a node's side has the majority, and reaches the owner of every slot."""
+        found = self._health.get(viewer.side)
+        if found is None:
+            owners = set(self.owners)
+            masters = [shard.master for shard in owners if shard is not None]
+            reached = sum(self.reaches(viewer, master) for master in masters)
+            found = reached >= len(masters) // 2 + 1, None not in owners and reached == len(masters)
+            self._health[viewer.side] = found
+        return found

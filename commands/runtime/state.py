@@ -1,0 +1,54 @@
+"""What happens to the next command of a client: the one state that the server keeps for each."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class State(Enum):
+    """What happens to the next command of a client.
+
+    ``Client.update_state``, ``wait``, ``end_wait`` and ``begin_to_close`` are all that changes it, along ``LEGAL``.
+    A client that does not read its replies while it waits for something else becomes CONGESTED after that.
+
+    Attributes:
+        runs: the next command runs at once (or is queued for EXEC); False if it waits.
+    """
+
+    PLAIN = "it runs, and may take the fast path", True
+    QUEUEING = "it is queued for EXEC; otherwise the client is plain", True
+    CAREFUL = "it runs after all checks, because of a mode of the client", True
+    BLOCKED = "it waits behind a command that waits for keys or time", False
+    POSTPONED = "it waits until a pause, a background job or the arrival of clients ends", False
+    CONGESTED = "it waits until the client reads its replies", False
+    AWAITING_TURN = "it waits for the client's turn", False
+    CLOSING = "it never runs", False
+
+    def __init__(self, meaning: str, runs: bool) -> None:
+        self.meaning = meaning
+        self.runs = runs
+
+
+_RUNNING: Final = frozenset(state for state in State if state.runs)
+_AFTER_A_WAIT: Final = _RUNNING | {State.CONGESTED, State.CLOSING}
+
+LEGAL: Final[Mapping[State, frozenset[State]]] = {
+    **dict.fromkeys(_RUNNING, frozenset(State)),
+    **dict.fromkeys((State.BLOCKED, State.POSTPONED, State.CONGESTED, State.AWAITING_TURN), _AFTER_A_WAIT),
+    State.CLOSING: frozenset(),
+}
+"""The states that may follow each. A wait ends before another begins, and nothing follows the end."""
+
+# Looking a member up in its class costs more than in a module.
+PLAIN: Final = State.PLAIN
+QUEUEING: Final = State.QUEUEING
+CAREFUL: Final = State.CAREFUL
+BLOCKED: Final = State.BLOCKED
+POSTPONED: Final = State.POSTPONED
+CONGESTED: Final = State.CONGESTED
+AWAITING_TURN: Final = State.AWAITING_TURN
+CLOSING: Final = State.CLOSING

@@ -1,0 +1,123 @@
+"""What older versions declared of a command: arity, flags, tips and key specifications.
+
+The records in ``specs.py`` are those of the newest version. Each function here takes back what came after a version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from .command import REGISTRY, with_implied
+from .key_finders import keys_of_streams_before_810
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from .command import Command
+    from .versions import Compat
+
+_ALL_NODES: Final = ("request_policy:all_nodes", "response_policy:all_succeeded")
+_SCRIPT_RUNNERS: Final = frozenset(("eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro"))
+_SUBSCRIBE: Final = frozenset(("subscribe", "psubscribe", "ssubscribe"))
+_HASH_EXPIRE: Final = frozenset(("hexpire", "hexpireat", "hpexpire", "hpexpireat"))
+_STREAM_READS: Final = frozenset(("xread", "xreadgroup"))
+_RADIUS: Final = frozenset(("georadius", "georadiusbymember"))
+# Commands of CLUSTER that run while a data set loads: HELP always, these two since 7.4, all since 8.10.
+_CLUSTER_WHILE_LOADING: Final = frozenset(("cluster|help", "cluster|shards", "cluster|slots"))
+
+
+def known_commands(compat: Compat, registry: Mapping[str, Command] = REGISTRY) -> dict[str, Command]:
+    """Return every command and subcommand of a version by its full name, containers included."""
+    return {name: as_known(compat, entry) for name, entry in registry.items() if compat.knows(entry.since)}
+
+
+def as_known(compat: Compat, entry: Command) -> Command:
+    """Return a command as a version declared it."""
+    for first, change in _CHANGES:
+        if compat.number < first:
+            entry = change(entry)
+    return entry
+
+
+def _before_810(entry: Command) -> Command:
+    """8.10 flagged what runs scripts, refuses subscriptions when memory is short, and answers CLUSTER while it loads."""
+    if entry.name in _SCRIPT_RUNNERS:
+        return replace(entry, flags=entry.flags - {"script_runner"})
+    if entry.name in _SUBSCRIBE:
+        return replace(entry, flags=entry.flags - {"denyoom"})
+    if entry.container == "cluster" and entry.name not in _CLUSTER_WHILE_LOADING:
+        return replace(entry, flags=entry.flags - {"loading"})
+    if entry.name in _STREAM_READS:
+        return replace(_all_found(entry), key_finder=keys_of_streams_before_810)
+    if entry.name in _RADIUS:
+        return replace(_all_found(entry), key_finder=None)
+    return entry
+
+
+def _all_found(entry: Command) -> Command:
+    """Return a command whose key specifications do not yet say that they may miss keys."""
+    specs = tuple(
+        replace(spec, flags=tuple(flag for flag in spec.flags if flag != "incomplete"), notes=None)
+        for spec in entry.key_specs
+    )
+    return replace(entry, key_specs=specs)
+
+
+def _before_82(entry: Command) -> Command:
+    """8.2 lets hash fields get a time while memory is short."""
+    if entry.name in _HASH_EXPIRE:
+        return replace(entry, flags=entry.flags | {"denyoom"})
+    return entry
+
+
+def _before_74(entry: Command) -> Command:
+    """7.4 answers CLUSTER SHARDS and SLOTS while it loads."""
+    if entry.name in {"cluster|shards", "cluster|slots"}:
+        return replace(entry, flags=entry.flags - {"loading"})
+    return entry
+
+
+def _before_72(entry: Command) -> Command:
+    """7.2 lets scripts call what blocks, completed the tips, deprecates some commands, and looks up COMMAND GETKEYS of a command alone."""
+    if entry.name in _NOT_IN_SCRIPTS_BEFORE_72:
+        entry = replace(entry, flags=entry.flags | {"noscript"})
+    if entry.name in _TIPS_BEFORE_72:
+        entry = replace(entry, tips=_TIPS_BEFORE_72[entry.name])
+    if entry.name in _ARITY_BEFORE_72:
+        entry = replace(entry, arity=_ARITY_BEFORE_72[entry.name])
+    if entry.name in _DEPRECATED_SINCE_72:
+        return replace(entry, doc_flags=(), deprecated_since=None, replaced_by=None)
+    if entry.name == "xread":
+        return replace(entry, complexity=_READING_COST)
+    if entry.name == "wait":
+        flags = entry.flags - {"blocking"}
+        return replace(entry, flags=flags, categories=with_implied("connection", " ".join(flags)))
+    if entry.name == "sinterstore":
+        target, *others = entry.key_specs
+        return replace(entry, key_specs=(replace(target, flags=("RW", "update")), *others))
+    return entry
+
+
+_NOT_IN_SCRIPTS_BEFORE_72: Final = frozenset(
+    ("blmove", "blpop", "brpop", "brpoplpush", "bzpopmax", "bzpopmin", "wait")
+)
+_DEPRECATED_SINCE_72: Final = frozenset(("psetex", "quit", "setex", "setnx"))
+_READING_COST: Final = "O(M) for each stream, with M being the number of entries answered."
+_ARITY_BEFORE_72: Final = {"command|getkeys": -4, "command|getkeysandflags": -4, "zrank": 3, "zrevrank": 3}
+_TIPS_BEFORE_72: Final[dict[str, tuple[str, ...]]] = {
+    **dict.fromkeys(
+        ("acl|deluser", "acl|save", "acl|setuser", "client|setname", "config|resetstat", "config|rewrite"), ()
+    ),
+    "latency|reset": _ALL_NODES,
+    "msetnx": ("request_policy:multi_shard", "response_policy:agg_min"),
+    "randomkey": ("request_policy:all_shards", "nondeterministic_output"),
+    "scan": ("nondeterministic_output", "request_policy:special"),
+}
+# By the version that ends what a function declares.
+_CHANGES: Final[tuple[tuple[tuple[int, int], Callable[[Command], Command]], ...]] = (
+    ((8, 10), _before_810),
+    ((8, 2), _before_82),
+    ((7, 4), _before_74),
+    ((7, 2), _before_72),
+)

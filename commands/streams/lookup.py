@@ -1,0 +1,154 @@
+"""What the words of stream commands name: IDs, intervals, idle times, a stream and its group.
+
+IDs are parsed by ``storage.streams.ids``; its failures become error replies here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import INVALID_STREAM_ID, WRONG_TYPE, ReplyError, shown
+from ...storage.streams import ids as stream_id
+from ...storage.streams.ids import IntervalError, InvalidID
+from ...storage.streams.stream import Stream
+from ..runtime.arguments import INT64_MAX, parse_integer
+from .deferral import require_group
+
+if TYPE_CHECKING:
+    from ...storage.groups.group import Group
+    from ..runtime.client import Client
+
+
+def find_group(
+    client: Client, key: bytes, name: bytes, where: bytes = b"", *, writing: bool = False
+) -> tuple[Stream, Group]:
+    """Return a stream and its group, which has no pending cleanup.
+
+    Args:
+        client: the client whose command needs them.
+        key: the key of the stream.
+        name: of the group.
+        where: stands behind the error message.
+        writing: the command may change the stream, for its access time.
+
+    Raises:
+        ReplyError: WRONGTYPE, or NOGROUP if the key or the group is missing.
+        Deferred: the group is not ready yet, and the client can wait.
+    """
+    stream = client.db.write(key) if writing else client.db.read(key)
+    if type(stream) is not Stream:
+        if stream is not None:
+            raise ReplyError(WRONG_TYPE)
+        raise no_such_group(key, name, where)
+    group = stream.groups.get(name)
+    if group is None:
+        raise no_such_group(key, name, where)
+    if group.pending_cleanup is not None:
+        require_group(client, group)
+    return stream, group
+
+
+def no_such_group(key: bytes, group: bytes, where: bytes = b"") -> ReplyError:
+    """Return NOGROUP for a missing key or a missing group: clients cannot see which."""
+    return ReplyError(
+        b"NOGROUP No such key '%b' or consumer group '%b'%b" % (shown(key), shown(group), where)
+    )
+
+
+def latest_delivery(word: bytes, now: int, error: bytes) -> int:
+    """Return the latest delivery time (milliseconds) of entries that are idle for at least ``word`` milliseconds.
+
+    Raises:
+        ReplyError: with ``error`` as its text.
+    """
+    # The first case is what clients nearly always send.
+    if word.isdigit() and word[0] != 48 and len(word) < 19:
+        return now - int(word)
+    if word == b"0":
+        return INT64_MAX
+    min_idle = parse_integer(word, error)
+    return now - min_idle if min_idle > 0 else INT64_MAX
+
+
+def _parse(word: bytes) -> int:
+    ms, _, seq = word.partition(b"-")
+    # What clients nearly always send, as in ``stream_id.parse``.
+    if ms.isdigit() and seq.isdigit() and len(ms) < 20 and len(seq) < 20:
+        return int(ms) << 64 | int(seq)
+    return stream_id.parse(word)
+
+
+def leading_ids(words: list[bytes], start: int) -> list[int]:
+    """Return the IDs among words from a position on, up to the first word that is no ID."""
+    numbers: list[int] = []
+    for word in words[start:]:
+        ms, _, seq = word.partition(b"-")
+        # As in ``_parse``, without the call.
+        if ms.isdigit() and seq.isdigit() and len(ms) < 20 and len(seq) < 20:
+            numbers.append(int(ms) << 64 | int(seq))
+            continue
+        if word[:1].isalpha():
+            break
+        try:
+            numbers.append(_parse(word))
+        except InvalidID:
+            break
+    return numbers
+
+
+def parse_id(word: bytes, missing_seq: int = 0) -> int:
+    """An explicit ID: no ``-``, ``+``, ``*`` or ``$``."""
+    try:
+        return stream_id.parse(word, missing_seq)
+    except InvalidID:
+        raise ReplyError(INVALID_STREAM_ID) from None
+
+
+def parse_ids(words: list[bytes]) -> list[int]:
+    """Explicit IDs; the first bad one fails them all."""
+    try:
+        return list(map(_parse, words))
+    except InvalidID:
+        raise ReplyError(INVALID_STREAM_ID) from None
+
+
+def parse_bound(word: bytes, missing_seq: int = 0) -> int:
+    """An explicit ID, or ``-`` and ``+`` for the smallest and the greatest (XGROUP SETID)."""
+    try:
+        return stream_id.parse_bound(word, missing_seq)
+    except InvalidID:
+        raise ReplyError(INVALID_STREAM_ID) from None
+
+
+def parse_start(word: bytes) -> int:
+    """The start of an interval, inclusive in the result; ``-``, ``+`` and ``(id`` are understood."""
+    try:
+        if word[:1].isdigit():
+            return _parse(word)
+        return stream_id.parse_interval_start(word)
+    except InvalidID:
+        raise ReplyError(INVALID_STREAM_ID) from None
+    except IntervalError as error:
+        raise ReplyError(error.text) from None
+
+
+def parse_interval(start: bytes, end: bytes) -> tuple[int, int]:
+    """Both ends of an interval, inclusive in the result; ``-``, ``+`` and ``(id`` are understood."""
+    try:
+        return stream_id.parse_interval(start, end)
+    except InvalidID:
+        raise ReplyError(INVALID_STREAM_ID) from None
+    except IntervalError as error:
+        raise ReplyError(error.text) from None
+
+
+def parse_new_id(word: bytes) -> tuple[int, bool]:
+    """The ID argument of XADD: the ID, and whether its sequence is given (not for ``ms-*``, where it is 0)."""
+    try:
+        if b"*" in word:
+            ms = stream_id.parse_auto_seq(word)
+            if ms is not None:
+                return ms << 64, False
+        return stream_id.parse(word), True
+    except InvalidID:
+        raise ReplyError(INVALID_STREAM_ID) from None

@@ -1,0 +1,22 @@
+"""Hash slots: the part of a cluster's keyspace that a key belongs to."""
+
+from __future__ import annotations
+
+from binascii import crc_hqx
+from typing import Final
+
+SLOTS: Final = 16384
+
+
+def hash_tag(key: bytes) -> bytes:
+    """Return what decides the slot: what stands between the first ``{`` and the next ``}``, if anything, or the key."""
+    opening = key.find(b"{")
+    if opening < 0:
+        return key
+    closing = key.find(b"}", opening + 1)
+    return key[opening + 1 : closing] if closing > opening + 1 else key
+
+
+def key_slot(key: bytes) -> int:
+    """Return the hash slot of a key."""
+    return crc_hqx(hash_tag(key), 0) % SLOTS

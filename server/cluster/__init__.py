@@ -1,0 +1,1 @@
+"""A running server as a node of a cluster."""

@@ -1,0 +1,239 @@
+"""What the topology means for one running server: its role, its blocked clients, its subscribers, its keys.
+
+Each node runs in a thread of its own. A change of the topology is seen at once by the commands of all nodes; ``react``
+then runs in the thread of each of them and does what is left to do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...commands.cluster.migration import NOT_STABLE
+from ...commands.cluster.redirects import refusal_of_waiter
+from ...commands.keys.lifecycle import delete_from
+from ...commands.pubsub.registry import PubSub
+from ...protocol.errors import ReplyError
+from ...protocol.key_slots import SLOTS, key_slot
+from .slot_export import read_keys, store_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ...commands.cluster.topology import Node, Shard, SlotTask, Topology
+    from ..server import Server
+
+# Directives that change how other nodes name this one.
+_ANNOUNCED: Final = (
+    "cluster-announce-ip", "cluster-announce-port", "cluster-announce-bus-port", "cluster-announce-hostname",
+    "cluster-announce-human-nodename",
+)  # fmt: skip
+_SEEN_AT_ONCE: Final = ("cluster-require-full-coverage", "cluster-allow-reads-when-down")
+_MOMENT: Final = 0.01  # seconds
+_BUS_OFFSET: Final = 10_000  # of the port of the cluster bus, if there were one
+
+
+class Presence:
+    """One server in its cluster, from before its start until it stops."""
+
+    def __init__(self, server: Server, topology: Topology, node: Node) -> None:
+        self._server = server
+        self._topology = topology
+        self.node = node
+        self._owners: list[Shard | None] = []  # when keys of lost slots were looked for
+        self._is_cut = False  # by a partition, from its master
+        server.cluster.join(topology, node)
+        for name in _ANNOUNCED:
+            server.config.on_change(name, self._announce)
+        for name in _SEEN_AT_ONCE:
+            server.config.on_change(name, self._look_again)
+
+    def start(self) -> None:
+        """Appear in the cluster; the server's loop runs and its port is known."""
+        node, server = self.node, self._server
+        node.listens = server.config.bind[0], server.config.port
+        node.body = self
+        self._owners = [node.shard] * SLOTS  # what it has stored may be of any slot
+        self._announce()
+        self._topology.listeners.append(self._wake)
+        self._topology.set_running(node, running=True)
+
+    def stop(self) -> None:
+        """Disappear; callable from any thread."""
+        with self._topology.changing():
+            if self._wake in self._topology.listeners:
+                self._topology.listeners.remove(self._wake)
+            self.node.running = False
+        for task in list(self._topology.tasks):
+            if task.target is self.node:
+                self._end(task, "the target has stopped")
+
+    def _end(self, task: SlotTask, error: str) -> None:
+        """End a move to this node, unless it is over; without an error the slots belong here."""
+        with self._topology.changing():
+            if task.ended >= 0:
+                return
+            if not error:
+                self._topology.assign(task.slots, self.node.shard)
+                self.node.shard.epoch = self._topology.next_epoch()
+            task.end(self._server.clock.now, error)
+        if task.source.body is not None:
+            task.source.body.go_on()
+
+    def _announce(self) -> None:
+        """Apply the directives that announce this node."""
+        config, node = self._server.config, self.node
+        with self._topology.changing():
+            node.host = config.cluster_announce_ip or node.listens[0]
+            node.port = config.cluster_announce_port or node.listens[1]
+            node.bus_port = config.cluster_announce_bus_port or node.listens[1] + _BUS_OFFSET
+            node.hostname = config.cluster_announce_hostname
+            node.human_name = config.cluster_announce_human_nodename
+
+    # Called by other threads
+
+    def _post(self, function: Callable[..., None], *args: object) -> bool:
+        """Call a function in the server's thread; False if it has ended."""
+        try:
+            self._server.loop.call_soon_threadsafe(function, *args)
+        except RuntimeError:
+            return False
+        return not self._server.stopping
+
+    def _wake(self) -> None:
+        self._post(self.react)
+
+    def _look_again(self) -> None:
+        self._server.loop.call_soon(self.react)
+
+    def progress(self) -> tuple[int, bool]:
+        """Return the replication offset, and whether this node has the data of its master."""
+        replication = self._server.replication
+        link = replication.link
+        return replication.offset, link is None or link.state == "connected"
+
+    def hand_over(self, replica: Node) -> None:
+        """Make a replica of this master the master, once it has the whole stream."""
+        self._post(self._begin_failover, replica)
+
+    def export(self, task: SlotTask) -> None:
+        """Give slots and their keys to another node."""
+        if not self._post(self._export, task):
+            task.end(self._server.clock.now, "the source has stopped")
+
+    def receive(self, task: SlotTask, keys: Sequence[tuple[bytes, int, bytes]]) -> bool:
+        """Take slots and their keys; False if this node has stopped."""
+        return self._post(self._receive, task, keys)
+
+    def go_on(self) -> None:
+        """Accept writes again after an export."""
+        self._post(self._server.pause.release_writes)
+
+    # In the server's thread
+
+    def _begin_failover(self, replica: Node) -> None:
+        replication, loop = self._server.replication, self._server.loop
+        if replication.failover.active or not self.node.is_master:
+            return
+        if self._server.pause.holds_writes:  # slots are on their way out, which takes a moment
+            loop.call_later(_MOMENT, self._begin_failover, replica)
+            return
+        for each in replication.replicas.connected.values():
+            if each.port == replica.listens[1]:
+                replication.failover.start((each.address, each.port), None, forced=False)
+                return
+        self._server.log.warning(f"Failover to {replica.id} is impossible: it is not connected.")
+
+    def _export(self, task: SlotTask) -> None:
+        server, slots = self._server, set(task.slots)
+        if not self.node.is_master or server.pause.holds_writes or not all(map(self._serves, slots)):
+            task.end(server.clock.now, "the source cannot give its slots now")
+            return
+        shard = self.node.shard
+        if any(slot in shard.migrating or slot in shard.importing for slot in slots):
+            task.end(server.clock.now, NOT_STABLE.decode())
+            return
+        server.pause.hold_writes()
+        target = task.target.body
+        if target is None or not target.receive(task, read_keys(server, slots)):
+            task.end(server.clock.now, "the target has stopped")
+            server.pause.release_writes()
+
+    def _receive(self, task: SlotTask, keys: Sequence[tuple[bytes, int, bytes]]) -> None:
+        now = self._server.clock.now
+        error = "the target failed"
+        try:
+            store_keys(self._server, keys)
+            task.write_pause = self._server.clock.tick() - now
+            error = ""
+        except ReplyError as refusal:
+            error = refusal.text.decode("latin-1")
+        finally:
+            self._end(task, error)
+
+    def react(self) -> None:
+        """Do what the present topology requires of this server."""
+        if self._server.stopping:
+            return
+        self.take_role()
+        self._release_blocked()
+        self._drop_subscribers()
+        self._drop_keys()
+
+    def take_role(self) -> None:
+        """Follow the master of the shard, or lead it."""
+        replication, master = self._server.replication, self.node.shard.master
+        if replication.failover.active:
+            return  # the topology follows
+        link = replication.link
+        if master is self.node:
+            self._is_cut = False
+            replication.lead()
+        elif link is not None and master.side != self.node.side:
+            if not self._is_cut:
+                self._is_cut = True
+                link.stop()
+        elif master.listens[1] and (self._is_cut or link is None or (link.host, link.port) != master.listens):
+            self._is_cut = False
+            replication.follow(*master.listens)
+
+    def _release_blocked(self) -> None:
+        """Send away the clients that wait for keys which this node serves no more."""
+        blocking = self._server.blocking
+        for client, waiter in list(blocking.waiters.items()):
+            error = refusal_of_waiter(self._server.cluster, client, waiter.entry, waiter.argv)
+            if error is not None:
+                blocking.unblock(client, error)
+
+    def _drop_subscribers(self) -> None:
+        """End the subscriptions to shard channels whose slot is elsewhere."""
+        pubsub = self._server.part(PubSub)
+        lost = [name for name in pubsub.shard_channels if not self._serves(key_slot(name))]
+        for name in lost:
+            pubsub.end_shard_channel(name)
+
+    def _serves(self, slot: int) -> bool:
+        return self._topology.owners[slot] is self.node.shard
+
+    def _drop_keys(self) -> None:
+        """Delete, on a master, the keys of slots that it has lost."""
+        shard = self.node.shard
+        if not self.node.is_master:
+            self._owners = [shard] * SLOTS  # a replica may lead before the DEL of its master arrives
+            return
+        before, owners = self._owners, list(self._topology.owners)
+        self._owners = owners
+        lost = {
+            slot
+            for slot, (was, now) in enumerate(zip(before, owners, strict=True))
+            if was is shard and now is not shard and now is not None and slot not in shard.importing
+        }
+        if not lost:
+            return
+        server = self._server
+        db = server.keyspace.databases[0]
+        keys = [key for key in db.visible_keys() if key_slot(key) in lost]
+        for key in keys:
+            delete_from(db, key)
+        if keys and server.propagation.active:
+            server.propagation.add(db.index, [b"DEL", *keys])
+        server.finish_unit()

@@ -1,0 +1,73 @@
+"""What a directive is: its kind, how it may be changed, and in which versions of Redis it is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import kinds
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """One name of a directive; an alias is a Directive of its own with the same ``attribute``."""
+
+    name: str  # with dashes, as clients write it
+    attribute: str  # the field of Config
+    kind: kinds.Kind[Any]
+    mutable: bool  # by CONFIG SET
+    protected: bool  # CONFIG SET only as enable-protected-configs allows
+    hidden: tuple[int, int] | None  # the version from which CONFIG GET shows it only by its exact name
+    since: tuple[int, int]  # CONFIG knows it from this version on; a file may have it in any version
+    until: tuple[int, int] | None  # the first version whose CONFIG does not know it any more
+    primary: bool  # not an alias
+
+    def words(self, value: bytes) -> list[bytes]:
+        """Return the words of one CONFIG SET value (or of one quoted word in a file)."""
+        return value.split(b" ") if self.kind.multiple else [value]
+
+    def known(self, version: tuple[int, int]) -> bool:
+        """Whether CONFIG of a version knows it."""
+        return self.since <= version and (self.until is None or version < self.until)
+
+    def listed(self, version: tuple[int, int]) -> bool:
+        """Whether CONFIG GET of a version finds it by a glob."""
+        return self.known(version) and (self.hidden is None or version < self.hidden)
+
+
+def directive(
+    default: Any,
+    kind: kinds.Kind[Any],
+    *,
+    alias: str | tuple[str, ...] = (),
+    mutable: bool = True,
+    protected: bool = False,
+    hidden: str | None = None,
+    since: str = "7.0",
+    until: str | None = None,
+) -> Any:
+    """A field of Config; its directive has the field's name, with dashes. Aliases have no ``since``."""
+    metadata = {
+        "kind": kind,
+        "aliases": (alias,) if isinstance(alias, str) else alias,
+        "mutable": mutable,
+        "protected": protected,
+        "hidden": None if hidden is None else numbers(hidden),
+        "since": numbers(since),
+        "until": None if until is None else numbers(until),
+    }
+    if callable(default):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def fixed(default: Any, kind: kinds.Kind[Any], **keywords: Any) -> Any:
+    """A directive that only flags and the file can set."""
+    return directive(default, kind, mutable=False, **keywords)
+
+
+def numbers(version: str) -> tuple[int, int]:
+    """Return a version such as ``8.10`` as numbers that compare."""
+    major, minor = version.split(".")
+    return int(major), int(minor)

@@ -1,0 +1,63 @@
+"""notify-keyspace-events: the classes of events, as letters and as bits."""
+
+# ruff: noqa: ARG002, D102 - the methods of a kind are overrides, documented in Kind
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...storage.keyspace import notifications as events
+from .kinds import Kind
+from .quoting import quote
+
+_BITS: Final = {
+    "K": events.KEYSPACE, "E": events.KEYEVENT, "g": events.GENERIC, "$": events.STRING, "l": events.LIST,
+    "s": events.SET, "h": events.HASH, "z": events.ZSET, "x": events.EXPIRED, "e": events.EVICTED,
+    "t": events.STREAM, "m": events.MISS, "d": events.MODULE, "n": events.NEW,
+    "o": events.OVERWRITTEN, "c": events.TYPE_CHANGED, "a": events.ARRAY, "S": events.SUBKEYSPACE,
+    "T": events.SUBKEYEVENT, "I": events.SUBKEYSPACEITEM, "V": events.SUBKEYSPACEEVENT,
+}  # fmt: skip
+_CHANNELS: Final = frozenset("KESTIV")
+_SINCE: Final = {"o": (8, 2), "c": (8, 2), "a": (8, 8), **dict.fromkeys("STIV", (8, 8))}
+
+
+def mask_of(letters: str) -> int:
+    """Return letters as bits of ``storage.keyspace.notifications``; 0 if none of them enables a channel."""
+    return 0 if _CHANNELS.isdisjoint(letters) else sum(_BITS[letter] for letter in letters)
+
+
+class Events(Kind[str]):
+    """notify-keyspace-events, kept as the single letters that are on, ``A`` resolved, in canonical order.
+
+    CONFIG GET folds them to ``A`` again and then, as Redis does, leaves out ``n``, ``o`` and ``c``; a file has them.
+    Of arrays (``a``) there are none here.
+    """
+
+    ORDER: Final = "g$lshzxetdanocKEmSTIV"
+
+    def __init__(self, version: tuple[int, int] = (8, 10)) -> None:
+        self.letters = frozenset(letter for letter in self.ORDER if _SINCE.get(letter, version) <= version)
+        self.all = "g$lshzxetda" if "a" in self.letters else "g$lshzxetd"
+        self.newest = "S" in self.letters
+
+    def as_of(self, version: tuple[int, int]) -> Events:
+        return Events(version)
+
+    def parse(self, words: list[bytes], present: str) -> str:
+        letters = set(words[0].decode("latin-1"))
+        if not letters <= self.letters | {"A"}:
+            # Redis 8.2 to 8.6 took o and c, but did not say so.
+            known = "Ag$lshzxeKEtmdn" + ("ocaSTIV" if self.newest else "")
+            raise ValueError(f"Invalid event class character. Use '{known}'.")
+        if "A" in letters:
+            letters.update(self.all)
+        return "".join(letter for letter in self.ORDER if letter in letters)
+
+    def format(self, value: str) -> bytes:
+        if self.all not in value:
+            return value.encode()
+        rest = value.replace(self.all, "")
+        return b"A" + "".join(letter for letter in rest if letter not in "anoc").encode()
+
+    def file_text(self, value: str) -> bytes:
+        return quote(value.replace(self.all, "A").encode())

@@ -1,0 +1,77 @@
+"""The way of a command while DEBUG records it or may let it fail: around the dispatcher, and the reply after a wait.
+
+``Server.update_checks`` puts the object into ``server.interceptor`` while a recording or a fault is on, and then every command
+needs all checks: no fast path, batch handler or queueing in bulk goes past it. Otherwise ``server.interceptor`` is
+None, which is all that anybody else ever asks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...commands.runtime.state import POSTPONED
+from ..net.connection import Connection
+from .faults import Faults
+from .recorder import Recorder
+from .snapshots import DataSnapshots
+
+if TYPE_CHECKING:
+    from ...commands.runtime.client import Client
+    from ..server import Server
+
+
+class Debugging:
+    """What DEBUG adds to the commands of one server.
+
+    Attributes:
+        recorder: DEBUG RECORD.
+        faults: DEBUG FAULT.
+        snapshots: DEBUG SNAPSHOT.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.recorder = Recorder(server)
+        self.faults = Faults(server)
+        self.snapshots = DataSnapshots(server)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether commands have to come this way."""
+        return bool(self.recorder.recordings or self.faults.active)
+
+    def process(self, client: Client, argv: list[bytes], out: list[bytes]) -> bytes | None:
+        """Run a command as ``Dispatcher.process`` does; ``out`` has the replies of its batch that are not sent yet."""
+        if self._passes_unseen(client, argv) or not isinstance(client, Connection):
+            return self._server.dispatcher.process(client, argv)
+        arrival = self.recorder.arrival(client, argv)
+        fault, reply = self.faults.process(client, argv, out)
+        if client.state is not POSTPONED:
+            arrival.fault = 0 if fault is None else fault.id
+            self.recorder.add(client, arrival, reply)
+        return reply
+
+    def answer(self, client: Connection, reply: bytes) -> bytes:
+        """Return what a client whose command was blocked is sent as its reply."""
+        fault, sent = self.faults.answer(client, reply)
+        self.recorder.answer(client, reply, 0 if fault is None else fault.id)
+        return sent
+
+    def _passes_unseen(self, client: Client, argv: list[bytes]) -> bool:
+        """Whether a command belongs to the machinery: DEBUG itself, a control connection, replication."""
+        return (
+            client.trusted
+            or client.replica is not None
+            or argv[0].upper() in {b"DEBUG", b"REPLCONF", b"PSYNC", b"SYNC"}
+        )
+
+    def forget(self, client: Client) -> None:
+        """Remove a client whose connection is gone; what was recorded of it stays."""
+        self.recorder.forget(client)
+        if isinstance(client, Connection):
+            self.faults.forget(client)
+
+    def reset(self) -> None:
+        """End all faults and recordings; snapshots are what tests return to after a reset."""
+        self.faults.clear()
+        self.recorder.clear()

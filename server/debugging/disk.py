@@ -1,0 +1,80 @@
+"""Faults of the disk: the append-only file cannot be written, synced or rewritten.
+
+While such a fault is on, they replace calls of ``Persistence.files``. The server then does what it does on a full or
+broken disk: it refuses writes with MISCONF and tries again, or under ``appendfsync always`` it ends.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...storage.files import FileOperations
+    from ..server import Server
+    from .fault import Fault
+
+
+class Disk:
+    """The disk of one server as its faults see it.
+
+    Args:
+        server: the server.
+        find: notes a call (``AOF-WRITE``), and returns the fault of a kind (``append``) that hits it.
+    """
+
+    def __init__(self, server: Server, find: Callable[[bytes, bytes], Fault | None]) -> None:
+        self._server = server
+        self._find = find
+        self._real: FileOperations | None = None  # the calls, while others are in their places
+
+    def update(self, *, is_on: bool) -> None:
+        """Begin or cease to replace the calls."""
+        persistence = self._server.persistence
+        files = persistence.files
+        if is_on and self._real is None:
+            self._real = replace(files)
+            files.write, files.fdatasync = self._write, self._sync
+            persistence.rewrite.files_of_base = self._files_of_base
+        elif not is_on and self._real is not None:
+            files.write, files.fdatasync = self._real.write, self._real.fdatasync
+            persistence.rewrite.files_of_base = lambda: files
+            self._real = None
+
+    def _is_aof(self, fd: int) -> bool:
+        aof = self._server.persistence.aof
+        return aof is not None and aof.fd == fd
+
+    def _write(self, fd: int, data: bytes) -> int:
+        assert self._real is not None
+        if self._is_aof(fd) and self._find(b"append", b"AOF-WRITE") is not None:
+            raise _no_space()
+        return self._real.write(fd, data)
+
+    def _sync(self, fd: int) -> None:
+        """Run in a thread, or in the loop where the server itself waits for the disk."""
+        real = self._real
+        fault = self._find(b"fsync", b"AOF-FSYNC") if self._is_aof(fd) else None
+        if fault is not None:
+            if not fault.spec.delay:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            time.sleep(fault.spec.delay / 1000)
+        (real.fdatasync if real is not None else self._server.persistence.files.fdatasync)(fd)
+
+    def _files_of_base(self) -> FileOperations:
+        """Decide here: a forked child cannot count."""
+        files = self._server.persistence.files
+        return files if self._find(b"rewrite", b"AOF-REWRITE") is None else replace(files, write=_fail)
+
+
+def _no_space() -> OSError:
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _fail(_fd: int, _data: bytes) -> NoReturn:
+    raise _no_space()

@@ -1,0 +1,100 @@
+"""One fault: what it looks for, which of that it hits, and what it has hit."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Final
+from weakref import WeakSet
+
+from ...commands.spec.command import keys_of
+from ...protocol.globs import matches
+
+if TYPE_CHECKING:
+    from ...commands.debug.fault_spec import FaultSpec
+    from ...commands.runtime.context import CommandEntry
+    from ..net.connection import Connection
+    from .transports import Slow
+
+_HITS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One command, connection or call of the disk that a fault hit.
+
+    Attributes:
+        time: in milliseconds of the server's clock.
+        command: of a command its full name in upper case; else ``CONNECT``, ``AOF-WRITE``, ``AOF-FSYNC``, ``AOF-REWRITE``.
+        key: the key that matched, or the first one; empty without keys.
+    """
+
+    time: int
+    client_id: int
+    client_name: bytes
+    command: bytes
+    key: bytes
+
+
+class Fault:
+    """A fault that is on.
+
+    Attributes:
+        fitted: how many commands were of the kind that it looks for.
+        hit: how many it hit; ``hits`` are the last of them.
+    """
+
+    def __init__(self, number: int, spec: FaultSpec) -> None:
+        self.id = number
+        self.spec = spec
+        self.fitted = 0
+        self.hit = 0
+        self.hits: deque[Hit] = deque(maxlen=_HITS)
+        self.slowed: WeakSet[Slow] = WeakSet()  # those with something to send
+        self.silenced: list[Connection] = []
+        self._random = Random(spec.seed)  # noqa: S311 - the same for the same seed
+
+    def takes(self, now: int, client: Connection, entry: CommandEntry, argv: list[bytes]) -> bool:
+        """Count a command if it fits; return True if it is to be hit."""
+        spec = self.spec
+        if spec.command is not None and spec.command not in {entry.name, entry.command.container}:
+            return False
+        if spec.client is not None and not _is_of(client, spec.client):
+            return False
+        key = self.key_of(entry, argv)
+        if key is None and spec.key is not None:
+            return False
+        name = entry.name.upper().replace("|", " ").encode()
+        return self.counts(Hit(now, client.id, client.name, name, key or b""))
+
+    def key_of(self, entry: CommandEntry, argv: list[bytes]) -> bytes | None:
+        """Return the first key of a command that it looks for; None if the command has none."""
+        if not entry.minimum <= len(argv) <= entry.maximum:
+            return None
+        keys = (argv[reference.index] for reference in keys_of(entry.command, argv))
+        glob = self.spec.key
+        return next((key for key in keys if glob is None or matches(glob, key)), None)
+
+    def counts(self, hit: Hit) -> bool:
+        """Count what fits; return True, and note it, if it is to be hit."""
+        spec = self.spec
+        self.fitted += 1
+        if spec.nth:
+            wanted = self.fitted == spec.nth
+        elif spec.every:
+            wanted = self.fitted % spec.every == 0
+        elif spec.first:
+            wanted = self.fitted <= spec.first
+        else:
+            wanted = spec.probability is None or self._random.random() < spec.probability
+        if wanted:
+            self.hit += 1
+            self.hits.append(hit)
+        return wanted
+
+
+def _is_of(client: Connection, glob: bytes) -> bool:
+    """Whether a glob means this client."""
+    names = (client.name, client.user.name, client.lib_name)
+    return glob == b"%d" % client.id or any(name and matches(glob, name) for name in names)

@@ -1,0 +1,120 @@
+"""DEBUG RESET: return to the state of the end of the start, in one turn of the event loop.
+
+A part that only remembers is made again. A part that others refer to has a method ``reset`` (or ``stop``) beside its
+state. What stays is listed in ``tests/server/debugging/test_state.py``, which fails for state that it does not list.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from ...commands.connection.session import leave_modes
+from ...protocol.errors import ReplyError
+from ...storage.aof.manifest import AofError
+from ...storage.folder_lock import FolderInUseError
+
+if TYPE_CHECKING:
+    from ...commands.runtime.client import Client
+    from ...commands.runtime.users import User
+    from ..net.connection import Connection
+    from ..server import Server
+
+
+class Reset:
+    """The start of one server, and the way back to it."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._users: dict[bytes, User] = {}
+        self._values: dict[str, Any] = {}
+
+    def remember(self) -> None:
+        """Keep the configuration and the users, at the end of the start."""
+        config = vars(self._server.config)
+        self._values = {name: value for name, value in config.items() if not name.startswith("_")}
+        self._users = self._server.users.copy()
+
+    def run(self, client: Client) -> None:
+        """Reset everything but the connection of a client.
+
+        Raises:
+            ReplyError: the configuration or the append-only file could not be restored; all else is reset.
+        """
+        server = self._server
+        if server.persistence.loading:
+            raise ReplyError(b"LOADING Redis is loading the dataset in memory")
+        server.replication.reset()
+        self._disconnect_all_but(client)
+        self._stop_work()
+        server.keyspace.reset()
+        server.scripting.reset()
+        server.debugging.reset()
+        server.make_records()
+        server.clock.reset()
+        server.started = server.keyspace.now = server.clock.now
+        server.snapshots.reset()
+        refused = server.config.restore(self._values)
+        self._restore_users(client)
+        server.eviction.reset()
+        refused += self._open_files()
+        server.active_expiry.enabled = True
+        server.cron_paused = server.loading = False
+        server.stats.reset()
+        server.update_observers()
+        server.update_checks()
+        client.update_state()
+        server.replication.start()
+        server.cluster.take_role()
+        self._propagate()
+        if refused:
+            raise ReplyError(f"ERR DEBUG RESET could not restore {', '.join(refused)}".encode())
+
+    def _disconnect_all_but(self, client: Client) -> None:
+        server = self._server
+        for other in list(server.clients.values()):
+            if other is not client:
+                # A client library that looks whether its connection is open must not find it so after the reply.
+                cast("Connection", other).cut()  # the master's is gone
+                server.forget(other)
+        for channel in list(server.listeners.shaking_hands):
+            channel.abort()
+        leave_modes(client)
+        client.deferred.clear()
+        client.replica = None
+        client.write_offset = 0
+
+    def _stop_work(self) -> None:
+        """Stop all that waits for a time, for others or for its turn."""
+        server = self._server
+        server.blocking.stop()
+        server.pause.reset()
+        server.migrations.stop()
+        server.turns.waiting.clear()
+        server.background_jobs.stop()
+        if server.keyspace.lazyfree.pending:
+            server.background_jobs.run_soon(server.keyspace.lazyfree.step)
+
+    def _restore_users(self, client: Client) -> None:
+        users = self._server.users
+        users.restore(self._users)
+        if users.get(client.user.name) is not client.user:
+            client.user = users.default
+            client.authenticated = client.trusted or client.user.is_open
+
+    def _open_files(self) -> list[str]:
+        """Return to the append-only file of the start; returns why that failed, if it did."""
+        server = self._server
+        if not server.config.appendonly and not server.config.save:
+            server.folder.release()
+        try:
+            server.persistence.reset()
+        except (OSError, AofError, FolderInUseError) as error:
+            return [f"the append-only file: {error}"]
+        return []
+
+    def _propagate(self) -> None:
+        """Let the append-only file end without data; there are no replicas now."""
+        propagation = self._server.propagation
+        propagation.forget()
+        propagation.add(0, [b"FLUSHALL"])
+        propagation.add(0, [b"FUNCTION", b"FLUSH"])

@@ -1,0 +1,150 @@
+"""DEBUG SNAPSHOT: copies of all data that tests return to, within milliseconds.
+
+A snapshot is a keyspace of its own. It shares with the server what neither changes in place: strings, entries of
+streams. Taking one copies the data, and restoring copies the snapshot, so that nothing later reaches it. It holds keys
+with their expiries and groups, and function libraries; times stay as they are.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify
+from typing import TYPE_CHECKING
+
+from ...commands.runtime.context import rdb_version
+from ...commands.spec.versions import FIRST_WITH_RDB
+from ...protocol.errors import ReplyError
+from ...storage.aof.manifest import AofError
+from ...storage.keyspace.keyspace import Keyspace
+from ...storage.rdb import ByteSource, RdbError, is_rdb, load_rdb, rdb_chunks
+from ...storage.value_types import TYPES
+from ..persistence.background_writer import copy_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...storage.keyspace.database import Database
+    from ..server import Server
+
+
+class DataSnapshots:
+    """The snapshots of one server.
+
+    Attributes:
+        by_name: each as a keyspace that never changes; DEBUG RESET keeps them.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.by_name: dict[bytes, Keyspace] = {}
+
+    def take(self, name: bytes) -> None:
+        """Keep a copy of the data under a name, in place of an earlier one."""
+        self.by_name[name] = _copy(self._server.keyspace)
+
+    def restore(self, name: bytes) -> None:
+        """Replace all data by a snapshot's.
+
+        Those who watch, track or wait for a key see a change. The append-only file begins again with this data, and
+        replicas synchronize with it.
+
+        Raises:
+            ReplyError: there is no such snapshot, the server is a replica or loads its files, or the append-only file
+                cannot be written. Then nothing has changed.
+        """
+        server, keyspace = self._server, self._server.keyspace
+        snapshot = self.find(name)
+        if server.loading:
+            raise ReplyError(b"LOADING Redis is loading the dataset in memory")
+        if server.replication.link is not None:
+            raise ReplyError(b"READONLY The data of a replica is that of its master")
+        fresh = _copy(snapshot)
+        fresh.set_idempotency_defaults(*keyspace.idempotency_defaults)
+        fresh.lazyfree, fresh.cold = keyspace.lazyfree, keyspace.cold
+        for db in fresh.databases:
+            _schedule(db)
+        if server.persistence.aof is not None:
+            try:
+                server.persistence.begin_again_with(self._file(snapshot))
+            except (OSError, AofError) as error:
+                server.log.warning(
+                    f"Can't restore a snapshot: the append-only file can't be written: {error}"
+                )
+                raise ReplyError(
+                    b"ERR The append-only file can't be written, the data is unchanged: "
+                    + str(error).encode()
+                ) from error
+        server.propagation.forget()
+        keyspace.take_over(fresh)
+        keyspace.dirty += sum(map(len, keyspace.databases))
+        if server.replication.backlog is not None:
+            server.replication.begin_again()
+
+    def drop(self, name: bytes) -> None:
+        """Forget a snapshot.
+
+        Raises:
+            ReplyError: there is none with this name.
+        """
+        databases = self.find(name).databases
+        del self.by_name[name]
+        for db in databases:
+            self._server.keyspace.lazyfree.free_later(db.entries, 0)
+            db.entries = {}
+
+    def dump(self, name: bytes) -> bytes:
+        """Return a snapshot as an RDB file that lacks nothing; raises ReplyError if there is none."""
+        return b"".join(rdb_chunks(self.find(name), version=max(FIRST_WITH_RDB)))
+
+    def load(self, name: bytes, data: bytes) -> None:
+        """Keep the data of an RDB file under a name.
+
+        Raises:
+            ReplyError: it is no RDB file, or one that this server cannot read.
+        """
+        keyspace = self._server.keyspace
+        snapshot = Keyspace(len(keyspace.databases))
+        snapshot.now = keyspace.now
+        snapshot.expiring = False
+        snapshot.track_usage_as(keyspace)
+        snapshot.idempotency_defaults = keyspace.idempotency_defaults
+        source = ByteSource.of(data)
+        try:
+            if not is_rdb(source):
+                raise RdbError("it does not begin as one")  # noqa: TRY301 - as an error further on
+            for _ in load_rdb(source, snapshot, skip_unknown=self._server.config.rdb_skip_unknown_types):
+                pass
+        except RdbError as error:
+            raise ReplyError(f"ERR Not an RDB file that can be read: {error}".encode()) from error
+        self.by_name[name] = snapshot
+
+    def find(self, name: bytes) -> Keyspace:
+        """Return a snapshot; raises ReplyError if there is none with this name."""
+        found = self.by_name.get(name)
+        if found is None:
+            raise ReplyError(b"ERR There is no snapshot with this name")
+        return found
+
+    def _file(self, snapshot: Keyspace) -> Iterator[bytes]:
+        return rdb_chunks(
+            snapshot,
+            version=rdb_version(self._server),
+            aux={b"redis-ver": self._server.version.encode()},
+            aof_base=True,
+            checksum=self._server.config.rdbchecksum,
+        )
+
+
+def _copy(keyspace: Keyspace) -> Keyspace:
+    twin = copy_of(keyspace)
+    for mine, theirs in zip(twin.databases, keyspace.databases, strict=True):
+        mine.encodings = theirs.encodings.copy()
+    return twin
+
+
+def _schedule(db: Database) -> None:
+    """Let expiry and the background know the values of a copied database."""
+    db.due = [(when, key) for key, when in db.expires.items()]
+    heapify(db.due)
+    for key, value in db.entries.items():
+        if type(value) is not bytes and (added := TYPES[type(value)].added) is not None:
+            added(value, key, db)

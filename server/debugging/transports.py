@@ -1,0 +1,143 @@
+"""Transports in front of a connection's own, which lose or delay what the server sends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from ..net.connection import Connection
+
+
+class Faulty:
+    """A transport that passes everything on; it replaces the connection's from its creation."""
+
+    def __init__(self, connection: Connection) -> None:
+        assert connection.transport is not None
+        self.connection = connection
+        self.real: asyncio.Transport = connection.transport
+        connection.transport = cast("asyncio.Transport", self)
+
+    def write(self, data: bytes) -> None:
+        """Pass on."""
+        self.real.write(data)
+
+    def get_write_buffer_size(self) -> int:
+        """Return the bytes that are not sent yet."""
+        return self.real.get_write_buffer_size()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Pass on."""
+        return self.real.get_extra_info(name, default)
+
+    def is_closing(self) -> bool:
+        """Pass on."""
+        return self.real.is_closing()
+
+    def close(self) -> None:
+        """Pass on."""
+        self.real.close()
+
+    def abort(self) -> None:
+        """Pass on."""
+        self.real.abort()
+
+    def pause_reading(self) -> None:
+        """Pass on."""
+        self.real.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Pass on."""
+        self.real.resume_reading()
+
+
+class Cut(Faulty):
+    """Loses everything after some bytes.
+
+    Args:
+        connection: its transport is replaced.
+        passing: how many bytes still pass.
+    """
+
+    def __init__(self, connection: Connection, passing: int) -> None:
+        super().__init__(connection)
+        self._passing = passing
+
+    def write(self, data: bytes) -> None:
+        """Send what may pass."""
+        if self._passing:
+            self.real.write(data[: self._passing])
+            self._passing = max(self._passing - len(data), 0)
+
+
+class Slow(Faulty):
+    """Sends a few bytes at a time; once all are sent the connection has its own transport back.
+
+    Args:
+        connection: its transport is replaced.
+        size: bytes that are sent at a time.
+        milliseconds: before each lot.
+    """
+
+    def __init__(self, connection: Connection, size: int, milliseconds: int) -> None:
+        super().__init__(connection)
+        self._size = size
+        self._seconds = milliseconds / 1000
+        self._unsent = bytearray()
+        self._closes = self._hurries = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def write(self, data: bytes) -> None:
+        """Send slowly."""
+        if self._hurries:
+            self.real.write(data)
+            return
+        self._unsent += data
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if self._timer is None and self._unsent:
+            self._timer = self.connection.server.loop.call_later(self._seconds, self._step)
+
+    def _step(self) -> None:
+        self._timer = None
+        if self.real.is_closing():
+            return
+        self.real.write(bytes(self._unsent[: self._size]))
+        del self._unsent[: self._size]
+        if self._unsent:
+            self._schedule()
+        else:
+            self._end()
+
+    def hurry(self) -> None:
+        """Send the rest now, and what a slow reply behind it has yet to send."""
+        self._hurries = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self.real.is_closing():
+            self.real.write(bytes(self._unsent))
+        self._unsent.clear()
+        self._end()
+
+    def _end(self) -> None:
+        if self.connection.transport is cast("asyncio.Transport", self):
+            self.connection.transport = self.real
+        if self._closes:
+            self.real.close()
+
+    def get_write_buffer_size(self) -> int:
+        """Return the bytes that are not sent yet."""
+        return len(self._unsent) + self.real.get_write_buffer_size()
+
+    def is_closing(self) -> bool:
+        """Whether nothing more may be written."""
+        return self._closes or self.real.is_closing()
+
+    def close(self) -> None:
+        """Close after everything is sent."""
+        self._closes = True
+        if not self._unsent:
+            self.real.close()

@@ -1,0 +1,130 @@
+"""The fast path: a copy of ``Calls`` (``call.py``, its specification) for the plain commands of plain clients.
+
+1. It runs a command only if its spelling is in ``table``, its arity is right, the client is plain (no mode, nothing to
+   wait for) and the server does not need all checks. Then every check of ``checks.check`` is known to pass.
+2. It does what ``call`` and ``end_command`` do, in their order: begin, handler, finish, propagate, serve.
+3. It inlines what is usual. An exception, no reply, an observer, a slow command, a run of one command, keys to serve
+   and any change of the client's state go to the methods of ``Calls``.
+4. It stops at the first command that it may not run, and leaves that to ``Dispatcher.run``.
+5. It stops after a command that changes the client's state, and after a slow one at the end of the client's turn.
+6. Nothing but time shows which way a command took: ``tests/server/execution/test_fast_path.py``.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from time import perf_counter_ns
+from typing import TYPE_CHECKING
+
+from ...commands.runtime.state import PLAIN, POSTPONED
+
+if TYPE_CHECKING:
+    from ...commands.runtime.client import Client
+    from ..server import Server
+
+
+def run_one(server: Server, client: Client, argv: list[bytes]) -> bytes | None:
+    """Run the only command of a batch; the server has neither ``needs_all_checks`` nor ``has_observers``.
+
+    Returns:
+        The bytes to send, None if there are none.
+    """
+    entry = server.dispatcher.table.get(argv[0])
+    if entry is None or not entry.minimum <= len(argv) <= entry.maximum:
+        out: list[bytes] = []
+        server.dispatcher.run(client, [argv], out, perf_counter_ns())
+        return b"".join(out) or None
+    calls = server.calls
+    calls.current = entry
+    client.last_command = entry.name
+    started = perf_counter_ns()
+    try:
+        reply = entry.handler(client, argv)
+    except Exception as error:  # noqa: BLE001 - every failure ends here
+        reply = calls.failed(client, entry, argv, error)
+    nanoseconds = perf_counter_ns() - started
+    if (reply is not None and nanoseconds < server.slow_nanoseconds) or calls.finish(
+        client, entry, argv, reply, nanoseconds
+    ):
+        entry.calls += 1
+        entry.nanoseconds += nanoseconds
+        entry.histogram[nanoseconds.bit_length()] += 1
+    if server.propagation.effects:
+        server.propagation.flush()
+        client.write_offset = server.replication.offset
+    if server.keyspace.ready or client.state is not PLAIN:
+        out = []
+        calls.end_command(client, argv, reply, out)
+        return b"".join(out) or None
+    return reply
+
+
+def run_plain(
+    server: Server, client: Client, batch: list[list[bytes]], at: int, out: list[bytes], begun: int
+) -> int:
+    """Run the commands of a plain client from a place in a batch on.
+
+    Args:
+        server: the server.
+        client: the client that sent them; it is plain.
+        batch: commands.
+        at: the first to run.
+        out: receives the replies, in order.
+        begun: when the client's turn began, in nanoseconds of ``perf_counter_ns``.
+
+    Returns:
+        The place of the first command that did not run.
+    """
+    table = server.dispatcher.table
+    calls = server.calls
+    propagation = server.propagation
+    keyspace = server.keyspace
+    together = 0  # commands that a batch handler ran already
+    started = perf_counter_ns()  # the end of one command is the start of the next
+    for argv in islice(batch, at, None) if at else batch:
+        if together:
+            together -= 1
+            continue
+        entry = table.get(argv[0])
+        if entry is None or server.needs_all_checks or not entry.minimum <= len(argv) <= entry.maximum:
+            return at
+        at += 1
+        calls.current = entry
+        client.last_command = entry.name
+        if entry.batch_handler is not None and at < len(batch):
+            answers = calls.call_run(client, entry, batch, at - 1)
+            if answers is not None:
+                out += answers
+                together = len(answers) - 1
+                at += together
+                started = perf_counter_ns()
+                if started - begun > server.turns.slice:
+                    return at
+                continue
+        try:
+            reply = entry.handler(client, argv)
+        except Exception as error:  # noqa: BLE001 - every failure ends here
+            reply = calls.failed(client, entry, argv, error)
+        ended = perf_counter_ns()
+        nanoseconds = ended - started
+        is_usual = reply is not None and nanoseconds < server.slow_nanoseconds and not server.has_observers
+        if is_usual or calls.finish(client, entry, argv, reply, nanoseconds):
+            entry.calls += 1
+            entry.nanoseconds += nanoseconds
+            entry.histogram[nanoseconds.bit_length()] += 1
+        started = ended
+        if propagation.effects:
+            propagation.flush()
+            client.write_offset = server.replication.offset
+        if keyspace.ready or client.state is not PLAIN:
+            if client.state is POSTPONED:
+                return at - 1
+            calls.end_command(client, argv, reply, out)
+            if client.state is not PLAIN:
+                return at
+            started = perf_counter_ns()
+        elif reply is not None:
+            out.append(reply)
+        if not is_usual and started - begun > server.turns.slice:
+            return at
+    return at

@@ -1,0 +1,249 @@
+"""MIGRATE: send keys to another server and delete them here once it confirmed them.
+
+The client is blocked; all others are served. So a key may change while its payload is on its way: it is then sent
+again, and replaces what the target already has of it. A key is deleted in the turn in which the last confirmations
+arrive, and only if it did not change since it was dumped. What the target does not confirm stays here; after a timeout,
+or if writes are paused meanwhile, it may exist on both sides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from ...commands.keys.lifecycle import delete_from
+from ...commands.runtime.client import unwatch_key, was_modified, watch_key
+from ...commands.runtime.context import rdb_version
+from ...protocol import replies
+from ...protocol.errors import ReplyError
+from ...storage.rdb import dump_value
+from ..execution.call import INTERNAL_ERROR
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+    from typing import TypeVar
+
+    from ...commands.runtime.client import Client, WatchedKey
+    from ...commands.runtime.peers import Migration
+    from ...storage.keyspace.database import Database
+    from ..execution.blocking import Waiter
+    from ..server import Server
+
+    Result = TypeVar("Result")
+
+_CONNECTING: Final = ReplyError(b"IOERR error or timeout connecting to the client")
+_WRITING: Final = ReplyError(b"IOERR error or timeout writing to target instance")
+_READING: Final = ReplyError(b"IOERR error or timeout reading to target instance")
+_LONGEST_LINE: Final = 1 << 16
+_ENOUGH: Final = 1 << 20  # unsent bytes
+_ROUNDS: Final = 20  # attempts to move keys that others change all the time
+_UNSELECTED: Final = -1  # as in Redis, this number of a database sends no SELECT
+
+
+class Migrations:
+    """The running MIGRATEs of a server."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, client: Client, argv: list[bytes], migration: Migration) -> None:
+        """Block a client and begin its transfer."""
+        blocking = self._server.blocking
+        blocking.block(client, (), 0, argv, on_missing=False, on_timeout=_WRITING.encoded)
+        transfer = _Transfer(self._server, client, migration)
+        task = self._server.loop.create_task(self._run(transfer, blocking.waiters[client]))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, transfer: _Transfer, waiter: Waiter) -> None:
+        error = b""
+        try:
+            await transfer.run()
+        except ReplyError as reason:
+            error = reason.encoded
+        except Exception as reason:  # noqa: BLE001 - a bug of ours, or out of memory: as for every command
+            self._fail(waiter, reason)
+            return
+        server, client = self._server, waiter.client
+        if server.blocking.waiters.get(client) is not waiter:
+            return  # the client is gone
+        client.write_offset = server.replication.offset
+        waiter.on_timeout = replies.OK
+        server.blocking.unblock(client, error or None)
+
+    def _fail(self, waiter: Waiter, reason: Exception) -> None:
+        """Mend the keys, which also ends the wait, and answer the client if it is still there."""
+        server, client = self._server, waiter.client
+        waits = server.blocking.waiters.get(client) is waiter
+        server.mending.mend(client, waiter.entry, waiter.argv, reason)
+        server.finish_unit()
+        if waits:
+            waiter.entry.calls += 1
+            waiter.entry.failed += 1
+            server.stats.count_error(b"ERR")
+            client.answer(INTERNAL_ERROR)
+
+    def stop(self) -> None:
+        """Abandon all transfers, because the server stops or begins again; the keys stay."""
+        for task in self._tasks:
+            task.cancel()
+        self._tasks.clear()
+
+
+class _Transfer:
+    """One connection to a target, and what it is asked to store."""
+
+    def __init__(self, server: Server, client: Client, migration: Migration) -> None:
+        self._server = server
+        self._client = client
+        self._db: Database = client.db
+        self._migration = migration
+        self._seconds = migration.timeout / 1000
+        self._watched: list[WatchedKey] = []
+        self._reader: asyncio.StreamReader
+        self._writer: asyncio.StreamWriter
+
+    async def run(self) -> None:
+        """Move the keys.
+
+        Raises:
+            ReplyError: the target refused something, or cannot be reached in time.
+        """
+        await self._connect()
+        try:
+            await self._introduce()
+            keys, replace = self._migration.keys, self._migration.replace
+            for _ in range(_ROUNDS):
+                keys = await self._round(keys, replace=replace)
+                if not keys:
+                    return
+                replace = True
+            raise _WRITING
+        finally:
+            self._forget()
+            self._writer.transport.abort()
+
+    async def _connect(self) -> None:
+        if self._migration.port < 0:
+            raise _CONNECTING
+        source = self._server.config.bind_source_addr
+        try:
+            self._reader, self._writer = await asyncio.wait_for(
+                asyncio.open_connection(
+                    self._migration.host,
+                    self._migration.port,
+                    limit=_LONGEST_LINE,
+                    local_addr=(source, 0) if source else None,
+                ),
+                self._seconds,
+            )
+        except ConnectionRefusedError:
+            raise _WRITING from None
+        except (OSError, ValueError):  # the latter for a name that is none
+            raise _CONNECTING from None
+
+    async def _introduce(self) -> None:
+        """Authenticate and select the database before any key is sent: a refusal must not put keys elsewhere."""
+        steps = []
+        if self._migration.credentials:
+            steps.append([b"AUTH", *self._migration.credentials])
+        if self._migration.database != _UNSELECTED:
+            steps.append([b"SELECT", b"%d" % self._migration.database])
+        self._writer.write(b"".join(map(replies.command, steps)))
+        refused = [error for error in [await self._answer() for _ in steps] if error is not None]
+        if refused:
+            raise refused[0]
+
+    async def _round(self, keys: list[bytes], *, replace: bool) -> list[bytes]:
+        """Send keys, delete those that arrived; return those that changed meanwhile and still exist."""
+        self._forget()
+        sent: list[bytes] = []
+        for key in keys:
+            record = self._record(key, replace=replace)
+            if record is not None:
+                sent.append(key)
+                self._writer.write(record)
+                if self._writer.transport.get_write_buffer_size() > _ENOUGH:
+                    await self._within(self._writer.drain(), _WRITING)
+        arrived: list[bytes] = []
+        refusal: ReplyError | None = None
+        try:
+            for key in sent:
+                error = await self._answer()
+                if error is None:
+                    arrived.append(key)
+                refusal = refusal or error
+        finally:
+            changed = [] if self._migration.copy else self._delete(set(arrived))
+        if refusal is not None:
+            raise refusal
+        return changed
+
+    def _record(self, key: bytes, *, replace: bool) -> bytes | None:
+        """Return the RESTORE of a key, and watch it from now on; None if it is gone."""
+        keyspace = self._server.keyspace
+        keyspace.now = self._server.clock.tick()
+        value = self._db.peek(key)
+        self._server.finish_unit()  # it may have expired just now
+        if value is None:
+            return None
+        self._watched.append(watch_key(self._db, key))
+        expiry = self._db.expires.get(key)
+        left = 0 if expiry is None else max(expiry - keyspace.now, 1)
+        payload = dump_value(
+            value,
+            version=rdb_version(self._server),
+            idempotency_defaults=keyspace.idempotency_defaults,
+        )
+        # The target may be a node of a cluster that imports the slot of the key.
+        name = b"RESTORE-ASKING" if self._server.config.cluster_enabled else b"RESTORE"
+        return replies.command([name, key, b"%d" % left, payload, *([b"REPLACE"] if replace else [])])
+
+    def _delete(self, arrived: set[bytes]) -> list[bytes]:
+        """Delete the keys that arrived; return those that changed since they were dumped."""
+        server, client = self._server, self._client
+        server.keyspace.now = server.clock.tick()
+        deleted: list[bytes] = []
+        changed: list[bytes] = []
+        if server.replication.keeps_data_still:
+            raise _WRITING
+        for watched in self._watched:
+            key = watched.key
+            if key not in arrived or self._db.peek(key) is None:
+                continue
+            if was_modified(watched):
+                changed.append(key)
+            else:
+                delete_from(self._db, key)  # its client may have been unblocked, and be elsewhere
+                deleted.append(key)
+        if deleted and server.propagation.active:
+            server.propagation.add(self._db.index, [b"DEL", *deleted])
+        server.finish_unit()
+        client.write_offset = server.replication.offset
+        return changed
+
+    async def _answer(self) -> ReplyError | None:
+        """Read one reply; return an error of the target. Anything but OK and errors ends the transfer."""
+        line = await self._within(self._reader.readline(), _READING)
+        if line == b"+OK\r\n":
+            return None
+        if line.startswith(b"-") and line.endswith(b"\r\n"):
+            return ReplyError(b"ERR Target instance replied with error: " + line[1:-2])
+        raise _READING
+
+    async def _within(self, step: Awaitable[Result], error: ReplyError) -> Result:
+        try:
+            return await asyncio.wait_for(step, self._seconds)
+        except (
+            OSError,
+            ValueError,
+            TimeoutError,
+            asyncio.IncompleteReadError,
+        ):  # ValueError: a line without an end
+            raise error from None
+
+    def _forget(self) -> None:
+        for watched in self._watched:
+            unwatch_key(watched)
+        self._watched.clear()

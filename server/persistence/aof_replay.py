@@ -1,0 +1,85 @@
+"""Replay the commands of an append-only file: looked up and run like any other, but neither checked nor counted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...commands.runtime.client import Client
+from ...commands.spec.command import handler_for
+from ...commands.spec.versions import NEWEST, compat_with
+from ...protocol.errors import ReplyError
+
+if TYPE_CHECKING:
+    from ...commands.runtime.context import ServerContext
+    from ...commands.spec.command import Handler
+    from ...storage.aof.loader import AofLoader
+    from ..execution.entry import Entry
+    from ..server import Server
+
+_NEWEST: Final = compat_with(NEWEST)
+
+
+class LoaderClient(Client):
+    """The client that the commands of a file belong to."""
+
+    __slots__ = ()
+
+    def __init__(self, server: ServerContext) -> None:
+        super().__init__(server)
+        self.trusted = self.replays = self.authenticated = True
+
+
+def replay(server: Server, loader: AofLoader, client: LoaderClient, batch: list[list[bytes]]) -> None:
+    """Run commands from a file; transactions arrive whole, so MULTI and EXEC need no state.
+
+    Raises:
+        AofError: the file names an unknown command, or gives one too few arguments.
+    """
+    dispatcher = server.dispatcher
+    # A server of this version writes the times of fields, too, if a file or an earlier compat-version brought any.
+    table, find = dispatcher.table, dispatcher.find_of_any_version
+    begin, end = dispatcher.all["multi"], dispatcher.all["exec"]
+    together = 0  # commands that a batch handler ran already
+    for at, argv in enumerate(batch):
+        if together:
+            together -= 1
+            continue
+        try:
+            entry = table.get(argv[0]) or find(argv)
+        except ReplyError as error:
+            raise loader.unknown_command(argv[0]) from error
+        if entry is begin or entry is end:
+            continue
+        if len(argv) < entry.minimum:
+            raise loader.wrong_arity(entry.name)
+        if entry.batch_handler is not None:
+            answers = entry.batch_handler(client, batch, at)
+            if answers is not None:
+                together = len(answers) - 1
+                continue
+        reply = _reply(entry.handler, client, argv)
+        if reply.startswith(b"-") and not _runs_as_newest(server, client, entry, argv):
+            text = reply[1:].rstrip().decode("latin-1")
+            server.log.warning(f"AOF: '{entry.name}' answered an error while being replayed: {text}")
+
+
+def _reply(handler: Handler, client: LoaderClient, argv: list[bytes]) -> bytes:
+    try:
+        return handler(client, argv) or b""
+    except ReplyError as error:
+        return error.encoded
+
+
+def _runs_as_newest(server: Server, client: LoaderClient, entry: Entry, argv: list[bytes]) -> bool:
+    """Run a command that failed again, for it may have options that are newer than compat-version.
+
+    A script is not run again: it may have changed data before it failed.
+    """
+    if server.compat == _NEWEST or entry.command.group == "scripting":
+        return False
+    compat, server.compat = server.compat, _NEWEST
+    try:
+        handler = handler_for(entry.command, _NEWEST.knows)
+        return not _reply(handler, client, argv).startswith(b"-")
+    finally:
+        server.compat = compat

@@ -1,0 +1,129 @@
+"""FAILOVER: hand the role of the master to a replica without losing a write.
+
+Writes of clients are postponed until a replica has acknowledged the whole stream; then this server becomes its replica
+and requests by ``PSYNC … FAILOVER`` that it becomes the master. Nothing blocks the event loop: acknowledgements, the
+timeout and the link to the new master go on as events.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from .replica import Replica
+    from .state import Replication
+
+# The states as INFO names them.
+NONE: Final = "no-failover"
+WAITING: Final = "waiting-for-sync"
+IN_PROGRESS: Final = "failover-in-progress"
+
+
+class Failover:
+    """The failover of one server.
+
+    Attributes:
+        state: NONE, WAITING for a replica to have the whole stream, or IN_PROGRESS: a replica becomes the master.
+    """
+
+    def __init__(self, replication: Replication) -> None:
+        self._replication = replication
+        self._server = replication.server
+        self.state = NONE
+        self._target: tuple[bytes, int] | None = None
+        self._forced = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def active(self) -> bool:
+        """Whether one is under way, in either state."""
+        return self.state != NONE
+
+    def start(self, target: tuple[bytes, int] | None, timeout: int | None, *, forced: bool) -> None:
+        """Postpone writes, and wait for a replica.
+
+        Args:
+            target: host and port of the replica; None for the first that has the whole stream.
+            timeout: milliseconds after which the failover is aborted; None for no limit.
+            forced: go on after the timeout, although the target lacks some of the stream.
+        """
+        server, replicas = self._server, self._replication.replicas
+        self.state, self._target, self._forced = WAITING, target, forced
+        server.log.notice(f"FAILOVER requested to {_name(target) if target else 'any replica'}.")
+        if timeout is not None:
+            self._timer = server.loop.call_later(timeout / 1000, self._time_out)
+        server.pause.hold_writes()
+        replicas.ask_for_acks()
+        server.loop.call_soon(self.look)
+
+    def look(self) -> None:
+        """Go on if a replica has the whole stream; called when one acknowledges."""
+        if self.state != WAITING:
+            return
+        for replica in self._replication.replicas.online:
+            if replica.acknowledged == self._replication.offset and self._is_target(replica):
+                place = replica.address, replica.port
+                self._server.log.notice(f"Failover target {_name(place)} is synced, failing over.")
+                self._hand_over(place)
+                return
+
+    def find(self, target: tuple[bytes, int]) -> Replica | None:
+        """Return the replica with this address."""
+        connected = self._replication.replicas.connected.values()
+        return next((each for each in connected if (each.address, each.port) == target), None)
+
+    def _is_target(self, replica: Replica) -> bool:
+        return self._target is None or (replica.address, replica.port) == self._target
+
+    def _time_out(self) -> None:
+        self._timer = None
+        if self.state != WAITING:
+            return
+        if not self._forced:
+            self.abort("Replica never caught up before timeout")
+            return
+        assert self._target is not None
+        self._server.log.notice(f"FAILOVER to {_name(self._target)} time out exceeded, failing over.")
+        self._hand_over(self._target)
+
+    def _hand_over(self, target: tuple[bytes, int]) -> None:
+        self._cancel_timer()
+        self.state, self._target = IN_PROGRESS, target
+        # In the turn in which the offsets agreed: nothing comes between.
+        self._replication.follow(target[0].decode("utf-8", "surrogateescape"), target[1])
+
+    def finish(self) -> None:
+        """End it, because the target is our master now."""
+        if self.active:
+            self._clear()
+
+    def abort(self, reason: str) -> None:
+        """End it and remain, or become again, the master."""
+        target = f" to {_name(self._target)}" if self._target else ""
+        self._server.log.notice(f"FAILOVER{target} aborted: {reason}")
+        was_replica = self.state == IN_PROGRESS
+        self.state = NONE
+        if was_replica:
+            self._replication.lead()
+        self._clear()
+
+    def _clear(self) -> None:
+        self._cancel_timer()
+        self.state, self._target, self._forced = NONE, None, False
+        self._server.pause.release_writes()
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def stop(self) -> None:
+        """Forget it, because the server stops or begins again."""
+        self._cancel_timer()
+        self.state, self._target, self._forced = NONE, None, False
+
+
+def _name(target: tuple[bytes, int]) -> str:
+    return f"{target[0].decode('utf-8', 'backslashreplace')}:{target[1]}"

@@ -1,0 +1,61 @@
+"""What a data type says of its form in RDB files and DUMP payloads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from .byte_source import ByteSource
+
+V = TypeVar("V")
+
+# stream-idmp-duration (seconds) and stream-idmp-maxsize, which streams without their own have.
+Defaults: TypeAlias = tuple[int, int]
+DEFAULTS: Final[Defaults] = (100, 100)
+
+
+def _same_version(_value: object, version: int) -> int:
+    return version
+
+
+@dataclass(frozen=True, slots=True)
+class Extension(Generic[V]):
+    """What RDB has no place for: an AUX field of our own after the value, which other servers skip.
+
+    Attributes:
+        field: its name.
+        encode: returns its content from the value and the type byte; empty if it is not needed.
+        apply: completes a value that was just read; raises RdbError if the content does not belong to it.
+        count: yields what other servers do not find for lack of the field, each with its name in the log.
+    """
+
+    field: bytes
+    encode: Callable[[V, int], bytes]
+    apply: Callable[[V, bytes], None]
+    count: Callable[[V, int], Iterator[tuple[str, int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Codec(Generic[V]):
+    """A data type in RDB.
+
+    Attributes:
+        type_bytes: the type bytes that ``read`` understands.
+        read: reads a value from the source after the key, given the type byte and whether Valkey wrote it. It yields
+            None between steps, so that a server can do other work, and the value last. It raises RdbError if the data
+            is damaged.
+        type_of: returns the type byte of a value for readers of an RDB version.
+        encode: yields what follows the key, in pieces, given the type byte.
+        extension: what of the value the type byte cannot express, in files; None if it expresses everything.
+        payload_version: returns the RDB version of a DUMP payload, which has no place for an extension.
+    """
+
+    type_bytes: tuple[int, ...]
+    read: Callable[[ByteSource, int, bool], Iterator[V | None]]
+    type_of: Callable[[V, int], int]
+    encode: Callable[[V, int, Defaults], Iterator[bytes]]
+    extension: Extension[V] | None = None
+    payload_version: Callable[[V, int], int] = _same_version

@@ -1,0 +1,106 @@
+"""Lists in RDB: every form that Redis ever wrote is read, the newest is written.
+
+1    the number of elements, then each as a string
+10   one ziplist
+14   the number of nodes, then each as a ziplist
+18   the number of nodes, then each as a kind (1: one plain element, 2: a listpack) and a string
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ..collections.list import List
+from . import listpack, ziplist
+from .byte_source import RdbError
+from .codec import DEFAULTS, Codec, Defaults
+from .encoding import encode_length, encode_string, read_length, read_string
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .byte_source import ByteSource
+
+LIST_TYPES: Final = (1, 10, 14, 18)
+_PLAIN: Final = 1
+_PACKED: Final = 2
+_PLAIN_BYTES: Final = 8192  # an element of this size or more has its own node
+_NODE_BYTES: Final = 8192
+_PAUSE: Final = 1024  # strings of type 1
+
+
+def read_list(source: ByteSource, value_type: int, valkey: bool) -> Iterator[List | None]:
+    """Read the list after a key: yields None between steps, and the list last.
+
+    Raises:
+        RdbError: it is damaged, or empty: Redis has no empty lists.
+    """
+    del valkey  # Valkey writes lists as Redis does
+    elements: list[bytes] = []
+    if value_type == 10:
+        elements = ziplist.unpack(read_string(source))
+    else:
+        for number in range(read_length(source)):
+            if value_type == 1:
+                elements.append(read_string(source))
+                if number % _PAUSE == _PAUSE - 1:
+                    yield None
+                continue
+            elements += ziplist.unpack(read_string(source)) if value_type == 14 else _node(source)
+            yield None
+    if not elements:
+        raise RdbError("A list without elements")
+    yield List(elements)
+
+
+def _node(source: ByteSource) -> list[bytes]:
+    kind = read_length(source)
+    if kind == _PLAIN:
+        return [read_string(source)]
+    if kind != _PACKED:
+        raise RdbError("Quicklist integrity check failed.")
+    return [
+        element if isinstance(element, bytes) else b"%d" % element
+        for element in listpack.unpack(read_string(source))
+    ]
+
+
+def list_type(value: List, version: int) -> int:
+    """Return the type byte for lists: 18, known since Redis 7.0 (RDB version 10)."""
+    del value, version
+    return 18
+
+
+def encode_list(value: List, value_type: int, _defaults: Defaults = DEFAULTS) -> Iterator[bytes]:
+    """Yield what follows the key: nodes of about 8 KiB, Redis' default."""
+    del value_type
+    nodes = 0
+    pieces: list[bytes] = []
+    packed: list[bytes] = []
+    size = 0
+
+    def finish() -> None:
+        nonlocal nodes, size
+        if packed:
+            nodes += 1
+            pieces.append(encode_length(_PACKED) + encode_string(listpack.pack(packed)))
+            packed.clear()
+            size = 0
+
+    for element in value.digest_parts():
+        if len(element) >= _PLAIN_BYTES:
+            finish()
+            nodes += 1
+            pieces.append(encode_length(_PLAIN) + encode_string(element))
+            continue
+        item = listpack.text(element)
+        if size + len(item) > _NODE_BYTES - 7:
+            finish()
+        packed.append(item)
+        size += len(item)
+    finish()
+    yield encode_length(nodes)
+    yield from pieces
+
+
+CODEC: Final[Codec[List]] = Codec(LIST_TYPES, read_list, list_type, encode_list)

@@ -1,0 +1,84 @@
+"""Sets in RDB: every form that Redis ever wrote is read, the first is written.
+
+2    the number of members, then each as a string
+11   one intset: bytes of an integer and number of integers (four bytes each), then these, all little-endian
+20   one listpack
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from ..collections.set import HASHTABLE, INTSET, LISTPACK, Set
+from . import listpack
+from .byte_source import RdbError
+from .codec import DEFAULTS, Codec, Defaults
+from .encoding import encode_length, encode_string, read_length, read_string
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .byte_source import ByteSource
+
+SET_TYPES: Final = (2, 11, 20)
+_INTSET_HEADER: Final = 8
+_PAUSE: Final = 1024  # members
+
+
+def read_set(source: ByteSource, value_type: int, valkey: bool) -> Iterator[Set | None]:
+    """Read the set after a key: yields None between steps, and the set last.
+
+    Raises:
+        RdbError: it is damaged, holds a member twice, or none: Redis has no empty sets.
+    """
+    del valkey  # Valkey writes sets as Redis does
+    members: list[bytes] = []
+    if value_type == 11:
+        members = _unpack_intset(read_string(source))
+        encoding = INTSET
+    elif value_type == 20:
+        members = [
+            b"%d" % element if isinstance(element, int) else element
+            for element in listpack.unpack(read_string(source))
+        ]
+        encoding = LISTPACK
+    else:
+        encoding = HASHTABLE
+        for number in range(read_length(source)):
+            members.append(read_string(source))
+            if number % _PAUSE == _PAUSE - 1:
+                yield None
+    found = Set(members, encoding)
+    if not members or len(found) != len(members):
+        raise RdbError("A set without members, or with one that stands there twice")
+    yield found
+
+
+def _unpack_intset(data: bytes) -> list[bytes]:
+    size = int.from_bytes(data[:4], "little")
+    count = int.from_bytes(data[4:8], "little")
+    if size not in {2, 4, 8} or len(data) != _INTSET_HEADER + count * size:
+        raise RdbError("Intset integrity check failed.")
+    return [
+        b"%d" % int.from_bytes(data[at : at + size], "little", signed=True)
+        for at in range(_INTSET_HEADER, len(data), size)
+    ]
+
+
+def set_type(value: Set, version: int) -> int:
+    """Return the type byte for sets: 2, known to all versions."""
+    del value, version
+    return 2
+
+
+def encode_set(value: Set, value_type: int, _defaults: Defaults = DEFAULTS) -> Iterator[bytes]:
+    """Yield what follows the key, in pieces."""
+    del value_type
+    yield encode_length(len(value))
+    members = iter(value)
+    while some := b"".join(map(encode_string, islice(members, _PAUSE))):
+        yield some
+
+
+CODEC: Final[Codec[Set]] = Codec(SET_TYPES, read_set, set_type, encode_set)

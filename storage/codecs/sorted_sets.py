@@ -1,0 +1,95 @@
+"""Sorted sets in RDB: every form that Redis ever wrote is read, the second is written.
+
+3    the number of members, then each as a string, behind it its score as text: a byte with the length of the text
+(253: not a number, 254: infinite, 255: negatively infinite, without text)
+5    the same, with scores as eight bytes, little-endian
+12   one ziplist, members and scores in turn
+17   one listpack, members and scores in turn
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from math import inf, isnan, nan
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+from ..collections.sorted_set import LISTPACK, SKIPLIST, SortedSet
+from . import listpack, ziplist
+from .byte_source import RdbError
+from .codec import DEFAULTS, Codec, Defaults
+from .encoding import encode_length, encode_string, read_length, read_string
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from .byte_source import ByteSource
+
+SORTED_SET_TYPES: Final = (3, 5, 12, 17)
+_SCORE: Final = Struct("<d")
+_SPECIAL: Final = {253: nan, 254: inf, 255: -inf}
+_PAUSE: Final = 1024  # members
+
+
+def read_sorted_set(source: ByteSource, value_type: int, valkey: bool) -> Iterator[SortedSet | None]:
+    """Read the sorted set after a key: yields None between steps, and the sorted set last.
+
+    Raises:
+        RdbError: it is damaged, holds a member twice, or none, or a score that is not a number.
+    """
+    del valkey  # Valkey writes sorted sets as Redis does
+    scores: dict[bytes, float] = {}
+    if value_type in {12, 17}:
+        data = read_string(source)
+        elements: Sequence[bytes | int] = (ziplist if value_type == 12 else listpack).unpack(data)
+        count = len(elements) // 2
+        if len(elements) % 2:
+            raise RdbError("A sorted set with a member that has no score")
+        for member, score in zip(elements[::2], elements[1::2], strict=True):
+            scores[b"%d" % member if isinstance(member, int) else member] = _number(score)
+    else:
+        count = read_length(source)
+        for number in range(count):
+            member = read_string(source)
+            scores[member] = _old_score(source) if value_type == 3 else _SCORE.unpack(source.take(8))[0]
+            if number % _PAUSE == _PAUSE - 1:
+                yield None
+    if not scores or len(scores) != count:
+        raise RdbError("A sorted set without members, or with one that stands there twice")
+    if any(map(isnan, scores.values())):
+        raise RdbError("A sorted set with a score that is not a number")
+    found = SortedSet(scores)
+    found.encoding = LISTPACK if value_type in {12, 17} else SKIPLIST
+    yield found
+
+
+def _number(score: bytes | int) -> float:
+    try:
+        return float(score)
+    except ValueError:
+        raise RdbError("A sorted set with a score that is not a number") from None
+
+
+def _old_score(source: ByteSource) -> float:
+    size = source.byte()
+    return _SPECIAL[size] if size in _SPECIAL else _number(source.take(size))
+
+
+def sorted_set_type(value: SortedSet, version: int) -> int:
+    """Return the type byte for sorted sets: 5, known since Redis 4.0."""
+    del value, version
+    return 5
+
+
+def encode_sorted_set(value: SortedSet, value_type: int, _defaults: Defaults = DEFAULTS) -> Iterator[bytes]:
+    """Yield what follows the key, in pieces; highest score first, as Redis writes them."""
+    del value_type
+    yield encode_length(len(value))
+    items = value.slice(0, len(value), reverse=True)
+    while some := b"".join(
+        [encode_string(member) + _SCORE.pack(score) for score, member in islice(items, _PAUSE)]
+    ):
+        yield some
+
+
+CODEC: Final[Codec[SortedSet]] = Codec(SORTED_SET_TYPES, read_sorted_set, sorted_set_type, encode_sorted_set)

@@ -1,0 +1,49 @@
+"""Strings, which are plain bytes in the keyspace: what OBJECT and the files want to know of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from .base import OBJECT_BYTES
+from .set import is_integer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+INTEGER: Final = b"int"
+EMBEDDED: Final = b"embstr"
+RAW: Final = b"raw"
+_EMBEDDED_BYTES: Final = 44
+
+
+def encoding(value: bytes) -> bytes:
+    """Return the encoding that Redis would use; a string that was changed in place has its own (``Database.encodings``)."""
+    if is_integer(value):
+        return INTEGER
+    return EMBEDDED if len(value) <= _EMBEDDED_BYTES else RAW
+
+
+def copy(value: bytes) -> bytes:
+    """Return the value, which never changes."""
+    return value
+
+
+def digest_parts(value: bytes) -> Iterator[bytes]:
+    """Yield the content for a digest."""
+    yield value
+
+
+def memory(value: bytes, samples: int) -> int:
+    """Return the bytes of memory."""
+    del samples
+    return OBJECT_BYTES + len(value)
+
+
+def serialized_bytes(value: bytes) -> int:
+    """Return about the bytes of its serialized form (DEBUG OBJECT)."""
+    return len(value) + (encoding(value) is not INTEGER)
+
+
+def rewritten_bytes(value: bytes, key: bytes) -> int:
+    """Return about the bytes of its command in a rewritten AOF."""
+    return len(key) + len(value) + 40

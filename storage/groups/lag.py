@@ -1,0 +1,74 @@
+"""How many entries of a stream a group has read, and how many wait for it, as far as that can be known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..streams.chunk import ids_in
+from ..streams.ids import MAX_COUNT
+
+if TYPE_CHECKING:
+    from ..streams.chunk import Piece
+    from ..streams.stream import Stream
+
+
+def has_tombstone_from(stream: Stream, stream_id: int) -> bool:
+    """Return whether an entry at or after that ID may have been deleted, so that counting by subtraction is wrong."""
+    return stream.length > 0 and 0 < stream.max_deleted_id >= stream_id
+
+
+def entries_read_estimate(stream: Stream, stream_id: int) -> int | None:
+    """Return how many entries were ever added up to that ID, None if that cannot be known."""
+    added = stream.entries_added
+    if not added:
+        return 0
+    if not stream.length and stream_id <= stream.last_id:
+        return added
+    deleted = stream.max_deleted_id
+    if stream_id and stream_id < deleted:
+        return None
+    if stream_id >= stream.last_id:
+        return added if stream_id == stream.last_id else None
+    first = stream.first_id
+    if not deleted or deleted < first:
+        if stream_id < first:
+            return added - stream.length
+        if stream_id == first:
+            return added - stream.length + 1
+    return None
+
+
+def lag(stream: Stream, last_id: int, entries_read: int | None) -> int | None:
+    """Return how many entries a group at ``last_id`` has still to read, None if that cannot be known."""
+    if not stream.entries_added or not stream.length:
+        return 0
+    if last_id < stream.first_id and stream.max_deleted_id < stream.first_id:
+        return stream.length
+    if entries_read is not None and not has_tombstone_from(stream, last_id):
+        return stream.entries_added - entries_read
+    estimate = entries_read_estimate(stream, last_id)
+    return None if estimate is None else stream.entries_added - estimate
+
+
+def entries_read_after(
+    stream: Stream, last_id: int, read: int | None, pieces: list[Piece], number: int
+) -> int | None:
+    """Return a group's ``entries_read`` after entries were delivered for the first time.
+
+    Args:
+        stream: the group's stream.
+        last_id: where the group stood before.
+        read: its ``entries_read`` before.
+        pieces: the entries.
+        number: how many these are.
+    """
+    if read is not None and last_id >= stream.first_id and not has_tombstone_from(stream, last_id):
+        return min(read + number, MAX_COUNT)
+    if stream.entries_added:
+        # The counter is lost, or what lies behind cannot be trusted: entry by entry, until it can.
+        for at, entry in enumerate(ids_in(pieces), 1):
+            if read is not None and last_id >= stream.first_id and not has_tombstone_from(stream, last_id):
+                return min(read + number - at + 1, MAX_COUNT)
+            read = entries_read_estimate(stream, entry)
+            last_id = entry
+    return read

@@ -1,0 +1,103 @@
+"""A stream with its groups as one value: digest, memory, repair."""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from ..streams.chunk import Chunk
+from ..streams.iteration import iter_entries
+from ..streams.macro_nodes import MacroNodes
+from .group import Group
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..streams.stream import Stream
+    from .deliveries import Consumer
+
+_STREAM_BYTES: Final = 1000
+_GROUP_BYTES: Final = 2300
+_CONSUMER_BYTES: Final = 700
+# The reference to its block, its ID if that is not shared with the stream, its share of a page.
+_PENDING_BYTES: Final = 8 + 16 + 2
+_GROUPS: Final = 64  # of more groups the first ones serve as a sample
+
+
+def digest_parts(stream: Stream) -> Iterator[bytes]:
+    """Yield the content for a digest, without the seen-times of consumers, which the AOF does not hold."""
+    yield b"%d %d %d %d" % (stream.length, stream.last_id, stream.max_deleted_id, stream.entries_added)
+    for _, text, fields in iter_entries(stream):
+        yield text
+        yield fields
+    for name in sorted(stream.groups):
+        yield name
+        yield from _group_parts(stream.groups[name])
+
+
+def _group_parts(group: Group) -> Iterator[bytes]:
+    yield b"%d %d" % (group.last_id, -1 if group.entries_read is None else group.entries_read)
+    yield from sorted(group.consumers)
+    for stream_id, consumer, ms, count in group:
+        yield b"%d %d %d" % (stream_id, ms, count)
+        yield consumer.name
+
+
+def memory(stream: Stream, samples: int) -> int:
+    """Estimate the bytes of memory, from so many chunks (0: all). Packed chunks count with their packed size."""
+    return _STREAM_BYTES + stream.estimated_bytes(samples) + _groups_bytes(stream.groups, samples)
+
+
+def _groups_bytes(groups: dict[bytes, Group], samples: int) -> int:
+    if not samples or len(groups) <= _GROUPS:
+        return sum(map(_group_bytes, groups.values()))
+    return sum(map(_group_bytes, islice(groups.values(), _GROUPS))) * len(groups) // _GROUPS
+
+
+def _group_bytes(group: Group) -> int:
+    consumers, pending = group.weight
+    return _GROUP_BYTES + consumers * _CONSUMER_BYTES + pending * _PENDING_BYTES
+
+
+def rewritten_bytes(stream: Stream, key: bytes) -> int:
+    """Estimate the bytes of its commands in a rewritten AOF."""
+    entries = stream.payload_bytes + stream.length * (len(key) + 10)
+    return entries + sum(
+        group.weight[1] * (len(key) + len(name) + 130) for name, group in stream.groups.items()
+    )
+
+
+def make_whole(stream: Stream) -> bool:
+    """Repair a stream after an interrupted change, from the columns of its chunks and the pages of its PELs."""
+    chunks, firsts, nodes = stream.chunks, stream.firsts, stream.macro_nodes
+    if chunks and type(chunks[-1]) is Chunk:  # only this class grows
+        chunks[-1].even_out()
+    chunks[:] = [chunk for chunk in chunks if len(chunk)]
+    firsts[:] = [chunk.id_at(0) for chunk in chunks]
+    stream.macro_nodes = MacroNodes(chunks, firsts, nodes.max_bytes, nodes.max_entries)
+    stream.length = sum(map(len, chunks))
+    stream.first_id = firsts[0] if chunks else 0
+    stream.last_id = max(stream.last_id, stream.last_entry_id)
+    stream.entries_added = max(stream.entries_added, stream.length)
+    stream.groups = {name: _whole_group(group) for name, group in stream.groups.items()}
+    if stream.idempotency is not None:
+        producers = stream.idempotency.producers
+        for pid in [pid for pid, known in producers.items() if not known]:
+            del producers[pid]
+    return True  # a stream may be empty
+
+
+def _whole_group(group: Group) -> Group:
+    twin = Group(group.last_id, group.entries_read, group.tuning)
+    for consumer in group.consumers.values():
+        twin.create_consumer(consumer.name, consumer.seen_ms, consumer.active_ms)
+    pending: dict[int, tuple[Consumer, int, int]] = {}
+    for number, block in group.pel.listed():
+        owner = block.consumer
+        if owner is group.unowned:
+            pending[number] = twin.unowned, block.ms, block.count
+        elif group.consumers.get(owner.name) is owner:
+            pending[number] = twin.consumers[owner.name], block.ms, block.count
+    deque(twin.fill(sorted(pending.items())), 0)
+    return twin

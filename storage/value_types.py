@@ -1,0 +1,234 @@
+"""The data types: one record each, from which everything that handles values of any type takes what it needs.
+
+A new type has a class (``collections/base.py`` or one of its own), a codec in ``codecs/``, a record here and a family in
+``commands/``: see docs/adding-a-data-type.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
+
+from ..protocol.replies import command
+from .codecs import hashes, lists, sets, sorted_sets, streams, strings
+from .codecs.stream_commands import stream_commands
+from .collections import string
+from .collections.base import Collection
+from .collections.hash import Hash
+from .collections.list import List
+from .collections.set import Set
+from .collections.sorted_set import SortedSet
+from .groups import stream_value
+from .streams.stream import Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from weakref import WeakSet
+
+    from .codecs.codec import Codec, Defaults
+    from .collections.deadlines import Deadlines
+    from .collections.encoding_limits import Limits
+    from .streams.cold_chunks import Cold
+    from .streams.idempotency import Idempotency
+
+V = TypeVar("V")
+C = TypeVar("C", bound=Collection)
+Value: TypeAlias = bytes | Stream | Collection
+
+
+class _LazyFree(Protocol):
+    def free_later(self, value: object, objects: int = 1) -> None: ...
+
+
+class _Upkeep(Protocol):
+    behind: WeakSet[Stream]
+    cold: Cold
+    idempotent: WeakSet[Idempotency]
+
+    @property
+    def lazyfree(self) -> _LazyFree: ...
+
+
+class Home(Protocol):
+    """The database that holds a value, as far as data types see it."""
+
+    @property
+    def field_due(self) -> Deadlines:
+        """When fields of hashes expire, by key."""
+
+    @property
+    def keyspace(self) -> _Upkeep:
+        """What is done for streams in the background."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueType(Generic[V]):
+    """What there is to know of a data type. Values other than strings are also ``Freeable``.
+
+    Attributes:
+        name: the reply of TYPE, and the word of SCAN's TYPE option.
+        cls: the class of its values; subclasses are not registered.
+        codec: its form in RDB files and DUMP payloads.
+        rewrite: yields encoded commands that create a value at a key, for a rewritten AOF; without the expiry.
+        rewritten_bytes: about the length of these commands.
+        copy: returns a value that shares nothing mutable.
+        digest: yields the content for DEBUG DIGEST: equal for equal values, in any order in memory.
+        memory: about the bytes of memory, without the key, estimated from so many parts (0: all).
+        encoding: the reply of OBJECT ENCODING.
+        serialized_bytes: about the length of the serialized value (DEBUG OBJECT).
+        fit: sets the encoding that Redis chooses when it loads such a value.
+        make_whole: repairs a value after an interrupted change; returns False if nothing is left of it.
+        added: called when a key gets the value, and when a loaded value is completed; None if there is nothing to do.
+        changes_unseen: whether the memory also changes at reads and in the background.
+    """
+
+    name: bytes
+    cls: type[V]
+    codec: Codec[V]
+    rewrite: Callable[[V, bytes, Defaults], Iterator[bytes]]
+    rewritten_bytes: Callable[[V, bytes], int]
+    copy: Callable[[V], V]
+    digest: Callable[[V], Iterator[bytes]]
+    memory: Callable[[V, int], int]
+    encoding: Callable[[V], bytes]
+    serialized_bytes: Callable[[V], int]
+    fit: Callable[[V, Limits], None]
+    make_whole: Callable[[V], bool]
+    added: Callable[[V, bytes, Home], None] | None = None
+    changes_unseen: bool = False
+
+
+# Strings
+
+
+def _set_command(value: bytes, key: bytes, _defaults: Defaults) -> Iterator[bytes]:
+    yield command((b"SET", key, value))
+
+
+def _keep(_value: object, _limits: Limits) -> None:
+    """The encoding follows from the value."""
+
+
+def _is_whole(_value: bytes) -> bool:
+    return True
+
+
+STRING: Final[ValueType[bytes]] = ValueType(
+    b"string",
+    bytes,
+    strings.CODEC,
+    rewrite=_set_command,
+    rewritten_bytes=string.rewritten_bytes,
+    copy=string.copy,
+    digest=string.digest_parts,
+    memory=string.memory,
+    encoding=string.encoding,
+    serialized_bytes=string.serialized_bytes,
+    fit=_keep,
+    make_whole=_is_whole,
+)
+
+# Hashes, lists, sets, sorted sets: the methods of ``Collection``
+
+
+def _rewrite(value: Collection, key: bytes, _defaults: Defaults) -> Iterator[bytes]:
+    return map(command, value.commands(key))
+
+
+def _rewritten_bytes(value: Collection, _key: bytes) -> int:
+    return value.payload_bytes + len(value) * 10
+
+
+def _memory(value: Collection, _samples: int) -> int:
+    return value.OWN_BYTES + value.ELEMENT_BYTES * len(value) + value.payload_bytes
+
+
+def _encoding(value: Collection) -> bytes:
+    return value.encoding
+
+
+def _payload_bytes(value: Collection | Stream) -> int:
+    return value.payload_bytes
+
+
+def _make_whole(value: Collection) -> bool:
+    value.make_whole()
+    return len(value) > 0
+
+
+def _collection(
+    name: bytes, cls: type[C], codec: Codec[C], added: Callable[[C, bytes, Home], None] | None = None
+) -> ValueType[C]:
+    return ValueType(
+        name,
+        cls,
+        codec,
+        rewrite=_rewrite,
+        rewritten_bytes=_rewritten_bytes,
+        copy=cls.copy,
+        digest=cls.digest_parts,
+        memory=_memory,
+        encoding=_encoding,
+        serialized_bytes=_payload_bytes,
+        fit=cls.fit,
+        make_whole=_make_whole,
+        added=added,
+    )
+
+
+def _hash_added(value: Hash, key: bytes, home: Home) -> None:
+    """Schedule the expiry of its fields."""
+    if value.times is not None and (first := value.times.first()) is not None:
+        home.field_due.bring_forward(key, first[0])
+
+
+HASH: Final = _collection(b"hash", Hash, hashes.CODEC, _hash_added)
+LIST: Final = _collection(b"list", List, lists.CODEC)
+SET: Final = _collection(b"set", Set, sets.CODEC)
+SORTED_SET: Final = _collection(b"zset", SortedSet, sorted_sets.CODEC)
+
+# Streams
+
+
+def _stream_encoding(_value: Stream) -> bytes:
+    return b"stream"
+
+
+def _stream_added(value: Stream, _key: bytes, home: Home) -> None:
+    """Let the background count its macro nodes, pack its chunks and expire its idempotent IDs."""
+    keyspace = home.keyspace
+    value.join(keyspace.behind, keyspace.lazyfree.free_later, keyspace.cold)
+    if value.idempotency is not None:
+        keyspace.idempotent.add(value.idempotency)
+
+
+STREAM: Final[ValueType[Stream]] = ValueType(
+    b"stream",
+    Stream,
+    streams.CODEC,
+    rewrite=stream_commands,
+    rewritten_bytes=stream_value.rewritten_bytes,
+    copy=Stream.copy,
+    digest=stream_value.digest_parts,
+    memory=stream_value.memory,
+    encoding=_stream_encoding,
+    serialized_bytes=_payload_bytes,
+    fit=_keep,
+    make_whole=stream_value.make_whole,
+    added=_stream_added,
+    changes_unseen=True,
+)
+
+TYPES: Final[dict[type, ValueType[Any]]] = {
+    each.cls: each for each in (STRING, LIST, SET, SORTED_SET, HASH, STREAM)
+}
+"""The record of each type, by the class of its values."""
+BY_TYPE_BYTE: Final[dict[int, ValueType[Any]]] = {
+    value_type: each for each in TYPES.values() for value_type in each.codec.type_bytes
+}
+"""The record of each type, by type byte of RDB."""
+
+
+def type_name(value: Value | None) -> bytes:
+    """Return the reply of TYPE; ``none`` for a missing key."""
+    return b"none" if value is None else TYPES[type(value)].name

@@ -1,0 +1,46 @@
+"""Rillet in tests: servers that start in milliseconds, on a free port, with a movable clock.
+
+::
+
+    import rillet.testing
+
+    with rillet.testing.Server(appendonly=True) as server:
+        client = server.client()              # redis-py; any client can use server.url
+        client.xadd("mystream", {"f": "v"})
+        server.clock.advance(hours=1)         # idle times, expiry, BLOCK timeouts and auto IDs follow
+        server.restart()                      # the data of the AOF is loaded again
+
+A server runs in a thread of this process (``process=True``: in a process of its own), several at once, and leaves no
+files. With pytest the fixtures ``rillet_server``, ``rillet`` and ``rillet_async`` are there without an import.
+"""
+
+from __future__ import annotations
+
+from .clock import Clock
+from .cluster import Cluster, ClusterNode, ClusterShard
+from .control import ControlError
+from .errors import StartError
+from .faults import Fault, Hit
+from .recording import RecordedCommand, Recording, RecordingError
+from .sentinel import Sentinel
+from .server import AsyncServer, Server
+from .snapshot import Snapshot, SnapshotError
+
+__all__ = [
+    "AsyncServer",
+    "Clock",
+    "Cluster",
+    "ClusterNode",
+    "ClusterShard",
+    "ControlError",
+    "Fault",
+    "Hit",
+    "RecordedCommand",
+    "Recording",
+    "RecordingError",
+    "Sentinel",
+    "Server",
+    "Snapshot",
+    "SnapshotError",
+    "StartError",
+]

@@ -1,0 +1,484 @@
+"""A cluster for tests of clients: every node in this process, and a topology that the test sets.
+
+::
+
+    with rillet.testing.Cluster(shards=3, replicas=1) as cluster:
+        client = cluster.client()                       # redis.cluster.RedisCluster
+        client.set("greeting", "hello")
+        cluster.move(cluster.slot_of("greeting"), to=cluster.shards[1])     # keys and all; clients are redirected
+        cluster.fail_over(cluster.shards[0])            # its replica is the master now
+
+Nodes answer as those of Redis Cluster; there is no gossip between them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from ..commands.cluster.topology import Topology
+from ..protocol.key_slots import SLOTS, key_slot
+from ..server.cluster.presence import Presence
+from .control import Control
+from .server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from types import TracebackType
+
+    import redis.asyncio.cluster
+    import redis.cluster
+
+    from ..commands.cluster.topology import Node, Shard, SlotTask
+    from ..server.server import Server as RilletServer
+
+_DEADLINE: Final = 30.0  # seconds
+_LOOK: Final = 0.002  # seconds between looks at other threads
+_KEYS_AT_ONCE: Final = 1000
+
+
+class ClusterNode(Server):
+    """A node: a server in a thread, with all that ``rillet.testing.Server`` has.
+
+    Attributes:
+        id: 40 hexadecimal digits, as in CLUSTER NODES.
+    """
+
+    def __init__(self, topology: Topology, node: Node, port: int, directives: dict[str, Any]) -> None:
+        super().__init__(port=port, **directives)
+        self.node = node
+        self.id = node.id
+        self._topology = topology
+        self._presence: Presence | None = None
+
+    @property
+    def role(self) -> str:
+        """``master`` or ``replica``."""
+        return "master" if self.node.is_master else "replica"
+
+    def stop(self) -> None:
+        """Stop it when its replicas have all its data; the others see at once that it failed.
+
+        What it stores itself (``appendonly=True``) is there again after ``start``.
+        """
+        if self._server is not None and self.node.is_master:
+            self._finish_replication(self._server)
+        self._halt()
+
+    def restart(self) -> None:
+        """Stop and start on the same port with the same files."""
+        self.stop()
+        self.start()
+
+    def discard(self) -> None:
+        """Stop it at once and remove its folder."""
+        super().stop()
+
+    def run_inside(self, function: Callable[[], Any]) -> Any:
+        """Call a function in the node's own thread, between two turns of its loop; returns its result."""
+        done: Future[Any] = Future()
+
+        def call() -> None:
+            try:
+                done.set_result(function())
+            except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
+                done.set_exception(error)
+
+        assert self._server is not None
+        self._server.loop.call_soon_threadsafe(call)
+        return done.result(_DEADLINE)
+
+    def call(self, *words: bytes) -> Any:
+        """Run one command as a client, on a connection of its own.
+
+        Raises:
+            hiredis.ReplyError: the reply is an error: MOVED, READONLY and all others.
+        """
+        password = self._directives.get("requirepass")
+        with contextlib.closing(
+            Control(self.host, self.port, str(password) if password else None, hidden=False)
+        ) as connection:
+            return connection.run(*words)
+
+    @property
+    def _offset(self) -> int:
+        return self.node.progress()[0]
+
+    def _finish_replication(self, server: RilletServer) -> None:
+        """Accept no more writes, and wait until the replicas that run have all that were accepted."""
+        followers = [node for node in self.node.shard.replicas if self._topology.reaches(self.node, node)]
+        if followers:
+            self.run_inside(server.pause.hold_writes)
+            wait_until(
+                lambda: all(node.progress()[0] >= self._offset for node in followers), "replicas to catch up"
+            )
+
+    def lead(self) -> None:
+        """Become the master of its shard with the data that it has."""
+        assert self._server is not None
+        self.run_inside(self._server.cluster.lead)
+
+    def _prepare(self, server: RilletServer) -> None:
+        self._presence = Presence(server, self._topology, self.node)
+
+    def _arrive(self, server: RilletServer, ready: Future[None]) -> None:
+        assert self._presence is not None
+        self._presence.start()
+        super()._arrive(server, ready)
+
+    def _halt(self) -> None:
+        if self._presence is not None:
+            self._presence.stop()
+            self._presence = None
+        super()._halt()
+
+
+class ClusterShard:
+    """A master, its replicas and their slots; it keeps its identity when another node becomes the master."""
+
+    def __init__(self, cluster: Cluster, shard: Shard) -> None:
+        self._cluster = cluster
+        self.shard = shard
+
+    @property
+    def master(self) -> ClusterNode:
+        """The present master."""
+        return self._cluster.node(self.shard.master)
+
+    @property
+    def replicas(self) -> list[ClusterNode]:
+        """The present replicas."""
+        return [self._cluster.node(node) for node in self.shard.replicas]
+
+    @property
+    def nodes(self) -> list[ClusterNode]:
+        """All nodes, the master first."""
+        return [self.master, *self.replicas]
+
+    @property
+    def slots(self) -> list[int]:
+        """The slots that it owns, in order."""
+        return self._cluster.topology.slots_of(self.shard)
+
+
+class Cluster:
+    """A Redis Cluster for tests, in threads of this process.
+
+    Args:
+        shards: masters, among which the slots are divided evenly.
+        replicas: of each master.
+        port: of the first node, the others follow; 0 picks free ones.
+        directives: of all nodes, as those of ``rillet.testing.Server``.
+
+    Attributes:
+        nodes: the masters of the start, then the replicas.
+        shards: in the order of their slots.
+        topology: what all nodes read.
+    """
+
+    def __init__(self, shards: int = 3, replicas: int = 0, *, port: int = 0, **directives: Any) -> None:
+        if shards < 1 or replicas < 0:
+            raise ValueError("a cluster has at least one shard, and no negative number of replicas")
+        self.topology = Topology()
+        self._password = directives.get("requirepass")
+        # A replica logs in to its master, and gets its data at once.
+        usual = {"repl_diskless_sync_delay": 0, "masterauth": self._password or "", "databases": 1}
+        if str(directives.get("compat_version", "8.10")).startswith("7."):
+            del usual["databases"]
+        masters = [self.topology.add() for _ in range(shards)]
+        others = [self.topology.add(master.shard) for _ in range(replicas) for master in masters]
+        self.nodes = [
+            ClusterNode(self.topology, node, port + at if port else 0, usual | directives)
+            for at, node in enumerate((*masters, *others))
+        ]
+        self.shards = [ClusterShard(self, master.shard) for master in masters]
+        self._divide_slots()
+
+    def _divide_slots(self) -> None:
+        """Give each shard the slots that ``redis-cli --cluster create`` would."""
+        number = len(self.shards)
+        with self.topology.changing():
+            for each in self.topology.shards:
+                each.migrating.clear()
+                each.importing.clear()
+            for at, shard in enumerate(self.shards):
+                first, end = round(SLOTS * at / number), round(SLOTS * (at + 1) / number)
+                self.topology.assign(range(first, end), shard.shard)
+
+    # Lifecycle
+
+    def start(self) -> Cluster:
+        """Start all nodes, and wait until each replica has the data of its master.
+
+        Raises:
+            StartError: with the words of the node that did not start.
+        """
+        try:
+            for node in self.nodes:
+                node.start()
+            self.wait_for_replicas()
+        except BaseException:
+            self.stop_all()
+            raise
+        return self
+
+    def reset(self) -> None:
+        """Make it as it was at the start, for the next test: all nodes run, no keys, each shard with its slots.
+
+        A replica that became the master stays it; what a test set on a node (CONFIG, users, clock) stays, too.
+        """
+        self.topology.heal()
+        for node in self.nodes:
+            if not node.running:
+                node.start()
+        self._divide_slots()
+        self._settle()
+        for shard in self.shards:
+            shard.master.call(b"FLUSHALL")
+        self.wait_for_replicas()
+
+    def stop_all(self) -> None:
+        """Stop all nodes and remove their folders."""
+        for node in self.nodes:
+            node.discard()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop_all()
+
+    # Clients
+
+    @property
+    def url(self) -> str:
+        """``redis://…`` of a node that runs; clients find the others by it."""
+        return self._some_node.url
+
+    @property
+    def _some_node(self) -> ClusterNode:
+        return next(node for node in self.nodes if node.running)
+
+    def client(self, **options: Any) -> redis.cluster.RedisCluster:
+        """Return a new ``redis.cluster.RedisCluster``; ``options`` are redis-py's."""
+        import redis.cluster
+
+        return redis.cluster.RedisCluster.from_url(self.url, **options)
+
+    def async_client(self, **options: Any) -> redis.asyncio.cluster.RedisCluster:
+        """Return a new ``redis.asyncio.cluster.RedisCluster``."""
+        import redis.asyncio.cluster
+
+        return redis.asyncio.cluster.RedisCluster.from_url(self.url, **options)
+
+    # Where things are
+
+    def node(self, node: Node) -> ClusterNode:
+        """Return the server of a node of the topology."""
+        return next(each for each in self.nodes if each.node is node)
+
+    @staticmethod
+    def slot_of(key: str | bytes) -> int:
+        """Return the hash slot of a key."""
+        return key_slot(key.encode() if isinstance(key, str) else key)
+
+    def shard_of(self, key: str | bytes) -> ClusterShard:
+        """Return the shard that serves a key.
+
+        Raises:
+            LookupError: none does.
+        """
+        owner = self.topology.owners[self.slot_of(key)]
+        for each in self.shards:
+            if each.shard is owner:
+                return each
+        raise LookupError(f"no shard serves {key!r}")
+
+    def _check(self, *members: ClusterNode | ClusterShard) -> None:
+        """Refuse nodes and shards of other clusters."""
+        for each in members:
+            if each not in self.nodes and each not in self.shards:
+                raise ValueError(f"{each!r} is of another cluster")
+
+    def _owner(self, slot: int) -> Shard | None:
+        if not 0 <= slot < SLOTS:
+            raise ValueError(f"there is no slot {slot}: the slots are 0 to {SLOTS - 1}")
+        return self.topology.owners[slot]
+
+    # Slots
+
+    def move(self, slots: int | Iterable[int], to: ClusterShard) -> None:
+        """Move slots and their keys to another shard, in one step: clients see MOVED, never ASK.
+
+        Raises:
+            ValueError: a slot has no owner, its owner does not run, or it is between two shards.
+        """
+        self._check(to)
+        sources: dict[Shard | None, list[int]] = {}
+        for slot in [slots] if isinstance(slots, int) else slots:
+            owner = self._owner(slot)
+            if owner is not None and slot in owner.migrating:
+                raise ValueError(f"slot {slot} is moving: end that by finish_move or cancel_move")
+            sources.setdefault(owner, []).append(slot)
+        sources.pop(to.shard, None)
+        for numbers in sources.values():
+            _finish(self.topology.move(numbers, to.master.node, 0))
+        self._settle()
+
+    def begin_move(self, slot: int, to: ClusterShard) -> None:
+        """Mark a slot as moving: from now on its shard answers ASK for keys that it does not have."""
+        self._check(to)
+        owner = self._owner(slot)
+        if owner is not None and owner.migrating.get(slot, to.shard) is not to.shard:
+            raise ValueError(
+                f"slot {slot} is moving to another shard: end that by finish_move or cancel_move"
+            )
+        self.topology.begin_move(slot, to.shard)
+        self._settle()
+
+    def move_keys(self, slot: int, *keys: str | bytes) -> None:
+        """Move some keys of a moving slot, or all that are left."""
+        source, target = self._ends(slot)
+        chosen = [key.encode() if isinstance(key, str) else key for key in keys]
+        while found := chosen or source.call(
+            b"CLUSTER", b"GETKEYSINSLOT", b"%d" % slot, b"%d" % _KEYS_AT_ONCE
+        ):
+            host, port = target.node.listens
+            login = [b"AUTH", str(self._password).encode()] if self._password else []
+            words = [host.encode(), b"%d" % port, b"", b"0", b"%d" % (1000 * _DEADLINE), b"REPLACE", *login]
+            source.call(b"MIGRATE", *words, b"KEYS", *found)
+            if chosen:
+                break
+
+    def finish_move(self, slot: int) -> None:
+        """Move the keys that are left, and give the slot to the shard that it moves to."""
+        _, target = self._ends(slot)
+        self.move_keys(slot)
+        self.topology.assign([slot], target.node.shard)
+        self._settle()
+
+    def cancel_move(self, slot: int) -> None:
+        """Leave a moving slot where it is; keys that were moved are moved back."""
+        source, target = self._ends(slot)
+        with self.topology.changing():
+            self.topology.assign([slot], target.node.shard)
+            self.topology.begin_move(slot, source.node.shard)
+        self.finish_move(slot)
+
+    @contextlib.contextmanager
+    def migrating(self, slot: int, to: ClusterShard) -> Iterator[None]:
+        """Keep a slot between two shards for the time of a ``with``, and finish its move at the end."""
+        self.begin_move(slot, to=to)
+        try:
+            yield
+        finally:
+            self.finish_move(slot)
+
+    def _ends(self, slot: int) -> tuple[ClusterNode, ClusterNode]:
+        owner = self._owner(slot)
+        if owner is None or slot not in owner.migrating:
+            raise ValueError(f"slot {slot} is not moving")
+        return self.node(owner.master), self.node(owner.migrating[slot].master)
+
+    # Nodes
+
+    def stop(self, node: ClusterNode) -> None:
+        """Stop a node; the others see at once that it failed, and no replica takes its place without ``fail_over``."""
+        self._check(node)
+        node.stop()
+        self._settle()
+
+    def start_node(self, node: ClusterNode) -> None:
+        """Start a stopped node again: as a replica if another one became the master."""
+        self._check(node)
+        node.start()
+        self._settle()
+        self.wait_for_replicas()
+
+    def fail_over(self, shard: ClusterShard, to: ClusterNode | None = None) -> ClusterNode:
+        """Make a replica the master of a shard; returns it.
+
+        While the old master is there nothing that it acknowledged is lost, and it becomes a replica. Otherwise the
+        replica leads with the data that it has.
+
+        Args:
+            shard: the shard.
+            to: which replica; by default one that runs and has the most data.
+
+        Raises:
+            ValueError: no replica runs, or ``to`` is none.
+        """
+        self._check(shard)
+        there = [node for node in shard.replicas if node.running]
+        if not there or (to is not None and to not in there):
+            raise ValueError("the shard has no such replica that runs")
+        old, new = shard.master, to or max(there, key=lambda node: node.node.progress()[0])
+        if old.running and self.topology.reaches(new.node, old.node):
+            self.wait_for_replicas()
+            assert old.node.body is not None
+            old.node.body.hand_over(new.node)
+            wait_until(lambda: new.node.is_master, "the failover")
+        else:
+            new.lead()
+        self._settle()
+        self.wait_for_replicas()
+        return new
+
+    @contextlib.contextmanager
+    def partition(self, *nodes: ClusterNode) -> Iterator[None]:
+        """Cut some nodes from all others for the time of a ``with``; clients reach both sides.
+
+        The side without the majority of the masters answers CLUSTERDOWN; replicas beyond the cut get nothing.
+        """
+        self._check(*nodes)
+        self.topology.part(node.node for node in nodes)
+        self._settle()
+        try:
+            yield
+        finally:
+            self.topology.heal()
+            self._settle()
+            self.wait_for_replicas()
+
+    # Waiting
+
+    def wait_for_replicas(self) -> None:
+        """Wait until each replica that reaches its master has all of its data."""
+        wait_until(lambda: all(map(self._has_all, self.nodes)), "replicas to have the data of their masters")
+
+    def _has_all(self, node: ClusterNode) -> bool:
+        master = node.node.shard.master
+        if not node.running or master is node.node or not self.topology.reaches(node.node, master):
+            return True
+        offset, connected = node.node.progress()
+        return connected and offset >= master.progress()[0]
+
+    def _settle(self) -> None:
+        """Wait until each node has reacted to the present topology."""
+        for node in self.nodes:
+            if node.running:
+                node.run_inside(lambda: None)
+
+
+def _finish(task: SlotTask) -> None:
+    wait_until(lambda: task.ended >= 0, "slots to move")
+    if task.error:
+        raise RuntimeError(task.error)
+
+
+def wait_until(holds: Callable[[], bool], what: str) -> None:
+    """Look until something holds that other threads do.
+
+    Raises:
+        TimeoutError: it did not within a generous time.
+    """
+    end = time.monotonic() + _DEADLINE
+    while not holds():
+        if time.monotonic() > end:
+            raise TimeoutError(f"waited {_DEADLINE:g} seconds for {what}")
+        time.sleep(_LOOK)

@@ -1,0 +1,154 @@
+"""The connection over which a test server is controlled."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from .wire import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SECONDS: Final = 30
+
+
+class ControlError(ConnectionError):
+    """The server does not let itself be controlled; the text says why."""
+
+
+class Control:
+    """One connection for everything that a test does to its server, made at the start and kept.
+
+    ``DEBUG CONTROL`` hides it: CLIENT LIST and CLIENT KILL do not find it, and neither a rule of the ACL, a new
+    password nor CLIENT PAUSE shuts it out. Any thread may use it.
+
+    Args:
+        host: of the server.
+        port: of the server.
+        password: of the user ``default`` when the server starts; None for none.
+        hidden: send ``DEBUG CONTROL``; otherwise the server treats it as any client.
+
+    Raises:
+        ControlError: the server cannot be reached, or refuses the login.
+    """
+
+    def __init__(self, host: str, port: int, password: str | None, *, hidden: bool = True) -> None:
+        import hiredis
+
+        self._reader = hiredis.Reader()
+        self._lock = threading.Lock()
+        try:
+            self._socket = socket.create_connection((host, port), timeout=_SECONDS)
+        except OSError as error:
+            raise ControlError(f"The server at {host}:{port} cannot be reached: {error}") from error
+        try:
+            if password is not None:
+                self.run(b"AUTH", password.encode())
+            # Where debug commands are switched off each later command says so.
+            if hidden:
+                with contextlib.suppress(hiredis.ReplyError):
+                    self.run(b"DEBUG", b"CONTROL")
+        except hiredis.ReplyError as error:
+            self.close()
+            raise ControlError(f"The server refuses to be controlled: {error}") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self, *words: bytes) -> Any:
+        """Run one command.
+
+        Returns:
+            The reply as hiredis parses it.
+
+        Raises:
+            hiredis.ReplyError: the reply is an error.
+            ControlError: the connection broke; the command may have run.
+        """
+        reply = self.run_all([words])[0]
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    def run_all(self, commands: Sequence[Sequence[bytes]]) -> list[Any]:
+        """Run several commands at once; returns their replies, errors as exceptions among them.
+
+        Raises:
+            ControlError: the connection broke; each command may have run.
+        """
+        with self._lock:
+            try:
+                self._socket.sendall(b"".join(encode(*words) for words in commands))
+                return [self._read() for _ in commands]
+            except BaseException as error:
+                if not isinstance(error, ConnectionError):
+                    self.close()  # interrupted: the replies that are still to come belong to no later command
+                if isinstance(error, OSError):
+                    raise ControlError(f"The control connection broke: {error}") from error
+                raise
+
+    def _read(self) -> Any:
+        while (reply := self._reader.gets()) is False:
+            data = self._socket.recv(65536)
+            if not data:
+                raise ConnectionResetError("the server closed the connection")
+            self._reader.feed(data)
+        return reply
+
+    def reset(self) -> None:
+        """Run DEBUG RESET; a script that runs for too long is killed first.
+
+        Raises:
+            hiredis.ReplyError: the server could not reset everything, or its script cannot be killed.
+            ControlError: the connection broke.
+        """
+        import hiredis
+
+        while True:
+            try:
+                self.run(b"DEBUG", b"RESET")
+            except hiredis.ReplyError as error:
+                if not str(error).startswith("BUSY"):
+                    raise
+                self._kill_script()
+            else:
+                return
+
+    def _kill_script(self) -> None:
+        import hiredis
+
+        for kind in (b"SCRIPT", b"FUNCTION"):
+            try:
+                self.run(kind, b"KILL")
+            except hiredis.ReplyError as error:
+                # NOTBUSY: it has ended meanwhile. BUSY: a function runs, or a script.
+                if not str(error).startswith(("NOTBUSY", "BUSY")):
+                    raise
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the server has closed it."""
+        with self._lock:
+            if not self.is_open:
+                return False
+            self._socket.settimeout(0)
+            try:
+                return self._socket.recv(1, socket.MSG_PEEK) == b""
+            except BlockingIOError:
+                return False
+            except OSError:
+                return True
+            finally:
+                self._socket.settimeout(_SECONDS)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was not closed here: at the end, or because a command was interrupted."""
+        return self._socket.fileno() >= 0
+
+    def close(self) -> None:
+        """Close it."""
+        self._socket.close()

@@ -1,0 +1,263 @@
+"""Faults of a test server: commands, connections and the disk fail as a test asks."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from ..commands.debug.fault_spec import parse_fault
+from ..protocol.errors import ReplyError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    Seconds = timedelta | float
+
+
+_GONE: Final = "no fault with this ID"
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """What a fault hit.
+
+    Attributes:
+        time: in milliseconds of the server's clock.
+        client: the name of the client, "" without one.
+        client_id: the ID of its connection; 0 for the disk.
+        command: in upper case, ``XGROUP CREATE``; else ``CONNECT``, ``AOF-WRITE``, ``AOF-FSYNC`` or ``AOF-REWRITE``.
+        key: the key that matched, or the first one; "" without keys.
+    """
+
+    time: int
+    client: str
+    client_id: int
+    command: str
+    key: str
+
+
+class Fault:
+    """A fault, for ``with``; ``rillet.testing.Server.fault`` returns it.
+
+    Attributes:
+        id: while it is on, and afterwards; None before.
+        options: in the words of ``DEBUG FAULT ADD``.
+    """
+
+    def __init__(
+        self,
+        command: Callable[..., Any],
+        options: list[bytes],
+        *,
+        expect_hits: bool = False,
+        id_: int | None = None,
+    ) -> None:
+        self._command = command
+        self._words = options
+        self._expects_hits = expect_hits
+        self._is_on = id_ is not None
+        self._fitted = self._count = 0
+        self._hits: list[Hit] = []
+        self.id = id_
+
+    @property
+    def options(self) -> str:
+        """What it does, in the words of ``DEBUG FAULT ADD``."""
+        return " ".join(map(_text, self._words))
+
+    def start(self) -> Self:
+        """Begin; what an earlier use has hit is forgotten.
+
+        Raises:
+            ValueError: the server does not know the command.
+        """
+        import hiredis
+
+        self._fitted, self._count, self._hits = 0, 0, []
+        try:
+            self.id = self._command(b"DEBUG", b"FAULT", b"ADD", *self._words)
+        except hiredis.ReplyError as error:
+            raise ValueError(str(error).removeprefix("ERR ")) from None
+        self._is_on = True
+        return self
+
+    def stop(self) -> None:
+        """End it: what it delays goes on, and connections that it has silenced are closed."""
+        self._ask(b"CLEAR")
+        self._is_on = False
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.stop()
+        except (RuntimeError, OSError):  # no longer there, or the server has ended
+            if kind is None:  # the error of the block itself is more important
+                raise
+        if self._expects_hits and kind is None and not self._count:
+            raise AssertionError(f"the fault hit nothing: {self.options} ({self._fitted} commands fitted)")
+
+    @property
+    def hits(self) -> list[Hit]:
+        """What it has hit so far, the last 1,000."""
+        self._ask(b"LIST")
+        return self._hits
+
+    @property
+    def count(self) -> int:
+        """How often it has hit so far."""
+        self._ask(b"LIST")
+        return self._count
+
+    @property
+    def fitted(self) -> int:
+        """How many commands it might have hit so far, without ``nth``, ``every``, ``first`` and ``probability``."""
+        self._ask(b"LIST")
+        return self._fitted
+
+    def _ask(self, action: bytes) -> None:
+        if not self._is_on:
+            return
+        try:
+            [found] = self._command(b"DEBUG", b"FAULT", action, str(self.id).encode())
+        except Exception as error:
+            if _GONE not in str(error):
+                raise
+            self._is_on = False
+            raise RuntimeError(
+                f"the fault is no longer there, cleared by a reset or a restart: {self.options}"
+            ) from None
+        _, _, self._fitted, self._count, hits = found
+        self._hits = [
+            Hit(time, _text(client), client_id, _text(command), _text(key))
+            for time, client_id, client, command, key in hits
+        ]
+
+    def __repr__(self) -> str:
+        state = f"id={self.id}" if self._is_on else "off"
+        return f"<Fault {self.options} ({state})>"
+
+
+class HasFaults:
+    """The part of a test server that lets it fail.
+
+    Attributes:
+        made_faults: the last that ``fault`` has returned; the report of a failed test names those that hit.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made_faults: deque[Fault] = deque(maxlen=100)
+
+    def _command(self, *words: bytes) -> Any:
+        raise NotImplementedError
+
+    def fault(
+        self,
+        *,
+        command: str | None = None,
+        key: str | bytes | None = None,
+        client: str | int | None = None,
+        nth: int | None = None,
+        every: int | None = None,
+        first: int | None = None,
+        probability: float | None = None,
+        seed: int | None = None,
+        error: str | None = None,
+        close: str | None = None,
+        reply_bytes: int | None = None,
+        silence: bool = False,
+        slow: tuple[int, Seconds] | None = None,
+        delay: Seconds | None = None,
+        clock_delay: Seconds | None = None,
+        connections: str | None = None,
+        disk: str | None = None,
+        expect_hits: bool = False,
+    ) -> Fault:
+        """Return a fault, for ``with``; it hits every command unless it is limited.
+
+        Args:
+            command: a command or subcommand: ``XACK``, ``XGROUP CREATE``.
+            key: a glob; one of the keys of the command matches.
+            client: a glob for the name, the user or the library of the client; or the ID of its connection.
+            nth: only the nth of these commands.
+            every: only every nth of them.
+            first: only the first n of them.
+            probability: each of them with this probability, from 0 to 1.
+            seed: of the probability; the same seed and the same commands give the same hits.
+            error: the text of an error reply (``CODE text``), or the name of one: LOADING READONLY MISCONF OOM BUSY NOAUTH
+                CLUSTERDOWN MOVED ASK TRYAGAIN. The command does not run.
+            close: ``before`` the command runs, ``after`` it ran and without its reply, or ``midway`` in its reply.
+            reply_bytes: how many bytes of the reply are sent; then the connection is closed, or with ``silence`` is silent.
+            silence: the command runs, and nothing more is sent on this connection; the end of the fault closes it.
+            slow: how many bytes of the reply are sent at a time, and the time before each lot.
+            delay: the command waits before anything else; seconds or a timedelta of real time.
+            clock_delay: likewise, until the server's clock has moved so far.
+            connections: ``refuse``: new connections are closed.
+            disk: ``append``: there is no space for the append-only file; ``fsync``: it cannot be synced, or with ``delay``
+                takes so long; ``rewrite``: its rewrite fails.
+            expect_hits: a block in which it hits nothing ends in an AssertionError.
+
+        Raises:
+            ValueError: something is missing, unknown or contradictory.
+        """
+        given: dict[str, object] = {
+            "COMMAND": command,
+            "KEY": key,
+            "CLIENT": client,
+            "NTH": nth,
+            "EVERY": every,
+            "FIRST": first,
+            "PROBABILITY": probability,
+            "SEED": seed,
+            "ERROR": error,
+            "CLOSE": close,
+            "REPLY-BYTES": reply_bytes,
+            "DELAY": None if delay is None else _milliseconds(delay),
+            "CLOCK-DELAY": None if clock_delay is None else _milliseconds(clock_delay),
+            "CONNECTIONS": connections,
+            "DISK": disk,
+        }
+        words: list[bytes] = []
+        for name, value in given.items():
+            if value is not None:
+                words += [name.encode(), _bytes(value)]
+        if silence:
+            words.append(b"SILENCE")
+        if slow is not None:
+            size, seconds = slow
+            words += [b"SLOW", b"%d" % size, b"%d" % _milliseconds(seconds)]
+        try:
+            parse_fault(words)
+        except ReplyError as problem:
+            raise ValueError(problem.text.decode().removeprefix("ERR ")) from None
+        made = Fault(self._command, words, expect_hits=expect_hits)
+        self.made_faults.append(made)
+        return made
+
+    @property
+    def faults(self) -> list[Fault]:
+        """All faults that are on, in the order of adding, those of other clients too."""
+        found = self._command(b"DEBUG", b"FAULT", b"LIST")
+        return [Fault(self._command, words, id_=number) for number, words, *_ in found]
+
+
+def _milliseconds(time: Seconds) -> int:
+    seconds = time.total_seconds() if isinstance(time, timedelta) else time
+    if seconds < 0:
+        raise ValueError("a time must not be negative")
+    return round(seconds * 1000)
+
+
+def _bytes(value: object) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode(errors="surrogateescape")
+
+
+def _text(word: bytes) -> str:
+    return word.decode(errors="surrogateescape")

@@ -1,0 +1,174 @@
+"""What the fixtures of ``pytest_plugin.py`` do; loaded when a test first asks for one."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from .options import Options, parse, split
+from .pool import Pool
+from .remote import RemoteServer
+from .report import describe
+from .server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import redis
+    import redis.asyncio
+
+MARKER: Final = "rillet"
+SERVERS: Final = pytest.StashKey[
+    list[tuple[Server, int]]
+]()  # of a test, with the lines that their logs had before
+
+
+def servers_of_session(config: pytest.Config) -> Iterator[Pool | RemoteRillet]:
+    """Give the session its servers, or the server of ``--rillet-url``."""
+    url = config.getoption("rillet_url")
+    if not url:
+        with Pool() as pool:
+            yield pool
+        return
+    remote = RemoteRillet(url)
+    with contextlib.closing(remote):
+        yield remote
+        remote.reset()
+
+
+def session_server(config: pytest.Config, servers: Pool | RemoteRillet) -> Server | RemoteRillet:
+    """Return the server of the ini option alone."""
+    return servers if isinstance(servers, RemoteRillet) else servers.get(_of_session(config).server)
+
+
+def server_of_test(request: pytest.FixtureRequest, servers: Pool | RemoteRillet) -> Server | RemoteRillet:
+    """Return the server that a test has asked for by markers and ini option, reset."""
+    options = options_of(request.node)
+    if isinstance(servers, RemoteRillet):
+        own = sorted(split(_marked(request.node)).server)
+        if own:
+            pytest.skip(f"needs a Rillet with {', '.join(own)}, and --rillet-url names a server that runs")
+        servers.reset()
+        return servers
+    server = servers.get(options.server)
+    _note(request.node, server)
+    server.reset()
+    _watch(request.config, server)
+    return server
+
+
+def client(request: pytest.FixtureRequest, server: Server | RemoteRillet) -> Iterator[redis.Redis]:
+    """Give a test its redis-py client."""
+    with server.client(**options_of(request.node).client) as connected:
+        yield connected
+
+
+def async_client(request: pytest.FixtureRequest, server: Server | RemoteRillet) -> redis.asyncio.Redis:
+    """Return the asynchronous client of a test."""
+    return server.async_client(**options_of(request.node).client)
+
+
+def factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Server]]:
+    """Give a test a function that starts servers; all of them are stopped at its end."""
+    if request.config.getoption("rillet_url"):
+        pytest.skip("starts Rillet servers of its own, and --rillet-url names a server that runs")
+    defaults = _of_session(request.config).server
+    with contextlib.ExitStack() as stack:
+
+        def start(**options: Any) -> Server:
+            """Start a server; ``options`` are those of ``rillet.testing.Server``, over the ini option's."""
+            server = Server(**defaults | options)
+            stack.callback(server.stop)
+            _note(request.node, server)
+            server.start()
+            _watch(request.config, server)
+            return server
+
+        yield start
+
+
+def add_section(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Describe the servers of a test that has failed."""
+    if item.config.getini("rillet_report"):
+        for server, logged in item.stash.get(SERVERS, ()):
+            report.sections.append(("Rillet", describe(server, logged)))
+
+
+def options_of(item: pytest.Item) -> Options:
+    """Return what the ini option and the markers of a test say; the closest marker wins."""
+    return _split(_ini(item.config) | _marked(item))
+
+
+def check_url(config: pytest.Config) -> None:
+    """Refuse a server of ``--rillet-url`` that cannot be reached, is shared by workers, or holds data.
+
+    Raises:
+        pytest.UsageError: with the reason.
+    """
+    url = config.getoption("rillet_url")
+    if (config.getoption("numprocesses", None) or 0) > 1:
+        raise pytest.UsageError("--rillet-url: the workers of pytest-xdist would share one server; use -n 0")
+    import hiredis
+    import redis
+
+    try:
+        with contextlib.closing(RemoteServer(url)) as remote:
+            empty = remote.is_empty()
+    except (redis.RedisError, hiredis.ReplyError, ValueError) as error:
+        raise pytest.UsageError(f"--rillet-url {url}: {error}") from None
+    if not empty:
+        raise pytest.UsageError(
+            f"--rillet-url {url}: it holds data, and all of it would be removed before each test (FLUSHALL). "
+            "Empty it yourself if this is the right server."
+        )
+
+
+class RemoteRillet(RemoteServer):
+    """A server elsewhere; a test that wants of it what only Rillet can do is skipped."""
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and hasattr(_EXAMPLE, name):
+            pytest.skip(f"server.{name} needs Rillet, and --rillet-url names a server that runs")
+        raise AttributeError(name)
+
+
+_EXAMPLE: Final = Server()  # not started: its attributes are what a test may want
+
+
+def _note(item: pytest.Item, server: Server) -> None:
+    item.stash.setdefault(SERVERS, []).append((server, server.log.count))
+
+
+def _watch(config: pytest.Config, server: Server) -> None:
+    if config.getini("rillet_report"):
+        server.made_faults.clear()
+        server.watch()
+
+
+def _of_session(config: pytest.Config) -> Options:
+    return _split(_ini(config))
+
+
+def _ini(config: pytest.Config) -> dict[str, Any]:
+    try:
+        return parse(config.getini("rillet"))
+    except ValueError as error:
+        raise pytest.UsageError(f"ini option rillet: {error}") from None
+
+
+def _marked(item: pytest.Item) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for marker in reversed(list(item.iter_markers(MARKER))):
+        if marker.args:
+            raise pytest.UsageError(f"@pytest.mark.rillet takes options by name: {marker.args!r}")
+        options |= marker.kwargs
+    return options
+
+
+def _split(options: dict[str, Any]) -> Options:
+    try:
+        return split(options)
+    except ValueError as error:
+        raise pytest.UsageError(f"rillet: {error}") from None

@@ -1,0 +1,376 @@
+"""The lives of stream entries, from the commands that a recording has and their replies.
+
+Only a reply says what a command did: XREADGROUP, XCLAIM and XAUTOCLAIM name the entries, XACK says how many. Commands
+between MULTI and EXEC have the replies of EXEC. A script hides its commands, and MAXLEN does not name what it trims:
+such events are not certain.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from .streams import id_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from .recording import RecordedCommand
+
+ADDED: Final = "added"
+DELIVERED: Final = "delivered"
+CLAIMED: Final = "claimed"
+READ_AGAIN: Final = "read again"
+ACKNOWLEDGED: Final = "acknowledged"
+GIVEN_BACK: Final = "given back"
+DROPPED: Final = "dropped from pending"
+DELETED: Final = "deleted"
+TRIMMED: Final = "trimmed"
+REMOVED: Final = "removed with its stream"
+SCRIPT: Final = "perhaps changed by a script"
+
+DELIVERIES: Final = {DELIVERED, CLAIMED, READ_AGAIN}
+_ENDS: Final = {DELETED, REMOVED}
+_ID: Final = re.compile(r"\*|\d")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What one command did to an entry.
+
+    Attributes:
+        what: "added", "delivered", "claimed", "read again" (a consumer read what it has pending), "acknowledged", "given
+            back" (XNACK), "dropped from pending" (its consumer or group is gone), "deleted", "trimmed", "removed with its
+            stream", "perhaps changed by a script".
+        time: in milliseconds of the server's clock; of a blocked command the time of its reply.
+        group: of a delivery, a claim, an acknowledgement; else "".
+        consumer: who has it from then on, or who had it; "" where that is unknown.
+        client: the name of the client that sent the command, or ``id=…``.
+        number: of the command in the recording.
+        lost: a fault hit the command, so that the client may not have got the reply.
+        certain: False where another command may have done it.
+        note: more about it, "" for nothing.
+    """
+
+    what: str
+    time: int
+    group: str
+    consumer: str
+    client: str
+    number: int
+    lost: bool = False
+    certain: bool = True
+    note: str = ""
+
+    def __str__(self) -> str:
+        """Return one line: when, what, for whom, by which client."""
+        when = datetime.fromtimestamp(self.time / 1000, UTC)
+        words = [f"{when:%Y-%m-%d %H:%M:%S}.{self.time % 1000:03d} {self.what}"]
+        if self.consumer:
+            words.append({DELIVERED: "to ", DROPPED: "of "}.get(self.what, "by ") + self.consumer)
+        if self.group:
+            words.append(f"in group {self.group}")
+        words.append(f"(client {self.client})")
+        if self.note:
+            words.append(f"({self.note})")
+        if self.lost:
+            words.append("(a fault hit the command: its reply may be lost)")
+        return " ".join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The life of one entry.
+
+    Attributes:
+        stream: the key.
+        id: of the entry.
+        events: in the order in which they happened.
+        gaps: what the recording cannot know; empty if it has seen the whole life.
+    """
+
+    stream: str
+    id: str
+    events: tuple[Event, ...]
+    gaps: tuple[str, ...] = ()
+
+    def of(self, *what: str, group: str | None = None) -> list[Event]:
+        """Return the events of some kinds, of one group if it is given."""
+        return [each for each in self.events if each.what in what and group in {None, each.group}]
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self.events)
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def __str__(self) -> str:
+        """Return a title and a line for each event and each gap."""
+        lines = [f"{self.stream} {self.id}", *(f"  {event}" for event in self.events)]
+        return "\n".join(lines + [f"  ({gap})" for gap in self.gaps])
+
+
+@dataclass(slots=True)
+class _Life:
+    events: list[Event] = field(default_factory=list)
+    holders: dict[str, str] = field(default_factory=dict)  # consumers by group, while it is pending
+
+
+class Lives:
+    """The entries of one stream as a recording has seen them.
+
+    Args:
+        commands: in the order of the recording.
+        stream: the key.
+        database: its index.
+
+    Attributes:
+        by_id: the events of each entry, those of the whole stream excepted.
+    """
+
+    def __init__(self, commands: Iterable[RecordedCommand], stream: str, database: int = 0) -> None:
+        self.stream = stream
+        self.by_id: dict[str, _Life] = {}
+        self._wide: list[Event] = []  # what concerns every entry there is
+        self._trims: list[Event] = []
+        self._scene: RecordedCommand
+        acts: dict[str, Callable[[Sequence[str], Any], None]] = {
+            "XADD": self._add,
+            "XREADGROUP": self._read,
+            "XCLAIM": self._claim,
+            "XAUTOCLAIM": self._autoclaim,
+            "XACK": self._ack,
+            "XNACK": self._nack,
+            "XACKDEL": self._ack_and_delete,
+            "XDEL": self._delete,
+            "XDELEX": self._delete_each,
+            "XTRIM": self._trim,
+            "XGROUP": self._of_group,
+            "DEL": self._remove,
+            "UNLINK": self._remove,
+            "FLUSHALL": self._remove,
+            "FLUSHDB": self._remove,
+            "EVAL": self._script,
+            "EVALSHA": self._script,
+            "FCALL": self._script,
+        }
+        for command in _in_effect(commands):
+            act = acts.get(command.words[0].upper())
+            if (
+                act is None
+                or command.error is not None
+                or command.reply is None
+                or command.database != database
+            ):
+                continue
+            if stream in command.keys or not command.keys:
+                self._scene = command
+                act(command.words, command.reply)
+
+    def history(self, entry: str, *, exists: bool) -> History:
+        """Return the life of an entry that the stream still has or no longer has."""
+        own = self.by_id.get(entry, _Life()).events
+        events = own + [each for each in self._wide if _lived(own, each)]
+        events = _in_order(events)
+        gaps = []
+        if not any(each.what == ADDED for each in events):
+            gaps.append("its XADD was not recorded: the recording began later, or a script added it")
+        if not exists and not any(each.what in _ENDS for each in events):
+            trims = [each for each in self._trims if _lived(own, each)]
+            trims = trims[1:] if len(trims) > 1 and trims[0].number == own[0].number else trims
+            if trims:
+                only = len(trims) == 1 and not self._wide
+                note = "" if only else f"by this command or one of {len(trims) - 1} before it"
+                events.append(replace(trims[-1], certain=only, note=note))
+            else:
+                gaps.append("it is gone, and the command that removed it was not recorded")
+        return History(self.stream, entry, tuple(events), tuple(gaps))
+
+    # What commands do; `reply` is neither an error nor null
+
+    def _add(self, words: Sequence[str], reply: Any) -> None:
+        options = itertools.takewhile(lambda word: not _ID.match(word), words[2:])
+        if any(word.upper() in {"MAXLEN", "MINID"} for word in options):
+            self._trims.append(self._event(TRIMMED))
+        again = any(each.what == ADDED for each in self.by_id.get(reply, _Life()).events)
+        self._note(reply, ADDED, note="already there: the same producer and message" if again else "")
+
+    def _read(self, words: Sequence[str], reply: Any) -> None:
+        upper = [word.upper() for word in words]
+        _, group, consumer = words[1:4]
+        asked = words[upper.index("STREAMS") + 1 :]
+        starts = dict(zip(asked[: len(asked) // 2], asked[len(asked) // 2 :], strict=False))
+        unowned = "NOACK" in upper[4 : upper.index("STREAMS")]
+        found = reply.items() if isinstance(reply, dict) else reply
+        for key, entries in found:
+            if key != self.stream:
+                continue
+            for entry in entries or ():
+                # With CLAIM an entry has its idle time and the deliveries before this one.
+                was_delivered = len(entry) > 3 and int(entry[3]) > 0
+                what = READ_AGAIN if starts[key] != ">" else CLAIMED if was_delivered else DELIVERED
+                self._note(entry[0], what, group, consumer, note="NOACK: never pending" if unowned else "")
+                if not unowned:
+                    self.by_id[entry[0]].holders[group] = consumer
+
+    def _claim(self, words: Sequence[str], reply: Any) -> None:
+        just_ids = any(word.upper() == "JUSTID" for word in words[5:])
+        self._claimed(words, reply, just_ids=just_ids)
+        # An entry that was deleted is no longer pending once XCLAIM names it.
+        for word in itertools.takewhile(_ID.match, words[5:]):
+            life = self.by_id.get(id_of(word))
+            if (
+                life is not None
+                and words[2] in life.holders
+                and any(each.what in _ENDS for each in life.events)
+            ):
+                holder = life.holders.pop(words[2])
+                self._note(id_of(word), DROPPED, words[2], holder, note="it is no longer in the stream")
+
+    def _autoclaim(self, words: Sequence[str], reply: Any) -> None:
+        just_ids = any(word.upper() == "JUSTID" for word in words[6:])
+        self._claimed(words, reply[1], just_ids=just_ids)
+        for entry in reply[2] if len(reply) > 2 else ():
+            holder = self.by_id.get(entry, _Life()).holders.pop(words[2], "")
+            self._note(entry, DROPPED, words[2], holder, note="it is no longer in the stream")
+
+    def _claimed(self, words: Sequence[str], entries: Any, *, just_ids: bool) -> None:
+        _, _, group, consumer, *_ = words
+        for entry in entries:
+            if entry is None:  # deleted: 6.2 and older
+                continue
+            name = entry if just_ids else entry[0]
+            self._note(
+                name, CLAIMED, group, consumer, note="JUSTID: not counted as a delivery" if just_ids else ""
+            )
+            self.by_id[name].holders[group] = consumer
+
+    def _ack(self, words: Sequence[str], reply: Any) -> None:
+        self._leave_pending(words[2], [id_of(word) for word in words[3:]], reply, ACKNOWLEDGED)
+
+    def _nack(self, words: Sequence[str], reply: Any) -> None:
+        self._leave_pending(words[2], _ids(words), reply, GIVEN_BACK)
+
+    def _leave_pending(self, group: str, ids: list[str], count: int, what: str) -> None:
+        """Note what as many of these entries as the reply counts did."""
+        for entry in dict.fromkeys(ids):
+            life = self.by_id.get(entry)
+            holder = "" if life is None else life.holders.get(group, "")
+            if count == len(ids) or (count and holder):
+                self._note(entry, what, group, holder)
+                self.by_id[entry].holders.pop(group, None)
+
+    def _ack_and_delete(self, words: Sequence[str], reply: Any) -> None:
+        for entry, result in zip(_ids(words), reply, strict=True):
+            if result > 0:
+                holder = self.by_id.get(entry, _Life()).holders.get(words[2], "")
+                self._note(entry, ACKNOWLEDGED, words[2], holder)
+                self.by_id[entry].holders.pop(words[2], None)
+            if result == 1:
+                self._note_deleted(entry, words)
+
+    def _delete(self, words: Sequence[str], reply: Any) -> None:
+        ids = [id_of(word) for word in words[2:]]
+        for entry in dict.fromkeys(ids):
+            known = self.by_id.get(entry)
+            there = known is not None and not any(each.what in _ENDS for each in known.events)
+            if reply == len(ids) or (reply and there):
+                self._note(entry, DELETED, certain=reply == len(ids))
+
+    def _delete_each(self, words: Sequence[str], reply: Any) -> None:
+        for entry, result in zip(_ids(words), reply, strict=True):
+            if result == 1:
+                self._note_deleted(entry, words)
+
+    def _note_deleted(self, entry: str, words: Sequence[str]) -> None:
+        self._note(entry, DELETED)
+        if any(word.upper() == "DELREF" for word in words[2:4]):
+            self.by_id[entry].holders.clear()
+
+    def _trim(self, words: Sequence[str], reply: Any) -> None:
+        del words
+        if reply:
+            self._trims.append(self._event(TRIMMED))
+
+    def _of_group(self, words: Sequence[str], reply: Any) -> None:
+        action = words[1].upper()
+        if action not in {"DESTROY", "DELCONSUMER"} or not reply:
+            return
+        group, consumer = words[3], words[4] if action == "DELCONSUMER" else None
+        for entry, life in self.by_id.items():
+            holder = life.holders.get(group)
+            if holder is not None and consumer in {None, holder}:
+                self._note(entry, DROPPED, group, holder, note=f"XGROUP {action}")
+                del life.holders[group]
+
+    def _remove(self, words: Sequence[str], reply: Any) -> None:
+        del words
+        if reply:
+            self._wide.append(self._event(REMOVED))
+            for life in self.by_id.values():
+                life.holders.clear()
+
+    def _script(self, words: Sequence[str], reply: Any) -> None:
+        del words, reply
+        if self._scene.keys:
+            self._wide.append(self._event(SCRIPT, certain=False))
+
+    def _note(self, entry: str, what: str, group: str = "", consumer: str = "", **more: Any) -> None:
+        self.by_id.setdefault(entry, _Life()).events.append(self._event(what, group, consumer, **more))
+
+    def _event(self, what: str, group: str = "", consumer: str = "", **more: Any) -> Event:
+        by = self._scene
+        client = by.client or f"id={by.client_id}"
+        when = by.time if by.answered is None else by.answered
+        return Event(what, when, group, consumer, client, by.number, lost=by.fault is not None, **more)
+
+
+def _in_effect(commands: Iterable[RecordedCommand]) -> Iterator[RecordedCommand]:
+    """Give the commands of a transaction when EXEC runs them, with their own replies."""
+    queued: dict[int, list[RecordedCommand]] = {}
+    for command in commands:
+        name = command.words[0].upper()
+        if name in {"MULTI", "DISCARD"}:
+            queued.pop(command.client_id, None)
+        elif name == "EXEC":
+            for each, reply in zip(queued.pop(command.client_id, ()), command.reply or (), strict=False):
+                error = str(reply) if isinstance(reply, Exception) else None
+                yield replace(
+                    each,
+                    reply=reply,
+                    error=error,
+                    number=command.number,
+                    time=command.time,
+                    answered=command.answered,
+                    fault=command.fault,
+                )
+        elif command.reply == "QUEUED":
+            queued.setdefault(command.client_id, []).append(command)
+        else:
+            yield command
+
+
+def _in_order(events: list[Event]) -> list[Event]:
+    """Sort by time; a blocked XREADGROUP has a lower number than the XADD that it waited for."""
+    ordered = sorted(events, key=lambda each: (each.time, each.number))
+    at = next((index for index, each in enumerate(ordered) if each.what == ADDED), 0)
+    while at and ordered[at - 1].time == ordered[at].time and ordered[at - 1].what == DELIVERED:
+        ordered[at - 1], ordered[at] = ordered[at], ordered[at - 1]
+        at -= 1
+    return ordered
+
+
+def _lived(own: list[Event], event: Event) -> bool:
+    """Whether an entry was there when something happened to the whole stream."""
+    first = min((each.number for each in own), default=0)
+    ends = [each.number for each in own if each.what in _ENDS]
+    return first <= event.number and (not ends or event.number < ends[0])
+
+
+def _ids(words: Sequence[str]) -> list[str]:
+    """Return the IDs behind the word IDS and their number."""
+    at = [word.upper() for word in words].index("IDS")
+    return [id_of(word) for word in words[at + 2 : at + 2 + int(words[at + 1])]]

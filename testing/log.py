@@ -1,0 +1,50 @@
+"""The log of a test server, for the test that looks at it and for the logging module."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import deque
+from typing import Final
+
+_LINE: Final = re.compile(r"\d+:[A-Z] \S+ \S+ \S+ \S+ ([.\-*#]) (.*)")
+_LEVELS: Final = {".": logging.DEBUG, "-": logging.DEBUG, "*": logging.INFO, "#": logging.WARNING}
+_KEPT: Final = 1000
+
+logger: Final = logging.getLogger("rillet")
+logger.addHandler(
+    logging.NullHandler()
+)  # without it, logging would print warnings where nothing is configured
+
+
+class ServerLog:
+    """The last lines of one server's log; each goes to the logger ``rillet``, too.
+
+    ``debug`` and ``verbose`` become DEBUG, ``notice`` INFO, ``warning`` WARNING.
+
+    Attributes:
+        lines: the last 1000 lines as the server wrote them.
+        count: number of lines ever.
+    """
+
+    def __init__(self) -> None:
+        self.lines: deque[str] = deque(maxlen=_KEPT)
+        self.count = 0
+        self._level = logging.INFO
+
+    def feed(self, text: str) -> None:
+        """Take one or more lines; a line without a stamp (a traceback) has the level of the line before it."""
+        for line in text.splitlines():
+            if not line.strip():
+                continue
+            self.lines.append(line)
+            self.count += 1
+            found = _LINE.fullmatch(line)
+            if found:
+                self._level = _LEVELS[found[1]]
+            logger.log(self._level, "%s", found[2] if found else line)
+
+    def text(self, since: int = 0) -> str:
+        """Return the lines after the first ``since`` ever, as far as they are kept."""
+        kept = list(self.lines)
+        return "\n".join(kept[max(0, since - self.count + len(kept)) :])

@@ -1,0 +1,97 @@
+"""Options of fixtures: what belongs to the server and what to its clients, told apart by name."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_WORDS: Final = {"yes": True, "true": True, "no": False, "false": False, "none": None}
+# A client is connected to the server of the fixture.
+_NOT_FOR_CLIENTS: Final = {
+    "self", "host", "port", "unix_socket_path", "connection_pool", "single_connection_client",
+}  # fmt: skip
+
+
+class Options(NamedTuple):
+    """Options of one server and of its clients.
+
+    Attributes:
+        server: arguments of ``rillet.testing.Server``.
+        client: arguments of ``redis.Redis``.
+    """
+
+    server: dict[str, Any]
+    client: dict[str, Any]
+
+
+def split(options: Mapping[str, Any]) -> Options:
+    """Return which options are the server's, and which its clients'.
+
+    A directive of redis.conf (with underscores) and an argument of ``rillet.testing.Server`` is the server's; an argument
+    of ``redis.Redis`` the clients'.
+
+    Raises:
+        ValueError: a name is neither.
+    """
+    of_servers, of_clients = _server_names(), _client_names()
+    found = Options({}, {})
+    for name, value in options.items():
+        if name in of_servers:
+            found.server[name] = value
+        elif name in of_clients:
+            found.client[name] = value
+        else:
+            close = difflib.get_close_matches(name, of_servers | of_clients, 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise ValueError(f"{name!r} is no directive of redis.conf and no argument of redis.Redis{hint}")
+    return found
+
+
+def parse(lines: Iterable[str]) -> dict[str, Any]:
+    """Return the options of ``name=value`` lines; yes, no, none and numbers become what they say.
+
+    Raises:
+        ValueError: a line has another form.
+    """
+    options: dict[str, Any] = {}
+    for line in lines:
+        name, equals, value = line.partition("=")
+        if not equals:
+            raise ValueError(f"{line!r} is not of the form name=value")
+        options[name.strip().replace("-", "_")] = _value(value.strip())
+    return options
+
+
+def _value(text: str) -> Any:
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    for number in (int, float):
+        # 7.20 is a version, too: only a number that reads as it was written is one.
+        try:
+            if str(number(text)) == text:
+                return number(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _server_names() -> set[str]:
+    from ..server.config.config import DIRECTIVES
+    from .server import Server
+
+    arguments = {
+        name
+        for name, each in inspect.signature(Server.__init__).parameters.items()
+        if each.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    return arguments | {"user"} | {name.decode().replace("-", "_") for name in DIRECTIVES}
+
+
+def _client_names() -> set[str]:
+    import redis
+
+    return set(inspect.signature(redis.Redis.__init__).parameters) - _NOT_FOR_CLIENTS

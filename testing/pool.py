@@ -1,0 +1,42 @@
+"""The servers of a test session: one for each configuration that its tests ask for."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, Self
+
+from .server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+
+class Pool:
+    """Servers that are started when a test first asks for their configuration, and stopped together."""
+
+    def __init__(self) -> None:
+        self._servers: dict[tuple[tuple[str, str], ...], Server] = {}
+        self._stack = contextlib.ExitStack()
+
+    def get(self, options: Mapping[str, Any]) -> Server:
+        """Return the running server of these arguments; one that a test has stopped is started again.
+
+        Raises:
+            StartError: it does not start.
+        """
+        key = tuple(sorted((name, repr(value)) for name, value in options.items()))
+        server = self._servers.get(key)
+        if server is None:
+            server = self._servers[key] = Server(**options)
+            self._stack.callback(server.stop)
+        server.start()
+        return server
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()

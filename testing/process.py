@@ -1,0 +1,90 @@
+"""A server in a process of its own, seen from the process of the test."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Final
+
+from .errors import StartError
+
+if TYPE_CHECKING:
+    from .log import ServerLog
+
+START_SECONDS: Final = 30
+STOP_SECONDS: Final = 30
+_READY: Final = "READY "  # testing/child.py prints it
+
+
+class ServerProcess:
+    """A running ``testing/child.py``; it ends when this process ends.
+
+    Args:
+        flags: the words of a command line, ``--port`` …
+        folder: what the child removes if it outlives this process; None: nothing.
+        log: receives what the child prints.
+
+    Attributes:
+        port: where it listens.
+        popen: the process.
+
+    Raises:
+        StartError: it ended, or was not ready in 30 seconds.
+    """
+
+    def __init__(self, flags: list[str], folder: str | None, log: ServerLog) -> None:
+        self._log = log
+        self._logged = log.count
+        self.popen = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            [sys.executable, "-m", f"{__package__}.child", str(os.getpid()), folder or "", *flags],
+            stdin=subprocess.PIPE,  # its end is the end of this process
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="backslashreplace",
+        )
+        self.port = self._wait_until_ready()
+        self._drainer = threading.Thread(target=self._drain, name="rillet log", daemon=True)
+        self._drainer.start()
+
+    def stop(self) -> None:
+        """Stop it in order, or kill it if that takes too long: a script may be without an end."""
+        self.popen.terminate()
+        try:
+            self.popen.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            self.popen.wait()
+        self._drainer.join()
+        self._close()
+
+    def _wait_until_ready(self) -> int:
+        assert self.popen.stdout is not None
+        deadline = threading.Timer(START_SECONDS, self.popen.kill)
+        deadline.start()
+        try:
+            for line in self.popen.stdout:
+                if line.startswith(_READY):
+                    return int(line.removeprefix(_READY))
+                self._log.feed(line)
+        finally:
+            deadline.cancel()
+        self.popen.wait()
+        self._close()
+        raise StartError(
+            self._log.text(self._logged)
+            or f"It ended with status {self.popen.returncode}, and its log is empty"
+        )
+
+    def _drain(self) -> None:
+        """Read the log to its end, so that a full pipe never blocks the server."""
+        assert self.popen.stdout is not None
+        for line in self.popen.stdout:
+            self._log.feed(line)
+
+    def _close(self) -> None:
+        for pipe in (self.popen.stdin, self.popen.stdout):
+            assert pipe is not None
+            pipe.close()

@@ -1,0 +1,245 @@
+"""What the clients of a test server sent, and what they were answered."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from ..protocol.globs import matches
+from .wire import parse_reply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+
+
+_FORGOTTEN: Final = "no recording with this ID"
+
+
+class RecordingError(RuntimeError):
+    """A recording no longer has all the commands that it is asked about."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCommand:
+    """One command of a client, and its reply.
+
+    Words, keys and replies are text; bytes that are no UTF-8 are surrogates (``word.encode(errors="surrogateescape")``).
+
+    Attributes:
+        number: counts the commands of the server; a later one has a higher number.
+        words: as sent; passwords are ``(redacted)``.
+        reply: the reply as Python values; None without one, and for an error. Errors inside the reply of EXEC are
+            exceptions.
+        error: the text of an error reply, else None.
+        client: the name of the client when it sent the command, "" without one.
+        client_id: the ID of its connection.
+        database: the database that was selected.
+        keys: the words that are keys.
+        time: when the command ran, in milliseconds of the server's clock.
+        fault: the ID of the fault that hit it; then the client may not have got the reply. None without one.
+        answered: when its reply was due; None while it is blocked, or if the client left before.
+    """
+
+    number: int
+    words: tuple[str, ...]
+    reply: Any
+    error: str | None
+    client: str
+    client_id: int
+    database: int
+    keys: tuple[str, ...]
+    time: int
+    answered: int | None
+    fault: int | None
+    encoded: bytes | None = field(repr=False)
+
+    def is_a(self, command: str) -> bool:
+        """Whether it is this command or subcommand: ``xack``, ``XGROUP CREATE``, ``XGROUP|CREATE``."""
+        names = command.upper().replace("|", " ").split()
+        return [word.upper() for word in self.words[: len(names)]] == names
+
+    def __str__(self) -> str:
+        """Return one line: the client, the words, the reply."""
+        if self.answered is None:
+            reply = "(no reply yet)"
+        elif self.encoded is None:
+            reply = "(no reply)"
+        else:
+            reply = repr(self.reply) if self.error is None else f"(error) {self.error}"
+        who = self.client or f"id={self.client_id}"
+        hit = "" if self.fault is None else f" (fault {self.fault})"
+        words = " ".join(map(_shown, self.words))
+        return f"{self.number} {self.time} [{self.database} {who}] {words} -> {reply}{hit}"
+
+
+class Recording:
+    """The commands of all clients since its beginning; a sequence, also while it goes on.
+
+    ``rillet.testing.Server.recording`` returns it, for ``with``. Between MULTI and EXEC each command has the reply
+    QUEUED, and EXEC has their replies; what a script runs is not recorded, nor is DEBUG. A blocked command has its
+    reply as soon as it is served. It may be read in several threads.
+
+    Args:
+        command: runs one command on the server.
+        last: the most commands to keep; the oldest are dropped, and ``dropped`` counts them. None: 100,000, and a caller that
+            asks for commands after some were dropped gets a ``RecordingError``. A recording also never has more than
+            64 MB of words and replies.
+    """
+
+    def __init__(self, command: Callable[..., Any], last: int | None = None) -> None:
+        if last is not None and last < 1:
+            raise ValueError("last must be positive")
+        self._command = command
+        self._last = last
+        self._id: bytes | None = None
+        self._commands: dict[int, RecordedCommand] = {}
+        self._dropped = 0
+        self._is_forgotten = False  # by the server
+        self._lock = threading.Lock()
+
+    def start(self) -> Self:
+        """Begin to record; what an earlier use has recorded is forgotten."""
+        words = [] if self._last is None else [b"LAST", b"%d" % self._last]
+        self._commands, self._dropped, self._is_forgotten = {}, 0, False
+        self._id = b"%d" % self._command(b"DEBUG", b"RECORD", b"START", *words)
+        return self
+
+    def stop(self) -> None:
+        """End the recording; it keeps what it has."""
+        with self._lock:
+            self._read(b"STOP")
+            self._id = None
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it goes on, as far as this side knows."""
+        return self._id is not None and not self._is_forgotten
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.stop()
+        except (RecordingError, OSError):  # forgotten, or the server has ended
+            if kind is None:  # the error of the block itself is more important
+                raise
+
+    # What it holds
+
+    def of(
+        self, client: str | int | None = None, *, command: str | None = None, key: str | None = None
+    ) -> list[RecordedCommand]:
+        """Return some of the commands, in order.
+
+        Args:
+            client: the name of the client, or the ID of its connection.
+            command: a command or subcommand, in any case.
+            key: a glob; one of the keys matches it.
+
+        Raises:
+            RecordingError: commands were dropped, and ``last`` was not given.
+        """
+        return [
+            each
+            for each in self
+            if (client is None or client in {each.client, each.client_id})
+            and (command is None or each.is_a(command))
+            and (key is None or any(_matches(key, one) for one in each.keys))
+        ]
+
+    def count(
+        self, command: str | None = None, *, client: str | int | None = None, key: str | None = None
+    ) -> int:
+        """Return how many commands ``of`` would return."""
+        return len(self.of(client, command=command, key=key))
+
+    @property
+    def dropped(self) -> int:
+        """How many commands it no longer has."""
+        with self._lock:
+            self._read(b"READ")
+            return self._dropped
+
+    def __iter__(self) -> Iterator[RecordedCommand]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __getitem__(self, index: int) -> RecordedCommand:
+        return self._all()[index]
+
+    def __str__(self) -> str:
+        """Return a line for each command, and one for those that were dropped."""
+        dropped = self.dropped
+        lines = [f"({dropped} earlier commands were dropped)"] if dropped else []
+        return "\n".join([*lines, *map(str, self._commands.values())])
+
+    # The server's side
+
+    def _all(self) -> list[RecordedCommand]:
+        with self._lock:
+            self._read(b"READ")
+            if self._dropped and self._last is None:
+                raise RecordingError(f"{self._dropped} commands were dropped: record less, or say last=")
+            return list(self._commands.values())
+
+    def _read(self, action: bytes) -> None:
+        """Fetch new commands, and those whose reply is still to come."""
+        if self._id is None:
+            return
+        known = self._commands
+        waiting = (number for number, each in known.items() if each.answered is None)
+        since = next(waiting, next(reversed(known), 0) + 1)
+        try:
+            answer = self._command(b"DEBUG", b"RECORD", action, self._id, b"%d" % since)
+        except Exception as error:
+            if _FORGOTTEN not in str(error):
+                raise
+            self._is_forgotten = True
+            raise RecordingError("the server was restarted or reset in the middle of the recording") from None
+        self._dropped, oldest, found = answer
+        known |= {each[0]: _command_of(each) for each in found}
+        for number in [number for number in known if number < oldest]:
+            del known[number]
+
+
+def _command_of(fields: list[Any]) -> RecordedCommand:
+    number, time, answered, database, client_id, client, keys, words, encoded, fault = fields
+    reply = None if encoded is None else parse_reply(encoded)
+    is_error = isinstance(reply, Exception)
+    return RecordedCommand(
+        number=number,
+        words=tuple(map(_text, words)),
+        reply=None if is_error else reply,
+        error=str(reply) if is_error else None,
+        client=_text(client),
+        client_id=client_id,
+        database=database,
+        keys=tuple(map(_text, keys)),
+        time=time,
+        answered=answered,
+        fault=fault or None,
+        encoded=encoded,
+    )
+
+
+def _text(word: bytes) -> str:
+    return word.decode(errors="surrogateescape")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")
+
+
+def _matches(glob: str, key: str) -> bool:
+    return matches(_bytes(glob), _bytes(key))
+
+
+def _shown(word: str) -> str:
+    return word if word.isprintable() and word and " " not in word else repr(word)

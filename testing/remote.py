@@ -1,0 +1,70 @@
+"""A server that runs elsewhere, in the place of a test server: ``--rillet-url``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .spies import HasStreams
+
+if TYPE_CHECKING:
+    import redis
+    import redis.asyncio
+
+
+class RemoteServer(HasStreams):
+    """A running Redis, Valkey or Rillet, with what a ``rillet.testing.Server`` can do on any of them.
+
+    Args:
+        url: ``redis://…``, ``rediss://…`` or ``unix://…``.
+
+    Attributes:
+        host, port: where it listens; of a Unix socket "" and 0.
+    """
+
+    def __init__(self, url: str) -> None:
+        import redis
+
+        self.url = url
+        self._control = redis.Redis.from_url(url)
+        options = self._control.connection_pool.connection_kwargs
+        self.host = str(options.get("host", ""))
+        self.port = int(options.get("port", 0))
+
+    def client(self, **options: Any) -> redis.Redis:
+        """Return a new redis-py client."""
+        import redis
+
+        return redis.Redis.from_url(self.url, **options)
+
+    def async_client(self, **options: Any) -> redis.asyncio.Redis:
+        """Return a new ``redis.asyncio`` client."""
+        import redis.asyncio
+
+        return redis.asyncio.Redis.from_url(self.url, **options)
+
+    def reset(self) -> None:
+        """Remove all keys of all databases; nothing else is as it was at the start."""
+        self._command(b"FLUSHALL")
+
+    def is_empty(self) -> bool:
+        """Whether no database has a key."""
+        text: bytes = self._command(b"INFO", b"keyspace")
+        return b"keys=" not in text
+
+    def close(self) -> None:
+        """Close the connection of this object."""
+        self._control.close()
+
+    def _command(self, *words: bytes) -> Any:
+        """Run one command as ``rillet.testing.Server`` does: the same replies, the same errors."""
+        import hiredis
+        import redis
+
+        connection = self._control.connection_pool.get_connection()
+        try:
+            connection.send_command(*words)  # type: ignore[no-untyped-call]
+            return connection.read_response()
+        except redis.ResponseError as error:
+            raise hiredis.ReplyError(f"ERR {error}") from None
+        finally:
+            self._control.connection_pool.release(connection)

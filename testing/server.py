@@ -1,0 +1,345 @@
+"""A Rillet server for a test, in a thread or a process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote
+
+from ..storage.files import replace_file
+from .clock import Clock
+from .control import Control, ControlError
+from .errors import StartError
+from .faults import HasFaults
+from .log import ServerLog
+from .process import START_SECONDS, STOP_SECONDS, ServerProcess
+from .seeds import run_commands, seed_file
+from .snapshot import SnapshotStore
+from .spies import HasSpies
+
+if TYPE_CHECKING:
+    import os
+    from types import TracebackType
+
+    import redis
+    import redis.asyncio
+
+    from ..server.clock import Clock as ServerClock
+    from ..server.server import Server as RilletServer
+    from .seeds import Seed
+    from .snapshot import Snapshot
+
+
+class Server(HasSpies, HasFaults):
+    """A Rillet server for a test.
+
+    Args:
+        port: 0 picks a free one; kept over ``restart``.
+        process: run in a process of its own instead of a thread.
+        seed: what it holds at its start and after each ``reset``: the path of a dump file (RDB), of an append-only
+            folder or of a file of commands, or a dict of keys and values. See docs/testing/snapshots.md.
+        directives: any redis.conf directive with underscores, e.g. ``appendonly=True``, ``requirepass="x"``.
+            Without ``dir`` the server works in a temporary folder that is removed at the end.
+
+    Attributes:
+        log: the last lines of the server's log; they also go to the logger ``rillet``.
+    """
+
+    def __init__(
+        self, *, port: int = 0, process: bool = False, seed: Seed | None = None, **directives: object
+    ) -> None:
+        super().__init__()
+        self.host = "127.0.0.1"
+        self.port = port
+        self.clock = Clock(self._command)
+        self.log = ServerLog()
+        self._process_mode = process
+        self._directives = directives
+        self._folder: str | None = None
+        self._thread: threading.Thread | None = None
+        self._server: RilletServer | None = None
+        self._server_clock: ServerClock | None = None
+        self._process: ServerProcess | None = None
+        self._control: Control | None = None
+        self._seed = seed
+        self._planted: Snapshot | None = None
+        self._snapshots: SnapshotStore | None = None
+
+    # Lifecycle
+
+    def start(self) -> Server:
+        """Start and wait until clients are served.
+
+        Raises:
+            StartError: whatever the reason; with the server's own words.
+        """
+        if self.running:
+            return self
+        self._halt()  # it may have ended by itself
+        found = self._folder
+        try:
+            self._start()
+        except BaseException as error:
+            self._halt()
+            if found is None:
+                self._remove_folder()
+            if isinstance(error, StartError) or not isinstance(error, Exception):
+                raise
+            raise StartError(str(error)) from error
+        return self
+
+    def stop(self) -> None:
+        """Stop in order and remove the temporary folder."""
+        self._planted = None
+        self._halt()
+        self._remove_folder()
+
+    def restart(self) -> None:
+        """Restart on the same port with the same files (in a thread also with the same clock)."""
+        self._halt()
+        self.start()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def running(self) -> bool:
+        """Whether it is running; a server that was shut down by a command is not."""
+        ends = self._control is not None and self._control.is_closed
+        if self._process is not None:
+            if ends:
+                self._process.popen.wait(START_SECONDS)
+            return self._process.popen.poll() is None
+        if ends and self._thread is not None:
+            self._thread.join(START_SECONDS)
+        return self._thread is not None and self._thread.is_alive()
+
+    # For tests
+
+    @property
+    def url(self) -> str:
+        """``redis://…`` with the password, for any client library."""
+        password = self._directives.get("requirepass")
+        credentials = f":{quote(str(password), safe='')}@" if password else ""
+        return f"redis://{credentials}{self.host}:{self.port}/0"
+
+    def client(self, **options: Any) -> redis.Redis:
+        """Return a new redis-py client; ``options`` are redis-py's (``protocol=3``, ``db=1``, …)."""
+        import redis
+
+        # A database in the URL would override `db`.
+        return redis.Redis.from_url(self.url.removesuffix("/0"), **options)
+
+    def async_client(self, **options: Any) -> redis.asyncio.Redis:
+        """Return a new ``redis.asyncio`` client."""
+        import redis.asyncio
+
+        return redis.asyncio.Redis.from_url(self.url.removesuffix("/0"), **options)
+
+    def reset(self) -> None:
+        """Return to the state of the start: its seed, no other data and no connections. It is one ``DEBUG RESET``.
+
+        Raises:
+            ControlError: the server has ended, or cannot be reached.
+            hiredis.ReplyError: something could not be reset; the text says what.
+        """
+        self._controller().reset()
+        if self._planted is not None:
+            self.restore(self._planted)
+        self._watch_again()
+
+    def snapshot(self) -> Snapshot:
+        """Return a copy of all data and functions, which nothing changes later."""
+        return self._store.take()
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Replace all data and functions by a snapshot of this server or another one.
+
+        Raises:
+            SnapshotError: the server that kept it has ended without an order.
+            hiredis.ReplyError: the server is a replica, or its append-only file cannot be written.
+        """
+        self._store.restore(snapshot)
+
+    def save_seed(self, path: str | os.PathLike[str]) -> None:
+        """Write all data and functions to a dump file, for ``Server(seed=path)``; a failure leaves no part of it."""
+        replace_file(Path(path), self.snapshot().rdb(), 0o644)
+
+    # The two ways to run
+
+    def _start(self) -> None:
+        if "dir" not in self._directives and self._folder is None:
+            self._folder = tempfile.mkdtemp(prefix="rillet-")
+        if self._process_mode:
+            self._process = ServerProcess(self._flags(), self._folder, self.log)
+            self.port = self._process.port
+        else:
+            self._start_thread()
+        self._controller()
+        self._snapshots = SnapshotStore(self._command)
+        if self._seed is not None and self._planted is None:
+            self._plant(self._seed)
+        self._watch_again()
+
+    def _plant(self, seed: Seed) -> None:
+        file = seed_file(seed, _data_of)
+        if file is None:
+            control = self._connect()
+            try:
+                run_commands(seed, control)
+            finally:
+                control.close()
+            self._planted = self.snapshot()
+            return
+        try:
+            self._planted = self._store.load(file)
+        except Exception as error:
+            raise StartError(f"The seed {seed} cannot be loaded: {error}") from error
+        self.restore(self._planted)
+
+    def _remove_folder(self) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def _flags(self) -> list[str]:
+        directives: dict[str, object] = {"save": "", "enable_debug_command": "local", "bind": self.host}
+        directives |= {"port": self.port, "dir": self._folder} | self._directives
+        flags: list[str] = []
+        for name, value in directives.items():
+            words = [str(word) for word in value] if isinstance(value, (list, tuple)) else [_text(value)]
+            flags += [f"--{name.replace('_', '-')}", *words]
+        return flags
+
+    def _start_thread(self) -> None:
+        from ..server.config.file import parse_arguments
+        from ..server.server import Server as RilletServer
+
+        ready: Future[None] = Future()
+        logged = self.log.count
+
+        def life() -> None:
+            try:
+                config = parse_arguments(self._flags())
+                server = RilletServer(config, clock=self._server_clock, quiet=not config.logfile)
+                self._server_clock = server.clock
+                server.log.listener = self.log.feed
+                self._server = server
+                self._prepare(server)
+                server.run(on_ready=lambda: self._arrive(server, ready))
+            except BaseException as error:  # noqa: BLE001 - handed to the thread that waits for the start
+                if not ready.done():
+                    ready.set_exception(error)
+            finally:
+                if not ready.done():
+                    ready.set_exception(
+                        StartError(self.log.text(logged) or "It did not start, and its log is empty")
+                    )
+
+        self._thread = threading.Thread(target=life, name="rillet", daemon=True)
+        self._thread.start()
+        ready.result(START_SECONDS)
+        assert self._server is not None
+        self.port = self._server.config.port
+
+    def _prepare(self, server: RilletServer) -> None:
+        """Do what must be done before a server in a thread runs; in that thread."""
+
+    def _arrive(self, server: RilletServer, ready: Future[None]) -> None:
+        """Let ``start`` return, because the server serves clients; in its thread."""
+        del server
+        ready.set_result(None)
+
+    def _halt(self) -> None:
+        if self._snapshots is not None:
+            self._snapshots.end()
+            self._snapshots = None
+        self._release_control()
+        if self._thread is not None:
+            server = self._server
+            if server is not None and hasattr(server, "loop"):
+                with contextlib.suppress(RuntimeError):  # the loop is closed already: SHUTDOWN was sent
+                    server.loop.call_soon_threadsafe(server.stop)
+            self._thread.join(STOP_SECONDS)
+            if self._thread.is_alive():
+                self._end_script()
+                self._thread.join()
+        if self._process is not None:
+            self._process.stop()
+        self._thread = self._server = self._process = None
+
+    def _end_script(self) -> None:
+        """Shut down a server in the only way that ends a script that has written."""
+        with contextlib.suppress(ControlError), contextlib.closing(self._connect()) as control:
+            control.run(b"SHUTDOWN", b"NOSAVE")
+
+    # Commands without a client library
+
+    def _controller(self) -> Control:
+        """Return the control connection; another one if the server has closed it."""
+        if not self.running:
+            raise ControlError("The server is not running")
+        if self._control is None or not self._control.is_open or self._control.is_closed:
+            self._release_control()
+            self._control = self._connect()
+        return self._control
+
+    def _connect(self) -> Control:
+        password = self._directives.get("requirepass")
+        return Control(self.host, self.port, str(password) if password else None)
+
+    @property
+    def _store(self) -> SnapshotStore:
+        if self._snapshots is None:
+            raise ControlError("The server is not running")
+        return self._snapshots
+
+    def _release_control(self) -> None:
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+
+    def _command(self, *words: bytes) -> Any:
+        """Run one command on the control connection; raises error replies."""
+        return self._controller().run(*words)
+
+
+class AsyncServer(Server):
+    """A server for ``async with``; ``client`` returns a ``redis.asyncio`` client."""
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.stop)
+
+    def client(self, **options: Any) -> redis.asyncio.Redis:  # type: ignore[override]
+        """Return a new ``redis.asyncio`` client; close it with ``await client.aclose()``."""
+        return self.async_client(**options)
+
+
+def _data_of(folder: str, appendfilename: str) -> bytes:
+    """Return the data of an append-only file as an RDB file."""
+    with Server(dir=folder, appendonly=True, appendfilename=appendfilename) as server:
+        return server.snapshot().rdb()
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)

@@ -1,0 +1,117 @@
+"""Copies of a test server's data."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from .control import ControlError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class SnapshotError(RuntimeError):
+    """A snapshot is lost: the server that kept it has ended."""
+
+
+class Snapshot:
+    """The data and the functions of one moment; nothing that happens later changes it.
+
+    Its server keeps it until this object is garbage. ``Server.restore`` takes it as often as wanted, also on another
+    server, which then gets it as an RDB file.
+    """
+
+    def __init__(self, store: SnapshotStore, name: bytes) -> None:
+        self.name = name
+        self._store: SnapshotStore | None = store
+        self._file: bytes | None = None
+
+    def rdb(self) -> bytes:
+        """Return it as an RDB file, which any server of the same version of Redis reads, and Rillet without loss.
+
+        Raises:
+            SnapshotError: the server that kept it has ended without an order.
+        """
+        if self._file is None:
+            if self._store is None:
+                raise SnapshotError("The server that kept this snapshot has ended")
+            self._file = self._store.dump(self.name)
+        return self._file
+
+    def leave_store(self) -> None:
+        """Rely on the file alone, because the server ends."""
+        self._store = None
+
+    def __del__(self) -> None:
+        if self._store is not None:
+            self._store.garbage.append(self.name)
+
+
+class SnapshotStore:
+    """The snapshots that one run of a server keeps.
+
+    Args:
+        command: runs one command on the server.
+
+    Attributes:
+        garbage: the names of snapshots without references; the next command drops them.
+    """
+
+    def __init__(self, command: Callable[..., Any]) -> None:
+        self.garbage: list[bytes] = []
+        self._command = command
+        self._names: set[bytes] = set()
+        self._own: WeakSet[Snapshot] = WeakSet()
+
+    def take(self) -> Snapshot:
+        """Return a new snapshot of the server."""
+        self._sweep()
+        snapshot = Snapshot(self, secrets.token_hex(8).encode())
+        self._command(b"DEBUG", b"SNAPSHOT", b"TAKE", snapshot.name)
+        self._keep(snapshot)
+        return snapshot
+
+    def load(self, file: bytes) -> Snapshot:
+        """Return a snapshot with the data of an RDB file."""
+        snapshot = Snapshot(self, secrets.token_hex(8).encode())
+        self._command(b"DEBUG", b"SNAPSHOT", b"LOAD", snapshot.name, file)
+        self._keep(snapshot)
+        return snapshot
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Return the server to a snapshot of it, or of another."""
+        self._sweep()
+        if snapshot.name not in self._names:
+            self._command(b"DEBUG", b"SNAPSHOT", b"LOAD", snapshot.name, snapshot.rdb())
+            self._names.add(snapshot.name)
+        self._command(b"DEBUG", b"SNAPSHOT", b"RESTORE", snapshot.name)
+
+    def dump(self, name: bytes) -> bytes:
+        """Return a snapshot as an RDB file."""
+        file: bytes = self._command(b"DEBUG", b"SNAPSHOT", b"DUMP", name)
+        return file
+
+    def end(self) -> None:
+        """Fetch the snapshots that somebody still refers to, because the server ends.
+
+        They are lost if it has ended, or is busy.
+        """
+        import hiredis
+
+        for snapshot in list(self._own):
+            with contextlib.suppress(ControlError, hiredis.ReplyError):
+                snapshot.rdb()
+            snapshot.leave_store()
+
+    def _keep(self, snapshot: Snapshot) -> None:
+        self._names.add(snapshot.name)
+        self._own.add(snapshot)
+
+    def _sweep(self) -> None:
+        while self.garbage:
+            name = self.garbage.pop()
+            self._names.discard(name)
+            self._command(b"DEBUG", b"SNAPSHOT", b"DROP", name)

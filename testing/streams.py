@@ -1,0 +1,174 @@
+"""Streams and groups of a test server as plain objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a stream; text that is no UTF-8 has surrogates."""
+
+    id: str
+    fields: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An entry that is delivered and not acknowledged.
+
+    Attributes:
+        consumer: who has it; "" after XNACK.
+        idle: milliseconds since the last delivery by the server's clock; None after XNACK.
+        deliveries: how often it was delivered.
+    """
+
+    id: str
+    consumer: str
+    idle: int | None
+    deliveries: int
+
+    def __str__(self) -> str:
+        """Return one line."""
+        who = (
+            f"with {self.consumer} for {self.idle:,} ms" if self.consumer else "with no consumer (given back)"
+        )
+        return f"{self.id} pending {who}, delivery count {self.deliveries}"
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A consumer of a group.
+
+    Attributes:
+        idle: milliseconds since it last asked for anything, by the server's clock.
+    """
+
+    name: str
+    pending: list[Pending]
+    idle: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A consumer group.
+
+    Attributes:
+        lag: entries that are not yet delivered; None where the server does not know.
+        pending: in the order of their IDs.
+    """
+
+    name: str
+    last_delivered_id: str
+    entries_read: int | None
+    lag: int | None
+    pending: list[Pending]
+    consumers: list[Consumer]
+
+    def consumer(self, name: str) -> Consumer:
+        """Return a consumer.
+
+        Raises:
+            LookupError: there is none of this name.
+        """
+        return _named(self.consumers, name, f"group {self.name!r} has no consumer")
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A stream."""
+
+    name: str
+    length: int
+    last_id: str
+    entries: list[Entry]
+    groups: list[Group]
+
+    def group(self, name: str) -> Group:
+        """Return a group.
+
+        Raises:
+            LookupError: there is none of this name.
+        """
+        return _named(self.groups, name, f"stream {self.name!r} has no group")
+
+
+_Named = TypeVar("_Named", Group, Consumer)
+
+
+def stream_of(name: str, reply: list[Any] | dict[bytes, Any], now: int) -> Stream:
+    """Return a stream from the reply of ``XINFO STREAM name FULL COUNT 0``.
+
+    Args:
+        name: the key.
+        reply: as hiredis parses it, in RESP2 or RESP3.
+        now: the server's time in milliseconds.
+    """
+    info = pairs(reply)
+    entries = [
+        Entry(text(id_), {text(field): text(value) for field, value in _twos(fields)})
+        for id_, fields in info["entries"]
+    ]
+    groups = [_group(pairs(each), now) for each in info["groups"] or ()]
+    return Stream(name, info["length"], text(info["last-generated-id"]), entries, groups)
+
+
+def pairs(reply: list[Any] | dict[bytes, Any]) -> dict[str, Any]:
+    """Return a reply of names and values as a dict, whichever protocol it came in."""
+    items = reply.items() if isinstance(reply, dict) else _twos(reply)
+    return {text(name): value for name, value in items}
+
+
+def text(word: bytes) -> str:
+    """Return bytes as text; what is no UTF-8 becomes surrogates."""
+    return word.decode(errors="surrogateescape")
+
+
+def to_bytes(word: str) -> bytes:
+    """Return text as the bytes that it was."""
+    return word.encode(errors="surrogateescape")
+
+
+def id_of(word: str | bytes) -> str:
+    """Return an entry's ID in full: ``1`` is ``1-0``."""
+    entry = text(word) if isinstance(word, bytes) else word
+    return entry if "-" in entry else f"{entry}-0"
+
+
+def order_of(entry: str) -> tuple[int, int]:
+    """Return an ID in a form that sorts as IDs do."""
+    milliseconds, _, sequence = entry.partition("-")
+    return int(milliseconds), int(sequence)
+
+
+def _group(info: dict[str, Any], now: int) -> Group:
+    pending = [
+        Pending(text(id_), text(consumer), max(0, now - delivered) if consumer else None, deliveries)
+        for id_, consumer, delivered, deliveries in info["pending"]
+    ]
+    consumers = []
+    for each in map(pairs, info["consumers"]):
+        name = text(each["name"])
+        own = [one for one in pending if one.consumer == name]
+        consumers.append(Consumer(name, own, max(0, now - each["seen-time"])))
+    return Group(
+        text(info["name"]),
+        text(info["last-delivered-id"]),
+        info.get("entries-read"),
+        info.get("lag"),
+        pending,
+        consumers,
+    )
+
+
+def _twos(words: list[Any]) -> list[tuple[Any, Any]]:
+    return list(zip(words[::2], words[1::2], strict=True))
+
+
+def _named(found: list[_Named], name: str, missing: str) -> _Named:
+    for each in found:
+        if each.name == name:
+            return each
+    names = ", ".join(repr(each.name) for each in found) or "none"
+    raise LookupError(f"{missing} {name!r}; there is: {names}")

@@ -1,0 +1,68 @@
+"""Rillet in ``unittest``: a server for a class of tests, reset before each.
+
+::
+
+    class TestWorker(RilletMixin, unittest.TestCase):
+        rillet_options = {"compat_version": "7.2", "decode_responses": True}
+
+        def test_it(self):
+            self.rillet.xadd("s", {"a": "b"})
+            self.rillet_server.clock.advance(hours=1)
+"""
+
+from __future__ import annotations
+
+import unittest
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from .options import split
+from .server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import redis
+    import redis.asyncio
+
+
+class RilletMixin(unittest.TestCase):
+    """Gives each test ``self.rillet``, a redis-py client on a freshly reset ``self.rillet_server``.
+
+    The class has a server of its own. Put it before the other base classes: ``unittest.TestCase``, Django's …
+
+    Attributes:
+        rillet_options: directives of the server and options of the client, as in the marker of pytest.
+    """
+
+    rillet_options: ClassVar[Mapping[str, Any]] = {}
+    rillet_server: ClassVar[Server]
+    rillet: redis.Redis
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        """Start the server of the class."""
+        server = Server(**split(cls.rillet_options).server).start()
+        cls.addClassCleanup(server.stop)
+        cls.rillet_server = server
+        super().setUpClass()
+
+    def setUp(self) -> None:
+        """Reset the server and connect the client."""
+        self.rillet_server.start()  # a test may have stopped it
+        self.rillet_server.reset()
+        self.rillet_server.watch()
+        self.rillet = self.rillet_server.client(**split(self.rillet_options).client)
+        self.addCleanup(self.rillet.close)
+        super().setUp()
+
+
+class AsyncRilletMixin(RilletMixin, unittest.IsolatedAsyncioTestCase):
+    """Gives each test ``self.rillet_async`` as well, a ``redis.asyncio`` client."""
+
+    rillet_async: redis.asyncio.Redis
+
+    async def asyncSetUp(self) -> None:
+        """Connect the asynchronous client."""
+        self.rillet_async = self.rillet_server.async_client(**split(self.rillet_options).client)
+        self.addAsyncCleanup(self.rillet_async.aclose)
+        await super().asyncSetUp()

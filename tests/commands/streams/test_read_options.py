@@ -1,0 +1,148 @@
+"""MAXCOUNT and MAXSIZE: what XREAD and XREADGROUP may answer over all their streams."""
+
+from __future__ import annotations
+
+import pytest
+from support.fake_server import reply, run
+from support.groups import effects, forget, group_client
+
+from rillet.commands.spec.key_finders import keys_of_streams
+from rillet.commands.spec.versions import compat_with
+
+ITEM = len(b"*2\r\n$3\r\n1-0\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n")
+HEAD = len(b"*2\r\n$1\r\ns\r\n*3\r\n")
+
+
+@pytest.fixture
+def client():
+    """Streams s, t and u of three entries each, with a group g."""
+    client = group_client(3)
+    for name in ("t", "u"):
+        for ms in range(1, 4):
+            run(client, "XADD", name, f"{ms}-0", "a", "b")
+        run(client, "XGROUP", "CREATE", name, "g", "0")
+    forget(client)
+    return client
+
+
+def shape(found):
+    """Per stream its name and the number of entries."""
+    return None if found is None else {name.decode(): len(items) for name, items in found}
+
+
+def read(client, *words):
+    return shape(reply(client, "XREAD", *words, "STREAMS", "s", "t", "u", "0", "0", "0"))
+
+
+def read_group(client, *words, ids=(">", ">", ">")):
+    return shape(reply(client, "XREADGROUP", "GROUP", "g", "c", *words, "STREAMS", "s", "t", "u", *ids))
+
+
+@pytest.mark.parametrize("name", ["MAXCOUNT", "MAXSIZE"])
+@pytest.mark.parametrize("number", ["0", "-1", "x", "1.5", "9223372036854775808"])
+def test_limits_are_positive(client, name, number):
+    error = f"-ERR {name} must be a positive integer\r\n".encode()
+    if number not in {"0", "-1"}:
+        error = b"-ERR value is not an integer or out of range\r\n"
+    assert run(client, "XREAD", name, number, "STREAMS", "s", "0") == error
+    assert run(client, "XREADGROUP", "GROUP", "g", "c", name, number, "STREAMS", "s", ">") == error
+
+
+def test_maxcount_is_at_least_count(client):
+    error = b"-ERR MAXCOUNT must be greater than or equal to COUNT\r\n"
+    for words in (("COUNT", "3", "MAXCOUNT", "2"), ("MAXCOUNT", "2", "COUNT", "3")):
+        assert run(client, "XREAD", *words, "STREAMS", "s", "0") == error
+    assert read(client, "COUNT", "0", "MAXCOUNT", "2") == {"s": 2}
+    assert read(client, "COUNT", "2", "MAXCOUNT", "2") == {"s": 2}
+
+
+def test_before_8_10_they_are_unknown(client):
+    client.server.compat = compat_with("8.8")
+    assert run(client, "XREAD", "MAXCOUNT", "1", "STREAMS", "s", "0") == b"-ERR syntax error\r\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("MAXCOUNT 1", {"s": 1}),
+        ("MAXCOUNT 3", {"s": 3}),
+        ("MAXCOUNT 4", {"s": 3, "t": 1}),
+        ("MAXCOUNT 99", {"s": 3, "t": 3, "u": 3}),
+        ("COUNT 2 MAXCOUNT 3", {"s": 2, "t": 1}),
+        ("COUNT 2 MAXCOUNT 4", {"s": 2, "t": 2}),
+        ("MAXSIZE 1", {"s": 1}),  # the first one always goes out
+        (f"MAXSIZE {ITEM}", {"s": 1}),
+        (f"MAXSIZE {ITEM + 1}", {"s": 2}),
+        (f"MAXSIZE {2 * ITEM + 1}", {"s": 3}),
+        (f"MAXSIZE {3 * ITEM + HEAD}", {"s": 3}),
+        (f"MAXSIZE {3 * ITEM + HEAD + 1}", {"s": 3, "t": 1}),
+        ("MAXSIZE 100000", {"s": 3, "t": 3, "u": 3}),
+        (f"MAXSIZE {ITEM + 1} MAXCOUNT 1", {"s": 1}),
+        (f"MAXSIZE {ITEM + 1} COUNT 1", {"s": 1}),  # the head of s counts before t
+    ],
+)
+def test_limits_are_for_all_streams_together(client, words, expected):
+    assert read(client, *words.split()) == expected
+    assert read_group(client, *words.split()) == expected
+
+
+def test_in_resp3_its_own_bytes_count(client):
+    client.resp = 3
+    size = 3 * ITEM + len(b"$1\r\ns\r\n*3\r\n")
+    assert run(client, "XREAD", "MAXSIZE", str(size), "STREAMS", "s", "t", "0", "0").startswith(b"%1\r\n")
+    assert run(client, "XREAD", "MAXSIZE", str(size + 1), "STREAMS", "s", "t", "0", "0").startswith(b"%2\r\n")
+
+
+def test_what_is_not_sent_is_not_delivered(client):
+    assert read_group(client, "MAXCOUNT", "4") == {"s": 3, "t": 1}
+    assert reply(client, "XPENDING", "t", "g")[0] == 1
+    assert [effect for effect in effects(client) if "SETID" in effect] == [
+        "XGROUP SETID s g 3-0 ENTRIESREAD 3",
+        "XGROUP SETID t g 1-0 ENTRIESREAD 1",
+    ]
+    assert read_group(client, "MAXSIZE", "1") == {"t": 1}
+    assert reply(client, "XPENDING", "t", "g")[0] == 2
+
+
+@pytest.mark.parametrize("words", ["MAXCOUNT 3", "MAXSIZE 1"])
+def test_streams_behind_the_limit_are_not_visited(client, words):
+    read_group(client, *words.split())
+    assert len(client.db.entries[b"s"].groups[b"g"].consumers) == 1
+    assert not client.db.entries[b"t"].groups[b"g"].consumers
+
+
+def test_all_keys_are_judged_before_any_is_read(client):
+    words = ("XREADGROUP", "GROUP", "g", "c", "MAXCOUNT", "1", "STREAMS", "s", "no", ">", ">")
+    assert run(client, *words).startswith(b"-NOGROUP")
+    assert not client.db.entries[b"s"].groups[b"g"].consumers
+
+
+def test_history_counts_too(client):
+    read_group(client)
+    assert read_group(client, "MAXCOUNT", "4", ids=("0", "0", "0")) == {"s": 3, "t": 1}
+    assert read_group(client, "MAXSIZE", str(ITEM + 1), ids=("0", "0", "0")) == {"s": 2}
+    # Not sent, not counted as delivered once more.
+    assert [entry[3] for entry in reply(client, "XPENDING", "s", "g", "-", "+", "9")] == [3, 3, 2]
+
+
+def test_claimed_entries_count_too(client):
+    read_group(client, "COUNT", "1")
+    assert read_group(client, "CLAIM", "0", "MAXCOUNT", "2") == {"s": 2}
+    assert reply(client, "XPENDING", "s", "g")[0] == 2
+    assert read_group(client, "CLAIM", "0", "MAXSIZE", "1") == {"s": 1}
+
+
+def test_many_entries_within_a_size():
+    client = group_client(500)
+    for ms in range(1, 501):
+        size = len(run(client, "XRANGE", "s", "-", f"{ms}-0")) - len(f"*{ms}\r\n")
+        found = reply(client, "XREAD", "MAXSIZE", str(size), "STREAMS", "s", "0")
+        assert len(found[0][1]) == ms
+        if ms > 20:
+            break
+
+
+@pytest.mark.parametrize("option", ["MAXCOUNT", "MAXSIZE", "CLAIM"])
+def test_a_key_can_be_found_behind_them(option):
+    words = ["XREADGROUP", "GROUP", "STREAMS", "c", option, "STREAMS", "STREAMS", "k", ">"]
+    assert keys_of_streams([word.encode() for word in words]) == [7]

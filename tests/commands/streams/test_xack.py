@@ -1,0 +1,251 @@
+"""XNACK, rule by rule, and how entries without owner look from everywhere."""
+
+from __future__ import annotations
+
+import pytest
+from support.fake_server import ready_keys, reply, run, wait_for
+from support.groups import effects, forget, group_client, stated
+from support.pending import texts
+
+from rillet.commands.streams import xack  # noqa: F401 - it declares the command
+from rillet.storage.groups.pel_search import given_back
+from rillet.storage.streams.ids import MAX_COUNT
+
+NOW = 1_700_000_000_000
+WRONG_TYPE = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
+
+
+@pytest.fixture
+def client():
+    """Stream 1-0 to 4-0; c has had 1-0 to 3-0 a second ago, and 1-0 for the fifth time."""
+    client = group_client(4)
+    run(client, "XREADGROUP", "GROUP", "g", "c", "COUNT", "3", "STREAMS", "s", ">")
+    run(client, "XCLAIM", "s", "g", "c", "0", "1-0", "RETRYCOUNT", "5")
+    client.server.advance(1000)
+    forget(client)
+    return client
+
+
+def pending(client, *consumer: str):
+    found = reply(client, "XPENDING", "s", "g", "-", "+", "100", *consumer)
+    return [(i.decode(), c.decode(), idle, count) for i, c, idle, count in found]
+
+
+def group_of(client):
+    return client.db.entries[b"s"].groups[b"g"]
+
+
+def waiting(client) -> list[bytes]:
+    return texts(given_back(group_of(client)))
+
+
+def nack(client, *words: str):
+    return reply(client, "XNACK", "s", "g", *words)
+
+
+# The order of checks
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ("str g NOPE IDS x 1-0", WRONG_TYPE[1:-2].decode()),
+        ("no g NOPE IDS x 1-0", "NOGROUP No such key 'no' or consumer group 'g'"),
+        ("s no NOPE IDS x 1-0", "NOGROUP No such key 's' or consumer group 'no'"),
+        ("s g NOPE IDS x 1-0", "ERR mode must be SILENT, FAIL, or FATAL"),
+        ("s g FAIL IDS x 1-0", "ERR numids must be a positive integer"),
+        ("s g FAIL IDS 0 1-0", "ERR numids must be a positive integer"),
+        ("s g FAIL IDS -1 1-0", "ERR numids must be a positive integer"),
+        ("s g FAIL IDS 2 1-0", "ERR number of IDs doesn't match numids"),
+        ("s g FAIL IDS 1 1-0 2-0", "ERR Unrecognized XNACK option '2-0'"),
+        ("s g FAIL NOPE 1 1-0", "ERR Unrecognized XNACK option 'NOPE'"),
+        ("s g FAIL IDS 1 1-0 RETRYCOUNT", "ERR Unrecognized XNACK option 'RETRYCOUNT'"),
+        ("s g FAIL IDS 1 1-0 RETRYCOUNT x", "ERR value is not an integer or out of range"),
+        ("s g FAIL IDS 1 1-0 RETRYCOUNT -1", "ERR Invalid RETRYCOUNT value, must be >= 0"),
+        ("s g FAIL FORCE RETRYCOUNT 1", "ERR syntax error, expected IDS keyword"),
+        ("s g FAIL IDS 2 1-0 x", "ERR Invalid stream ID specified as stream command argument"),
+        ("s g FAIL IDS 1 +", "ERR Invalid stream ID specified as stream command argument"),
+    ],
+)
+def test_it_is_refused_with_nothing_done(client, words, error):
+    client.db.entries[b"str"] = b"x"
+    assert run(client, "XNACK", *words.split()) == f"-{error}\r\n".encode()
+    assert not waiting(client)
+    assert not effects(client)
+
+
+# What becomes of an entry
+
+
+@pytest.mark.parametrize(
+    ("words", "counts"),
+    [
+        ("SILENT IDS 2 1-0 2-0", [4, 0]),
+        ("FAIL IDS 2 1-0 2-0", [5, 1]),
+        ("fatal ids 2 1-0 2-0", [MAX_COUNT, MAX_COUNT]),
+        ("FATAL IDS 2 1-0 2-0 RETRYCOUNT 7", [7, 7]),
+        ("SILENT RETRYCOUNT 0 FORCE IDS 2 1-0 2-0", [0, 0]),
+    ],
+)
+def test_the_mode_says_what_becomes_of_the_counter(client, words, counts):
+    assert nack(client, *words.split()) == 2
+    assert pending(client) == [
+        ("1-0", "", -1, counts[0]),
+        ("2-0", "", -1, counts[1]),
+        ("3-0", "c", 1000, 1),
+    ]
+
+
+def test_silent_does_not_go_below_zero(client):
+    for _ in range(3):
+        assert nack(client, "SILENT", "IDS", "1", "2-0") == 1
+    assert pending(client)[1] == ("2-0", "", -1, 0)
+
+
+def test_an_id_named_twice_is_given_back_twice(client):
+    assert nack(client, "SILENT", "IDS", "3", "1-0", "1", "1-0") == 3
+    assert pending(client)[0] == ("1-0", "", -1, 2)
+
+
+def test_what_is_not_pending_is_ignored_without_force(client):
+    assert nack(client, "FAIL", "IDS", "2", "4-0", "9-0") == 0
+    assert not effects(client)
+    assert client.server.keyspace.dirty == 0
+
+
+@pytest.mark.parametrize(
+    ("mode", "count"),
+    [(("SILENT",), 0), (("FAIL",), 0), (("FATAL",), MAX_COUNT), (("FAIL", "RETRYCOUNT", "3"), 3)],
+)
+def test_force_makes_an_entry_if_there_is_such_a_message(client, mode, count):
+    assert nack(client, *mode, "IDS", "2", "4-0", "9-0", "FORCE") == 1
+    assert pending(client)[3] == ("4-0", "", -1, count)
+    assert group_of(client).last_id == 3 << 64
+
+
+def test_an_entry_whose_message_is_gone_can_be_given_back(client):
+    run(client, "XDEL", "s", "1-0")
+    assert nack(client, "FAIL", "IDS", "1", "1-0") == 1
+
+
+def test_the_order_is_that_of_giving_back(client):
+    nack(client, "FAIL", "IDS", "2", "3-0", "1-0")
+    assert waiting(client) == [b"3-0", b"1-0"]
+    nack(client, "FAIL", "IDS", "1", "2-0")
+    nack(client, "FAIL", "IDS", "1", "3-0")  # once more: to the end
+    assert waiting(client) == [b"1-0", b"2-0", b"3-0"]
+
+
+# What is propagated
+
+
+def test_it_is_propagated_as_it_was_sent_and_is_no_event(client):
+    nack(client, "fail", "IDS", "2", "1", "9-0")
+    assert effects(client) == ["XNACK s g fail IDS 2 1 9-0"]
+    assert client.server.events == []
+    assert client.server.keyspace.dirty == 1
+
+
+def test_it_wakes_who_waits_for_the_key_if_something_was_given_back(client):
+    wait_for(client, b"s")
+    nack(client, "FAIL", "IDS", "1", "9-0")
+    assert ready_keys(client) == []
+    nack(client, "FAIL", "IDS", "1", "1-0")
+    assert ready_keys(client) == [b"s"]
+
+
+# From everywhere
+
+
+def test_xpending_counts_it_and_names_no_consumer(client):
+    nack(client, "FAIL", "IDS", "2", "1-0", "2-0")
+    assert reply(client, "XPENDING", "s", "g") == [3, b"1-0", b"3-0", [[b"c", b"1"]]]
+    assert pending(client, "c") == [("3-0", "c", 1000, 1)]
+    assert pending(client, "") == []
+    nack(client, "FAIL", "IDS", "1", "3-0")
+    assert reply(client, "XPENDING", "s", "g") == [3, b"1-0", b"3-0", []]
+
+
+def test_a_consumer_without_a_name_is_somebody(client):
+    run(client, "XCLAIM", "s", "g", "", "0", "1-0", "JUSTID")
+    nack(client, "FAIL", "IDS", "1", "2-0")
+    assert pending(client, "") == [("1-0", "", 0, 5)]
+    assert reply(client, "XINFO", "CONSUMERS", "s", "g")[0][:4] == [b"name", b"", b"pending", 1]
+
+
+@pytest.mark.parametrize("idle", ["1", "1000", "1001", "9000000000000000000"])
+def test_no_idle_filter_leaves_it_out(client, idle):
+    nack(client, "FAIL", "IDS", "1", "2-0")
+    found = reply(client, "XPENDING", "s", "g", "IDLE", idle, "-", "+", "10")
+    assert [entry[0] for entry in found] == ([b"1-0", b"2-0", b"3-0"] if int(idle) <= 1000 else [b"2-0"])
+
+
+def test_xinfo_counts_it_and_shows_no_time(client):
+    nack(client, "FAIL", "IDS", "1", "2-0")
+    full = reply(client, "XINFO", "STREAM", "s", "FULL")
+    group = dict(zip(full[-1][0][::2], full[-1][0][1::2], strict=True))
+    assert (group[b"pel-count"], group[b"nacked-count"]) == (3, 1)
+    assert group[b"pending"][1] == [b"2-0", b"", 0, 1]
+    [consumer] = group[b"consumers"]
+    assert consumer[:2] == [b"name", b"c"]
+    assert consumer[6:8] == [b"pel-count", 2]
+    assert reply(client, "XINFO", "GROUPS", "s")[0][4:6] == [b"pending", 3]
+
+
+def test_it_is_never_protected_by_min_idle(client):
+    nack(client, "FAIL", "IDS", "2", "1-0", "2-0")
+    most = str((1 << 63) - 1)
+    assert reply(client, "XCLAIM", "s", "g", "d", most, "1-0", "3-0", "JUSTID") == [b"1-0"]
+    assert reply(client, "XAUTOCLAIM", "s", "g", "d", most, "0", "JUSTID")[1] == [b"2-0"]
+    assert pending(client) == [("1-0", "d", 0, 5), ("2-0", "d", 0, 1), ("3-0", "c", 1000, 1)]
+    assert effects(client)[1:] == [
+        stated("d", "1-0", count=5, last="3-0", ms=NOW + 1000),
+        stated("d", "2-0", count=1, last="3-0", ms=NOW + 1000),
+    ]
+
+
+@pytest.mark.parametrize("words", ["XCLAIM s g d 0 1", "XAUTOCLAIM s g d 0 0 COUNT 1"])
+def test_one_whose_message_is_gone_is_dropped_and_propagated_as_acknowledged(client, words):
+    nack(client, "FAIL", "IDS", "1", "1-0")
+    run(client, "XDEL", "s", "1-0")
+    forget(client)
+    run(client, *words.split())
+    assert [entry[0] for entry in pending(client)] == ["2-0", "3-0"]
+    assert effects(client) == [f"XACK s g {'1' if words.startswith('XCLAIM') else '1-0'}"]
+    assert group_of(client).unowned.pending == 0
+
+
+def test_it_can_be_acknowledged(client):
+    nack(client, "FAIL", "IDS", "2", "1-0", "2-0")
+    assert reply(client, "XACK", "s", "g", "1-0", "3-0") == 2
+    assert waiting(client) == [b"2-0"]
+
+
+def test_it_outlives_its_last_owner(client):
+    nack(client, "FAIL", "IDS", "1", "2-0")
+    assert reply(client, "XGROUP", "DELCONSUMER", "s", "g", "c") == 2
+    assert pending(client) == [("2-0", "", -1, 1)]
+
+
+def test_history_does_not_show_it(client):
+    nack(client, "FAIL", "IDS", "1", "2-0")
+    [[_, entries]] = reply(client, "XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", "0")
+    assert [entry[0] for entry in entries] == [b"1-0", b"3-0"]
+
+
+def test_a_group_set_back_delivers_it_again(client):
+    nack(client, "FAIL", "IDS", "1", "2-0")
+    run(client, "XGROUP", "SETID", "s", "g", "1-0")
+    run(client, "XREADGROUP", "GROUP", "g", "d", "COUNT", "1", "STREAMS", "s", ">")
+    assert pending(client)[1] == ("2-0", "d", 0, 1)
+    assert waiting(client) == []
+
+
+def test_copy_keeps_it_and_its_turn(client):
+    nack(client, "FAIL", "IDS", "2", "3-0", "1-0")
+    twin = group_of(client).copy()
+    counts = [(page.text(at), page.blocks[at].count) for page, at in given_back(twin)]
+    assert counts == [(b"3-0", 1), (b"1-0", 5)]
+    assert twin.unowned.pending == 2
+    assert group_of(client).acknowledge([3 << 64]) == 1
+    assert twin.unowned.pending == 2

@@ -1,0 +1,380 @@
+"""Random commands of every family, made from the records themselves, right ones and spoilt ones.
+
+A run is a list of `(connection, words)`. The words of a command follow its grammar (COMMAND DOCS), with values from
+small pools, so that commands meet the same keys; every sixth command is spoilt afterwards: a word is left out, doubled,
+swapped or replaced by a hostile one. The same seed makes the same run.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from rillet.commands import load_all
+from rillet.commands.spec.command import REGISTRY
+
+if TYPE_CHECKING:
+    from rillet.commands.spec.command import Argument, Command
+
+load_all()
+
+Words = list[str]
+Step = tuple[int, Words]
+Run = list[Step]
+
+CONNECTIONS = 2
+
+# What a server answers by chance, of itself, of its machine, or about its other clients.
+BY_CHANCE = {"randomkey", "srandmember", "zrandmember", "hrandfield", "spop", "acl|genpass", "lolwut"}
+OF_ITSELF = {
+    "time", "save", "bgsave", "bgrewriteaof", "lastsave", "shutdown", "monitor", "sync", "psync", "replconf", "replicaof",
+    "slaveof", "failover", "info", "role", "debug", "restore-asking", "wait", "waitaof", "swapdb", "auth", "hello", "reset",
+    "quit", "migrate", "dump", "restore", "object|freq", "object|idletime", "script|kill", "function|kill",
+    "function|dump", "function|restore", "function|load", "function|flush", "function|delete",
+    "script|debug", "script|flush", "script|load", "object|help", "readonly", "readwrite", "asking", "command|docs",
+    "command|info", "command|list", "command|count", "command", "select", "move", "flushall", "xcfgset", "xidmprecord",
+}  # fmt: skip
+# Families with scripts of their own, whose commands change more than data.
+CONTAINERS = {
+    "acl",
+    "client",
+    "config",
+    "cluster",
+    "latency",
+    "memory",
+    "module",
+    "slowlog",
+    "pubsub",
+    "himport",
+}
+SUBSCRIBING = {"subscribe", "psubscribe", "ssubscribe", "unsubscribe", "punsubscribe", "sunsubscribe"}
+LEFT_OUT = BY_CHANCE | OF_ITSELF | SUBSCRIBING
+
+# Replies and files have an order of the server's own here.
+UNORDERED = {
+    "keys", "scan", "sscan", "hscan", "zscan", "smembers", "sunion", "sinter", "sdiff", "hgetall", "hkeys", "hvals",
+    "command",
+}  # fmt: skip
+SCANS = {"scan", "sscan", "hscan", "zscan"}
+
+KEYS = {
+    "stream": ["s", "s2"],
+    "hash": ["h", "h2"],
+    "list": ["l", "l2"],
+    "set": ["t", "t2"],
+    "sorted-set": ["z", "z2"],
+    "geo": ["geo", "z"],
+    "hyperloglog": ["p", "p2"],
+    "bitmap": ["b", "k"],
+    "string": ["k", "n", "k2"],
+}
+ALL_KEYS = sorted({key for keys in KEYS.values() for key in keys})
+NUMBERS = ["0", "1", "2", "3", "-1", "-2", "5", "10", "100"]
+HOSTILE_NUMBERS = [
+    "", " 1", "1 ", "+1", "01", "1.5", "-0", "0x10", "1e3", "nan", "inf", "-inf", "x", "9223372036854775807",
+    "-9223372036854775808", "9223372036854775808", "18446744073709551616", "4294967296", "2147483648", "1\\x00",
+]  # fmt: skip
+FLOATS = [
+    "0",
+    "1",
+    "-1",
+    "2.5",
+    "0.1",
+    "3",
+    "1e2",
+    "100",
+    "inf",
+    "-inf",
+    "-0",
+    "1e-7",
+    "3.0e5",
+    "17179869184",
+    "0x10",
+    "1e300",
+]
+HOSTILE_FLOATS = [
+    "nan",
+    "",
+    " 1",
+    "1 ",
+    "x",
+    "1e400",
+    "-1e400",
+    "0x1p3",
+    "infinity",
+    "+inf",
+    "1.5.2",
+    "1e",
+    "--1",
+    "1,5",
+]
+IDS = ["1-0", "2-0", "3-0", "3-1", "5-5", "10-0", "7"]
+RANGE_IDS = [*IDS, "-", "+", "(1-0", "(3", "0", "0-0", "$", ">"]
+HOSTILE_IDS = ["*", "1-*", "18446744073709551615-18446744073709551615", "18446744073709551616", "-1", "1-", "-", "1-2-3", "x", "", "(", "(-", "(+", "(18446744073709551615", "0-18446744073709551615"]  # fmt: skip
+MEMBERS = ["a", "b", "c", "d", "1", "2", "17", "hello", ""]
+FIELDS = ["f", "g", "n", "m"]
+VALUES = ["v", "w", "1", "2.5", "hello world", "", "a", "12", "y" * 40, "x" * 70]
+PATTERNS = ["*", "a*", "[a-c]", "?", "h*", "\\\\", "", "nosort", "w_*", "#", "*->f"]
+LEX = ["-", "+", "[a", "(b", "[c", "a", "", "["]
+SCORES = ["-inf", "+inf", "(1", "1", "2", "(3", "0", "10", "(inf"]
+LATER_MS, LATER_S = "33177117420123", "33177117420"
+# Relative times are long, so that no server sees them pass.
+TIMES = ["100", "1000", "100000", "0", "-1", "9223372036854775807"]
+SCRIPTS = [
+    "return redis.call('SET', KEYS[1], ARGV[1])",
+    "return {KEYS, ARGV}",
+    "return redis.pcall('LPUSH', KEYS[1], 'a')",
+    "return redis.call('XLEN', KEYS[1])",
+    "redis.call('ZADD', KEYS[1], 1, 'a') return redis.error_reply('MY error')",
+]
+
+
+def served(version: str) -> list[Command]:
+    """The commands that a version knows and that can be compared."""
+    limit = tuple(map(int, version.split(".")))[:2]
+    return [
+        command
+        for name, command in REGISTRY.items()
+        if command.handler is not None
+        and not name.endswith("|help")  # our own words
+        and name not in LEFT_OUT
+        and name.partition("|")[0] not in CONTAINERS
+        and tuple(map(int, command.since.split(".")))[:2] <= limit
+    ]
+
+
+def _without_two_replies(words: Words) -> Words:
+    """A SET without GET where a condition may have a bad digest: Redis would send two replies."""
+    upper = {word.upper() for word in words}
+    return [word for word in words if word.upper() != "GET"] if upper & {"IFDEQ", "IFDNE"} else words
+
+
+def _settled(name: str, words: Words) -> Words:
+    """The words of a command without what on_purpose.py names, and without what takes long."""
+    upper = [word.upper() for word in words]
+    if name == "set":
+        return _without_two_replies(words)
+    if name == "bitfield":  # bitfield-that-fails; strings of 256 MB take long
+        other = {"FAIL": "SAT", "2147483648": "1000"}
+        return [other.get(word, old) for word, old in zip(upper, words, strict=True)]
+    if name in {"xadd", "xtrim"} and {"DELREF", "ACKED"} & set(upper):  # trims-by-policy
+        return ["=" if word == "~" else word for word in words]
+    if name == "xautoclaim":  # counts-beyond-memory
+        return ["1000" if word.isdigit() and int(word) > 1_000_000_000 else word for word in words]
+    if name == "msetex":  # one-time-of-msetex
+        times = [at for at, word in enumerate(upper) if word in {"EX", "PX", "EXAT", "PXAT"}]
+        return words[: times[1]] if len(times) > 1 else words
+    if name in {"sort", "sort_ro"} and "BY" in upper:  # equal-weights
+        ends = [at for at, word in enumerate(upper) if word in {"LIMIT", "STORE"}]
+        return words[: min(ends)] if ends else words
+    if name in {"setbit", "setrange"}:  # strings of 256 MB take long
+        return ["1000" if word == "2147483648" else word for word in words]
+    return words
+
+
+def _whole_scan(words: Words) -> Words:
+    """A scan that returns everything in one call: cursors are a server's own."""
+    at = 1 if words[0] == "SCAN" else 2
+    if at < len(words) and words[at].strip(" +").removesuffix("\\x00").isdigit():
+        words[at] = "0"
+    return [*words, "COUNT", "1000"]
+
+
+class Maker:
+    """Makes runs of one seed.
+
+    Args:
+        seed: the same seed makes the same runs.
+        version: of the server that is the judge; newer commands are left out.
+        family: only commands of this group of COMMAND DOCS, or all.
+    """
+
+    def __init__(self, seed: int, version: str = "8.10", family: str | None = None) -> None:
+        self.random = random.Random(seed)
+        self.commands = [command for command in served(version) if family in {None, command.group}]
+        self.groups = sorted({command.group for command in self.commands} - {"transactions"})
+        self._count = 1
+        self._group = ""
+
+    def run(self, size: int) -> Run:
+        """A run that begins with data of every type, then ``size`` random commands."""
+        out = [(0, words) for words in BEGINNING]
+        while len(out) < size + len(BEGINNING):
+            out.append((self.random.randrange(CONNECTIONS), self.command()))
+        # A transaction that is left open would swallow the looks at the end.
+        return [
+            *out,
+            *((number, ["DISCARD"]) for number in range(CONNECTIONS)),
+            *((0, words) for words in LOOKS),
+        ]
+
+    def command(self) -> Words:
+        """One command; families are equally likely."""
+        draw = self.random
+        if draw.random() < 0.05:
+            return draw.choice(TRANSACTIONS)
+        group = draw.choice(self.groups)
+        record = draw.choice([command for command in self.commands if command.group == group])
+        self._group, self._count = group, draw.choice([1, 1, 2, 3])
+        words = record.name.upper().split("|")
+        for argument in record.arguments:
+            words += self._words(argument, record)
+        if draw.random() < 0.16:
+            words = self._spoil(words)
+        if record.name in SCANS:
+            return _whole_scan(words)
+        return _settled(record.name, words)
+
+    def _words(self, argument: Argument, record: Command) -> Words:
+        draw = self.random
+        if "optional" in argument.flags and draw.random() < 0.6:
+            return []
+        times = 1
+        if "multiple" in argument.flags:
+            times = self._count if draw.random() < 0.95 else draw.choice([1, 2, 3])
+        out: Words = []
+        for number in range(times):
+            if argument.token is not None and (number == 0 or "multiple_token" in argument.flags):
+                out.append(argument.token if draw.random() < 0.8 else argument.token.lower())
+            if argument.type == "oneof":
+                out += self._words(draw.choice(argument.arguments), record)
+            elif argument.type == "block":
+                for part in argument.arguments:
+                    out += self._words(part, record)
+            elif argument.type != "pure-token":
+                out.append(self._value(argument, record))
+        return out
+
+    def _value(self, argument: Argument, record: Command) -> str:
+        draw = self.random
+        name, hostile = argument.name, draw.random() < 0.06
+        match argument.type:
+            case "key":
+                return self._key()
+            case "pattern":
+                return draw.choice(PATTERNS)
+            case "unix-time":
+                far = LATER_MS if "milli" in name else LATER_S
+                return draw.choice(HOSTILE_NUMBERS) if hostile else draw.choice([far, far, "1", "0"])
+            case "integer":
+                return self._integer(name, record, hostile=hostile)
+            case "double":
+                if name == "timeout":
+                    return draw.choice(["0.01", "0.01", "-1", "x", "0"])
+                return draw.choice(HOSTILE_FLOATS if hostile else FLOATS)
+        return self._string(name, hostile=hostile)
+
+    def _key(self) -> str:
+        if self.random.random() < 0.12:
+            return self.random.choice([*ALL_KEYS, "missing"])
+        return self.random.choice(KEYS.get(self._group, ALL_KEYS))
+
+    def _integer(self, name: str, record: Command, *, hostile: bool) -> str:
+        draw = self.random
+        if name in {"numkeys", "numfields", "numids"}:
+            return draw.choice(HOSTILE_NUMBERS) if draw.random() < 0.02 else str(self._count)
+        if hostile:
+            return draw.choice(HOSTILE_NUMBERS)
+        if name == "min-idle-time":
+            return draw.choice(["0", "1000000", "-1"])
+        if name in {"seconds", "ttl"}:
+            return draw.choice(TIMES)
+        if name == "milliseconds":
+            # BLOCK is the only time that is waited for.
+            return "5" if "blocking" in record.flags else draw.choice(["100000", "1000000", "0", "-1"])
+        if name == "cursor":
+            return "0"
+        if name == "offset" and self._group == "bitmap":
+            return draw.choice(["0", "1", "7", "100", "#1", "-1"])
+        return draw.choice(NUMBERS)
+
+    def _string(self, name: str, *, hostile: bool) -> str:
+        draw = self.random
+        if self._group == "stream":
+            if name == "group":
+                return draw.choice(["g", "g", "g2"])
+            if name == "consumer":
+                return draw.choice(["alice", "bob"])
+            if name == "min-idle-time":
+                return draw.choice(["0", "0", "1000000", "x"])
+            if name in {"start", "end", "id", "last-id", "lastid", "max-deleted-id", "threshold"}:
+                return draw.choice(HOSTILE_IDS if hostile else RANGE_IDS if draw.random() < 0.4 else IDS)
+        if name in {"min", "max", "start", "stop"}:
+            return draw.choice(SCORES + LEX + NUMBERS)
+        if name == "script":
+            return draw.choice(SCRIPTS)
+        if name == "field":
+            return draw.choice(FIELDS)
+        if name.startswith("member"):
+            return draw.choice(MEMBERS)
+        if name == "encoding":
+            return draw.choice(["u8", "i16", "u63", "u64", "i64", "i0", "x", "u1"])
+        if name in {"lowerbound", "upperbound"}:
+            return draw.choice([*NUMBERS, "1.5"])
+        return draw.choice(VALUES + MEMBERS)
+
+    def _spoil(self, words: Words) -> Words:
+        draw = self.random
+        words = list(words)
+        at = draw.randrange(1, len(words) + 1)
+        match draw.randrange(6):
+            case 0 if at < len(words):
+                del words[at]
+            case 1:
+                words.insert(at, draw.choice(words[1:] or ["x"]))
+            case 2 if at < len(words):
+                words[at] = draw.choice(HOSTILE_NUMBERS + HOSTILE_FLOATS + HOSTILE_IDS)
+            case 3 if at < len(words):
+                other = draw.randrange(1, len(words))
+                words[at], words[other] = words[other], words[at]
+            case 4:
+                words.append(
+                    draw.choice(["COUNT", "LIMIT", "NX", "XX", "GET", "WITHSCORES", "x", "0", "-1", ""])
+                )
+            case _ if at < len(words):
+                words[at] = draw.choice(ALL_KEYS)
+        return words
+
+
+TRANSACTIONS: list[Words] = [["MULTI"], ["MULTI"], ["EXEC"], ["EXEC"], ["EXEC"], ["DISCARD"], ["WATCH", "k"], ["WATCH", "s", "h"], ["UNWATCH"]]  # fmt: skip
+
+BEGINNING: list[Words] = [
+    line.split()
+    for line in (
+        "XADD s 1-0 f v",
+        "XADD s 2-0 f w g x",
+        "XADD s 3-0 f v",
+        "XADD s 3-1 n 1",
+        "XADD s2 1-0 f v",
+        "XGROUP CREATE s g 0",
+        "XGROUP CREATE s g2 2-0",
+        "XGROUP CREATE s2 g $",
+        "XREADGROUP GROUP g alice COUNT 2 STREAMS s >",
+        "HSET h f v g 1 n 5",
+        "RPUSH l a b c 1 a",
+        "RPUSH l2 3 1 2",
+        "SADD t a b c",
+        "SADD t2 1 2 17",
+        "ZADD z 1 a 2 b 2.5 c",
+        "ZADD z2 0 a 0 b 0 c 0 d",
+        "GEOADD geo 13.361389 38.115556 a 15.087269 37.502669 b",
+        "PFADD p a b c",
+        "SET k hello",
+        "SET n 10",
+        "SETBIT b 7 1",
+    )
+]
+LOOKS: list[Words] = [
+    *(["XRANGE", key, "-", "+"] for key in KEYS["stream"]),
+    *(["XINFO", "STREAM", key, "FULL", "COUNT", "0"] for key in KEYS["stream"]),
+    *(["HGETALL", key] for key in KEYS["hash"]),
+    *(["HPEXPIRETIME", key, "FIELDS", "4", *FIELDS] for key in KEYS["hash"]),
+    *(["LRANGE", key, "0", "-1"] for key in KEYS["list"]),
+    *(["SMEMBERS", key] for key in KEYS["set"]),
+    *(["ZRANGE", key, "0", "-1", "WITHSCORES"] for key in [*KEYS["sorted-set"], "geo"]),
+    *(["GET", key] for key in [*KEYS["string"], *KEYS["bitmap"], *KEYS["hyperloglog"]]),
+    *(["PEXPIRETIME", key] for key in ALL_KEYS),
+    *(["OBJECT", "ENCODING", key] for key in ALL_KEYS),
+    ["KEYS", "*"],
+    ["DBSIZE"],
+]

@@ -1,0 +1,270 @@
+"""THE list of differences: where Rillet does not answer as the real server of its version does, and why.
+
+A line of a script names an entry of ON_PURPOSE as `## purpose:<name>`, one of NOT_AS_VALKEY as `## valkey:<name>`,
+one of NOT_AS_BETWEEN as `## between:<name>`.
+docs/differences.md is made from ON_PURPOSE.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """One difference: what it is about, what Redis 8.10.2 does, what Rillet does, and why."""
+
+    about: str
+    redis: str
+    rillet: str
+    why: str
+
+
+# As the newest version, beside Redis 8.10.2.
+ON_PURPOSE: dict[str, Purpose] = {
+    # Lines of scripts.
+    "one-reply": Purpose(
+        "`SET key value GET IFDEQ` with a word that is no digest",
+        "two replies, the value and the error: all later replies come one late",
+        "the error alone",
+        "a client could not match its replies any more",
+    ),
+    "key-spec-notes": Purpose(
+        "notes of key specifications in COMMAND INFO",
+        "its own words",
+        "other words",
+        "the words of Redis are not ours to copy; no client reads them",
+    ),
+    "no-modules": Purpose(
+        "the modules that HELLO and MODULE LIST show",
+        "its module of vector sets",
+        "none",
+        "there are no modules, and no vector sets",
+    ),
+    # Generated runs leave these out.
+    "many-key-sizes": Purpose(
+        "Keysizes in INFO, and in INFO with `everything`, of more than 100,000 keys",
+        "counts that are kept all the time",
+        "left out; INFO KEYSIZES alone counts them",
+        "counting looks at every key",
+    ),
+    "names-with-nul": Purpose(
+        "names of clients and libraries with a byte NUL",
+        "accepted since 7.2, whatever follows the byte",
+        "refused",
+        "a line of CLIENT LIST ends where the name says so",
+    ),
+    "radix-tree-nodes": Purpose(
+        "`radix-tree-nodes` of XINFO STREAM after whole nodes were deleted",
+        "depends on the history of the tree",
+        "the nodes of a tree that was never cut",
+        "there is no radix tree; the figure is computed",
+    ),
+    "trims-by-policy": Purpose(
+        "`MINID ~` with DELREF or ACKED, as XADD and XTRIM propagate it",
+        "`MINID =` and the first ID of the node that is left: a replica keeps entries that went",
+        "`MINID =` and the ID behind the last entry that was looked at",
+        "a replay must end with the same entries",
+    ),
+    "one-time-of-msetex": Purpose(
+        "MSETEX with a time given twice (`EX 1 EX 2`), as it is propagated",
+        "`EX 1 PXAT ms`, which no server loads",
+        "the last time alone",
+        "an append-only file must be loaded again",
+    ),
+    "entries-read": Purpose(
+        "entries-read of a group beyond 9223372036854775807 (entries-added before 8.10)",
+        "becomes negative",
+        "stays at that number",
+        "a counter of entries is not negative",
+    ),
+    "idmp-expiry": Purpose(
+        "an idempotent id (IDMP) whose entry is older than IDMP-DURATION",
+        "known until the next tick of the timer, up to a second",
+        "forgotten at once",
+        "the result must not depend on a timer",
+    ),
+    "bitfield-that-fails": Purpose(
+        "BITFIELD on a missing key whose every write OVERFLOW FAIL stops",
+        "makes a key of zeros, which neither its file nor its replicas get",
+        "makes no key",
+        "memory, file and replicas agree",
+    ),
+    "equal-weights": Purpose(
+        "SORT of elements of equal weight, among many or of a sorted set",
+        "in an order of its sorting algorithm, or of its hash table",
+        "in the order of the collection",
+        "both promise nothing",
+    ),
+    "names-of-different-scores": Purpose(
+        "ranges by name (BYLEX) in a large sorted set whose scores differ",
+        "what chance has made of its skiplist",
+        "what a walk over all members finds, as in a small one",
+        "both promise nothing",
+    ),
+    "counts-beyond-memory": Purpose(
+        "XAUTOCLAIM with a COUNT for which the memory of the machine does not suffice",
+        "`ERR Insufficient memory, failed allocating transient memory, COUNT too high.`",
+        "the entries",
+        "no memory is needed before there are entries",
+    ),
+    "help": Purpose(
+        "replies of HELP, summaries and complexities of COMMAND DOCS",
+        "its own words",
+        "the same subcommands and grammar in other words",
+        "the words of Redis are not ours to copy",
+    ),
+    "hash-order": Purpose(
+        "the order of hash tables: SCAN and its relatives, KEYS, large sets and hashes; cursors",
+        "by hash",
+        "in the order of insertion",
+        "both promise nothing; every element is returned at least once",
+    ),
+    # What no run reaches.
+    "commands-left-out": Purpose(
+        "vector sets, arrays (AR*), HOTKEYS, BACKUP, modules, PFDEBUG, PFSELFTEST",
+        "served",
+        "unknown commands, and COMMAND does not list them",
+        "not needed by the clients and frameworks that the tests run",
+    ),
+    "no-cluster": Purpose(
+        "`cluster-enabled yes`",
+        "a node of a cluster",
+        "the server does not start and says why",
+        "a cluster of one machine is another product",
+    ),
+    "migrate": Purpose(
+        "MIGRATE in MULTI and scripts; a target that answers anything but `OK` or an error, or refuses AUTH or SELECT",
+        "runs, and the whole server waits; counts as success; the keys arrive nevertheless, in database 0",
+        "is refused; the keys stay; no key is sent",
+        "no other server may stop this one, and no key may be lost or go astray",
+    ),
+    "migrate-over-tls": Purpose(
+        "MIGRATE under `tls-replication`",
+        "connects by TLS",
+        "connects without TLS, as for every other setting",
+        "MIGRATE is for the move of keys on one machine",
+    ),
+    "tls-names": Purpose(
+        "`tls-auth-clients-user CN`, `tls-expected-peer-name`",
+        "a certificate chooses the user; the name in the certificate of a peer is checked",
+        "refused at the start and by CONFIG SET",
+        "a setting that guards something is never accepted without effect",
+    ),
+    "valkey-replicas": Purpose(
+        "times of hash fields in the snapshot for a replica that is Valkey",
+        "no snapshot that Valkey loads",
+        "a snapshot of RDB 11 without the times; the log counts them",
+        "Valkey 9 alone has its own form of them",
+    ),
+    "acl-rules-of-7-0": Purpose(
+        "as 7.0: the rules that ACL LIST, GETUSER and SAVE show",
+        "categories and commands computed from what the user may do, some in the order of a hash table (7.0.15)",
+        "the rules as they were given, without those that later ones cancel, as since 7.2",
+        "that order is chance; both forms mean the same when they are read again",
+    ),
+    "debug-structures": Purpose(
+        "DEBUG HTSTATS, LISTPACK, QUICKLIST, SDSLEN and their like",
+        "the structures as they are",
+        "those that Redis would need for the data",
+        "the data is stored otherwise",
+    ),
+    "debug-switches": Purpose(
+        "DEBUG DICT-RESIZING, KEYSIZES-HIST-ASSERT, QUICKLIST-PACKED-THRESHOLD, REPLYBUFFER, REPLY-COPY-AVOIDANCE, "
+        "SET-DISABLE-DENY-SCRIPTS, SET-SKIP-CHECKSUM-VALIDATION",
+        "tune or check Redis' own structures; let scripts call everything; skip checksums",
+        "accepted without effect, and DEBUG HELP says so",
+        "suites send them before what they test; there are no such structures, and nothing gets round the sandbox",
+    ),
+    "reload-without-delay": Purpose(
+        "`key-load-delay` in DEBUG RELOAD and DEBUG LOADAOF",
+        "waits for each key, and other clients are answered `LOADING`",
+        "does not wait; at the start and in a replica it does",
+        "the reload is one command here: no client would be served meanwhile",
+    ),
+    "tail-calls": Purpose(
+        "the name of a library's function in a Lua error after `local f = struct.pack return f(…)`",
+        "`f`",
+        "`pack`",
+        "the libraries are written in Lua, where a tail call leaves no name",
+    ),
+    "lua": Purpose(
+        "Lua: bytecode, the debugger, host functions, memory",
+        "bytecode loads, SCRIPT DEBUG works, memory is that of the server",
+        "no bytecode, no debugger, `lua-memory-limit` (512 MB), bounded patterns",
+        "a script must not leave its sandbox nor end the server",
+    ),
+    "negative-counts": Purpose(
+        "SRANDMEMBER, HRANDFIELD, ZRANDMEMBER with a huge negative count",
+        "builds the reply until the memory ends",
+        "an error above 10 million elements or 512 MB",
+        "one client must not stop all others",
+    ),
+    "sizes": Purpose(
+        "MEMORY USAGE, used_memory, DEBUG OBJECT, encodings of MEMORY STATS",
+        "bytes of its own structures",
+        "bytes of Python objects",
+        "another representation",
+    ),
+    "eviction": Purpose(
+        "which keys `maxmemory` evicts, and how many",
+        "by samples",
+        "by samples of its own",
+        "chance in both",
+    ),
+}
+
+# Rillet that answers as 7.2 is compared with Valkey, which left Redis between 7.2 and 7.4. In these lines Valkey has
+# its own mind (or what Redis brought with 7.4), and Rillet says what redis-server 7.0 does. As 7.0, it is redis-server
+# 7.0 byte by byte, without any excuse.
+NOT_AS_VALKEY: dict[str, str] = {
+    "script-errors": "Valkey's own words",
+    "hello": "Valkey's own name, version and module",
+    "no-unauthenticated-errors": "Valkey checks the password first",
+    "client-list-id": "Valkey's own text",
+    "client-kill-id": "Valkey's own text",
+    "valkey-no-multi": "Valkey has a flag no_multi; the commands spoil the transaction",
+    "valkey-flags": "Valkey's own flags",
+    "valkey-subcommands": "Valkey sends an empty array",
+    "valkey-readonly": "Valkey serves READONLY without a cluster",
+    "valkey-lua-module": "Valkey's Lua is a module",
+    "valkey-embstr": "Valkey's own limit",
+    "valkey-expired-event": "Valkey's own event",
+    "valkey-idle-trim": "Valkey's own idea",
+    "valkey-geo-member": "Valkey's own text",
+    "valkey-polygon": "Valkey's own option",
+    "valkey-sort-numbers": "Valkey's own reader",
+    "valkey-scan-type": "Valkey refuses a type that it does not know",
+    "valkey-quotes": "Valkey's own parser",
+    "valkey-crlf": "Valkey's own parser",
+    "xread-plus": "since 7.4, and Valkey took it over",
+    "xread-plus-after-delete": "since 7.4, and Valkey took it over",
+}
+
+# Beside the versions between 7.0 and the newest, which `make differential` runs.
+NOT_AS_BETWEEN: dict[str, str] = {
+    "keys-at-exec": "8.6 does not check the keys of a transaction again at EXEC: a right that was taken away still counts",
+    "slot-stats": "cluster-slot-stats-enabled is a switch in 8.2, and no cluster is there to count",
+}
+
+
+def page() -> str:
+    """docs/differences.md: `python tests/differential/on_purpose.py > docs/differences.md`."""
+    lines = [
+        "# Differences from Redis",
+        "",
+        "Rillet answers as Redis 8.10.2. Every script of `tests/differential/scripts/` and random commands of every family are",
+        "compared with that server: replies in both protocols, the append-only file, events and invalidations. What differs,",
+        "differs on purpose and stands here. As an older version (`--compat-version`) Rillet is compared with the server of",
+        "that version. The list is `tests/differential/on_purpose.py`, and this page is made from it.",
+        "",
+        "| about | Redis 8.10.2 | Rillet | why |",
+        "| --- | --- | --- | --- |",
+    ]
+    lines += [f"| {each.about} | {each.redis} | {each.rillet} | {each.why} |" for each in ON_PURPOSE.values()]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

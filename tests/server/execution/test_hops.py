@@ -1,0 +1,62 @@
+"""How far the commands of groups travel: files entered, and changes from one file to another, bytes in to bytes out.
+
+Someone who follows a command through the code opens these files, and turns as often. The bounds may be lowered.
+"""
+
+from __future__ import annotations
+
+import pytest
+from support.hops import travel
+from support.live import LiveServer
+
+
+@pytest.fixture
+def server():
+    with LiveServer() as server:
+        server.inside.slow_nanoseconds = 1 << 62  # tracing makes every command slow
+        yield server
+
+
+@pytest.fixture
+def wire(server):
+    """A client; group g of stream s has delivered 1-0 to 6-0 to a, and has the consumers b and c."""
+    with server.wire() as wire:
+        wire.call("XGROUP", "CREATE", "s", "g", 0, "MKSTREAM")
+        for ms in range(1, 9):
+            wire.call("XADD", "s", f"{ms}-0", "field", "value")
+        wire.call("XREADGROUP", "GROUP", "g", "a", "COUNT", 6, "STREAMS", "s", ">")
+        for name in ("b", "c"):
+            wire.call("XGROUP", "CREATECONSUMER", "s", "g", name)
+        yield wire
+
+
+def test_the_way_of_a_ping_is_straight(server, wire):
+    journey = travel(server, wire, "PING")
+    assert wire.read().plain() == b"PONG"
+    assert journey.hops == len(journey.modules) - 1, journey
+
+
+def test_xclaim_of_one_enters_12_files_and_hops_16_times(server, wire):
+    journey = travel(server, wire, "XCLAIM", "s", "g", "b", 0, "1-0")
+    assert wire.read().plain() == [[b"1-0", [b"field", b"value"]]]
+    assert len(journey.modules) <= 12, journey
+    assert journey.hops <= 16, journey
+
+
+def test_xautoclaim_of_two_enters_14_files_and_hops_25_times(server, wire):
+    journey = travel(server, wire, "XAUTOCLAIM", "s", "g", "c", 0, "2-0", "COUNT", 2)
+    assert [text for text, _ in wire.read().plain()[1]] == [b"2-0", b"3-0"]
+    assert len(journey.modules) <= 14, journey
+    assert journey.hops <= 25, journey
+
+
+def test_a_wake_up_enters_13_files_and_hops_26_times(server, wire):
+    wire.call("XREADGROUP", "GROUP", "g", "a", "STREAMS", "s", ">")
+    with server.wire() as reader:
+        reader.send("XREADGROUP", "GROUP", "g", "a", "BLOCK", 0, "STREAMS", "s", ">")
+        server.wait_for_blocked(1)
+        journey = travel(server, wire, "XADD", "s", "*", "field", "value")
+        added = wire.read().plain()
+        assert reader.read().plain() == [[b"s", [[added, [b"field", b"value"]]]]]
+    assert len(journey.modules) <= 13, journey
+    assert journey.hops <= 26, journey

@@ -1,0 +1,119 @@
+"""The one state of a client: whatever happens to it, the state changes only along ``LEGAL``."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.alone import Alone
+
+from rillet.commands.runtime.client import Client
+from rillet.commands.runtime.state import LEGAL, State
+from rillet.protocol.replies import command
+
+WORDS = [
+    [b"PING"],
+    [b"XADD", b"s", b"*", b"f", b"v"],
+    [b"XREAD", b"BLOCK", b"0", b"STREAMS", b"s", b"$"],
+    [b"BLPOP", b"l", b"0"],
+    [b"LPUSH", b"l", b"1"],
+    [b"MULTI"],
+    [b"EXEC"],
+    [b"DISCARD"],
+    [b"CLIENT", b"PAUSE", b"1000"],
+    [b"CLIENT", b"PAUSE", b"1000", b"WRITE"],
+    [b"CLIENT", b"UNPAUSE"],
+    [b"CLIENT", b"UNBLOCK", b"2", b"ERROR"],
+    [b"CLIENT", b"KILL", b"ID", b"3"],
+    [b"CLIENT", b"REPLY", b"SKIP"],
+    [b"CLIENT", b"NO-TOUCH", b"ON"],
+    [b"CLIENT", b"TRACKING", b"ON"],
+    [b"CLIENT", b"TRACKING", b"OFF"],
+    [b"HELLO", b"3"],
+    [b"SUBSCRIBE", b"c"],
+    [b"UNSUBSCRIBE"],
+    [b"PUBLISH", b"c", b"m"],
+    [b"MONITOR"],
+    [b"RESET"],
+    [b"QUIT"],
+]
+who = st.integers(0, 2)
+steps = st.lists(
+    st.tuples(st.just("send"), who, st.lists(st.sampled_from(WORDS), min_size=1, max_size=4))
+    | st.tuples(
+        st.sampled_from(
+            ["pause_writing", "resume_writing", "eof_received", "wait for a job", "lose", "turn", "time"]
+        ),
+        who,
+        st.none(),
+    ),
+    max_size=30,
+)
+
+
+def act(alone: Alone, what: str, number: int, words: list[list[bytes]] | None, jobs: list[bool]) -> None:
+    client, server = alone.clients[number], alone.server
+    if what == "send":
+        client.data_received(b"".join(map(command, words or [])))
+    elif what == "wait for a job":
+        if client.state.runs:
+            server.background_jobs.run_before(client, lambda: False)
+            jobs.append(True)
+    elif what == "lose":
+        client.connection_lost(None)
+    elif what == "turn":
+        alone.turn()
+    elif what == "time":
+        server.background_jobs._run()
+        server.clock.advance(2000)
+        server.time_moved()
+    else:
+        getattr(client, what)()
+
+
+@settings(max_examples=150)
+@given(steps, st.booleans())
+def test_a_state_changes_only_as_declared_and_waits_end(script, hungry):
+    slot = Client.__dict__["state"]
+    states: dict[Client, State] = {}
+
+    def change(client: Client, new: State) -> None:
+        old = states.get(client)
+        assert old is None or new is old or new in LEGAL[old], (old, new)
+        states[client] = new
+        slot.__set__(client, new)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Client, "state", property(slot.__get__, change))
+        alone = Alone()
+        server = alone.server
+        if hungry:
+            server.turns.slice = 0  # every command ends a turn
+        for what, number, words in script:
+            act(alone, what, number, words, [])
+            for client in alone.clients:
+                state = client.state
+                assert (state is State.BLOCKED) == (client in server.blocking.waiters)
+                assert (state is State.AWAITING_TURN) == (
+                    client in server.turns.waiting and state is not State.CLOSING
+                )
+                if state is not State.CLOSING:
+                    mode = client.mode
+                    client.update_state()
+                    assert client.mode is mode, "what decides the mode changed, but not the mode"
+                    assert client.state is (mode if state.runs else state)
+                if state.runs:
+                    assert client.waiting_for is None
+                    assert not client.is_congested
+        # Once nothing holds it, no client waits.
+        for client in alone.clients:
+            client.resume_writing()
+        server.pause.end()
+        for client in alone.clients:
+            server.blocking.unblock(client)
+        while alone.turn() or server.background_jobs._jobs:
+            server.background_jobs._run()
+            for client in list(server.blocking.waiters):
+                server.blocking.unblock(client)
+            server.pause.end()
+        assert all(client.state.runs or client.state is State.CLOSING for client in alone.clients)

@@ -1,0 +1,231 @@
+"""Hashes in files and payloads: every old form is read, and real servers read what is written."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.servers import start_server
+
+from rillet.storage.codecs.crc64 import crc64
+from rillet.storage.codecs.encoding import encode_length, encode_string
+from rillet.storage.codecs.listpack import integer, pack, text
+from rillet.storage.collections.encoding_limits import Limits
+from rillet.storage.collections.hash import Hash
+from rillet.storage.keyspace.field_expiry import let_expire
+from rillet.storage.keyspace.keyspace import Keyspace
+from rillet.storage.rdb import ByteSource, RdbError, dump_value, load_rdb, rdb_chunks, restore_value
+
+SMALL = [(b"a", b"1"), (b"field", b"some value"), (b"-12", b"\x00\r\n"), (b"", b"70000")]
+LARGE = [(b"field %d" % number, b"x" * (number % 90)) for number in range(700)]
+PEERS = ("redis7", "valkey")
+LATER = 33_177_117_420_000
+TIMES = {b"a": LATER, b"-12": LATER + 5}
+
+
+def make(pairs, times=()):
+    value = Hash()
+    for field, content in pairs:
+        value.set(field, content, Limits())
+    for field, when in dict(times).items():
+        value.expire(field, when)
+    return value
+
+
+def state(value):
+    assert type(value) is Hash
+    return value.fields, value.times.when if value.times else {}
+
+
+def payload(value_type, body, version=11):
+    data = bytes((value_type,)) + body + version.to_bytes(2, "little")
+    return data + crc64(data).to_bytes(8, "little")
+
+
+def short_zipmap(pairs):
+    return bytes((len(pairs),)) + b"".join(
+        bytes((len(field),)) + field + bytes((len(content), 2)) + content + b"??" for field, content in pairs
+    )
+
+
+def ziplist(words):
+    body, before = b"", 0
+    for word in words:
+        entry = bytes((before, len(word))) + word
+        body, before, last = body + entry, len(entry), 10 + len(body)
+    head = (11 + len(body)).to_bytes(4, "little") + last.to_bytes(4, "little")
+    return head + len(words).to_bytes(2, "little") + body + b"\xff"
+
+
+WORDS = [word for pair in SMALL for word in pair]
+FORMS = {
+    "a zipmap": (9, encode_string(short_zipmap(SMALL) + b"\xff"), {}),
+    "a ziplist": (13, encode_string(ziplist(WORDS)), {}),
+    "a listpack": (16, encode_string(pack([text(word) for word in WORDS])), {}),
+    "a listpack with times of a candidate": (
+        23,
+        encode_string(
+            pack(
+                [
+                    each
+                    for field, content in SMALL
+                    for each in (text(field), text(content), integer(TIMES.get(field, 0)))
+                ]
+            )
+        ),
+        TIMES,
+    ),
+    "a listpack with times": (
+        25,
+        LATER.to_bytes(8, "little")
+        + encode_string(
+            pack(
+                [
+                    each
+                    for field, content in SMALL
+                    for each in (text(field), text(content), integer(TIMES.get(field, 0)))
+                ]
+            )
+        ),
+        TIMES,
+    ),
+    "a table with times of a candidate": (
+        22,
+        encode_length(4)
+        + b"".join(
+            encode_length(TIMES.get(field, 0)) + encode_string(field) + encode_string(content)
+            for field, content in SMALL
+        ),
+        TIMES,
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_hash_is_read_from(form):
+    value_type, body, times = FORMS[form]
+    assert state(restore_value(payload(value_type, body))) == (dict(SMALL), times)
+
+
+@pytest.mark.parametrize("pairs", [SMALL, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize("times", [{}, {b"a": LATER, b"field 3": LATER + 1}], ids=["lasting", "expiring"])
+def test_a_payload_is_read_back(pairs, times):
+    value = make(pairs, {field: when for field, when in times.items() if field in dict(pairs)})
+    for version in (10, 11, 12, 14):
+        assert state(restore_value(dump_value(value, version=version))) == state(value)
+
+
+def test_only_a_payload_with_times_says_that_it_is_newer():
+    assert dump_value(make(SMALL), version=10)[-10:-8] == b"\x0a\x00"
+    assert dump_value(make(SMALL, TIMES), version=10)[-10:-8] == b"\x0c\x00"
+    assert dump_value(make(SMALL, TIMES), version=14)[-10:-8] == b"\x0e\x00"
+
+
+@pytest.mark.parametrize("version", [10, 11, 12, 14])
+def test_a_file_keeps_times_for_every_reader(version):
+    keyspace = Keyspace()
+    db = keyspace.databases[3]
+    value = make(SMALL)
+    db.add(b"h", value)
+    for field, when in TIMES.items():
+        let_expire(db, b"h", value, field, when)
+    db.add(b"plain", make(LARGE))
+    loaded = Keyspace()
+    list(load_rdb(ByteSource.of(b"".join(rdb_chunks(keyspace, version=version))), loaded))
+    assert state(loaded.databases[3].entries[b"h"]) == (dict(SMALL), TIMES)
+    assert loaded.databases[3].entries[b"h"].encoding == b"listpackex"
+    assert loaded.databases[3].field_due.first() == (LATER, b"h")
+    assert state(loaded.databases[3].entries[b"plain"]) == (dict(LARGE), {})
+    assert loaded.databases[3].entries[b"plain"].encoding == b"hashtable"
+
+
+@pytest.mark.parametrize(
+    ("value_type", "body"),
+    [
+        (4, encode_length(0)),
+        (4, encode_length(2) + encode_string(b"a") * 4),
+        (16, encode_string(pack([text(b"a")]))),
+        (16, encode_string(pack([]))),
+        (16, encode_string(pack([text(b"a")] * 4))),
+        (25, LATER.to_bytes(8, "little") + encode_string(pack([text(b"a"), text(b"b"), text(b"c")]))),
+        (25, LATER.to_bytes(8, "little") + encode_string(pack([text(b"a"), text(b"b"), integer(-1)]))),
+        (24, b"\xff" * 8 + encode_length(1) + encode_length(5) + encode_string(b"a") * 2),
+        (9, encode_string(b"\x01\x05a")),
+        (9, encode_string(b"\x01\x01a\x01\x00b\xff\xff")),
+    ],
+    ids=[
+        "no fields",
+        "a field twice",
+        "no value",
+        "an empty listpack",
+        "a field twice in a listpack",
+        "a time that is no number",
+        "a time before time began",
+        "a time after all time",
+        "a zipmap cut off",
+        "a zipmap that goes on",
+    ],
+)
+def test_a_damaged_hash_is_refused(value_type, body):
+    with pytest.raises(RdbError):
+        restore_value(payload(value_type, body))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(sorted(FORMS)), st.data())
+def test_damage_is_refused_or_harmless(form, data):
+    value_type, body, _ = FORMS[form]
+    changed = bytearray(body)
+    for _ in range(data.draw(st.integers(1, 3))):
+        changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.one_of(st.just(len(changed)), st.integers(1, len(changed))))
+    try:
+        value = restore_value(payload(value_type, bytes(changed[:cut])))
+    except RdbError:
+        return
+    assert state(restore_value(dump_value(value))) == state(value)
+
+
+def test_times_that_name_a_missing_field_are_damage():
+    keyspace = Keyspace()
+    keyspace.databases[0].add(b"h", make(SMALL, TIMES))
+    data = b"".join(rdb_chunks(keyspace, version=11, checksum=False))
+    assert data.count(b"-12") == 0  # it is written as an integer, in the hash and behind it
+    at = data.rindex(b"\xc0\xf4")
+    with pytest.raises(RdbError, match="field of a hash that is not there"):
+        list(load_rdb(ByteSource.of(data[:at] + b"\xc0\x63" + data[at + 2 :]), Keyspace()))
+
+
+@pytest.fixture(scope="module")
+def servers():
+    started = {kind: start_server(kind) for kind in ("rillet", *PEERS)}
+    yield started
+    for server in started.values():
+        server.discard()
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_payloads_go_both_ways(servers, peer):
+    with servers["rillet"].wire() as mine, servers[peer].wire() as theirs:
+        mine.call("CONFIG", "SET", "rdb-version", 10 if peer == "redis7" else 11)
+        for pairs in (SMALL, LARGE):
+            for here, there in ((mine, theirs), (theirs, mine)):
+                here.call("DEL", "h")
+                here.call("HSET", "h", *(word for pair in pairs for word in pair))
+                data = here.call("DUMP", "h").plain()
+                assert there.call("RESTORE", "h", 0, data, "REPLACE").plain() == b"OK"
+                found = there.call("HGETALL", "h").plain()
+                assert dict(zip(found[::2], found[1::2], strict=True)) == dict(pairs)
+                encoding = here.call("OBJECT", "ENCODING", "h").plain()
+                assert there.call("OBJECT", "ENCODING", "h").plain() == encoding
+
+
+def test_valkeys_times_are_read(servers):
+    with servers["rillet"].wire() as mine, servers["valkey"].wire() as theirs:
+        theirs.call("DEL", "h")
+        theirs.call("HSET", "h", "a", 1, "b", 2)
+        theirs.call("HPEXPIREAT", "h", LATER, "FIELDS", 1, "a")
+        data = theirs.call("DUMP", "h").plain()
+        assert mine.call("RESTORE", "h", 0, data, "REPLACE").plain() == b"OK"
+        assert mine.call("HPEXPIRETIME", "h", "FIELDS", 2, "a", "b").plain() == [LATER, -1]
+        assert mine.call("HGETALL", "h").plain() == [b"a", b"1", b"b", b"2"]

@@ -1,0 +1,42 @@
+"""pytest in a process of its own, on a file of tests as a user writes it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Run:
+    """One run: the exit status and what was printed."""
+
+    def __init__(self, done: subprocess.CompletedProcess) -> None:
+        self.status = done.returncode
+        self.output = done.stdout + done.stderr
+
+    def outcome(self, **expected: int) -> None:
+        """Assert the counts of the last line, `passed=2, skipped=1`."""
+        last = self.output.strip().splitlines()[-1]
+        counts = {
+            word.rstrip("s").replace("error", "errors"): int(number)
+            for number, word in zip(last.split()[::2], last.replace(",", "").split()[1::2], strict=False)
+            if number.isdigit()
+        }
+        assert counts == expected, self.output
+
+
+def run_tests(folder: Path, code: str, *words: str, ini: str = "", env: dict[str, str] | None = None) -> Run:
+    """Run pytest in `folder` on `code` with an ini file of these lines."""
+    (folder / "test_it.py").write_text(textwrap.dedent(code), encoding="utf-8")
+    settings = "[pytest]\nasyncio_default_fixture_loop_scope = function\nfilterwarnings = error\n"
+    (folder / "pytest.ini").write_text(settings + textwrap.dedent(ini), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs", *words],
+        cwd=folder, capture_output=True, text=True, timeout=120, check=False, env=os.environ | (env or {}),
+    )  # fmt: skip
+    return Run(done)

@@ -1,0 +1,50 @@
+"""DEBUG CONTROL: what a control connection may do, and for how long."""
+
+from __future__ import annotations
+
+import pytest
+from support.wire import Wire
+
+import rillet.testing
+
+
+@pytest.fixture(scope="module")
+def running():
+    with rillet.testing.Server() as server:
+        yield server
+
+
+@pytest.fixture
+def control(running):
+    running.reset()
+    with Wire(running.port) as wire:
+        assert wire.call("DEBUG", "CONTROL").plain() == b"OK"
+        yield wire
+
+
+def test_an_entry_with_a_new_idempotent_id_is_added_by_a_control_connection(control):
+    for iid in ("one", "two"):
+        assert control.call("XADD", "s", "IDMP", "p", iid, "*", "f", "v").plain() is not None
+    assert control.call("XLEN", "s").plain() == 2
+
+
+def test_options_of_a_control_connection_mean_what_they_mean_to_others(control):
+    assert "LIMIT" in str(control.call("XTRIM", "s", "MAXLEN", 1, "LIMIT", 5))
+    script = "return redis.pcall('XADD', 's', 'IDMP', 'p', 'i', '1-1', 'f', 'v')"
+    assert control.call("EVAL", script, 0).kind == "-"
+
+
+def test_seeds_hold_every_idempotent_entry(tmp_path):
+    path = tmp_path / "seed.txt"
+    path.write_text("XADD s IDMP p one * f v\nXADD s IDMP p two * f v\n")
+    with rillet.testing.Server(seed=path) as server, server.client() as client:
+        assert client.xlen("s") == 2
+
+
+def test_reset_makes_a_plain_connection_of_a_control_connection(running, control):
+    running._command(b"ACL", b"SETUSER", b"bob", b"on", b"nopass", b"+client|list", b"+reset")
+    assert control.call("RESET").plain() == b"RESET"
+    control.call("CLIENT", "SETNAME", "mine")
+    control.call("AUTH", "bob", "any")
+    assert control.call("GET", "k").header.startswith(b"NOPERM")
+    assert "name=mine" in str(control.call("CLIENT", "LIST"))

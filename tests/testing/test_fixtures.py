@@ -1,0 +1,268 @@
+"""The pytest fixtures as a user configures them; each run is a pytest of its own."""
+
+from __future__ import annotations
+
+import pytest
+from support.pytest_run import run_tests
+from support.servers import start_server
+
+
+def test_markers_and_the_ini_option_configure_server_and_client(tmp_path):
+    run = run_tests(
+        tmp_path,
+        """
+        import pytest
+
+        pytestmark = pytest.mark.rillet(stream_node_max_entries=7, client_name="module")
+
+        def test_the_ini_option(rillet, rillet_session_server):
+            assert rillet_session_server.client().config_get("hz")["hz"] == "99"
+            assert rillet.config_get("hz") == {"hz": "99"}
+            assert rillet.set("k", "v") and rillet.get("k") == "v"
+
+        @pytest.mark.rillet(compat_version="7.2", appendonly=True, decode_responses=False)
+        class TestMarked:
+            def test_all_markers(self, rillet, rillet_server):
+                assert rillet.info("server")["redis_version"].startswith("7.2")
+                config = rillet.config_get("*")
+                assert (config["appendonly"], config["stream-node-max-entries"], config["hz"]) == ("yes", "7", "99")
+                assert rillet.get("k") is None
+                assert rillet.client_getname() == "module"
+                rillet.set("k", "v")
+                assert rillet.get("k") == b"v"
+
+            @pytest.mark.rillet(compat_version="8.2", client_name="closest")
+            def test_the_closest_marker_wins(self, rillet):
+                assert rillet.info("server")["redis_version"].startswith("8.2")
+                assert rillet.client_getname() == "closest"
+
+        servers = set()
+
+        @pytest.mark.parametrize("n", [1, 2])
+        @pytest.mark.rillet(maxclients=100)
+        def test_tests_of_one_configuration_share_a_server(n, rillet_server):
+            servers.add(rillet_server)
+            assert len(servers) == 1
+
+        def test_a_test_without_it_has_another(rillet_server):
+            assert rillet_server not in servers
+
+        def test_a_server_that_a_test_has_shut_down(rillet):
+            rillet.shutdown(nosave=True)
+
+        def test_runs_again_for_the_next(rillet):
+            assert rillet.ping()
+
+        @pytest.mark.rillet(process=True)
+        def test_in_a_process(rillet, rillet_server):
+            assert rillet.ping() and rillet_server._process
+        """,
+        ini="rillet =\n    hz=99\n    decode_responses=yes\n",
+    )
+    run.outcome(passed=9)
+
+
+def test_a_bad_option_says_what_was_meant(tmp_path):
+    run = run_tests(
+        tmp_path,
+        """
+        import pytest
+
+        @pytest.mark.rillet(compat_versoin="7.2")
+        def test_a_typo(rillet): pass
+
+        @pytest.mark.rillet("7.2")
+        def test_without_a_name(rillet): pass
+
+        @pytest.mark.rillet(appendonly="perhaps")
+        def test_a_bad_value(rillet_server): pass
+        """,
+    )
+    run.outcome(errors=3)
+    assert "did you mean 'compat_version'?" in run.output
+    assert "takes options by name: ('7.2',)" in run.output
+    assert "argument must be 'yes' or 'no'" in run.output
+
+
+@pytest.mark.parametrize(
+    ("line", "why"), [("hz", "is not of the form name=value"), ("hzz=1", "did you mean")]
+)
+def test_a_bad_ini_option_is_named(tmp_path, line, why):
+    run = run_tests(tmp_path, "def test_it(rillet): pass", ini=f"rillet =\n    {line}\n")
+    run.outcome(errors=1)
+    assert why in run.output
+
+
+def test_the_factory_starts_servers_and_stops_all_of_them(tmp_path):
+    run = run_tests(
+        tmp_path,
+        """
+        import pytest
+        import rillet.testing
+
+        made = []
+
+        def test_start(rillet_factory, rillet_server):
+            one, two = rillet_factory(), rillet_factory(appendonly=True, process=True)
+            assert len({one.port, two.port, rillet_server.port}) == 3
+            assert two.client().config_get("*")["appendonly"] == "yes"
+            assert one.client().config_get("hz") == {"hz": "99"}
+            with pytest.raises(rillet.testing.StartError):
+                rillet_factory(port=one.port)
+            made.extend([one, two])
+            two.client().shutdown(nosave=True)
+
+        def test_they_are_gone():
+            assert len(made) == 2 and not any(server.running for server in made)
+        """,
+        ini="rillet = hz=99\n",
+    )
+    run.outcome(passed=2)
+
+
+def test_session_data_is_loaded_once_beside_servers_of_tests(tmp_path):
+    run = run_tests(
+        tmp_path,
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def version(rillet_session_server):
+            return rillet_session_server.client().info("server")["redis_version"]
+
+        def test_it(version, rillet):
+            assert version.startswith("8.10")
+
+        @pytest.mark.rillet(compat_version="7.0")
+        def test_other(version, rillet):
+            assert version.startswith("8.10") and rillet.info("server")["redis_version"].startswith("7.0")
+        """,
+    )
+    run.outcome(passed=2)
+
+
+ASYNC = """
+import pytest
+
+{mark}
+async def test_it(rillet_async):
+    assert await rillet_async.dbsize() == 0
+    await rillet_async.set("k", "v")
+    assert await rillet_async.get("k") == "v"
+
+{mark}
+async def test_again(rillet_async, rillet_server):
+    assert await rillet_async.dbsize() == 0
+"""
+
+
+WITHOUT_ASYNCIO = [
+    "-p",
+    "no:asyncio",
+    "-W",
+    "ignore::pytest.PytestConfigWarning",
+]  # its ini option is unknown
+
+
+@pytest.mark.parametrize(
+    ("mark", "words"),
+    [
+        ("@pytest.mark.asyncio", []),
+        ("", ["-o", "asyncio_mode=auto"]),
+        ("@pytest.mark.anyio", ["-k", "asyncio"]),  # beside pytest-asyncio; redis-py does not know trio
+        ("@pytest.mark.anyio", ["-k", "asyncio", *WITHOUT_ASYNCIO]),
+    ],
+)
+def test_the_async_fixture_runs_in_the_loop_of_its_test(tmp_path, mark, words):
+    if "anyio" in mark:
+        pytest.importorskip("anyio")
+    ini = "rillet = decode_responses=true\n"
+    run_tests(tmp_path, ASYNC.format(mark=mark), *words, ini=ini).outcome(passed=2)
+
+
+def test_the_async_fixture_says_what_is_missing(tmp_path):
+    code = "def test_it(rillet_async): pass"
+    run = run_tests(tmp_path, code, *WITHOUT_ASYNCIO)
+    run.outcome(errors=1)
+    assert "rillet_async needs a plugin that runs async tests: pip install pytest-asyncio" in run.output
+
+
+def test_each_worker_of_xdist_has_servers_of_its_own(tmp_path):
+    code = """
+    import os, pathlib, pytest
+
+    @pytest.mark.parametrize("n", range(6))
+    def test_it(n, rillet, rillet_server, testrun_uid):
+        assert rillet.incr("k") == 1
+        pathlib.Path(f"{os.environ['PYTEST_XDIST_WORKER']}-{rillet_server.port}").touch()
+    """
+    run = run_tests(tmp_path, code, "-n", "2")
+    assert "6 passed" in run.output
+    seen = [path.name for path in tmp_path.glob("gw*-*")]
+    assert sorted(name.partition("-")[0] for name in seen) == ["gw0", "gw1"]
+
+
+# --rillet-url
+
+REMOTE = """
+import pytest
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_the_data_is_removed_between_tests(n, rillet, rillet_server):
+    assert rillet.dbsize() == 0
+    rillet.set("k", "v")
+    assert rillet_server.client().get("k") == b"v"
+    with rillet_server.client(db=3) as other:
+        assert other.incr("k") == 1
+    assert "rillet" not in rillet.info("server")["executable"]
+
+@pytest.mark.rillet(decode_responses=True)
+def test_options_of_the_client(rillet):
+    rillet.set("k", "v")
+    assert rillet.get("k") == "v"
+
+@pytest.mark.asyncio
+async def test_async(rillet_async):
+    assert await rillet_async.dbsize() == 0
+
+def test_the_clock(rillet_server):
+    rillet_server.clock.advance(hours=1)
+    assert False
+
+@pytest.mark.rillet(appendonly=True)
+def test_a_directive(rillet): assert False
+
+def test_a_factory(rillet_factory): assert False
+
+def test_a_name_that_no_server_has(rillet_server):
+    with pytest.raises(AttributeError):
+        rillet_server.clokc
+"""
+
+
+def test_the_same_tests_run_on_a_real_server(tmp_path):
+    with start_server("redis7") as server:
+        url = f"redis://127.0.0.1:{server.port}"
+        run = run_tests(tmp_path, REMOTE, "--rillet-url", url, ini="rillet = hz=50\n")
+        run.outcome(passed=5, skipped=3)
+        assert "server.clock needs Rillet, and --rillet-url names a server that runs" in run.output
+        assert "needs a Rillet with appendonly" in run.output
+        assert "starts Rillet servers of its own" in run.output
+        with server.wire() as wire:
+            assert wire.call("DBSIZE").plain() == 0
+            wire.call("SET", "precious", "1")
+        run = run_tests(tmp_path, REMOTE, "--rillet-url", url)
+        assert run.status == 4
+        assert "it holds data, and all of it would be removed" in run.output
+        with server.wire() as wire:
+            assert wire.call("GET", "precious").plain() == b"1"
+        run = run_tests(tmp_path, REMOTE, "--rillet-url", url, "-n", "2")
+        assert run.status == 4
+        assert "would share one server" in run.output
+
+
+@pytest.mark.parametrize(("url", "why"), [("redis://127.0.0.1:1", "refused"), ("nonsense", "scheme")])
+def test_a_url_that_leads_nowhere_ends_the_run(tmp_path, url, why):
+    run = run_tests(tmp_path, REMOTE, "--rillet-url", url)
+    assert run.status == 4
+    assert why in run.output

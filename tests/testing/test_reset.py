@@ -1,0 +1,347 @@
+"""`Server.reset()`: nothing that a test did to a server reaches the next one."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+import redis
+from support.until import until
+
+import rillet.testing
+
+LIBRARY = "#!lua name=lib\nredis.register_function('f', function() return 1 end)"
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["thread", "process"])
+def running(request):
+    with rillet.testing.Server(process=request.param, requirepass="secret") as server:
+        yield server
+
+
+@pytest.fixture
+def server(running):
+    running.reset()
+    return running
+
+
+@pytest.fixture
+def client(server):
+    with server.client(protocol=3, decode_responses=True) as client:
+        yield client
+
+
+# What leaked
+
+
+def test_rules_of_the_default_user_are_those_of_the_start(server, client):
+    before = client.acl_list()
+    client.execute_command("ACL", "SETUSER", "default", "-set", "resetkeys", "~none:*")
+    server.reset()
+    assert client.set("k", "v")
+    assert client.acl_list() == before
+
+
+def test_users_are_gone_and_so_are_those_who_are_logged_in_as_them(server, client):
+    client.acl_setuser("bob", enabled=True, nopass=True, categories=["+@all"])
+    with redis.Redis(port=server.port, username="bob", password="x", retry=None) as bob:
+        assert bob.ping()
+        server.reset()
+        assert client.acl_users() == ["default"]
+        with pytest.raises(redis.AuthenticationError):
+            bob.ping()
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [["off"], ["resetpass"], ["-@all"], ["-debug"], ["resetpass", ">other"]],
+    ids=" ".join,
+)
+def test_no_rule_of_the_default_user_locks_the_test_out(server, client, rules):
+    client.execute_command("ACL", "SETUSER", "default", *rules)
+    server.reset()
+    assert server.client().ping()
+
+
+def test_a_password_that_the_test_set_is_the_first_one_again(server, client):
+    client.config_set("requirepass", "another")
+    server.reset()
+    assert client.config_get("requirepass") == {"requirepass": "secret"}
+    assert server.client().ping()
+
+
+def test_functions_are_gone(server, client):
+    client.function_load(LIBRARY)
+    assert client.fcall("f", 0) == 1
+    server.reset()
+    assert client.function_list() == []
+    with pytest.raises(redis.ResponseError, match="Function not found"):
+        client.fcall("f", 0)
+    client.function_load(LIBRARY)
+    assert client.fcall("f", 0) == 1
+
+
+def test_scripts_are_gone(server, client):
+    sha = client.script_load("return 1")
+    assert client.evalsha(sha, 0) == 1
+    server.reset()
+    assert client.script_exists(sha) == [False]
+    assert client.eval("return 2", 0) == 2
+
+
+def test_the_logs_of_denials_slow_commands_and_latency_are_empty(server, client):
+    client.config_set("slowlog-log-slower-than", 0)
+    client.config_set("latency-monitor-threshold", 1)
+    client.execute_command("DEBUG", "SLEEP", "0.002")
+    with pytest.raises(redis.AuthenticationError):
+        redis.Redis(port=server.port, password="wrong").ping()
+    assert client.slowlog_len()
+    assert client.acl_log()
+    assert client.latency_latest()
+    server.reset()
+    assert client.slowlog_len() == 0
+    assert client.acl_log() == []
+    assert client.latency_latest() == []
+
+
+def test_slow_commands_are_numbered_from_zero(server, client):
+    for _ in range(2):
+        client.config_set("slowlog-log-slower-than", 0)
+        client.ping()
+        assert client.slowlog_get(128)[-1]["id"] == 0
+        server.reset()
+
+
+def test_statistics_count_from_zero(server, client):
+    client.get("missing")
+    with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+        client.pipeline().set("k", "v").xlen("k").execute()
+    server.reset()
+    info = client.info("everything")
+    assert info["keyspace_misses"] == 0
+    assert "errorstat_WRONGTYPE" not in info
+    assert not {"cmdstat_set", "cmdstat_xlen"} & set(info)
+
+
+def test_a_replica_is_a_master_again_and_takes_writes(server, client):
+    client.replicaof("127.0.0.1", 1)
+    with pytest.raises(redis.ReadOnlyError):
+        client.set("k", "v")
+    server.reset()
+    assert client.info("replication")["role"] == "master"
+    assert client.info("replication")["master_repl_offset"] == 0
+    assert client.set("k", "v")
+
+
+def test_all_databases_are_empty(server):
+    with server.client(db=3) as third:
+        third.set("k", "v")
+        server.reset()
+        assert third.dbsize() == 0
+
+
+def test_directives_have_the_values_of_the_start(server, client):
+    before = client.config_get("*")
+    client.config_set("compat-version", "7.0")
+    client.config_set("maxmemory", "100mb", "maxmemory-policy", "allkeys-lfu")
+    client.config_set("notify-keyspace-events", "KEA")
+    client.config_set("stream-compress-depth", 1)
+    server.reset()
+    assert client.config_get("*") == before
+    assert client.info("server")["redis_version"].startswith("8.10")
+    with client.pubsub() as pubsub:
+        pubsub.psubscribe("*")
+        assert pubsub.get_message(timeout=5)["type"] == "psubscribe"
+        client.set("k", "v")
+        assert pubsub.get_message(timeout=0.01) is None
+
+
+def test_the_clock_runs_and_shows_the_present(server, client):
+    server.clock.freeze(at=1000)
+    server.reset()
+    assert abs(client.time()[0] - time.time()) < 60
+    assert client.info("server")["uptime_in_seconds"] < 60
+
+
+def test_what_debug_switched_is_as_at_the_start(server, client):
+    client.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", 0)
+    client.execute_command("DEBUG", "PAUSE-CRON", 1)
+    client.execute_command("DEBUG", "SET-ALLOW-ACCESS-EXPIRED", 1)
+    server.reset()
+    client.set("k", "v", px=1)
+    until(lambda: client.dbsize() == 0)
+
+
+@pytest.mark.parametrize("kind", ["ALL", "WRITE"])
+def test_a_pause_is_over(server, client, kind):
+    client.execute_command("CLIENT", "PAUSE", 1_000_000, kind)
+    server.reset()
+    assert client.set("k", "v")
+
+
+def test_a_script_that_runs_for_ever_is_killed(server, client):
+    client.config_set("busy-reply-threshold", 1)
+    errors = []
+
+    def run() -> None:
+        with server.client() as other:
+            try:
+                other.eval("while true do end", 0)
+            except redis.RedisError as error:
+                errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    with server.client() as other:
+        until(lambda: is_busy(other))
+    server.reset()
+    thread.join()
+    assert len(errors) == 1
+    assert client.ping()
+
+
+def is_busy(client: redis.Redis) -> bool:
+    try:
+        client.get("k")
+    except redis.ResponseError as error:
+        return str(error).startswith("BUSY")
+    return False
+
+
+# Connections
+
+
+@pytest.fixture
+def other(server):
+    with redis.Redis(
+        port=server.port, password="secret", retry=None, single_connection_client=True
+    ) as client:
+        yield client
+
+
+def test_a_consumer_that_was_left_blocked_takes_nothing_of_the_next_test(server, client, other):
+    ended = []
+
+    def wait() -> None:
+        with pytest.raises(redis.ConnectionError):
+            other.xreadgroup("g", "Bob", {"s": ">"}, block=0)
+        ended.append(True)
+
+    client.xgroup_create("s", "g", mkstream=True)
+    thread = threading.Thread(target=wait)
+    thread.start()
+    until(lambda: client.info("clients")["blocked_clients"] == 1)
+    server.reset()
+    thread.join()
+    assert ended == [True]
+    client.xgroup_create("s", "g", mkstream=True)
+    client.xadd("s", {"a": "b"}, id="1-0")
+    assert client.xpending("s", "g")["pending"] == 0
+    assert client.info("clients")["blocked_clients"] == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["MULTI"],
+        ["MONITOR"],
+        ["SUBSCRIBE", "c"],
+        ["SSUBSCRIBE", "c"],
+        ["WATCH", "k"],
+        ["CLIENT", "REPLY", "OFF"],
+        ["CLIENT", "TRACKING", "ON", "BCAST"],
+    ],
+    ids=" ".join,
+)
+def test_connections_are_closed_whatever_they_do(server, client, other, words):
+    other.ping()
+    other.connection.send_command(*words)
+    until(lambda: len(client.client_list()) == 2)
+    server.reset()
+    with pytest.raises(redis.ConnectionError):
+        read_all(other.connection)
+    assert len(client.client_list()) == 1
+    assert client.pubsub_channels() == client.pubsub_shardchannels() == []
+    assert client.info("clients")["tracking_clients"] == 0
+
+
+def read_all(connection: redis.connection.AbstractConnection) -> None:
+    while connection.can_read():  # pushes, and then the end
+        connection.read_response()
+
+
+def test_connections_of_a_pool_are_made_again_without_an_error(server, client):
+    for _ in range(20):
+        server.reset()
+        assert client.ping()
+
+
+def test_the_connection_that_resets_stays_with_its_name_and_its_protocol(server, client):
+    other = server.client(protocol=3, decode_responses=True, single_connection_client=True)
+    other.client_setname("harness")
+    number = other.client_id()
+    other.execute_command("SELECT", 5)
+    other.execute_command("CLIENT", "TRACKING", "ON")
+    other.set("k", "v")
+    assert other.execute_command("DEBUG", "RESET")
+    assert other.client_id() == number
+    assert other.client_getname() == "harness"
+    assert other.execute_command("CLIENT", "TRACKINGINFO")["flags"] == ["off"]
+    assert [line["db"] for line in other.client_list()] == ["0"]
+    other.close()
+
+
+def test_the_control_connection_is_not_seen_and_not_killed(server, client):
+    assert len(client.client_list()) == client.info("clients")["connected_clients"] == 1
+    client.client_kill_filter(_type="normal", skipme=False)
+    server.reset()
+    assert client.ping()
+
+
+# Who may
+
+
+def test_a_reset_is_refused_inside_a_transaction(client):
+    with pytest.raises(redis.ResponseError, match="inside a transaction"):
+        client.pipeline().set("k", "v").execute_command("DEBUG", "RESET").execute()
+
+
+def test_a_reset_needs_the_right_to_debug(server, client):
+    client.acl_setuser("bob", enabled=True, nopass=True, categories=["+@all"], commands=["-debug"])
+    with (
+        redis.Redis(port=server.port, username="bob", password="x") as bob,
+        pytest.raises(redis.exceptions.NoPermissionError),
+    ):
+        bob.execute_command("DEBUG", "RESET")
+
+
+def test_without_debug_commands_a_reset_says_so():
+    with (
+        rillet.testing.Server(enable_debug_command="no") as server,
+        pytest.raises(Exception, match="DEBUG command not allowed"),
+    ):
+        server.reset()
+
+
+def test_a_server_that_has_ended_says_so(tmp_path):
+    server = rillet.testing.Server()
+    with pytest.raises(rillet.testing.ControlError, match="not running"):
+        server.reset()
+    with server:
+        server.client().shutdown(nosave=True)
+        with pytest.raises(rillet.testing.ControlError):
+            server.reset()
+        server.restart()
+        server.reset()
+
+
+def test_users_of_a_file_are_those_of_the_start(tmp_path):
+    file = tmp_path / "users.acl"
+    file.write_text("user default on nopass ~* &* +@all\nuser alice on >pw ~a:* +get\n")
+    with rillet.testing.Server(aclfile=file) as server, server.client(decode_responses=True) as client:
+        before = client.acl_list()
+        client.acl_deluser("alice")
+        client.execute_command("ACL", "SETUSER", "bob")
+        server.reset()
+        assert client.acl_list() == before
