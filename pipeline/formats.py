@@ -14,8 +14,9 @@ startingOffsets endingOffsets                   earliest, latest, an id, or JSON
 startingTimestamp endingTimestamp               from this moment on, up to before that one; ms or ISO 8601
 maxRowsPerTrigger maxBytesPerTrigger            how much a micro-batch takes, shared by backlog
 minRowsPerTrigger maxTriggerDelay               how little it waits for, and how long (15m)
-minPartitions maxRowsPerPartition fetchSize     tasks (100,000 rows each), and XRANGE's COUNT (1000)
-failOnDataLoss                                  true: stop when entries are gone, unread; false: count them, go on
+minPartitions maxRowsPerPartition fetchSize     tasks (100,000 rows each; short ranges share one), XRANGE's COUNT (1000)
+failOnDataLoss                                  true: stop when entries are gone, unread, or a stream was rolled back,
+                                                deleted or created again; false: report it, go on with what is new
 parseMode columnNameOfCorruptRecord             PERMISSIVE, FAILFAST, DROPMALFORMED for schemas of one's own
 valueFormat valueField metadataPrefix           fields, or json in one field (value); a prefix for our own columns
 ==============================================  ==============================================================

@@ -160,7 +160,7 @@ def check_shell() -> Iterator[Finding]:
             state,
             name,
             "not on PATH",
-            "Spark calls it" if name != "ps" else "Spark uses it to tell whether it runs",
+            "Spark calls it" if name != "ps" else "Spark uses it to see whether it runs",
         )
 
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ..redis import ids
-from ..redis.connection import ServerError
 from ..redis.key_names import key_of
+from ..redis.stream_state import fetch_states
 from .dead_letters import move_to_dead_letters
 from .offset import BatchPart, claims_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from .member import Idle, Member
     from .options import GroupOptions
@@ -66,23 +66,25 @@ class Gatherer:
         self._recovered: set[str] = set()
         self._look_again = 0.0
         self._turn = 0
+        self._streams: list[str] = []
+        self._streams_at: float | None = None
 
     def streams(self) -> list[str]:
-        """Return the streams to be read now."""
-        return self._options.streams_of(self.member.connection)
+        """Return the streams to be read now; a pattern is looked up again now and then."""
+        now = self._clock()
+        if self._streams_at is None or now - self._streams_at >= self._options.discovery_seconds:
+            self._streams = self._options.streams_of(self.member.connection)
+            self._streams_at = now
+        return list(self._streams)
 
     def ends(self) -> dict[str, int]:
         """Return the last id of each stream; 0-0 for one that does not exist."""
-        return {stream: self._last_id(stream) for stream in self.streams()}
+        return self.last_ids(self.streams())
 
-    def _last_id(self, stream: str) -> int:
-        try:
-            row = self.member.connection.call("XINFO", "STREAM", key_of(stream))
-        except ServerError as error:
-            if "no such key" in str(error):
-                return 0
-            raise
-        return ids.parse(dict(zip(row[::2], row[1::2], strict=True))[b"last-generated-id"])
+    def last_ids(self, streams: Iterable[str]) -> dict[str, int]:
+        """Return the last id of each of these; 0-0 for one that does not exist."""
+        states = fetch_states(self.member.connection, streams)
+        return {stream: 0 if now is None else now.last for stream, now in states.items()}
 
     def gather(self, limits: Limits, until: dict[str, int] | None) -> Batch:
         """Return the next batch, empty when there is nothing to read.
@@ -205,7 +207,7 @@ class Gatherer:
         delivered = self.member.last_delivered(stream)
         if delivered >= end:
             return 0
-        if self._last_id(stream) == end:
+        if self.last_ids([stream])[stream] == end:
             return most
         # The stream has grown: count what was there.
         entries = self.member.connection.call(

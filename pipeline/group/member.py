@@ -174,20 +174,27 @@ class Member:
         Raises:
             ServerError: ``NOGROUP``, or the stream does not exist.
         """
-        for row in self.connection.call("XINFO", "GROUPS", key_of(stream)):
+        facts = self._row(self.connection.call("XINFO", "GROUPS", key_of(stream)))
+        if facts is None:
+            raise ServerError(f"NOGROUP No such consumer group '{self.group}' for key name {stream!r}")
+        return facts
+
+    def all_facts(self, streams: Sequence[str]) -> dict[str, dict[bytes, Any]]:
+        """Return the rows of our group in one round trip; without those of streams that have none, or do not exist."""
+        replies = self.connection.pipeline([("XINFO", "GROUPS", key_of(stream)) for stream in streams])
+        rows = {
+            stream: self._row(reply)
+            for stream, reply in zip(streams, replies, strict=True)
+            if not isinstance(reply, ServerError)
+        }
+        return {stream: row for stream, row in rows.items() if row is not None}
+
+    def _row(self, reply: list[Any]) -> dict[bytes, Any] | None:
+        for row in reply:
             facts = dict(zip(row[::2], row[1::2], strict=True))
             if facts[b"name"] == self.group.encode():
                 return facts
-        raise ServerError(f"NOGROUP No such consumer group '{self.group}' for key name {stream!r}")
-
-    def newest(self, stream: str) -> str:
-        """Return the last id that a stream gave.
-
-        Raises:
-            ServerError: there is no such stream.
-        """
-        row = self.connection.call("XINFO", "STREAM", key_of(stream))
-        return str(dict(zip(row[::2], row[1::2], strict=True))[b"last-generated-id"].decode())
+        return None
 
     # The end of a batch
 

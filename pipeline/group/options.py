@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ..redis import ids
 from ..redis.options import ENDPOINT_NAMES, Endpoint, OptionError, Options
 from ..source.entry_batches import COLUMN_OPTIONS
-from ..source.options import EARLIEST, LATEST, Bounds, read_bounds, read_streams, scan
+from ..source.options import EARLIEST, LATEST, Bounds, read_bounds, read_discovery, read_streams, scan
 
 if TYPE_CHECKING:
     from ..redis.connection import Connection
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 NAMES: Final = (
     "mode", "streams", "streamsPattern", "group", "consumer", "createGroup", "startingOffsets", "claimMinIdleMs",
     "startingTimestamp", "maxDeliveries", "deadLetterStream", "maxRowsPerTrigger", "maxBytesPerTrigger", "minPartitions",
-    "maxRowsPerPartition", "fetchSize", "failOnDataLoss",
+    "maxRowsPerPartition", "fetchSize", "failOnDataLoss", "discoveryIntervalMs",
 )  # fmt: skip
 
 
@@ -26,7 +26,7 @@ class GroupOptions:
 
     Attributes:
         names: the streams; empty with a pattern.
-        pattern: a glob of streams, looked for before each batch.
+        pattern: a glob of streams, looked for every ``discovery_seconds``.
         consumer: our name; two queries of one group need two names.
         start: after which id a group that we create reads.
         claim_min_idle_ms: take over what others have had for so long; None: nothing.
@@ -50,6 +50,7 @@ class GroupOptions:
     max_rows_per_partition: int
     fetch_size: int
     fail_on_data_loss: bool
+    discovery_seconds: float
 
     @classmethod
     def of(cls, options: Options) -> GroupOptions:
@@ -71,12 +72,13 @@ class GroupOptions:
             claim_min_idle_ms=options.number("claimMinIdleMs"),
             max_deliveries=options.number("maxDeliveries", least=1),
             dead_letter_stream=options.text("deadLetterStream"),
-            max_rows=options.number("maxRowsPerTrigger", least=1) or 100_000,
+            max_rows=options.number("maxRowsPerTrigger", 100_000, least=1),
             max_bytes=options.number("maxBytesPerTrigger", least=1),
-            min_partitions=options.number("minPartitions", least=1) or 1,
-            max_rows_per_partition=options.number("maxRowsPerPartition", least=1) or 10_000,
-            fetch_size=options.number("fetchSize", least=1) or 1000,
+            min_partitions=options.number("minPartitions", 1, least=1),
+            max_rows_per_partition=options.number("maxRowsPerPartition", 10_000, least=1),
+            fetch_size=options.number("fetchSize", 1000, least=1),
             fail_on_data_loss=options.flag("failOnDataLoss", default=True),
+            discovery_seconds=read_discovery(options),
         )
         if (result.max_deliveries is None) != (result.dead_letter_stream is None):
             raise OptionError("options 'maxDeliveries' and 'deadLetterStream' go together")

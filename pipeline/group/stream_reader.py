@@ -149,6 +149,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     def _next(self, committed: GroupOffset, limits: Limits) -> Batch:
         """Acknowledge one batch and gather the next, again from the start when the connection breaks."""
         losses = 0
+        is_found_again = self._options.pattern is None
         while True:
             gatherer = self._gathering()
             try:
@@ -164,26 +165,26 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
                     raise
             except BaseException as error:
                 self.stop()
-                if isinstance(error, ServerError) and error.code == "NOGROUP":
+                if not isinstance(error, ServerError) or error.code != "NOGROUP":
+                    raise
+                if is_found_again:
                     raise ServerError(f"{error}. {_NO_GROUP[bool(committed.batch)]}") from error
-                raise
+                is_found_again = True  # a stream of the pattern was deleted since it was looked up: a new gatherer does that
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         """Return where the group stands, by stream: how far it and the stream are, entries not delivered (null if unknown), pending."""
         gatherer = self._gathering()
-        found = {}
-        for stream in gatherer.streams():
-            try:
-                facts = gatherer.member.facts(stream)
-                newest = gatherer.member.newest(stream)
-            except ServerError:
-                continue  # no such group, or no such stream, yet
-            found[stream] = {
+        rows = gatherer.member.all_facts(gatherer.streams())
+        newest = gatherer.last_ids(rows)
+        found = {
+            stream: {
                 "last_delivered": facts[b"last-delivered-id"].decode(),
-                "newest": newest,
+                "newest": ids.text(newest[stream]),
                 "lag": facts.get(b"lag"),
                 "pending": facts[b"pending"],
             }
+            for stream, facts in rows.items()
+        }
         return {"v": 1, "mode": "group", "group": self._options.group, "streams": found}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[GroupPartition]:

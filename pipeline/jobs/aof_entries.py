@@ -14,6 +14,7 @@ from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ...storage.streams.iteration import iter_entries
 from ..ledger import schema as on
 from ..ledger.files.folder import read_folder
 from ..ledger.files.piece import open_path
@@ -109,7 +110,7 @@ class _Streams:
     def found(self, db: int, key: bytes, stream: Stream) -> Iterator[tuple[int, int, bytes]]:
         """Yield a stream that is there with all its entries, as ``take`` gives them."""
         place = (db, spell_name(key))
-        for stream_id, _, payload in stream.iter_entries():
+        for stream_id, _, payload in iter_entries(stream):
             yield self.add(place, stream_id), stream_id, payload
 
     def _follow(self, row: Any) -> None:
@@ -238,8 +239,8 @@ def _in_base(file: Any, streams: _Streams) -> Iterator[tuple[int, int, bytes]]:
 
 def _restored(payload: bytes) -> Stream | None:
     """Return the stream in a payload of RESTORE; None if it is something else. The recorder has seen that it is sound."""
+    from ...storage.codecs.streams import STREAM_TYPES
     from ...storage.rdb.reader import restore_value
-    from ...storage.rdb.streams import STREAM_TYPES
     from ...storage.streams.stream import Stream
 
     value = restore_value(payload) if payload[0] in STREAM_TYPES else None

@@ -19,7 +19,8 @@ from ..cli.times import parse_time
 from ..ledger.errors import LedgerError
 from ..redis import ids
 from ..redis.connection import Connection, RedisError, checked
-from ..redis.key_names import key_of, printable_name
+from ..redis.key_names import key_of, name_of, printable_name
+from ..redis.stream_state import fetch_states
 from .entries import read_entries
 from .parquet_batches import JobError, local_folder
 
@@ -81,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
                 sent, old = send_with_ids(connection, target, chunked)
             else:
                 marker = _marker(target, source, arguments.stream, first, last, arguments.source_db)
-                sent, old = send_anew(connection, target, marker, chunked)
+                sent, old = send_again(connection, target, marker, chunked)
     except (JobError, LedgerError, RedisError, ValueError, OSError) as error:
         sys.stderr.write(f"rillet pipeline replay: {error}\n")
         return 1
@@ -152,7 +153,7 @@ def send_with_ids(connection: Connection, target: bytes, portions: Iterable[list
     return sent, old
 
 
-def send_anew(
+def send_again(
     connection: Connection, target: bytes, marker: bytes, portions: Iterable[list[Entry]]
 ) -> tuple[int, int]:
     """Add entries under new ids, remembering in the same transactions how far it came.
@@ -180,10 +181,8 @@ def send_anew(
 
 
 def _last_id(connection: Connection, target: bytes) -> int:
-    if not connection.call("EXISTS", target):
-        return -1
-    reply = connection.call("XINFO", "STREAM", target)
-    return ids.parse(dict(zip(reply[::2], reply[1::2], strict=True))[b"last-generated-id"])
+    (now,) = fetch_states(connection, [name_of(target)]).values()
+    return -1 if now is None else now.last
 
 
 def _marker(target: bytes, source: Path, stream: str, first: int, last: int, db: int) -> bytes:

@@ -71,7 +71,7 @@ class LedgerReader(QuickAck, DataSourceReader):
 
     def __init__(self, options: Options) -> None:
         self._path = options.required("path")
-        self._piece_size = options.number("splitBytes", PIECE_SIZE) or 0
+        self._piece_size = options.number("splitBytes", PIECE_SIZE)
         self._history = options.flag("history", default=True)
 
     def partitions(self) -> list[LedgerPartition]:
@@ -89,7 +89,7 @@ class LedgerStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvaila
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._most = options.number("maxBytesPerTrigger", PIECE_SIZE, least=1) or PIECE_SIZE
+        self._most = options.number("maxBytesPerTrigger", PIECE_SIZE, least=1)
         self._ahead: Place | None = None
         self._starting = options.choice("startingOffsets", ("earliest", "latest"), "earliest")
         self._follower = Follower(

@@ -41,7 +41,7 @@ delivered           group, entry_id, consumer, at_ms, retry_count, last_id. An X
 claimed             the same columns; any other XCLAIM record. An entry moved to another consumer, was delivered
                     once more, or (its message being gone) left the pending list: servers write this the same way.
                     A JUSTID claim of the newest entry, still at count 1, is written as a delivery by servers before
-                    8.4 and therefore ``delivered``. Spans tell first deliveries from others without exception.
+                    8.4 and therefore ``delivered``. Spans distinguish first deliveries from others without exception.
 acked               group, entry_id. XACK; detail null. XACKDEL: detail is its policy; if the entry was pending it is
                     then deleted as that says.
 nacked              group, entry_id; XNACK. detail SILENT, FAIL or FATAL, with " FORCE" behind where given; retry_count

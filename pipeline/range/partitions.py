@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from .split import IdRange, join_steps, part_count, split_evenly
-from .task import RangePartition
+from .task import RangePartition, StreamRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,12 +15,26 @@ if TYPE_CHECKING:
     from ..source.options import SourceOptions
 
 
-def rows_between(start: Position, end: Position) -> int | None:
-    """Return how many entries are there to read between two positions; None where it is not known."""
-    if end.added is None or (start.added is None and start.life == end.life):
-        return None
-    newly_gone = end.gone - start.gone
-    return end.added - newly_gone - ((start.added or 0) if start.life == end.life else 0)
+# A task costs Spark about as much as reading so many rows; a range costs a task about as much as so many.
+_ROWS_WORTH_A_TASK: Final = 10_000
+_ROWS_WORTH_A_RANGE: Final = 4
+
+
+def names_to_cut(
+    start: Mapping[str, Position], end: Mapping[str, Position], options: SourceOptions
+) -> list[str]:
+    """Return the streams whose ranges may be cut, or are not counted: what they are now matters for their partitions."""
+    return [
+        name
+        for name, to in end.items()
+        if (at := start.get(name)) is not None
+        and at != to
+        and (
+            options.min_partitions > 1
+            or (rows := at.rows_to(to)) is None
+            or rows > options.max_rows_per_partition
+        )
+    ]
 
 
 def range_partitions(
@@ -35,7 +49,7 @@ def range_partitions(
     Args:
         start: where it begins; a stream that is not in it has no rows in this batch.
         end: where it ends.
-        states: the streams as they are now, for cutting well.
+        states: at least those of `names_to_cut` as they are now.
         options: partitions wanted.
         steps: counted steps of some streams, as ``join_steps`` takes them.
     """
@@ -43,19 +57,19 @@ def range_partitions(
     for name, to in end.items():
         at = start.get(name)
         if at is not None and (to.id > at.id or to.life > at.life):
-            known, now = rows_between(at, to), states.get(name)
+            known, now = at.rows_to(to), states.get(name)
             rows[name] = known if known is not None else (now.length if now else 0)
     total = sum(rows.values())
-    found: list[RangePartition] = []
+    found: list[tuple[StreamRange, int]] = []
     for name, guess in rows.items():
         at, to, now = start[name], end[name], states.get(name)
         after = at.id if at.life == to.life else 0
-        known = rows_between(at, to)
+        known = at.rows_to(to)
         least = -(-options.min_partitions * guess // total) if total else 1
         parts = part_count(guess, least=least, rows_per_part=options.max_rows_per_partition)
         pieces: list[IdRange]
-        if known == 0:
-            pieces = []
+        if to.id <= after:
+            pieces = []  # the position was corrected, which is a batch without rows
         elif steps and name in steps:
             pieces = join_steps(after, steps[name], parts)
         elif parts == 1 or now is None:
@@ -63,7 +77,28 @@ def range_partitions(
         else:
             pieces = split_evenly(after, to.id, parts, first=now.first)
         first, deleted = (now.first or 0, now.max_deleted or 0) if now else (0, 0)
-        found += [
-            RangePartition(name, piece.after, piece.upto, piece.rows, first, deleted) for piece in pieces
-        ]
-    return found
+        for piece in pieces:
+            part = StreamRange(name, piece.after, piece.upto, piece.rows, first, deleted)
+            weight = guess // len(pieces) if piece.rows is None else piece.rows
+            found.append((part, weight + _ROWS_WORTH_A_RANGE))
+    return pack(found, options)
+
+
+def pack(parts: Sequence[tuple[StreamRange, int]], options: SourceOptions) -> list[RangePartition]:
+    """Put ranges into tasks, in their order: long ones alone, short ones together, unless more tasks are wanted.
+
+    Args:
+        parts: and how much work each of them is, in rows.
+        options: partitions wanted.
+    """
+    total = sum(weight for _, weight in parts)
+    most = min(_ROWS_WORTH_A_TASK, options.max_rows_per_partition, max(total // options.min_partitions, 1))
+    tasks: list[list[StreamRange]] = []
+    filled = most
+    for part, weight in parts:
+        if filled + weight > most:
+            tasks.append([])
+            filled = 0
+        tasks[-1].append(part)
+        filled += weight
+    return [RangePartition(tuple(ranges)) for ranges in tasks]

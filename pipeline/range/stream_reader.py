@@ -7,6 +7,8 @@ a batch that is run again after a crash and a DataFrame that is used twice all r
 from __future__ import annotations
 
 import time
+from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
@@ -24,12 +26,14 @@ from ..redis import ids, stream_state
 from ..redis.connection import Connection
 from ..redis.key_names import key_of
 from ..source import offsets
-from ..source.losses import RecreatedError, entries_gone
-from ..source.offsets import Position
+from ..source.judgement import describe, reconcile, untouched
+from ..source.losses import report_loss
+from ..source.offsets import Position, Seen
 from .batch_reader import resolve
-from .partitions import range_partitions, rows_between
+from .look import StreamLook, ask_witnesses
+from .partitions import names_to_cut, range_partitions
 from .split import share_rows
-from .task import LOG, RangePartition, read_range, report_loss
+from .task import RangePartition, read_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
 
     from ..redis.stream_state import StreamState
     from ..source.options import SourceOptions
+    from .look import Answers
 
 Steps = list[tuple[int, int]]
 
@@ -53,9 +58,9 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._connection = Connection(options.endpoint)
         self._names: list[str] = list(options.streams)
         self._names_at: float | None = None
-        # The latest state of each stream whose losses its position accounts for, and that position.
-        self._before: dict[str, tuple[Position, StreamState]] = {}
         self._steps: dict[tuple[str, int, int], Steps] = {}
+        # The latest offsets as Spark has them, and what they say: it gives each of them back several times.
+        self._offsets: deque[tuple[dict[str, Any], dict[str, Position]]] = deque(maxlen=2)
         self._targets: dict[str, StreamState | None] | None = None
         self._moved_at: float | None = None
         self._bytes_left: int | None = None
@@ -98,8 +103,9 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         Raises:
             DataLossError: entries are gone, or a stream is another one, and ``failOnDataLoss`` is set.
         """
-        positions = offsets.load(start)
-        states = stream_state.fetch_states(self._connection, self._find_names())
+        begin = self._positions(start)
+        states = self._states(begin)
+        positions, corrected = self._reconciled(begin, states)
         limited = not isinstance(limit, ReadAllAvailable)
         ready: dict[str, tuple[Position, Position]] = {}  # from where to where at most
         backlogs: dict[str, int] = {}
@@ -112,20 +118,18 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
                 if _reaches(now, bound):
                     positions[name] = resolve(bound, now)
                 continue
-            at = positions[name] = self._accounted(name, positions[name], now)
+            if name in corrected:
+                continue  # in a batch of its own, without rows: so that each batch is of one history
+            at = positions[name]
             if at.added is None and now.added is not None and (limited or self._targets is not None):
                 # It was begun in the middle and will not be read to its end at once: from now on it is counted.
-                at = positions[name] = at.moved(at.id, now.added - self._count(name, at.id, now.last))
+                unread = self._look(name, now).count_after(at.id)
+                at = positions[name] = at.moved(at.id, now.added - unread)
             goal = self._goal(name, at, now)
             if goal.id > at.id:
                 ready[name] = at, goal
                 known = None if goal.added is None or at.added is None else goal.added - at.added
                 backlogs[name] = max(now.length, 1) if known is None else known
-        self._before = {
-            name: (positions[name], now)
-            for name, now in states.items()
-            if now is not None and name in positions
-        }
         if limited and offsets.dump(positions) == start and self._should_wait(sum(backlogs.values())):
             return start
         shares = (
@@ -135,10 +139,13 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._bytes_left = self._options.max_bytes if limited else None
         for name, (at, goal) in ready.items():
             positions[name] = self._advance(name, at, goal, shares.get(name, 0), limited=limited)
-            self._before[name] = positions[name], self._before[name][1]
         self._bytes_left = None
+        for name, at in positions.items():
+            if at != begin.get(name) and (now := states.get(name)) is not None:
+                positions[name] = replace(at, seen=Seen.of(now))
         end = offsets.dump(positions)
         if end != start:
+            self._offsets.append((end, positions))
             self._moved_at = time.monotonic()
         return end
 
@@ -149,8 +156,8 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the ranges of one batch; the same ids whenever they are planned."""
-        begin, to = offsets.load(start), offsets.load(end)
-        states = stream_state.fetch_states(self._connection, to)
+        begin, to = self._positions(start), self._positions(end)
+        states = stream_state.fetch_states(self._connection, names_to_cut(begin, to, self._options))
         walked = {name: self._counted_steps(name, at, to, states) for name, at in begin.items()}
         steps = {name: counted for name, counted in walked.items() if counted}
         found: list[InputPartition] = list(range_partitions(begin, to, states, self._options, steps))
@@ -172,6 +179,15 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
     # How far to go
 
+    def _positions(self, tree: dict[str, Any]) -> dict[str, Position]:
+        """Read an offset, unless that was done; a caller may not change what it gets."""
+        for known, positions in self._offsets:
+            if known == tree:
+                return positions
+        found = offsets.load(tree)
+        self._offsets.append((tree, found))
+        return found
+
     def _counted_steps(
         self, name: str, at: Position, end: Mapping[str, Position], states: Mapping[str, StreamState | None]
     ) -> Steps | None:
@@ -185,11 +201,11 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
             return None
         if (walked := self._steps.get((name, at.id, to.id))) is not None:
             return walked
-        rows = rows_between(at, to)
+        rows = at.rows_to(to)
         options = self._options
         if rows is None or (options.min_partitions == 1 and rows <= options.max_rows_per_partition):
             return None
-        if _gone_cheaply(at, now) == to.gone - at.gone:
+        if untouched(at, to, now, self._look(name, now)):
             return None
         steps = self._walk(name, at.id, to.id, None)
         if (missing := rows - sum(count for _, count in steps)) > 0:
@@ -206,26 +222,41 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
             self._names_at = now
         return self._names
 
-    def _accounted(self, name: str, at: Position, now: StreamState) -> Position:
-        """Return the position after counting what is gone."""
-        fail = self._options.fail_on_data_loss
-        known_at, before = self._before.get(name, (None, None))
-        try:
-            gone = entries_gone(
-                at, now, before if known_at == at else None, lambda: self._count(name, at.id, now.last)
-            )
-        except RecreatedError as error:
-            report_loss(
-                f"stream {name!r} was deleted and created again while it was read: {error}", fail=fail
-            )
-            if self._targets is not None:
-                self._targets[name] = now
-            return Position(0, now.removed, at.life + 1, at.gone + (now.removed or 0))
-        if not gone:
-            return at
-        assert at.added is not None
-        report_loss(_gone_text(gone, name, at), fail=fail)
-        return at.moved(at.id, at.added + gone, gone=gone)
+    def _states(self, positions: Mapping[str, Position]) -> dict[str, StreamState | None]:
+        """Return the streams to read as they are now, and with a pattern those that it found before and that are gone."""
+        states = stream_state.fetch_states(self._connection, self._find_names())
+        if self._options.pattern is not None:
+            missed = [name for name, at in positions.items() if name not in states and at.backlog != 0]
+            found = stream_state.fetch_states(self._connection, missed)
+            states |= {name: None for name, now in found.items() if now is None}
+        return states
+
+    def _look(self, name: str, now: StreamState | None, answers: Answers | None = None) -> StreamLook:
+        return StreamLook(self._connection, name, now, answers or {}, self._options.fetch_size)
+
+    def _reconciled(
+        self, begin: Mapping[str, Position], states: Mapping[str, StreamState | None]
+    ) -> tuple[dict[str, Position], set[str]]:
+        """Return the positions as the streams allow them to be, and which were taken in another history.
+
+        Raises:
+            DataLossError: entries are gone, or a stream is another one, and ``failOnDataLoss`` is set.
+        """
+        positions, corrected = dict(begin), set()
+        known = {name: at for name, at in begin.items() if name in states}
+        answers = ask_witnesses(self._connection, known, states)
+        for name, at in known.items():
+            now = states[name]
+            verdict = reconcile(at, now, self._look(name, now, answers))
+            if verdict.is_loss:
+                what, otherwise = describe(name, at, now, verdict)
+                report_loss(what, fail=self._options.fail_on_data_loss, otherwise=otherwise)
+            if verdict.is_another_history:
+                corrected.add(name)
+                if self._targets is not None:
+                    self._targets[name] = now
+            positions[name] = verdict.position
+        return positions, corrected
 
     def _goal(self, name: str, at: Position, now: StreamState) -> Position:
         """Return the end of what is there, or of what was there when AvailableNow began."""
@@ -296,23 +327,10 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
                 return index + 1
         return len(chunk)
 
-    def _count(self, name: str, after: int, upto: int) -> int:
-        """Count the entries of a range by reading them."""
-        LOG.info("counting the entries of stream %r after %s", name, ids.text(after))
-        return sum(count for _, count in self._walk(name, after, upto, None))
-
 
 def _reaches(now: StreamState, bound: int | str) -> bool:
     """Return whether a stream has come to where it is to be read from; a moment may be yet to come."""
     return not isinstance(bound, int) or bound <= now.last
-
-
-def _gone_cheaply(at: Position, now: StreamState) -> int | None:
-    """Return how many entries after a position are gone, None where only counting would show it."""
-    try:
-        return entries_gone(at, now, None, None)
-    except RecreatedError:
-        return None
 
 
 def _gone_text(gone: int, name: str, at: Position) -> str:

@@ -1,36 +1,36 @@
-"""What a task of range mode does: read one range of ids by XRANGE, and make sure that all of it was still there."""
+"""What a task of range mode does: read ranges of ids by XRANGE, and make sure that all of them were still there."""
 
 from __future__ import annotations
 
 import gc
-import logging
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import InputPartition
 
 from ..redis import ids
-from ..redis.connection import Connection
+from ..redis.connection import Connection, checked
 from ..redis.key_names import key_of
 from ..redis.stream_state import StreamState, fetch_states, parse_state
 from ..source.entry_batches import Columns
-from ..source.losses import DataLossError
+from ..source.losses import report_loss
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from ..source.options import SourceOptions
 
-LOG: Final = logging.getLogger("rillet.pipeline")
 _ROWS_PER_BATCH: Final = 4000  # servers answer best 1000 at a time, Arrow likes more
+_SHORT_ROWS: Final = 100
 
 
 @dataclass(frozen=True)
-class RangePartition(InputPartition):
+class StreamRange:
     """The ids of one stream after one, up to and including another.
 
     ``rows`` is how many entries there are, where that is known exactly. Elsewhere ``first`` and ``deleted``, the first
@@ -45,6 +45,13 @@ class RangePartition(InputPartition):
     deleted: int = 0
 
 
+@dataclass(frozen=True)
+class RangePartition(InputPartition):
+    """What one task reads: a part of one stream, or many short ranges."""
+
+    ranges: tuple[StreamRange, ...]
+
+
 def read_range(
     partition: RangePartition, schema: StructType, options: SourceOptions
 ) -> Iterator[pa.RecordBatch]:
@@ -56,19 +63,52 @@ def read_range(
     """
     columns = Columns(schema, options.columns)
     with Connection(options.endpoint) as connection, _no_cycles():
-        chunks = (
-            _counted(connection, partition, options)
-            if partition.rows is not None
-            else _watched(connection, partition, options)
-        )
         gathered: list[Any] = []
-        for chunk in chunks:
+        streams: list[tuple[str, int]] = []
+        for name, chunk in _chunks(connection, partition, options):
             gathered += chunk
+            streams.append((name, len(chunk)))
             if len(gathered) >= _ROWS_PER_BATCH:
-                yield columns.batch(partition.stream, gathered)
-                gathered = []
+                yield columns.batch(streams, gathered)
+                gathered, streams = [], []
         if gathered:
-            yield columns.batch(partition.stream, gathered)
+            yield columns.batch(streams, gathered)
+
+
+def _chunks(
+    connection: Connection, partition: RangePartition, options: SourceOptions
+) -> Iterator[tuple[str, list[Any]]]:
+    """Read the ranges in their order, short ones many at a time."""
+    for is_short, ranges in groupby(partition.ranges, lambda each: _is_short(each, options)):
+        if is_short:
+            yield from _short(connection, list(ranges), options)
+            continue
+        for each in ranges:
+            read = _counted if each.rows is not None else _watched
+            for chunk in read(connection, each, options):
+                yield each.stream, chunk
+
+
+def _is_short(part: StreamRange, options: SourceOptions) -> bool:
+    return part.rows is not None and part.rows < min(options.fetch_size, _SHORT_ROWS)
+
+
+def _short(
+    connection: Connection, ranges: Sequence[StreamRange], options: SourceOptions
+) -> Iterator[tuple[str, list[Any]]]:
+    """Read ranges of few entries, so many in one round trip that a reply stays about as large as that of a long range."""
+    at = 0
+    while at < len(ranges):
+        page: list[StreamRange] = []
+        rows = 0
+        while at < len(ranges) and rows < options.fetch_size:
+            page.append(ranges[at])
+            rows += 1 + (ranges[at].rows or 0)
+            at += 1
+        asked = [_xrange(part, part.after + 1, options.fetch_size) for part in page]
+        for part, found in zip(page, checked(connection.pipeline(asked)), strict=True):
+            for chunk in _counted(connection, part, options, found):
+                yield part.stream, chunk
 
 
 @contextmanager
@@ -85,51 +125,55 @@ def _no_cycles() -> Iterator[None]:
 
 
 def _counted(
-    connection: Connection, partition: RangePartition, options: SourceOptions
+    connection: Connection,
+    part: StreamRange,
+    options: SourceOptions,
+    first: list[Any] | None = None,
 ) -> Iterator[list[Any]]:
-    """Read a range whose number of entries is known."""
-    assert partition.rows is not None
+    """Read a range whose number of entries is known; of which the first reply may be there already."""
+    assert part.rows is not None
     seen = 0
-    cursor = partition.after
-    while cursor < partition.upto and (
-        chunk := _fetch(connection, partition, cursor + 1, options.fetch_size)
-    ):
+    cursor = part.after
+    while cursor < part.upto:
+        chunk = _fetch(connection, part, cursor + 1, options.fetch_size) if first is None else first
+        first = None
+        if not chunk:
+            break
         seen += len(chunk)
         yield chunk
         if len(chunk) < options.fetch_size:
             break
         cursor = ids.parse(chunk[-1][0])
-    if seen < partition.rows:
-        _report(f"{partition.rows - seen} of {partition.rows} entries", partition, options)
-    elif seen > partition.rows:
-        raise DataLossError(
-            f"stream {partition.stream!r} holds {seen} entries from {ids.text(partition.after)} to "
-            f"{ids.text(partition.upto)} where {partition.rows} were counted: it was deleted and created again"
+    if seen < part.rows:
+        _report(f"{part.rows - seen} of {part.rows} entries", part, options)
+    elif seen > part.rows:
+        report_loss(
+            f"stream {part.stream!r} holds {seen} entries from {ids.text(part.after)} to "
+            f"{ids.text(part.upto)} where {part.rows} were counted: since then it was rolled back, or deleted and "
+            "created again",
+            fail=options.fail_on_data_loss,
+            otherwise="reads all of them",
         )
 
 
-def _watched(
-    connection: Connection, partition: RangePartition, options: SourceOptions
-) -> Iterator[list[Any]]:
+def _watched(connection: Connection, part: StreamRange, options: SourceOptions) -> Iterator[list[Any]]:
     """Read a range that was not counted: detect trimming that got ahead of us, and XDEL in the range.
 
     Each fetch begins with the last entry of the one before. As long as it is still there, trimming, which goes from
     the oldest entry on, has not reached the next ones.
     """
     whole = True
-    cursor = partition.after
+    cursor = part.after
     last: bytes | None = None
-    while cursor < partition.upto:
+    while cursor < part.upto:
         if last is None:
-            chunk, info = connection.pipeline(
-                [_xrange(partition, cursor + 1, options.fetch_size), _xinfo(partition)]
-            )
+            chunk, info = connection.pipeline([_xrange(part, cursor + 1, options.fetch_size), _xinfo(part)])
             for reply in (chunk, info):
                 if isinstance(reply, Exception):
                     raise reply
-            whole = _head_is_there(parse_state(info), partition)
+            whole = _head_is_there(parse_state(info), part)
         else:
-            chunk = _fetch(connection, partition, cursor, options.fetch_size + 1)
+            chunk = _fetch(connection, part, cursor, options.fetch_size + 1)
             if chunk and chunk[0][0] == last:
                 chunk = chunk[1:]
             else:
@@ -140,48 +184,35 @@ def _watched(
             yield chunk
         if len(chunk) < options.fetch_size:
             break
-    after = fetch_states(connection, [partition.stream])[partition.stream]
+    after = fetch_states(connection, [part.stream])[part.stream]
     deleted = after.max_deleted if after else None
     if after is None or not whole:
-        _report("some entries", partition, options)
-    elif deleted is not None and deleted > max(partition.after, partition.deleted):
-        _report(
-            "(or while they were read; only one task per batch can detect) some entries", partition, options
-        )
+        _report("some entries", part, options)
+    elif deleted is not None and deleted > max(part.after, part.deleted):
+        _report("(or while they were read; only one task per batch can detect) some entries", part, options)
 
 
-def _head_is_there(now: StreamState, partition: RangePartition) -> bool:
+def _head_is_there(now: StreamState, part: StreamRange) -> bool:
     """Return whether the oldest entry of the planned range is still there, or was never part of it."""
-    return now.first is not None and now.first <= max(partition.after, partition.first)
+    return now.first is not None and now.first <= max(part.after, part.first)
 
 
-def _fetch(connection: Connection, partition: RangePartition, start: int, count: int) -> list[Any]:
-    found: list[Any] = connection.call(*_xrange(partition, start, count))
+def _fetch(connection: Connection, part: StreamRange, start: int, count: int) -> list[Any]:
+    found: list[Any] = connection.call(*_xrange(part, start, count))
     return found
 
 
-def _xrange(partition: RangePartition, start: int, count: int) -> tuple[bytes | str | int, ...]:
-    return ("XRANGE", key_of(partition.stream), ids.encode(start), ids.encode(partition.upto), "COUNT", count)
+def _xrange(part: StreamRange, start: int, count: int) -> tuple[bytes | str | int, ...]:
+    return ("XRANGE", key_of(part.stream), ids.encode(start), ids.encode(part.upto), "COUNT", count)
 
 
-def _xinfo(partition: RangePartition) -> tuple[bytes | str, ...]:
-    return ("XINFO", "STREAM", key_of(partition.stream))
+def _xinfo(part: StreamRange) -> tuple[bytes | str, ...]:
+    return ("XINFO", "STREAM", key_of(part.stream))
 
 
-def _report(what: str, partition: RangePartition, options: SourceOptions) -> None:
+def _report(what: str, part: StreamRange, options: SourceOptions) -> None:
     report_loss(
-        f"{what} of stream {partition.stream!r} from {ids.text(partition.after)} to {ids.text(partition.upto)} were "
+        f"{what} of stream {part.stream!r} from {ids.text(part.after)} to {ids.text(part.upto)} were "
         "trimmed or deleted before they were read",
         fail=options.fail_on_data_loss,
     )
-
-
-def report_loss(text: str, *, fail: bool) -> None:
-    """Stop, or go on and say so.
-
-    Raises:
-        DataLossError: ``fail`` is set.
-    """
-    if fail:
-        raise DataLossError(f"{text}; option failOnDataLoss=false goes on without them")
-    LOG.warning("%s", text)

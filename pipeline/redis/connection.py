@@ -96,7 +96,7 @@ class Connection:
         names = [_name(words) for words in commands]
         if repeatable is None:
             repeatable = all(name in _READING for name in names)
-        return self.exchange(_packed(commands), names, repeatable=repeatable)
+        return self.exchange(packed(commands), names, repeatable=repeatable)
 
     def exchange(self, request: bytes, names: Sequence[str], *, repeatable: bool = False) -> list[Reply]:
         """Send commands that are packed already and return their replies, as ``pipeline`` does.
@@ -139,6 +139,15 @@ class Connection:
                     self.close()
             self._pause(attempt)
         raise AssertionError("the last attempt returns or raises")
+
+    def hold(self) -> None:
+        """Open the connection, and keep to this one: until ``close`` every command fails if it breaks, as in MULTI.
+
+        Raises:
+            ConnectionLost: there was no answer.
+        """
+        self.call("PING")
+        self._pinned = True
 
     def close(self) -> None:
         """Close the connection; the next command opens a new one."""
@@ -196,7 +205,7 @@ class Connection:
             hello.append(("SELECT", to.db))
         if not hello:
             return
-        sock.sendall(_packed(hello))
+        sock.sendall(packed(hello))
         for reply in self._replies(sock, len(hello)):
             if _not_yet(reply):
                 raise ConnectionResetError(str(reply))
@@ -247,7 +256,8 @@ def checked(replies: list[Reply]) -> list[Reply]:
     return replies
 
 
-def _packed(commands: Sequence[Sequence[Word]]) -> bytes:
+def packed(commands: Sequence[Sequence[Word]]) -> bytes:
+    """Return the RESP of several commands."""
     # hiredis' own stub says a tuple of one word.
     return b"".join(hiredis.pack_command(tuple(words)) for words in commands)  # type: ignore[arg-type]
 

@@ -18,9 +18,7 @@ __all__ = [
     "from_ms",
     "join",
     "key",
-    "next_id",
     "parse",
-    "previous_id",
 ]
 __all__ += ["split", "text"]
 
@@ -64,28 +62,6 @@ def join(ms: int, seq: int = 0) -> int:
 def from_ms(ms: int) -> int:
     """Return the smallest id of a millisecond; times before 1970 and beyond 64 bits give the nearest id."""
     return min(max(ms, 0), MAX_U64) << 64
-
-
-def next_id(stream_id: int) -> int:
-    """Return the smallest id above this one.
-
-    Raises:
-        OverflowError: it is the greatest id.
-    """
-    if stream_id >= MAX_ID:
-        raise OverflowError("nothing follows the greatest stream id")
-    return stream_id + 1
-
-
-def previous_id(stream_id: int) -> int:
-    """Return the greatest id below this one.
-
-    Raises:
-        OverflowError: it is 0-0.
-    """
-    if stream_id <= 0:
-        raise OverflowError("nothing precedes 0-0")
-    return stream_id - 1
 
 
 def key(stream_id: int) -> bytes:

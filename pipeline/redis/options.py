@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, overload
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -66,6 +66,14 @@ class Options:
         if value is None:
             raise OptionError(f"option {name!r} is required")
         return value
+
+    @overload
+    def number(self, name: str, default: int, *, least: int = 0, most: int = 2**63 - 1) -> int: ...
+
+    @overload
+    def number(
+        self, name: str, default: None = None, *, least: int = 0, most: int = 2**63 - 1
+    ) -> int | None: ...
 
     def number(
         self, name: str, default: int | None = None, *, least: int = 0, most: int = 2**63 - 1
@@ -148,19 +156,19 @@ class Endpoint:
         given = options if isinstance(options, Options) else Options(options)
         endpoint = cls(
             host=given.text("host") or cls.host,
-            port=given.number("port", cls.port, least=1, most=65535) or cls.port,
+            port=given.number("port", cls.port, least=1, most=65535),
             username=given.text("username"),
             password=given.text("password"),
-            db=given.number("db", 0, most=2**31 - 1) or 0,
+            db=given.number("db", 0, most=2**31 - 1),
             unix_socket=given.text("unixSocket"),
             tls=given.flag("tls"),
             tls_ca_cert=given.text("tlsCaCert"),
             tls_cert=given.text("tlsCert"),
             tls_key=given.text("tlsKey"),
             tls_skip_verify=given.flag("tlsSkipVerify"),
-            timeout_ms=given.number("timeoutMs", cls.timeout_ms, least=1) or cls.timeout_ms,
-            retries=_or(given.number("retries", most=1000), cls.retries),
-            retry_interval_ms=_or(given.number("retryIntervalMs"), cls.retry_interval_ms),
+            timeout_ms=given.number("timeoutMs", cls.timeout_ms, least=1),
+            retries=given.number("retries", cls.retries, most=1000),
+            retry_interval_ms=given.number("retryIntervalMs", cls.retry_interval_ms),
         )
         endpoint._refuse_contradictions(given)
         return endpoint
@@ -181,7 +189,3 @@ class Endpoint:
         """Return the address for messages: no password in it."""
         place = self.unix_socket or f"{self.host}:{self.port}"
         return f"{place}{f' db {self.db}' if self.db else ''}{' (TLS)' if self.tls else ''}"
-
-
-def _or(value: int | None, default: int) -> int:
-    return default if value is None else value

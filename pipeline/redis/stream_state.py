@@ -17,13 +17,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StreamState:
-    """One stream at one moment: ids as integers; ``added`` and ``max_deleted`` are None before Redis 7."""
+    """One stream at one moment: ids as integers; ``added`` and ``max_deleted`` are None before Redis 7.
+
+    ``first`` and ``newest`` are entries that are there; ``last`` is the last id given, whose entry may be gone or, after
+    XSETID, never was.
+    """
 
     length: int
     last: int
     first: int | None
     added: int | None
     max_deleted: int | None
+    newest: int | None
 
     @property
     def removed(self) -> int | None:
@@ -63,7 +68,7 @@ def fetch_states(connection: Connection, names: Iterable[str]) -> dict[str, Stre
 def parse_state(reply: list[Any]) -> StreamState:
     """Read the reply of XINFO STREAM: names and values in turn."""
     fields = dict(zip(reply[::2], reply[1::2], strict=True))
-    first = fields[b"first-entry"]
+    first, newest = fields[b"first-entry"], fields[b"last-entry"]
     deleted = fields.get(b"max-deleted-entry-id")
     return StreamState(
         length=fields[b"length"],
@@ -71,4 +76,5 @@ def parse_state(reply: list[Any]) -> StreamState:
         first=None if first is None else ids.parse(first[0]),
         added=fields.get(b"entries-added"),
         max_deleted=None if deleted is None else ids.parse(deleted),
+        newest=None if newest is None else ids.parse(newest[0]),
     )

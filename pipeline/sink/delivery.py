@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ..redis.connection import Connection
+    from .durability import Wait
     from .options import SinkOptions
     from .rows import Chunk
 
@@ -42,10 +43,15 @@ def send(connection: Connection, options: SinkOptions, chunks: Iterable[Chunk]) 
     if options.delivery == "idmp":
         refuse_without_idmp(connection)
     rows = 0
+    if options.wait:
+        # Replicas are waited for on behalf of this connection's writes: on another one, the wait would be for nothing.
+        connection.hold()
     for chunk in chunks:
         replies = connection.exchange(chunk.data, ["XADD"] * chunk.rows, repeatable=True)
         check(connection, options, chunk, replies)
         rows += chunk.rows
+    if options.wait and rows:
+        check_wait(options.wait, connection.pipeline(options.wait.commands))
     return rows
 
 
@@ -81,6 +87,31 @@ def check(connection: Connection, options: SinkOptions, chunk: Chunk, replies: S
         wrong += [(words, _OLD_ID) for words in old]
     if wrong:
         raise SinkError(_failure_text(wrong, chunk.rows))
+
+
+def check_wait(wait: Wait, replies: Sequence[Any]) -> None:
+    """See that what was waited for has come.
+
+    Args:
+        wait: for what.
+        replies: of its commands.
+
+    Raises:
+        SinkError: it has not; what was written is in the server all the same.
+    """
+    for (name, *_), reply in zip(wait.commands, replies, strict=True):
+        if isinstance(reply, ServerError):
+            raise SinkError(f"the server refused {name} (option 'wait'): {reply}")
+        if name == "WAIT" and reply < wait.replicas:
+            missing = f"{reply} of {wait.replicas} replicas have"
+        elif name == "WAITAOF" and reply[0] < 1:
+            missing = "the server's append-only file does not have"
+        else:
+            continue
+        raise SinkError(
+            f"{missing} what was written, after {wait.timeout_ms} ms (options 'wait' and 'waitTimeoutMs'): it is in the "
+            "server, but the batch is not done"
+        )
 
 
 def _not_there(connection: Connection, options: SinkOptions, old: Sequence[list[bytes]]) -> list[list[bytes]]:

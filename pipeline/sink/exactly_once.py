@@ -1,25 +1,29 @@
 """Exactly once: the driver publishes what its tasks wrote, together with a marker that says so.
 
-The marker is one key a query. It holds the last batch published, ``{"batch": 7}``, and is watched while a batch and
+The marker is one key a query. It holds the last batch published, ``{"v": 2, "batch": 7}``, and is watched while a batch and
 its new value go through in one transaction. A batch that is not above the marker was published before, by this driver
 or by one that died; two drivers that try at once change the watched key, and one of them starts again and sees it.
 That also fences a transaction that was under way when its connection broke.
 
 A batch larger than ``chunkRows`` would stop the server for long, so it goes in several transactions. For that its rows
-are staged in the server first, and the marker remembers how many of them are out: ``{"batch": 8, "published": 2,
-"of": 5}``. A driver that comes back finishes from those very rows; what its tasks made again, in whatever order, is
+are staged in the server first, and the marker remembers how many of them are out: ``{"v": 2, "batch": 8,
+"published": 2, "of": 5}``. A driver that comes back finishes from those very rows; what its tasks made again, in whatever order, is
 dropped.
+
+Every batch moves the marker, one without rows, too. So before batch 9 it says 8, or the target was rolled back or emptied,
+and what was published since is lost in it. (Markers without ``v`` stood still when a batch had no rows.)
 """
 
 from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ..redis.connection import ConnectionLost, ServerError
-from .delivery import SinkError, check
+from ..redis.connection import ConnectionLost, ServerError, packed
+from ..source.losses import DataLossError, report_loss
+from .delivery import SinkError, check, check_wait
 from .rows import Chunk
 
 if TYPE_CHECKING:
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 
 Command = tuple[bytes | str | int, ...]
 _NO_STREAM: Final = "streams"
+_VERSION: Final = 2
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,7 @@ class Progress:
     batch: int = -1
     published: int = 0
     steps: int = 0
+    version: int = _VERSION
 
     @property
     def complete(self) -> bool:
@@ -55,9 +61,12 @@ class Progress:
 
     def text(self) -> str:
         """As the marker holds it."""
-        if self.complete:
-            return json.dumps({"batch": self.batch})
-        return json.dumps({"batch": self.batch, "published": self.published, "of": self.steps})
+        words = {"batch": self.batch}
+        if self.version > 1:
+            words = {"v": self.version} | words
+        if not self.complete:
+            words |= {"published": self.published, "of": self.steps}
+        return json.dumps(words)
 
 
 def marker_of(options: SinkOptions, query: str) -> str:
@@ -106,7 +115,9 @@ class Publisher:
         lasting: whether a driver may come back; if not, nothing is kept for longer than staged rows are.
 
     Raises:
-        SinkError: from its methods: the server refused rows; nothing of that transaction stays.
+        SinkError: from its methods: the server refused rows, and nothing of that transaction stays; or they are not where
+            ``wait`` wants them, and they stay.
+        DataLossError: from ``publish``: the target has lost a batch, and ``failOnDataLoss`` is set.
         ConnectionLost: from its methods: the server stays unreachable.
     """
 
@@ -153,29 +164,71 @@ class Publisher:
             return Progress()
         try:
             fields = json.loads(text)
-            return Progress(int(fields["batch"]), int(fields.get("published", 0)), int(fields.get("of", 0)))
+            published, steps = int(fields.get("published", 0)), int(fields.get("of", 0))
+            return Progress(int(fields["batch"]), published, steps, int(fields.get("v", 1)))
         except (ValueError, TypeError, KeyError):
             raise SinkError(f"key {self.marker!r} is no marker of this sink: {text[:80]!r}") from None
 
     # The way of a batch
 
     def _try_to_publish(self, batch: int, parts: Sequence[Chunk | Staged]) -> bool | None:
-        """Make one attempt; None: another driver moved the marker, look again."""
+        """Make one attempt; None: another driver moved the marker, or a step was done: look again."""
         now = self._watch()
-        if now.batch > batch or (now.batch == batch and now.complete):
+        if now.batch > batch:
             self._connection.call("UNWATCH")
             return False
-        if now.batch == batch:
-            return self._step(now)
+        if now.batch == batch and now.complete:
+            return False if self._waited_for(now) else None
+        if not now.complete and (now.batch == batch or self._plan(now.batch)):
+            # This batch; or one before it, which was done once, in a target that went back to the middle of it.
+            done = self._step(now)
+            return done if now.batch == batch else None
+        self._refuse_a_gap(now, batch)
         rows = sum(part.rows for part in parts)
-        if not rows and not self._options.overwrite:
-            self._connection.call("UNWATCH")
-            return True
         if self._options.chunk_rows and rows > self._options.chunk_rows:
             self._begin(batch, parts)
             return None
         done = self._transaction(now, Progress(batch), [self._fetched(part) for part in parts])
         return True if done else None
+
+    def _refuse_a_gap(self, now: Progress, batch: int) -> None:
+        """Compare the marker with the batch before this one, which Spark has committed.
+
+        Raises:
+            DataLossError: it is behind, and ``failOnDataLoss`` is set.
+        """
+        if now.complete and (now.batch == batch - 1 or now.version < _VERSION):
+            return
+        first = now.batch + now.complete
+        found = f"says {now.text()}" if now.batch >= 0 else "is not there"
+        lost = f"batch {first} is" if first == batch - 1 else f"batches {first} to {batch - 1} are"
+        text = (
+            f"the marker {self.marker!r} {found} where batch {batch - 1} was published: the target was rolled back, emptied, "
+            f"or is another one, and {lost} not in it. To publish again, remove from the checkpoint what is in "
+            f"'offsets' from {first + 1} on and in 'commits' from {first} on"
+        )
+        try:
+            report_loss(text, fail=self._options.fail_on_data_loss)
+        except DataLossError:
+            self._connection.call("UNWATCH")
+            raise
+
+    def _waited_for(self, now: Progress) -> bool:
+        """Wait for a batch that was published before, perhaps by a driver that did not wait to the end; False: look again.
+
+        A server waits for what this connection wrote. So the marker is written once more, as it is.
+        """
+        wait = self._options.wait
+        if not wait:
+            self._connection.call("UNWATCH")
+            return True
+        again: list[Command] = [("MULTI",), ("SET", self.marker, now.text(), *self._keep), ("EXEC",)]
+        replies = self._connection.pipeline([*again, *wait.commands])
+        _raise_first(replies[: len(again)])
+        if replies[len(again) - 1] is None:
+            return False
+        check_wait(wait, replies[len(again) :])
+        return True
 
     def _begin(self, batch: int, parts: Sequence[Chunk | Staged]) -> None:
         """Stage all rows without a limit of time, and note in the marker that their publication has begun."""
@@ -211,7 +264,7 @@ class Publisher:
                 raise
             self._connection.call("UNWATCH")  # a driver that was quicker has published and removed them
             return None
-        following = Progress(now.batch, now.published + 1, now.steps)
+        following = replace(now, published=now.published + 1)
         if not self._transaction(now, following, chunks, step) or not following.complete:
             return None
         self._connection.call("DEL", self._plan_key(now.batch), repeatable=True)
@@ -233,9 +286,13 @@ class Publisher:
         after.append(("SET", self.marker, following.text(), *self._keep))
         data = b"".join(chunk.data for chunk in chunks)
         whole = Chunk(data, sum(chunk.rows for chunk in chunks))
-        request = b"".join([_packed([("MULTI",), *before]), data, _packed([*after, ("EXEC",)])])
+        wait = self._options.wait.commands if following.complete else []
+        request = b"".join([packed([("MULTI",), *before]), data, packed([*after, ("EXEC",), *wait])])
         names = ["MULTI"] * (1 + len(before)) + ["XADD"] * whole.rows + ["SET"] * len(after) + ["EXEC"]
-        replies = self._connection.exchange(request, names)
+        # In one request: the server that waits is the one that has the rows.
+        replies = self._connection.exchange(request, [*names, *(str(words[0]) for words in wait)])
+        waited = replies[len(names) :]
+        del replies[len(names) :]
         results = replies[-1]
         if results is None:
             return False
@@ -251,6 +308,8 @@ class Publisher:
         except (SinkError, ServerError):
             self._undo(now, following, whole, written, step)
             raise
+        if wait:
+            check_wait(self._options.wait, waited)
         self._forget(step)
         return True
 
@@ -312,14 +371,6 @@ class Publisher:
     def _forget(self, staged: Sequence[Staged]) -> None:
         if staged:
             self._connection.call("DEL", *[each.key for each in staged], repeatable=True)
-
-
-def _packed(commands: Sequence[Command]) -> bytes:
-    words = [[each if isinstance(each, bytes) else str(each).encode() for each in one] for one in commands]
-    return b"".join(
-        b"*%d\r\n%b" % (len(one), b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in one))
-        for one in words
-    )
 
 
 def _raise_first(replies: Iterable[Any]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 
 from ..redis import ids
 from ..redis.options import ENDPOINT_NAMES, Endpoint, OptionError, Options
+from .durability import Wait
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +20,8 @@ OldIds = Literal["check", "skip"]
 
 NAMES: Final = (
     "stream", "streamColumn", "idColumn", "fieldsColumn", "delivery", "maxLen", "minId", "approximate", "nullPolicy",
-    "chunkRows", "inlineBytes", "stagingTtlMs", "oldIds", "marker", "writeId", "producer",
+    "chunkRows", "inlineBytes", "stagingTtlMs", "oldIds", "marker", "writeId", "producer", "wait", "waitTimeoutMs",
+    "failOnDataLoss",
 )  # fmt: skip
 
 
@@ -42,6 +44,8 @@ class SinkOptions:
         marker: the key that remembers the last batch published, instead of one named after stream and query.
         write_id: makes a batch write that is repeated with the same id a write that happens once.
         producer: IDMP's producer, instead of one named after the query.
+        wait: what else has to have a batch before it counts as done.
+        fail_on_data_loss: stop when the target has lost a batch that was published.
     """
 
     endpoint: Endpoint
@@ -59,6 +63,8 @@ class SinkOptions:
     marker: str | None
     write_id: str | None
     producer: str | None
+    wait: Wait
+    fail_on_data_loss: bool
     overwrite: bool
 
     @classmethod
@@ -75,8 +81,9 @@ class SinkOptions:
         fields_column = options.text("fieldsColumn")
         if fields_column is None and _holds_fields(schema, "fields"):
             fields_column = "fields"
+        endpoint = Endpoint.of(options)
         result = cls(
-            endpoint=Endpoint.of(options),
+            endpoint=endpoint,
             delivery=cast(
                 "Delivery",
                 options.choice("delivery", ("exactly-once", "at-least-once", "idmp"), "exactly-once"),
@@ -87,13 +94,15 @@ class SinkOptions:
             fields_column=fields_column,
             trim=_trim(options),
             null_policy=cast("NullPolicy", options.choice("nullPolicy", ("skip", "empty", "fail"), "skip")),
-            chunk_rows=_number(options, "chunkRows", 10_000),
-            inline_bytes=_number(options, "inlineBytes", 1 << 20),
-            staging_ttl_ms=_number(options, "stagingTtlMs", 3_600_000, least=1),
+            chunk_rows=options.number("chunkRows", 10_000),
+            inline_bytes=options.number("inlineBytes", 1 << 20),
+            staging_ttl_ms=options.number("stagingTtlMs", 3_600_000, least=1),
             old_ids=cast("OldIds", options.choice("oldIds", ("check", "skip"), "check")),
             marker=options.text("marker"),
             write_id=options.text("writeId"),
             producer=options.text("producer"),
+            wait=Wait.of(options, endpoint),
+            fail_on_data_loss=options.flag("failOnDataLoss", default=True),
             overwrite=overwrite,
         )
         result._refuse_contradictions(options, schema)
@@ -129,12 +138,6 @@ class SinkOptions:
                     "overwriting keeps the stream's last id, so that explicit ids could not be written: delete the "
                     "stream and append"
                 )
-
-
-def _number(options: Options, name: str, default: int, *, least: int = 0) -> int:
-    value = options.number(name, default, least=least)
-    assert value is not None
-    return value
 
 
 def _trim(options: Options) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import array
 import json
 import sys
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import accumulate, chain, repeat
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -136,12 +136,15 @@ class Columns:
         self.batch("", [], {name: [] for name in extra or {}})  # an unsupported type fails here
 
     def batch(
-        self, stream: str, entries: Sequence[Any], extra: Mapping[str, Sequence[Any]] | None = None
+        self,
+        stream: str | Sequence[tuple[str, int]],
+        entries: Sequence[Any],
+        extra: Mapping[str, Sequence[Any]] | None = None,
     ) -> pa.RecordBatch:
         """Return one batch of rows.
 
         Args:
-            stream: the name for its column.
+            stream: the name for its column; of several streams, the names and how many entries each has.
             entries: ``[id, [field, value, …]]`` as XRANGE gives them.
             extra: values of the extra columns, as many as entries.
 
@@ -156,7 +159,7 @@ class Columns:
         for column, name in self._metadata.items():
             kind = self._schema.field(column).type
             if name == "stream":
-                columns[column] = pa.repeat(pa.scalar(printable_name(stream), kind), len(words))
+                columns[column] = _names([(stream, len(words))] if isinstance(stream, str) else stream, kind)
             elif name == "id":
                 columns[column] = pa.array(words, kind)
             elif name == "id_key":
@@ -250,8 +253,15 @@ def _check_type(column: pa.Field, kind: pa.DataType, *, is_fields: bool = False)
         wanted = "array<struct<name, value>> of strings or binary" if is_fields else str(kind)
         raise OptionError(
             f"column {column.name!r} is {wanted}, not {column.type}; if a field of your entries has that name, "
-            "set 'metadataPrefix' to tell them apart"
+            "set 'metadataPrefix' to distinguish them"
         )
+
+
+def _names(streams: Sequence[tuple[str, int]], kind: pa.DataType) -> pa.Array:
+    """Return a name as often as its stream has entries."""
+    names = pa.array([printable_name(name) for name, _ in streams], kind)
+    order = array.array("i", chain.from_iterable(repeat(at, rows) for at, (_, rows) in enumerate(streams)))
+    return names.take(pa.Array.from_buffers(pa.int32(), len(order), [None, pa.py_buffer(order)]))
 
 
 def _numbers(words: list[bytes]) -> pa.Array:

@@ -94,15 +94,15 @@ class SourceOptions:
             pattern=pattern,
             start=read_bounds(given, "starting", LATEST if streaming else EARLIEST),
             end=read_bounds(given, "ending", LATEST),
-            fetch_size=given.number("fetchSize", 1000, least=1) or 0,
-            min_partitions=given.number("minPartitions", 1, least=1) or 0,
-            max_rows_per_partition=given.number("maxRowsPerPartition", 100_000, least=1) or 0,
+            fetch_size=given.number("fetchSize", 1000, least=1),
+            min_partitions=given.number("minPartitions", 1, least=1),
+            max_rows_per_partition=given.number("maxRowsPerPartition", 100_000, least=1),
             fail_on_data_loss=given.flag("failOnDataLoss", default=True),
             max_rows=given.number("maxRowsPerTrigger", least=1),
             max_bytes=given.number("maxBytesPerTrigger", least=1),
             min_rows=given.number("minRowsPerTrigger", least=1),
             max_delay_seconds=parse_duration(given, "maxTriggerDelay", "15m"),
-            discovery_seconds=(given.number("discoveryIntervalMs", 10_000) or 0) / 1000,
+            discovery_seconds=read_discovery(given),
         )
         if found.max_rows is not None and found.min_rows is not None and found.min_rows > found.max_rows:
             raise OptionError("option 'minRowsPerTrigger' is more than 'maxRowsPerTrigger'")
@@ -133,6 +133,15 @@ def read_streams(given: Options) -> tuple[tuple[str, ...], str | None]:
             f"option 'streams' takes names with commas between them or a JSON list, not {word!r}"
         )
     return tuple(dict.fromkeys(names)), None
+
+
+def read_discovery(given: Options) -> float:
+    """Return after how many seconds a pattern is looked up again.
+
+    Raises:
+        OptionError: ``discoveryIntervalMs`` is no number.
+    """
+    return given.number("discoveryIntervalMs", 10_000) / 1000
 
 
 def scan(connection: Connection, pattern: str) -> list[str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ....storage.codecs.streams import STREAM_TYPES
 from ....storage.keyspace.keyspace import Keyspace
 from ....storage.rdb import RdbError, load_rdb
 from ....storage.rdb.reader import restore_value
-from ....storage.rdb.streams import STREAM_TYPES
 from ....storage.streams.ids import encode
+from ....storage.streams.iteration import ids_from
 from ....storage.streams.stream import Stream
 from .. import schema as on
 from ..errors import LedgerError
@@ -62,7 +63,7 @@ def restored_stream(db: int, key: bytes, clock: int | None, payload: bytes) -> I
 
 def stream_rows(db: int, key: bytes, clock: int | None, stream: Stream) -> Iterator[Row]:
     """Yield the rows of one stream: its entries, its groups and what they have pending."""
-    for number in stream.ids_from(0):
+    for number in ids_from(stream, 0):
         ms = b"%d" % (number >> 64)
         yield db, key, None, encode(number), None, on.ADDED, ms, None, None, clock, None
     added = b"%d" % stream.entries_added

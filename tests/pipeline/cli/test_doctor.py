@@ -24,7 +24,8 @@ def test_a_good_machine_is_all_ok(running, kind, capsys):
     out = capsys.readouterr().out
     assert "WRONG" not in out
     assert "ok      java: Java " in out
-    assert {"rillet": "Redis", "redis7": "Redis 7.0", "valkey": "Valkey 9"}[kind] in out
+    says = {"rillet": "Redis", "redis810": "Redis 8.10", "redis7": "Redis 7.0", "valkey": "Valkey 9"}
+    assert says[kind] in out
     assert "ok      clock: Redis is " in out
 
 

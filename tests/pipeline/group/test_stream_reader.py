@@ -14,7 +14,7 @@ from support.micro_batches import Faults, fail_connections, surviving
 from support.servers import KINDS
 
 from rillet.pipeline.group import stream_reader
-from rillet.pipeline.redis.connection import ServerError
+from rillet.pipeline.redis.connection import Connection, ServerError
 from rillet.pipeline.redis.options import OptionError
 from rillet.pipeline.source.offsets import OffsetError
 
@@ -131,13 +131,63 @@ def test_streams_take_turns(server):
 
 
 def test_streams_of_a_pattern_are_found_while_it_runs(server):
-    with Scene(server) as scene:
+    with Scene(server, discoveryIntervalMs=0) as scene:
         scene.given |= {"streams": None, "streamsPattern": f"{scene.stream}*"}
         first = scene.add(2)
         scene.engine.finish()
         later = scene.call("XADD", f"{scene.stream}-later", "*", "n", 1).decode()
         scene.engine.finish()
         assert scene.read == [*first, later]
+
+
+def test_a_pattern_is_looked_up_once_in_its_interval(server, monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr("rillet.pipeline.group.stream_reader.time.monotonic", lambda: clock[0])
+    with Scene(server, discoveryIntervalMs=5000) as scene:
+        scene.given |= {"streams": None, "streamsPattern": f"{scene.stream}*"}
+        first = scene.add(2)
+        scene.engine.finish()
+        later = scene.call("XADD", f"{scene.stream}-later", "*", "n", 1).decode()
+        clock[0] += 4.9
+        scene.engine.finish()
+        assert scene.read == first
+        clock[0] += 0.2
+        scene.engine.finish()
+        assert scene.read == [*first, later]
+
+
+def test_round_trips_of_a_progress_report_do_not_grow_with_the_number_of_streams(server, monkeypatch):
+    with Scene(server) as scene:
+        names = [f"{scene.stream}-{number}" for number in range(30)]
+        scene.given["streams"] = ",".join([*names, f"{scene.stream}-none"])
+        for name in names:
+            scene.call("XADD", name, "7-1", "n", 1)
+        scene.engine.finish()
+        scene.call("DEL", names[0])
+        trips = []
+        exchange = Connection.exchange
+        monkeypatch.setattr(
+            Connection,
+            "exchange",
+            lambda self, *words, **more: trips.append(1) or exchange(self, *words, **more),
+        )
+        found = scene.engine.reader.reportLatestOffset()["streams"]
+        assert list(found) == [*names[1:], f"{scene.stream}-none"]  # whose group was created with it
+        assert found[names[1]] == {"last_delivered": "7-1", "newest": "7-1", "lag": 0, "pending": 0}
+        assert len(trips) == 2
+
+
+def test_a_stream_of_a_pattern_that_was_deleted_is_read_no_more(server):
+    with Scene(server) as scene:
+        scene.given |= {"streams": None, "streamsPattern": f"{scene.stream}*"}
+        first = scene.add(2)
+        scene.call("XADD", f"{scene.stream}-other", "*", "n", 1)
+        scene.engine.finish()
+        scene.call("DEL", f"{scene.stream}-other")
+        more = scene.add(2)
+        scene.engine.finish()
+        rows = [row for batch in scene.rows.values() for row in batch]
+        assert [row["id"] for row in rows if row["stream"] == scene.stream] == [*first, *more]
 
 
 def test_streams_whose_names_are_no_utf8_are_read_claimed_reported_and_acknowledged(server):

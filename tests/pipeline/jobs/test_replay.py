@@ -148,7 +148,7 @@ def test_a_replay_with_new_ids_sends_nothing_twice(connection, tmp_path, capsys)
         yield [again[500], Entry(ids.join(501), [b"odd"])]  # XADD refuses it: the transaction is not run
 
     with pytest.raises(ServerError, match=r"EXECABORT|wrong number"):
-        replay.send_anew(connection, b"t", name, dies())
+        replay.send_again(connection, b"t", name, dies())
     assert connection.call("XLEN", "t") == 500
     assert run(connection, tmp_path, "--stream", "s", "--to", "t", "--ids", "new") == 0
     assert capsys.readouterr().out == "699 entries went into t; 500 were there already\n"

@@ -114,9 +114,9 @@ def test_counted_steps_become_tasks_of_known_size(connection):
     add(connection, "s", *(f"{number}-0" for number in range(1, 31)))
     spark = engine(connection, streams="s", maxrowspertrigger="20", minpartitions="3")
     partitions = spark.reader.partitions(*spark.plan())
-    assert sum(partition.rows for partition in partitions) == 20
+    assert sum(part.rows for partition in partitions for part in partition.ranges) == 20
     assert len(partitions) == 3
-    assert max(partition.rows for partition in partitions) <= 9
+    assert max(part.rows for partition in partitions for part in partition.ranges) <= 9
 
 
 def test_without_limits_a_range_is_cut_by_ids(connection):
@@ -389,7 +389,7 @@ def test_trimming_behind_a_reading_task_is_no_loss(connection, monkeypatch):
     batches = spark.reader.read(first)
     assert next(batches).num_rows == 3
     connection.call("XTRIM", "s", "MINID", "3-0")  # the last entry that was read is still there
-    assert sum(batch.num_rows for batch in batches) == first.upto // 2**64 - 3
+    assert sum(batch.num_rows for batch in batches) == first.ranges[0].upto // 2**64 - 3
     batches = spark.reader.read(second)
     assert next(batches).num_rows == 3
     connection.call("XTRIM", "s", "MINID", "39-0")

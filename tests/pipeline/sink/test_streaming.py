@@ -5,61 +5,25 @@ from __future__ import annotations
 import itertools
 import json
 import random
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from pyspark.sql.pandas.types import from_arrow_schema
 from support.micro_batches import Crash, Faults, fail_connections
 from support.servers import KINDS
-from support.sink_scene import Scene, numbers_of, rows
+from support.sink_scene import Query, Scene, numbers_of, rows
 
 from rillet.pipeline.redis.connection import Connection, ConnectionLost
 from rillet.pipeline.sink import writers
 from rillet.pipeline.sink.delivery import SinkError
 from rillet.pipeline.sink.exactly_once import Publisher
-from rillet.pipeline.sink.writers import StreamWriter
 
 
 @pytest.fixture(params=KINDS)
 def server(request, running):
     return running(request.param)
-
-
-class Query:
-    """A streaming query that writes; its batches come from outside."""
-
-    def __init__(
-        self, scene: Scene, monkeypatch: pytest.MonkeyPatch, *, overwrite: bool = False, **more: pa.DataType
-    ) -> None:
-        self.scene = scene
-        self.batch = 0
-        self.schema = pa.schema({"n": pa.int64()} | more)
-        self.writer = StreamWriter(from_arrow_schema(self.schema), scene.options, overwrite)
-        self.properties = {"sql.streaming.queryId": scene.query}
-        context = SimpleNamespace(getLocalProperty=self.property, partitionId=lambda: 0)
-        monkeypatch.setattr(writers, "TaskContext", SimpleNamespace(get=lambda: context))
-
-    def property(self, name: str) -> str | None:
-        return (self.properties | {"streaming.sql.batchId": str(self.batch)}).get(name)
-
-    def tasks(self, batch: int, tables: list[dict[str, Any]]) -> list[Any]:
-        self.batch = batch
-        return [
-            self.writer.write(iter(pa.table(each, schema=self.schema).to_batches(max_chunksize=3)))
-            for each in tables
-        ]
-
-    def run(self, batch: int, tables: list[dict[str, Any]]) -> None:
-        messages = self.tasks(batch, tables)
-        try:
-            self.writer.commit(messages, batch)
-        except Exception:
-            self.writer.abort(messages, batch)
-            raise
 
 
 def test_a_batch_that_was_published_is_skipped(server, monkeypatch):
@@ -69,7 +33,7 @@ def test_a_batch_that_was_published_is_skipped(server, monkeypatch):
             query.run(batch, [rows(3, 10 * batch)])
         assert numbers_of(scene) == [0, 1, 2, 10, 11, 12, 20, 21, 22]
         (marker,) = scene.left()
-        assert json.loads(scene.call("GET", marker)) == {"batch": 2}
+        assert json.loads(scene.call("GET", marker)) == {"v": 2, "batch": 2}
 
 
 def test_queries_do_not_know_each_other(server, monkeypatch):
@@ -270,6 +234,7 @@ def publish_with_a_pause(server, monkeypatch, pause, then):
         options = query.writer._options
         with Connection(options.endpoint) as first, Connection(options.endpoint) as second:
             slow, quick = (Publisher(connection, options, scene.query) for connection in (first, second))
+            scene.call("SET", quick.marker, '{"batch": 7}')
             send = first.exchange
 
             def exchange(*given, **named):
@@ -286,5 +251,5 @@ def publish_with_a_pause(server, monkeypatch, pause, then):
             quick.publish(9, following)
         assert numbers_of(scene) == [80, 81, 90, 91]
         [marker] = [key for key in scene.left() if scene.call("PTTL", key) < 0]
-        assert json.loads(scene.call("GET", marker)) == {"batch": 9}
+        assert json.loads(scene.call("GET", marker)) == {"v": 2, "batch": 9}
     return next(requests) > pause

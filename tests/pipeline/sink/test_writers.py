@@ -104,7 +104,7 @@ def test_a_write_with_an_id_happens_once(server):
         (marker,) = scene.left()
         assert marker.startswith("rillet:sink:{out")
         assert marker.endswith(":load-1")
-        assert json.loads(scene.call("GET", marker)) == {"batch": 0}
+        assert json.loads(scene.call("GET", marker)) == {"v": 2, "batch": 0}
 
 
 def test_overwriting_replaces_the_entries_and_keeps_groups_and_the_last_id(server):

@@ -132,7 +132,7 @@ def test_group_to_stream_is_exactly_once_when_a_batch_runs_again(spark, redis, s
     assert numbers(redis, out) == list(range(35))
     assert pending(redis, stream) == 0
     marker = json.loads(redis.call("GET", f"rillet:sink:{{{out}}}:{query.id}"))
-    assert marker == {"batch": 2}
+    assert marker == {"v": 2, "batch": 2}
 
 
 @on_redis
@@ -144,6 +144,39 @@ def test_a_large_batch_is_staged_and_published_in_chunks(spark, redis, stream, t
     run(frame.writeStream.format("redis-streams").options(**redis.options, **sink), tmp_path)
     assert sorted(numbers(redis, out)) == list(range(2000))
     assert redis.call("KEYS", f"*{out}*staged*") == []
+
+
+@on_redis
+def test_a_source_and_then_a_target_that_were_rolled_back_go_on(spark, redis, stream, tmp_path):
+    """The source's correction is a batch without tasks, and the marker moves with it, too."""
+    out = f"{stream}-out"
+
+    def run_to_the_end(**given):
+        source = spark.readStream.format("redis-streams").options(**redis.options, streams=stream, **given)
+        frame = source.option("startingOffsets", "earliest").schema("n int").load()
+        return run(frame.writeStream.format("redis-streams").options(**redis.options, stream=out), tmp_path)
+
+    add(redis, stream, 3)
+    before = redis.call("DUMP", stream)
+    add(redis, stream, 1, start=3)
+    marker = f"rillet:sink:{{{out}}}:{run_to_the_end().id}"
+    kept = [(key, redis.call("DUMP", key)) for key in (out, marker)]
+    redis.call("RESTORE", stream, 0, before, "REPLACE")
+    add(redis, stream, 2, start=4)
+    run_to_the_end(failOnDataLoss="false")
+    assert numbers(redis, out) == [0, 1, 2, 3, 4, 5]
+    assert json.loads(redis.call("GET", marker)) == {"v": 2, "batch": 2}
+    for key, dump in kept:
+        redis.call("RESTORE", key, 0, dump, "REPLACE")
+    add(redis, stream, 1, start=6)
+    with pytest.raises(StreamingQueryException, match="'offsets' from 2 on and in 'commits' from 1 on"):
+        run_to_the_end()
+    for log, first in (("offsets", 2), ("commits", 1)):
+        for path in (tmp_path / log).iterdir():
+            if int(path.name.strip(".").removesuffix(".crc")) >= first:
+                path.unlink()
+    run_to_the_end()
+    assert numbers(redis, out) == [0, 1, 2, 3, 4, 5, 6]
 
 
 @on_rillet

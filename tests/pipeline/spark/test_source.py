@@ -169,7 +169,33 @@ def test_trimmed_entries_stop_a_query_or_are_counted(spark, redis, stream, tmp_p
     query = run(lenient, tmp_path, lambda rows: seen.extend(rows.collect()))
     assert [row.n for row in seen] == [1, 2, 3, 4, 5, 9, 10]
     end = json.loads(query.recentProgress[-1].sources[0].endOffset)
-    assert end["streams"][stream] == {"id": "10-0", "added": 10, "life": 0, "gone": 3}
+    assert end["streams"][stream] == {
+        "id": "10-0", "added": 10, "life": 0, "gone": 3, "seen": ["9-0", "10-0", 10, 8]
+    }  # fmt: skip
+
+
+@on_redis
+def test_a_stream_that_was_rolled_back_stops_a_query_or_goes_on_with_what_is_new(
+    spark, redis, stream, tmp_path
+):
+    add(redis, stream, 9)
+    before = redis.call("DUMP", stream)
+    add(redis, stream, 1, start=10)
+    seen = []
+
+    def read(**given):
+        frame = live(spark, redis, stream, **given).schema("n int").load()
+        run(frame, tmp_path, lambda rows: seen.extend(row.n for row in rows.collect()))
+
+    read()
+    redis.call("RESTORE", stream, 0, before, "REPLACE")
+    add(redis, stream, 1, start=11)
+    with pytest.raises(PySparkException, match=f"stream '{stream}' was rolled back"):
+        read()
+    read(failOnDataLoss="false")
+    add(redis, stream, 1, start=12)
+    read()
+    assert seen == [*range(1, 11), 11, 12]
 
 
 @on_rillet

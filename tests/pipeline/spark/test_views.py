@@ -219,7 +219,7 @@ def test_the_lag_of_a_report_restarts_where_the_key_or_its_database_went(waiting
 
 def test_the_lag_of_a_report_restarts_after_flushall_in_a_file_without_annotations_too(waiting):
     flushed = {"event": "key-deleted", "stream": None, "db": None, "at_ms": None}
-    # Nobody knows when that was: as soon as what was before it.
+    # When that was is not known: as soon as what was before it.
     assert waiting(*of_two_lives(flushed, clock=False)) == {0: [1, 0, 0, 1, 2]}
 
 

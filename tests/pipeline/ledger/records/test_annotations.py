@@ -32,7 +32,9 @@ def written(tmp_path_factory):
     """A folder that Rillet wrote, and what was in its stream."""
     folder = tmp_path_factory.mktemp("annotated")
     with (
-        start_server("rillet", *FLAGS, "--aof-timestamp-enabled", "ms", folder=folder) as server,
+        start_server(
+            "rillet", *FLAGS, "--rdb-version", 10, "--aof-timestamp-enabled", "ms", folder=folder
+        ) as server,
         Connection(Endpoint(port=server.port)) as connection,
     ):
         connection.call("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")

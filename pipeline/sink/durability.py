@@ -1,0 +1,61 @@
+"""When a batch counts as done: once the server has it, or once replicas or its append-only file have it, too."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ..redis.options import OptionError
+
+if TYPE_CHECKING:
+    from ..redis.options import Endpoint, Options
+
+_SHAPE: Final = "replicas:<number>, aof, or both with a comma between them"
+
+
+@dataclass(frozen=True)
+class Wait:
+    """What to wait for after writing: so many replicas (WAIT), and the file of the server itself (WAITAOF)."""
+
+    replicas: int = 0
+    aof: bool = False
+    timeout_ms: int = 10_000
+
+    @classmethod
+    def of(cls, options: Options, endpoint: Endpoint) -> Wait:
+        """Read ``wait`` and ``waitTimeoutMs``.
+
+        Raises:
+            OptionError: one is malformed, or a reply would be given up before the wait is over.
+        """
+        word = options.text("wait")
+        if word is None:
+            if "waitTimeoutMs" in options:
+                raise OptionError("option 'waitTimeoutMs' goes with 'wait'")
+            return cls()
+        replicas, aof = 0, False
+        for part in word.lower().replace(" ", "").split(","):
+            found = re.fullmatch(r"replicas:([1-9]\d{0,8})", part)
+            if found is None and part != "aof":
+                raise OptionError(f"option 'wait' takes {_SHAPE}; not {word!r}")
+            replicas, aof = (int(found[1]), aof) if found else (replicas, True)
+        timeout = options.number("waitTimeoutMs", cls.timeout_ms, least=1)
+        if timeout >= endpoint.timeout_ms:
+            raise OptionError(
+                f"option 'waitTimeoutMs' ({timeout}) is to be less than 'timeoutMs' ({endpoint.timeout_ms}), the time for a reply"
+            )
+        return cls(replicas, aof, timeout)
+
+    def __bool__(self) -> bool:
+        return bool(self.replicas or self.aof)
+
+    @property
+    def commands(self) -> list[tuple[str | int, ...]]:
+        """What to send right after the writes, and on their connection: a server waits for those."""
+        words: list[tuple[str | int, ...]] = []
+        if self.replicas:
+            words.append(("WAIT", self.replicas, self.timeout_ms))
+        if self.aof:
+            words.append(("WAITAOF", 1, 0, self.timeout_ms))
+        return words

@@ -1,0 +1,249 @@
+"""Whether a stream is still the one in which a position was taken: the one place that judges it.
+
+No server keeps the history of a stream. What shows that it is the same one, and how much of it was not read, are numbers
+and entries that a position remembers:
+
+- ``entries-added`` and the number of entries removed only grow, and so do the last id and the first entry;
+- the newest entry that was seen is still there, unless something was removed since;
+- of all entries ever added, those accounted for at a position and those still there after it leave the ones that are gone.
+
+``max-deleted-entry-id`` moves with XDEL only, not with trimming, not even with XTRIM ACKED, which trims out of the middle.
+
+Where any of this is contradicted, entries that the stream had are not in its history any more: it was rolled back (a
+replica was promoted that lagged, or a server restarted from an older file), or it was deleted and created again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+
+from ..redis import ids
+from .offsets import Position, Seen
+
+if TYPE_CHECKING:
+    from ..redis.stream_state import StreamState
+
+
+class What(Enum):
+    """What became of a stream since a position was taken."""
+
+    GOES_ON = "goes on"
+    GONE = "entries are gone"
+    ROLLED_BACK = "was rolled back"
+    RECREATED = "was deleted and created again"
+    DELETED = "was deleted"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What happened, where a query goes on that does not stop, and how many entries are lost; None: how many is not known.
+
+    Of a stream that was rolled back those count that were accounted for and are not in it any more.
+    """
+
+    what: What
+    position: Position
+    lost: int | None = 0
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether ``failOnDataLoss`` stops here: always, but for a stream deleted when all that was known was read."""
+        return self.what is not What.GOES_ON and (self.what is not What.DELETED or self.lost != 0)
+
+    @property
+    def is_another_history(self) -> bool:
+        """Whether the position was taken in a history that the stream no longer has."""
+        return self.what in {What.ROLLED_BACK, What.RECREATED}
+
+
+class Look(Protocol):
+    """What can be asked of the stream where its state does not decide; bounded by the last id of that state."""
+
+    def has(self, stream_id: int) -> bool:
+        """Return whether there is such an entry."""
+        ...
+
+    def count_after(self, stream_id: int) -> int:
+        """Return how many entries there are after an id."""
+        ...
+
+
+def witness(at: Position, now: StreamState | None) -> int | None:
+    """Return the entry whose presence ``reconcile`` will ask for; None: none. For asking about many streams at once."""
+    seen = at.seen
+    if now is None or seen is None or seen.newest is None or now.newest == seen.newest:
+        return None
+    return None if now.first is None or now.first > seen.newest else seen.newest
+
+
+def reconcile(at: Position, now: StreamState | None, look: Look) -> Verdict:
+    """Judge a stream by a position that was taken in it.
+
+    Args:
+        at: the position.
+        now: the stream; None: there is no such key.
+        look: asked only where positions and counts leave it open.
+
+    Returns:
+        What happened. Going on at its position leaves out no entry that is new, and repeats none that was known; judged
+        from there, the stream goes on.
+    """
+    if now is None:
+        lost = at.backlog
+        if lost == 0:
+            return Verdict(What.DELETED, at, 0)
+        # Said once: what it was seen to have is accounted for.
+        known = at.added if at.seen is None or at.seen.added is None else at.seen.added
+        return Verdict(What.DELETED, replace(at, added=known, gone=at.gone + (lost or 0), seen=None), lost)
+    if at.seen is not None and _contradicts(at.seen, at, now, look):
+        return _another_history(at, now, look)
+    if now.last < at.id:
+        return _another_history(at, now, look)
+    if now.added is None or at.added is None:
+        return Verdict(What.GOES_ON, at)
+    gone = _gone(at, at.added, now, now.added, look)
+    if gone < 0:
+        return _another_history(at, now, look)
+    if gone == 0:
+        return Verdict(What.GOES_ON, at)
+    position = replace(at, added=at.added + gone, gone=at.gone + gone, seen=Seen.of(now))
+    return Verdict(What.GONE, position, gone)
+
+
+def untouched(at: Position, end: Position, now: StreamState, look: Look) -> bool:
+    """Return whether what was planned between two positions is surely still there, all of it."""
+    seen = end.seen
+    if seen is None or now.added is None or now.last < end.id or _contradicts(seen, end, now, look):
+        return False
+    if now.removed == seen.removed:
+        return True
+    is_head_there = now.first is not None and now.first <= max(at.id, seen.first or 0)
+    is_trimmed_only = now.first != seen.first and (now.max_deleted or 0) <= at.id
+    return is_head_there and is_trimmed_only and _is_there(end, now, look)
+
+
+def _contradicts(seen: Seen, at: Position, now: StreamState, look: Look) -> bool:
+    """Return whether a stream that was once as seen cannot have become what it is now."""
+    if _fell(seen.added, now.added) or _fell(seen.removed, now.removed):
+        return True
+    if now.first is not None and (now.first <= at.id if seen.first is None else now.first < seen.first):
+        return True
+    if now.added is None or now.removed is None or seen.added is None:
+        return False
+    if seen.newest is not None and now.first is not None and now.first > seen.newest:
+        return now.length > now.added - seen.added  # all there is was added since
+    if now.removed != seen.removed:
+        return False
+    # Nothing was removed since: whatever was there is there.
+    return not _is_there(at, now, look)
+
+
+def _fell(before: int | None, now: int | None) -> bool:
+    return before is not None and now is not None and now < before
+
+
+def _gone(at: Position, accounted: int, now: StreamState, added: int, look: Look) -> int:
+    """Return how many entries after a position are gone; negative: there are more than were added."""
+    unread = added - accounted
+    if now.newest is None or now.newest <= at.id:
+        return unread
+    if now.first is None or now.first > at.id:
+        return unread - now.length
+    return 0 if unread > 0 and _surely_none(at, now, look) else unread - look.count_after(at.id)
+
+
+def _surely_none(at: Position, now: StreamState, look: Look) -> bool:
+    """Return whether nothing after a position was removed since it was taken, as far as that shows without counting."""
+    seen = at.seen
+    if seen is None:
+        return False
+    if now.removed == seen.removed:
+        return True
+    # Trimming moves the first entry. Something was removed out of the middle otherwise, if not by XDEL.
+    if now.first == seen.first or now.max_deleted is None or now.max_deleted > at.id:
+        return False
+    return _is_there(at, now, look)
+
+
+def _is_there(at: Position, now: StreamState, look: Look) -> bool:
+    """Return whether the newest entry that was seen is still there, or none was seen."""
+    newest = at.seen.newest if at.seen else None
+    if newest is None or newest == now.newest:
+        return True
+    asked = witness(at, now)
+    return asked is not None and look.has(asked)
+
+
+def _another_history(at: Position, now: StreamState, look: Look) -> Verdict:
+    removed = now.removed
+    if _is_recreated(at, now, look):
+        start = Position(0, removed, at.life + 1, at.gone + (removed or 0), Seen.of(now))
+        return Verdict(What.RECREATED, start, None)
+    behind = min(at.id, now.last)
+    added = None if now.added is None else now.added - _present_after(behind, now, look)
+    lost = None if added is None or at.added is None or at.added <= added else at.added - added
+    return Verdict(What.ROLLED_BACK, replace(at, id=behind, added=added, seen=Seen.of(now)), lost)
+
+
+def _is_recreated(at: Position, now: StreamState, look: Look) -> bool:
+    """Return whether a stream with another history was created again; else it is an earlier state of the same.
+
+    That is only sure while nothing was removed from it. New entries have greater ids than the position, as a rule. So what
+    matters is whether there are entries at or below it: known ones, if it was rolled back, or new ones whose ids began again.
+    """
+    seen = at.seen
+    if now.removed:
+        return False
+    if now.first is None or now.first > at.id:
+        return True
+    if seen is None or now.first == seen.first:
+        return False
+    if seen.first is not None:
+        if now.first > seen.first:
+            return True  # the first entry that was seen was never in it
+        if look.has(seen.first):
+            return False
+    if now.added is None or seen.removed is None:
+        return True
+    # It would be from before the first entry that was seen: no more had been added than were removed when it was seen.
+    return now.added - _present_after(at.id, now, look) > seen.removed
+
+
+def _present_after(stream_id: int, now: StreamState, look: Look) -> int:
+    if now.newest is None or now.newest <= stream_id:
+        return 0
+    if now.first is None or now.first > stream_id:
+        return now.length
+    return look.count_after(stream_id)
+
+
+def describe(name: str, at: Position, now: StreamState | None, verdict: Verdict) -> tuple[str, str]:
+    """Return what happened to a stream, and what a query does that goes on."""
+    where = ids.text(at.id)
+    lost = "some" if verdict.lost is None else str(verdict.lost)
+    if verdict.what is What.GONE:
+        what = (
+            f"{lost} entries of stream {name!r} after {where} were trimmed or deleted before they were read"
+        )
+        return what, "goes on without them"
+    if now is None:
+        what = f"stream {name!r} was deleted with {lost} entries after {where} that were not read"
+        return what, "goes on without them, and reads the stream from its start when it is created again"
+    facts = (
+        f"read up to {where}{_after(at.added)}; now its last id is {ids.text(now.last)}{_after(now.added)}"
+    )
+    if verdict.what is What.RECREATED:
+        what = f"stream {name!r} was deleted and created again while it was read ({facts})"
+        return what, "reads the new one from its start"
+    missing = "" if verdict.lost is None else f", {verdict.lost} of them are in it no more"
+    what = (
+        f"stream {name!r} was rolled back, as by a failover to a replica that lagged or a restart from an older file "
+        f"({facts}{missing}). What this query wrote of those stays written: see whether their producers add them again"
+    )
+    return what, f"goes on after {ids.text(verdict.position.id)}, with the new entries"
+
+
+def _after(added: int | None) -> str:
+    return "" if added is None else f" after {added} entries"

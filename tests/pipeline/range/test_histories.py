@@ -1,0 +1,402 @@
+"""Range mode where a stream is not what it was: rolled back, deleted, created again; on each kind of server, without a JVM.
+
+An earlier state comes back by DUMP and RESTORE, and once on each server as in production: a replica that was cut off is
+promoted, and its master never heard of again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import signal
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from support import servers
+from support.replication import Proxy, follow, in_step, start
+from support.spark_engine import Engine
+
+from rillet.pipeline.range.stream_reader import RangeStreamReader
+from rillet.pipeline.redis.connection import Connection
+from rillet.pipeline.redis.options import Endpoint, Options
+from rillet.pipeline.source import offsets
+from rillet.pipeline.source.entry_batches import default_schema
+from rillet.pipeline.source.losses import DataLossError
+from rillet.pipeline.source.options import SourceOptions
+
+opened = []
+names = (f"history-{number}" for number in itertools.count())
+WAYS = [{}, {"maxrowspertrigger": "7"}, {"minpartitions": "3"}]
+
+
+@pytest.fixture(params=servers.KINDS)
+def connection(request, running):
+    with Connection(Endpoint(port=running(request.param).port)) as connection:
+        connection.call("FLUSHALL")
+        yield connection
+
+
+@pytest.fixture
+def redis(running):
+    with Connection(Endpoint(port=running("redis7").port)) as connection:
+        connection.call("FLUSHALL")
+        yield connection
+
+
+@pytest.fixture(autouse=True)
+def close_engines():
+    yield
+    while opened:
+        opened.pop().reader.stop()
+
+
+def engine(connection, offset=None, **given):
+    words = {
+        "port": str(connection.endpoint.port), "retries": "0", "startingoffsets": "earliest", "fetchsize": "10",
+    } | given  # fmt: skip
+    options = SourceOptions.of(Options(words), streaming=True)
+    opened.append(Engine(lambda: RangeStreamReader(default_schema(), options), offset))
+    return opened[-1]
+
+
+def add(connection, stream, first, count):
+    connection.pipeline(
+        [("XADD", stream, f"{number}-0", "n", number) for number in range(first, first + count)]
+    )
+
+
+def put_back(connection, stream, dump):
+    connection.call("RESTORE", stream, 0, dump, "REPLACE")
+
+
+def numbers(rows):
+    return [int(row["id"].split("-")[0]) for row in rows]
+
+
+def position(engine, stream="s"):
+    return offsets.load(engine.offset)[stream]
+
+
+def roll_back(connection, lost, new):
+    """100 were read; some of the last are lost, and others come."""
+    add(connection, "s", 1, 100 - lost)
+    dump = connection.call("DUMP", "s")
+    add(connection, "s", 101 - lost, lost)
+    yield
+    put_back(connection, "s", dump)
+    add(connection, "s", 101, new)
+    yield
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("lost", "new"), [(1, 1), (10, 10), (10, 30), (10, 5), (10, 0)])
+def test_a_stream_that_was_rolled_back_stops_a_query_or_goes_on_with_what_is_new(
+    connection, lost, new, way, caplog
+):
+    scene = roll_back(connection, lost, new)
+    next(scene)
+    spark = engine(connection, streams="s", **way)
+    assert numbers(spark.drain()) == list(range(1, 101))
+    next(scene)
+    for _ in range(2):
+        with pytest.raises(
+            DataLossError, match=rf"'s' was rolled back.* {lost} of them .*failOnDataLoss=false goes on"
+        ):
+            spark.trigger()
+        spark.restart()
+    lenient = engine(connection, spark.offset, streams="s", failondataloss="false", **way)
+    with caplog.at_level(logging.WARNING, "rillet.pipeline"):
+        assert numbers(lenient.drain()) == list(range(101, 101 + new))
+        assert lenient.trigger() is None
+    assert caplog.text.count("was rolled back") == 1
+    # What was repaired is no fault any more, for a strict query neither.
+    add(connection, "s", 201, 12)
+    strict = engine(connection, lenient.offset, streams="s", **way)
+    assert numbers(strict.drain()) == list(range(201, 213))
+    assert position(strict).added == 100 - lost + new + 12
+    assert position(strict).gone == 0
+
+
+def test_a_checkpoint_without_a_proof_goes_on_too(connection):
+    scene = roll_back(connection, 10, 30)
+    next(scene)
+    spark = engine(connection, streams="s")
+    spark.drain()
+    next(scene)
+    old = offsets.dump({"s": replace(position(spark), seen=None)})
+    assert "seen" not in old["streams"]["s"]
+    with pytest.raises(DataLossError, match="rolled back"):
+        engine(connection, old, streams="s").trigger()
+    lenient = engine(connection, old, streams="s", failondataloss="false")
+    assert numbers(lenient.drain()) == list(range(101, 131))
+
+
+def test_entries_that_were_known_and_not_read_are_missed_too(connection):
+    add(connection, "s", 1, 90)
+    dump = connection.call("DUMP", "s")
+    add(connection, "s", 91, 10)
+    spark = engine(connection, streams="s", maxrowspertrigger="80")
+    assert len(spark.trigger()) == 80
+    put_back(connection, "s", dump)
+    add(connection, "s", 101, 30)
+    spark.restart()
+    with pytest.raises(DataLossError, match="rolled back"):
+        spark.trigger()
+    lenient = engine(connection, spark.offset, streams="s", failondataloss="false", maxrowspertrigger="80")
+    assert numbers(lenient.drain()) == [*range(81, 91), *range(101, 131)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_batch_that_was_planned_before_the_rollback_reads_what_is_left(connection, way):
+    add(connection, "s", 1, 140)
+    dump = connection.call("DUMP", "s")
+    add(connection, "s", 141, 10)
+    spark = engine(connection, streams="s", failondataloss="false", **way)
+    start, end = spark.plan()
+    put_back(connection, "s", dump)
+    add(connection, "s", 151, 30)
+    spark.restart()
+    strict = engine(connection, streams="s", **way)
+    last = int(offsets.load(end)["s"].id >> 64)
+    if last > 140:
+        with pytest.raises(DataLossError):
+            strict.read(start, end)
+    rows = spark.read(start, end)
+    assert numbers(rows) == list(range(1, min(last, 140) + 1))
+    spark.offset = end
+    assert numbers(rows + spark.drain()) == [*range(1, 141), *range(151, 181)]
+
+
+def test_a_batch_with_more_entries_than_were_counted_is_read_whole(connection):
+    add(connection, "s", 1, 10)
+    spark = engine(connection, streams="s", failondataloss="false")
+    start, end = spark.plan()
+    connection.call("DEL", "s")
+    connection.pipeline([("XADD", "s", f"{n // 2}-{n % 2}", "n", n) for n in range(2, 22)])
+    with pytest.raises(DataLossError, match=r"holds 19 entries .* where 10 were counted"):
+        engine(connection, streams="s").read(start, end)
+    assert len(spark.read(start, end)) == 19
+
+
+def test_a_checkpoint_of_a_batch_that_counted_nothing_reads_what_there_is(connection):
+    """Before there was a judgement, one lost and one new left a batch from 100 entries to 100."""
+    add(connection, "s", 1, 3)
+    start = {"v": 1, "streams": {"s": {"id": "2-0", "added": 3, "life": 0, "gone": 0}}}
+    end = {"v": 1, "streams": {"s": {"id": "3-0", "added": 3, "life": 0, "gone": 0}}}
+    assert numbers(engine(connection, streams="s", failondataloss="false").read(start, end)) == [3]
+
+
+def test_available_now_ends_with_a_stream_that_was_rolled_back(connection):
+    scene = roll_back(connection, 10, 5)
+    next(scene)
+    spark = engine(connection, streams="s", failondataloss="false")
+    spark.drain()
+    spark.reader.prepareForTriggerAvailableNow()
+    next(scene)
+    assert numbers(spark.drain()) in ([], list(range(101, 106)))
+    spark.restart()
+    spark.reader.prepareForTriggerAvailableNow()
+    spark.drain()
+    assert position(spark).added == 95
+
+
+# Deleted
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("find", [{"streams": "s"}, {"streamspattern": "[st]", "discoveryintervalms": "0"}])
+def test_a_stream_deleted_with_a_backlog_is_a_loss(connection, restarted, find, caplog):
+    add(connection, "s", 1, 20)
+    spark = engine(connection, maxrowspertrigger="5", **find)
+    spark.trigger()
+    if find.get("streamspattern"):
+        spark.trigger()  # it was found by the first
+    read = position(spark).added
+    connection.call("DEL", "s")
+    if restarted:
+        spark.restart()
+    for _ in range(2):
+        with pytest.raises(
+            DataLossError, match=rf"'s' was deleted with {20 - read} entries after {read}-0 that were not"
+        ):
+            spark.trigger()
+    lenient = engine(connection, spark.offset, failondataloss="false", maxrowspertrigger="5", **find)
+    with caplog.at_level(logging.WARNING, "rillet.pipeline"):
+        assert lenient.drain() == []
+        assert lenient.trigger() is None
+    assert caplog.text.count("was deleted with") == 1
+    assert position(lenient).gone == 20 - read
+    add(connection, "s", 21, 3)
+    assert numbers(lenient.drain()) == [21, 22, 23]
+
+
+def test_a_stream_deleted_when_all_was_read_is_no_loss(connection):
+    add(connection, "s", 1, 3)
+    spark = engine(connection, streams="s")
+    spark.drain()
+    connection.call("DEL", "s")
+    assert spark.trigger() is None
+    spark.restart()
+    assert spark.trigger() is None
+
+
+def test_a_deletion_that_was_rolled_back_leaves_what_was_not_read(connection):
+    add(connection, "s", 1, 20)
+    dump = connection.call("DUMP", "s")
+    spark = engine(connection, streams="s", failondataloss="false", maxrowspertrigger="5")
+    spark.trigger()
+    connection.call("DEL", "s")
+    assert spark.drain() == []
+    put_back(connection, "s", dump)
+    assert numbers(spark.drain()) == list(range(6, 21))
+
+
+# What servers do besides
+
+
+def test_entries_that_xtrim_acked_takes_out_of_the_middle_are_counted(running):
+    """It leaves `max-deleted-entry-id` where it was, on Redis 8.10 and here."""
+    for kind in ("redis810", "rillet"):
+        with Connection(Endpoint(port=running(kind).port)) as connection:
+            connection.call("FLUSHALL")
+            add(connection, "s", 1, 10)
+            spark = engine(connection, streams="s", failondataloss="false", maxrowspertrigger="4")
+            spark.trigger()
+            connection.call("XGROUP", "CREATE", "s", "g", "0")
+            connection.call("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+            connection.call("XACK", "s", "g", *[f"{number}-0" for number in range(7, 10)])
+            assert connection.call("XTRIM", "s", "MAXLEN", 7, "ACKED") == 3
+            assert numbers(spark.drain()) == [5, 6, 10]
+            assert position(spark).gone == 3
+
+
+def test_a_query_that_keeps_up_asks_little(connection, monkeypatch):
+    asked = []
+    spark = engine(connection, streams="s")
+    call = Connection.call
+    monkeypatch.setattr(
+        Connection, "call", lambda self, *words, **more: asked.append(words) or call(self, *words, **more)
+    )
+    for number in range(1, 20):
+        connection.pipeline([("XADD", "s", "MAXLEN", 5, f"{number}-0", "n", number)])
+        spark.plan()
+        spark.offset = spark.plan()[1]
+    assert asked == []  # all in pipelines for all streams
+
+
+# As in production
+
+
+@pytest.mark.parametrize("kind", ["redis810", "valkey", "rillet"])
+def test_a_replica_that_was_cut_off_is_promoted(kind):
+    with start(kind) as master, start(kind) as replica, Proxy(master.port) as proxy:
+        follow(replica, proxy.port)
+        with Connection(Endpoint(port=master.port)) as connection:
+            add(connection, "s", 1, 90)
+            in_step(master, replica)
+            proxy.is_open = False
+            proxy.cut()
+            add(connection, "s", 91, 10)
+            spark = engine(connection, streams="s")
+            assert len(spark.drain()) == 100
+        with Connection(Endpoint(port=replica.port)) as promoted:
+            promoted.call("REPLICAOF", "NO", "ONE")
+            assert promoted.call("XLEN", "s") == 90
+            with pytest.raises(DataLossError, match="rolled back"):
+                engine(promoted, spark.offset, streams="s").trigger()
+            add(promoted, "s", 101, 30)
+            with pytest.raises(DataLossError, match="10 of them are in it no more"):
+                engine(promoted, spark.offset, streams="s").trigger()
+            lenient = engine(promoted, spark.offset, streams="s", failondataloss="false")
+            assert numbers(lenient.drain()) == list(range(101, 131))
+
+
+@pytest.mark.parametrize("kind", ["redis810", "valkey", "rillet"])
+def test_a_server_that_died_starts_from_an_older_file(kind):
+    with start(kind) as server:
+        with Connection(Endpoint(port=server.port)) as connection:
+            add(connection, "s", 1, 90)
+            connection.call("SAVE")
+            add(connection, "s", 91, 10)
+            spark = engine(connection, streams="s")
+            assert len(spark.drain()) == 100
+        os.kill(server.pid, signal.SIGKILL)
+        server.restart()
+        with Connection(Endpoint(port=server.port)) as connection:
+            add(connection, "s", 101, 10)
+            with pytest.raises(DataLossError, match="10 of them are in it no more"):
+                engine(connection, spark.offset, streams="s").trigger()
+            lenient = engine(connection, spark.offset, streams="s", failondataloss="false")
+            assert numbers(lenient.drain()) == list(range(101, 111))
+
+
+# Random histories on real servers
+
+
+changes = st.one_of(
+    st.tuples(st.just("add"), st.integers(1, 8)),
+    st.tuples(st.just("trim"), st.integers(0, 12)),
+    st.tuples(st.just("delete"), st.integers(0, 30)),
+    st.tuples(st.just("save"), st.none()),
+    st.tuples(st.just("back"), st.integers(0, 3)),
+    st.tuples(st.just("del"), st.none()),
+    st.tuples(st.just("read"), st.none()),
+    st.tuples(st.just("restart"), st.none()),
+)
+
+
+@pytest.mark.parametrize("kind", ["rillet", "redis7"])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    plan=st.lists(changes, max_size=25),
+    limit=st.sampled_from([None, "1", "4"]),
+    parts=st.sampled_from(["1", "3"]),
+)
+@example([("add", 8), ("save", None), ("add", 4), ("read", None), ("back", 0), ("add", 8)], None, "1")
+@example([("add", 8), ("save", None), ("add", 4), ("read", None), ("back", 0), ("add", 8)], "4", "3")
+def test_nothing_new_is_left_out_and_nothing_known_is_read_twice(running, kind, plan, limit, parts):
+    name = next(names)
+    given_words = {"failondataloss": "false", "minpartitions": parts}
+    if limit:
+        given_words["maxrowspertrigger"] = limit
+    with Connection(Endpoint(port=running(kind).port)) as connection:
+        spark = engine(connection, streams=name, **given_words)
+        assert spark.plan() is None
+        clock, seen, saved, passed = 0, [], [], set()
+
+        def there():
+            return {int(entry[0].split(b"-")[0]) for entry in connection.call("XRANGE", name, "-", "+")}
+
+        for what, number in plan:
+            if what == "add":
+                if not connection.call("EXISTS", name):
+                    saved.clear()  # see support/stream_history.py
+                add(connection, name, clock + 1, number)
+                clock += number
+            elif what == "trim":
+                connection.call("XTRIM", name, "MAXLEN", number)
+            elif what == "delete":
+                connection.call("XDEL", name, f"{number}-0")
+            elif what == "save" and connection.call("EXISTS", name):
+                saved.append(connection.call("DUMP", name))
+            elif what == "back" and saved:
+                del saved[number % len(saved) + 1 :]
+                put_back(connection, name, saved[-1])
+            elif what == "del":
+                connection.call("DEL", name)
+            elif what == "read":
+                seen += numbers(spark.trigger() or [])
+                passed |= {each for each in there() if each <= position(spark, name).id >> 64}
+            else:
+                spark.restart()
+        seen += numbers(spark.drain())
+        assert len(seen) == len(set(seen))
+        assert there() <= set(seen) | passed
+        strict = engine(connection, spark.offset, streams=name)
+        add(connection, name, clock + 1, 2)
+        if there() != {clock + 1, clock + 2}:
+            assert numbers(strict.drain()) == [clock + 1, clock + 2]
+        connection.call("DEL", name)
