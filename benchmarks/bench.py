@@ -4,6 +4,7 @@
     .venv/bin/python benchmarks/bench.py --quick         under two minutes: `make bench QUICK=1`
     .venv/bin/python benchmarks/bench.py xadd xclaim     what has one of the words in its name
     .venv/bin/python benchmarks/bench.py memory wake     the same for single figures: see FIGURES below
+    .venv/bin/python benchmarks/bench.py --set typical   small groups and single messages: `make bench-typical`
 
 The servers take turns on one core while the load comes from another; each figure is the median of the rounds. A
 ratio above 1 means that Rillet is the better one. `--json`, `--plot` and `--markdown` keep what was found.
@@ -25,6 +26,7 @@ from footprint import idle_connections, memory
 from results import Measured, Results, Row, put_into
 from servers import LOAD_CORE, PROGRAMS, Server, machine, pin, require, versions
 from starting import aof_load, start_up
+from typical import TYPICAL
 from waking import time_to_wake
 from workloads import MANY, QUICK_MODES, WORKLOADS
 
@@ -56,12 +58,13 @@ def main() -> int:
             asked.markdown.read_text(encoding="utf-8"), results
         )  # the same for markers that are not there
     print(results.head)
-    measure([each for each in WORKLOADS if _matches(each.name, asked.names)], asked, results)
+    workloads = TYPICAL if asked.set == "typical" else WORKLOADS
+    measure([each for each in workloads if _matches(each.name, asked.names)], asked, results)
     for name, figures in FIGURES.items():
-        if _matches(name, asked.names):
+        if asked.set != "typical" and _matches(name, asked.names):
             results.add_figures(figures(asked))
     below = results.below
-    if _matches("claim few idle ones", asked.names):
+    if asked.set != "typical" and _matches("claim few idle ones", asked.names):
         below += measure_few_claimable(asked.entries)
     if asked.json:
         results.write(asked.json)
@@ -114,6 +117,7 @@ def _medians(samples: list[Sample]) -> Measured:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("names", nargs="*", help="only what has one of these in its name")
+    parser.add_argument("--set", choices=("big", "typical"), default="big", help="which workloads (big)")
     parser.add_argument("--quick", action="store_true", help="shorter rounds, one load, smaller data")
     parser.add_argument("--mode", help="only loads whose names contain this (`1 client`, `pipeline`)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each server (5)")

@@ -187,8 +187,8 @@ def measure(
 
 
 def _processed(server: Server) -> int:
-    told = bytes(server.control.call("INFO", "stats"))  # type: ignore[call-overload]
-    return int(told.split(b"total_commands_processed:")[1].split(b"\r\n")[0])
+    statistics = bytes(server.control.call("INFO", "stats"))  # type: ignore[call-overload]
+    return int(statistics.split(b"total_commands_processed:")[1].split(b"\r\n")[0])
 
 
 def main() -> int:

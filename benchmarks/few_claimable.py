@@ -62,9 +62,9 @@ def _microseconds(server: Server, before: object, words: tuple[object, ...]) -> 
         before(turn)  # type: ignore[operator]
         [[_, items]] = call(*words)  # type: ignore[misc]
         assert len(items) == _CLAIMABLE
-    told = call("INFO", "commandstats")
-    assert isinstance(told, bytes)
-    found = re.search(rb"cmdstat_xreadgroup:.*usec_per_call=([0-9.]+)", told)
+    statistics = call("INFO", "commandstats")
+    assert isinstance(statistics, bytes)
+    found = re.search(rb"cmdstat_xreadgroup:.*usec_per_call=([0-9.]+)", statistics)
     assert found is not None
     return float(found[1])
 

@@ -46,10 +46,10 @@ def memory(count: int, *, packed: bool) -> Iterator[Figure]:
                     found.setdefault(name, {})[program] = (server.settled_bytes() - empty[name]) / count
         found.setdefault("pending entry", {})[program] = _pending_entry(program, count)
         if packed:
-            told = found["pending entry"][program]
+            size = found["pending entry"][program]
             if program == "rillet":
-                told = _pending_entry_packed(count) - found["entry, two short fields"][program]
-            found.setdefault("pending entry, its entry packed", {})[program] = told
+                size = _pending_entry_packed(count) - found["entry, two short fields"][program]
+            found.setdefault("pending entry, its entry packed", {})[program] = size
     for name, servers in found.items():
         floor = 1 / 1.5 if name.startswith("pending") else 1 / 3.5
         yield Figure(f"memory per {name}, {count:,} of them", "bytes", servers, floor=floor)
@@ -77,7 +77,7 @@ def _pending_entry_packed(count: int) -> float:
 def _json(count: int) -> Iterator[bytes]:
     chance = random.Random(1)
     for number in range(count):
-        told = {
+        order = {
             "order": number,
             "customer": f"c-{chance.randrange(100_000):06}",
             "status": chance.choice(("created", "paid", "packed", "sent", "delivered")),
@@ -85,7 +85,7 @@ def _json(count: int) -> Iterator[bytes]:
             "currency": "EUR",
             "shop": f"shop-{chance.randrange(100):03}",
         }
-        text = json.dumps(told)
+        text = json.dumps(order)
         yield encode("XADD", "s", entry_id(number), "event", f"{text:<200}"[:200])
 
 

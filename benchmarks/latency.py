@@ -397,11 +397,11 @@ def main() -> int:
             if operation.is_new and program != "rillet":
                 cells += ["-"] * 4
                 continue
-            waits, lasted, told = measure(operation, program, n)
-            if told is not None:
-                turn, what = told
+            waits, lasted, slowest = measure(operation, program, n)
+            if slowest is not None:
+                turn, what = slowest
             cells += [f"{waits.longest:.1f}", f"{waits.p999:.1f}", f"{waits.work:.1f}", f"{lasted:,.0f}"]
-            if told is not None and turn > _AT_MOST:
+            if slowest is not None and turn > _AT_MOST:
                 too_long.append(f"- {operation.name}: {turn:.0f} ms ({what})")
         print(f"| {operation.name} | " + " | ".join([*cells, f"{turn:.1f}", what]) + " |", flush=True)
     print(

@@ -6,6 +6,7 @@ import csv
 import subprocess
 import time
 from dataclasses import dataclass
+from itertools import cycle
 from statistics import quantiles
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -36,11 +37,12 @@ MODES: Final = (ONE, MANY, PIPED)
 
 @dataclass(frozen=True)
 class Sample:
-    """One run: requests, seconds, seconds of the server's processor; p50 and p99 in milliseconds."""
+    """One run: requests, seconds, seconds of the server's processor (all, and in user mode); p50 and p99 in milliseconds."""
 
     requests: int
     seconds: float
     cpu: float
+    user: float
     p50: float
     p99: float
 
@@ -52,12 +54,13 @@ class Sample:
             requests,
             self.seconds + more.seconds,
             self.cpu + more.cpu,
+            self.user + more.user,
             self.p50 + (more.p50 - self.p50) * share,
             self.p99 + (more.p99 - self.p99) * share,
         )
 
 
-_NONE: Final = Sample(0, 0.0, 0.0, 0.0, 0.0)
+_NONE: Final = Sample(0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def percentiles(seconds: list[float]) -> tuple[float, float]:
@@ -118,7 +121,7 @@ class _RedisBenchmark:
             cost = min(ping.start(server, bare, mode.clients).cpu for _ in range(3))
             _connecting[server.pid, mode.clients] = cost
         run = self.start(server, mode, requests)
-        return Sample(run.requests, run.seconds, max(run.cpu - cost, 0.0), run.p50, run.p99)
+        return Sample(run.requests, run.seconds, max(run.cpu - cost, 0.0), run.user, run.p50, run.p99)
 
     def start(self, server: Server, mode: Mode, requests: int) -> Sample:
         """One run as it is."""
@@ -129,7 +132,7 @@ class _RedisBenchmark:
             f"-h 127.0.0.1 -p {server.port} -c {mode.clients} -P {mode.pipeline} -n {requests} --csv".split()
         )
         flags += ["-r", str(self._keys)] if self._keys else []
-        before = server.cpu_seconds()
+        before, user = server.cpu_seconds(), server.user_seconds()
         done = subprocess.run(
             [program, *flags, *self._words],
             input=self._value or b"",
@@ -144,16 +147,18 @@ class _RedisBenchmark:
             raise SystemExit(f"redis-benchmark failed at {server.program}: {done.stdout!r}{done.stderr!r}")
         # "test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms","p99_latency_ms",…
         _, rate, _, _, p50, _, p99, *_ = lines[-1]
-        return Sample(requests, requests / float(rate), cpu, float(p50), float(p99))
+        user = server.user_seconds() - user
+        return Sample(requests, requests / float(rate), cpu, user, float(p50), float(p99))
 
 
 _connecting: dict[tuple[int, int], float] = {}
 
 
-def own(requests: Callable[[Mode], list[bytes]], reset: Callable[[Server], object]) -> Run:
+def own(requests: Callable[[Mode], list[bytes]], reset: Callable[[Server], object], *, steps: int = 1) -> Run:
     """Load from here: encoded requests whose replies are all of one length.
 
-    A request may be several commands that belong together. All clients send, then all wait for their replies, so that
+    With ``steps`` each client goes through so many requests again and again, and the replies of one step are of one
+    length. A request may be several commands that belong together. All clients send, then all wait for their replies, so that
     the server finds many of them ready at once; a reply's time counts until we have come to read it.
     """
     encoded: dict[Mode, list[bytes]] = {}
@@ -167,9 +172,11 @@ def own(requests: Callable[[Mode], list[bytes]], reset: Callable[[Server], objec
         until = time.monotonic() + seconds
         while not total.requests or (total.seconds < seconds and time.monotonic() < until):
             reset(server)
-            sockets[0].sendall(encoded[mode][0])
-            size = len(sockets[0].recv(1 << 20))
-            total = total.plus(_lock_step(server, sockets, encoded[mode], mode.pipeline, size, seconds))
+            sizes = []
+            for step in range(steps):
+                sockets[0].sendall(encoded[mode][step * mode.clients])
+                sizes.append(len(sockets[0].recv(1 << 20)))
+            total = total.plus(_lock_step(server, sockets, encoded[mode], mode.pipeline, sizes, seconds))
         for connection in connections:
             connection.close()
         return total
@@ -182,11 +189,12 @@ def _lock_step(
     sockets: list[socket.socket],
     requests: list[bytes],
     pipeline: int,
-    reply_size: int,
+    reply_sizes: list[int],
     seconds: float,
 ) -> Sample:
-    """Send all but the first request, a pipeline of them to each socket at a time, for at most so many seconds."""
-    at = begin = len(sockets) * pipeline
+    """Send all but the first requests, a pipeline of them to each socket at a time, for at most so many seconds."""
+    at = begin = len(sockets) * pipeline * len(reply_sizes)
+    sizes = cycle(reply_sizes)
     if len(requests) < 2 * begin:
         raise SystemExit(
             f"{len(requests)} requests are too few for {len(sockets)} clients, {pipeline} at a time"
@@ -194,17 +202,19 @@ def _lock_step(
     batches = [b"".join(requests[start : start + pipeline]) for start in range(0, len(requests), pipeline)]
     lasted: list[float] = []
     sent_at = [0.0] * len(sockets)
-    before = server.cpu_seconds()
+    before, user = server.cpu_seconds(), server.user_seconds()
     begun = now = time.perf_counter()
     while at + pipeline * len(sockets) <= len(requests) and now - begun < seconds:
         for number, sock in enumerate(sockets):
             sent_at[number] = time.perf_counter()
             sock.sendall(batches[at // pipeline])
             at += pipeline
+        reply_size = next(sizes)
         for number, sock in enumerate(sockets):
             left = reply_size * pipeline
             while left > 0:
                 left -= len(sock.recv(min(left, 1 << 20)))
             now = time.perf_counter()
             lasted.append(now - sent_at[number])
-    return Sample(at - begin, now - begun, server.cpu_seconds() - before, *percentiles(lasted))
+    cpu, user = server.cpu_seconds() - before, server.user_seconds() - user
+    return Sample(at - begin, now - begun, cpu, user, *percentiles(lasted))

@@ -74,7 +74,7 @@ class Watch:
                 if lasted > turn.piece[0]:
                     collected, what = self.collected
                     if 2 * collected < lasted:
-                        what = f"{name} {server.dispatcher.current.name}" if name == "client:" else name
+                        what = f"{name} {server.calls.current.name}" if name == "client:" else name
                     turn.piece = lasted, what
 
         return watched
@@ -124,7 +124,7 @@ def looptime(_client: Client, _args: list[bytes]) -> bytes:
 
 
 def _watch_collections() -> None:
-    """Tell a collection of garbage from the work in which it happens."""
+    """Distinguish a collection of garbage from the work in which it happens."""
     begun = [0]
 
     def note(phase: str, info: dict[str, int]) -> None:

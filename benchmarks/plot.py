@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from results import Results
 
-_COLOURS: Final = {"rillet": "#2a6f97", "redis-server": "#c44536", "valkey-server": "#9a8c98"}
+_COLOURS: Final = {
+    "rillet": "#2a6f97",
+    "redis-server": "#c44536",
+    "redis-8.10": "#e08e79",
+    "valkey-server": "#9a8c98",
+}
 _LOADS: Final = ("50 clients", "50 clients, pipeline 16")
 
 
@@ -44,13 +49,13 @@ def draw(results: Results, path: Path) -> None:
     )
     for axis, (load, rows) in zip(axes[0], panels, strict=False):
         names = [row.workload for row in rows]
-        for program, offset in (("rillet", -0.19), ("valkey-server", 0.19)):
+        for program, offset in (("rillet", -0.27), ("redis-8.10", 0), ("valkey-server", 0.27)):
             ratios = [
                 row.servers["redis-server"].cpu_microseconds
                 / max(row.servers[program].cpu_microseconds, 1e-9)
                 for row in rows
             ]
-            _bars(axis, ratios, offset, program, 0.36, start=1)
+            _bars(axis, ratios, offset, program, 0.25, start=1)
         axis.set_yticks(range(len(names)), names)
         axis.set_title(f"{load}: work per CPU second, Redis = 1", loc="left", fontsize=9.5)
         axis.set_xscale("log", base=2)
@@ -58,8 +63,8 @@ def draw(results: Results, path: Path) -> None:
         axis.axvline(1, color=_COLOURS["redis-server"], linewidth=1.2)
     if sizes:
         axis = axes[0][-1]
-        for program, offset in zip(PROGRAMS, (-0.27, 0, 0.27), strict=True):
-            _bars(axis, [each.servers[program] for each in sizes], offset, program, 0.25, label="{:,.0f}")
+        for program, offset in zip(PROGRAMS, (-0.3, -0.1, 0.1, 0.3), strict=True):
+            _bars(axis, [each.servers[program] for each in sizes], offset, program, 0.19, label="{:,.0f}")
         axis.set_yticks(
             range(len(sizes)),
             [each.name.removeprefix("memory per ").replace(", ", "\n") for each in sizes],

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+_NAMES: Final = " | ".join(LABELS.values())
+_RATIOS: Final = " | ".join(f"vs {LABELS[name]}" for name in PROGRAMS[1:])
 _LOAD_HEAD: Final = (
-    "| workload | load | req/s Rillet | Redis | Valkey | vs Redis | vs Valkey "
-    "| CPU µs Rillet | Redis | Valkey | vs Redis | vs Valkey | p50 / p99 ms Rillet | Redis | Valkey | floor |\n"
-    "| --- | --- |" + " ---: |" * 14
+    f"| workload | load | req/s {_NAMES} | {_RATIOS} | CPU µs {_NAMES} | {_RATIOS} | p50 / p99 ms {_NAMES} | floor |\n"
+    "| --- | --- |" + " ---: |" * (5 * len(PROGRAMS) - 1)
 )
-_FIGURE_HEAD: Final = (
-    "| figure | unit | Rillet | Redis | Valkey | vs Redis | vs Valkey | floor |\n| --- | --- |"
-    + " ---: |" * 6
+_FIGURE_HEAD: Final = f"| figure | unit | {_NAMES} | {_RATIOS} | floor |\n| --- | --- |" + " ---: |" * (
+    2 * len(PROGRAMS)
 )
 
 
@@ -57,16 +57,16 @@ class Row:
 
     def line(self) -> str:
         """For the terminal."""
-        all_three = [self.servers[name] for name in PROGRAMS]
+        everyone = [self.servers[name] for name in PROGRAMS]
         others = PROGRAMS[1:]
         cells = [
             self.workload,
             self.load,
-            *[f"{each.requests_per_second:,.0f}" for each in all_three],
+            *[f"{each.requests_per_second:,.0f}" for each in everyone],
             *[f"{self.rate_ratio(name):.2f}" for name in others],
-            *[f"{each.cpu_microseconds:.2f}" for each in all_three],
+            *[f"{each.cpu_microseconds:.2f}" for each in everyone],
             *[f"{self.cost_ratio(name):.2f}" for name in others],
-            *[f"{each.p50_milliseconds:.2f} / {each.p99_milliseconds:.2f}" for each in all_three],
+            *[f"{each.p50_milliseconds:.2f} / {each.p99_milliseconds:.2f}" for each in everyone],
             f"{self.floor:g}{' ✗' * self.is_below}" if self.floor else "",
         ]
         return "| " + " | ".join(cells) + " |"
@@ -152,12 +152,12 @@ class Results:
 
 def read(path: Path) -> Results:
     """What `write` wrote."""
-    told = json.loads(path.read_text(encoding="utf-8"))
+    content = json.loads(path.read_text(encoding="utf-8"))
     rows = [
         Row(**{**row, "servers": {name: Measured(**each) for name, each in row["servers"].items()}})
-        for row in told.pop("rows")
+        for row in content.pop("rows")
     ]
-    return Results(**{**told, "rows": rows, "figures": [Figure(**each) for each in told["figures"]]})
+    return Results(**{**content, "rows": rows, "figures": [Figure(**each) for each in content["figures"]]})
 
 
 _BEGIN: Final = "<!-- benchmarks -->\n"
@@ -175,20 +175,19 @@ def put_into(text: str, results: Results) -> str:
 
 def summary(results: Results) -> str:
     """The tables of docs/benchmarks.md: 50 clients at once, pipelines for XADD only, and the single figures."""
-    names = " | ".join(LABELS.values())
     load = "50 clients"
     lines = [
         results.head,
         "",
-        f"| {load} | CPU µs: {names} | vs Redis | vs Valkey | requests/s | vs Redis | p99 ms | Redis' |",
-        "| --- |" + " ---: |" * 9,
+        f"| {load} | CPU µs: {_NAMES} | {_RATIOS} | requests/s | vs Redis | p99 ms | Redis' |",
+        "| --- |" + " ---: |" * (2 * len(PROGRAMS) + 3),
     ]
     for row in results.rows:
         if row.load == load or (row.workload == "XADD" and row.load.startswith(load)):
-            ours, redis, valkey = (row.servers[name] for name in PROGRAMS)
+            ours, redis = row.servers["rillet"], row.servers["redis-server"]
             cells = [
                 row.workload + row.load.removeprefix(load),
-                *[f"{each.cpu_microseconds:,.1f}" for each in (ours, redis, valkey)],
+                *[f"{each.cpu_microseconds:,.1f}" for each in (row.servers[name] for name in PROGRAMS)],
                 *[f"{row.cost_ratio(name):.2f}" for name in PROGRAMS[1:]],
                 f"{ours.requests_per_second:,.0f}",
                 f"{row.rate_ratio('redis-server'):.2f}",
@@ -196,6 +195,6 @@ def summary(results: Results) -> str:
                 f"{redis.p99_milliseconds:.2f}",
             ]
             lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", f"| | unit | {names} | vs Redis | vs Valkey |", "| --- | --- |" + " ---: |" * 5]
+    lines += ["", f"| | unit | {_NAMES} | {_RATIOS} |", "| --- | --- |" + " ---: |" * (2 * len(PROGRAMS) - 1)]
     lines += [figure.line().rsplit("|", 2)[0] + "|" for figure in results.figures]
     return "\n".join(lines) + "\n"

@@ -238,7 +238,7 @@ def _let_finish(server: Server) -> None:
 
 
 def _compare(lines: list[list[Line]], rivals: list[list[Line]]) -> None:
-    """Tell those that grow too much how much they grow elsewhere."""
+    """Note of those that grow too much how much they grow elsewhere."""
     grown = {rival.case: rival.growth for rival in chain(*rivals)}
     for line in chain(*lines):
         if line.is_too_much:
@@ -250,8 +250,8 @@ def _documented(server: Server, case: Case) -> str:
     found = server.control.call("COMMAND", "DOCS", case.command)
     if not found:
         return ""
-    [_, told] = found  # type: ignore[misc]
-    return str(dict(zip(told[::2], told[1::2], strict=True))[b"complexity"].decode())
+    [_, facts] = found  # type: ignore[misc]
+    return str(dict(zip(facts[::2], facts[1::2], strict=True))[b"complexity"].decode())
 
 
 def _head(program: str) -> str:

@@ -50,7 +50,7 @@ _SIMPLE: Final = """PING
 GET k
 XADD x * {fields}
 XLEN x
-PUBLISH nobody hello
+PUBLISH silence hello
 CLIENT ID
 CLIENT INFO"""
 

