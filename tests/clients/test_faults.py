@@ -154,11 +154,11 @@ def test_redis_cli_reaches_faults(server):
     def run(*words: str) -> str:
         return subprocess.run([*cli, *words], capture_output=True, text=True, check=True).stdout
 
-    assert run("DEBUG", "FAULT", "ADD", "COMMAND", "SET", "KEY", "user:*", "ERROR", "LOADING") == "1\n"
+    number = run("DEBUG", "FAULT", "ADD", "COMMAND", "SET", "KEY", "user:*", "ERROR", "LOADING").strip()
     assert run("SET", "user:1", "a") == "LOADING Redis is loading the dataset in memory\n\n"
     assert run("SET", "other", "a") == "OK\n"
-    assert run("DEBUG", "FAULT", "CLEAR", "1").startswith(
-        "1\nCOMMAND\nSET\nKEY\nuser:*\nERROR\nLOADING\n1\n1\n"
+    assert run("DEBUG", "FAULT", "CLEAR", number).startswith(
+        f"{number}\nCOMMAND\nSET\nKEY\nuser:*\nERROR\nLOADING\n1\n1\n"
     )
     assert run("SET", "user:1", "a") == "OK\n"
     assert "CLOSE after" in run("DEBUG", "FAULT", "HELP")
