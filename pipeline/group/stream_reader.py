@@ -28,10 +28,12 @@ from ..quick_ack import QuickAck
 from ..redis import ids
 from ..redis.connection import Connection, ConnectionLost, ServerError
 from ..redis.key_names import key_of
-from ..redis.options import Options
+from ..redis.options import OptionError, Options
+from ..redis.stream_state import fetch_states
 from ..source.entry_batches import ColumnOptions, Columns
 from ..source.losses import DataLossError
 from ..source.offsets import OffsetError
+from ..source.own_names import OwnNames
 from .batch import Batch, Gatherer, Limits
 from .member import Member
 from .offset import BatchPart, GroupOffset, Run, shares
@@ -86,6 +88,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._schema = schema
         self._columns = ColumnOptions.of(given)
         self._options = GroupOptions.of(given)
+        self._own_names = OwnNames(schema, self._columns, group_columns())
         self._gatherer: Gatherer | None = None
         self._acknowledged = -1
         self._returned = -1
@@ -123,6 +126,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         Raises:
             OffsetError: the checkpoint belongs to another group.
             DataLossError: pending entries were deleted, and ``failOnDataLoss`` is on.
+            OptionError: fields of the entries have names of columns that are none.
             ServerError: the group is gone, or the server refuses.
             ConnectionLost: no answer, after all retries.
         """
@@ -139,12 +143,22 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         if not batch.pieces:
             self._returned = committed.batch
             return start
+        self._check_names(batch)
         following = committed.following(
             batch.pieces, consumer=self._options.consumer, gone=self._gone, dead=self._dead
         )
         self._gone = self._dead = 0
         self._returned = following.batch
         return following.as_json()
+
+    def _check_names(self, batch: Batch) -> None:
+        """Refuse what a schema would read wrongly; what was delivered stays pending with us."""
+        streams = self._own_names.unseen(piece.stream for piece in batch.pieces)
+        try:
+            self._own_names.check(fetch_states(self._gathering().member.connection, streams))
+        except OptionError:
+            self.stop()
+            raise
 
     def _next(self, committed: GroupOffset, limits: Limits) -> Batch:
         """Acknowledge one batch and gather the next, again from the start when the connection breaks."""

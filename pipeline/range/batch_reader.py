@@ -12,6 +12,7 @@ from ..redis.connection import Connection
 from ..redis.options import OptionError
 from ..source.offsets import Position
 from ..source.options import EARLIEST, LATEST
+from ..source.own_names import OwnNames
 from .partitions import range_partitions
 from .task import RangePartition, read_range
 
@@ -30,7 +31,7 @@ class RangeBatchReader(QuickAck, DataSourceReader):
     """Plans when an action starts, so a DataFrame that is used twice may see newer entries the second time.
 
     Raises:
-        OptionError: a stream that was named does not exist.
+        OptionError: a stream that was named does not exist, or fields have names of columns that are none.
     """
 
     def __init__(self, schema: StructType, options: SourceOptions) -> None:
@@ -44,6 +45,7 @@ class RangeBatchReader(QuickAck, DataSourceReader):
         end: dict[str, Position] = {}
         with Connection(options.endpoint) as connection:
             states = stream_state.fetch_states(connection, options.names(connection))
+        OwnNames(self._schema, options.columns).check(states)
         for name, now in states.items():
             if now is None:
                 if options.pattern is None:

@@ -29,6 +29,7 @@ from ..source import offsets
 from ..source.judgement import describe, reconcile, untouched
 from ..source.losses import report_loss
 from ..source.offsets import Position, Seen
+from ..source.own_names import OwnNames
 from .batch_reader import resolve
 from .look import StreamLook, ask_witnesses
 from .partitions import names_to_cut, range_partitions
@@ -56,6 +57,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._schema = schema
         self._options = options
         self._connection = Connection(options.endpoint)
+        self._own_names = OwnNames(schema, options.columns)
         self._names: list[str] = list(options.streams)
         self._names_at: float | None = None
         self._steps: dict[tuple[str, int, int], Steps] = {}
@@ -102,6 +104,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
         Raises:
             DataLossError: entries are gone, or a stream is another one, and ``failOnDataLoss`` is set.
+            OptionError: fields of the entries have names of columns that are none.
         """
         begin = self._positions(start)
         states = self._states(begin)
@@ -225,6 +228,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     def _states(self, positions: Mapping[str, Position]) -> dict[str, StreamState | None]:
         """Return the streams to read as they are now, and with a pattern those that it found before and that are gone."""
         states = stream_state.fetch_states(self._connection, self._find_names())
+        self._own_names.check(states)
         if self._options.pattern is not None:
             missed = [name for name, at in positions.items() if name not in states and at.backlog != 0]
             found = stream_state.fetch_states(self._connection, missed)

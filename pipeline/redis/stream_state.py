@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from . import ids
@@ -20,7 +20,7 @@ class StreamState:
     """One stream at one moment: ids as integers; ``added`` and ``max_deleted`` are None before Redis 7.
 
     ``first`` and ``newest`` are entries that are there; ``last`` is the last id given, whose entry may be gone or, after
-    XSETID, never was.
+    XSETID, never was. ``samples`` are the fields and values of those two entries.
     """
 
     length: int
@@ -29,6 +29,7 @@ class StreamState:
     added: int | None
     max_deleted: int | None
     newest: int | None
+    samples: tuple[list[bytes], ...] = field(default=(), compare=False, repr=False)
 
     @property
     def removed(self) -> int | None:
@@ -77,4 +78,5 @@ def parse_state(reply: list[Any]) -> StreamState:
         added=fields.get(b"entries-added"),
         max_deleted=None if deleted is None else ids.parse(deleted),
         newest=None if newest is None else ids.parse(newest[0]),
+        samples=tuple(each[1] for each in (first, newest) if each is not None),
     )
