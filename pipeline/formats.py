@@ -19,6 +19,7 @@ failOnDataLoss                                  true: stop when entries are gone
                                                 deleted or created again; false: report it, go on with what is new
 parseMode columnNameOfCorruptRecord             PERMISSIVE, FAILFAST, DROPMALFORMED for schemas of one's own
 valueFormat valueField metadataPrefix           fields, or json in one field (value); a prefix for our own columns
+timestampFormat                                 of fields in TIMESTAMP columns: iso, or seconds, milliseconds, microseconds since 1970
 ==============================================  ==============================================================
 """
 

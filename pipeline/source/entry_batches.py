@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from ..redis.key_names import printable_name
 from ..redis.options import OptionError, Options
-from .values import decode_json, needs_exact, parse_json, parse_texts, text_array
+from .values import ISO, TIME_FORMATS, decode_json, needs_exact, parse_json, parse_texts, text_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 COLUMN_OPTIONS: Final = (
-    "parseMode", "columnNameOfCorruptRecord", "valueFormat", "valueField", "metadataPrefix",
+    "parseMode", "columnNameOfCorruptRecord", "valueFormat", "valueField", "metadataPrefix", "timestampFormat",
 )  # fmt: skip
 _FIELDS: Final = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
 METADATA: Final[dict[str, pa.DataType]] = {
@@ -56,6 +56,7 @@ class ColumnOptions:
     value_format: str = "fields"
     value_field: str = "value"
     prefix: str = ""
+    times: str = ISO
 
     @classmethod
     def of(cls, options: Options) -> ColumnOptions:
@@ -72,6 +73,7 @@ class ColumnOptions:
             value_format=options.choice("valueFormat", ("fields", "json"), cls.value_format),
             value_field=options.text("valueField") or cls.value_field,
             prefix=options.text("metadataPrefix") or "",
+            times=options.choice("timestampFormat", TIME_FORMATS, cls.times),
         )
         if "valueField" in options and found.value_format != "json":
             raise OptionError("option 'valueField' needs 'valueFormat' to be json")
@@ -198,9 +200,10 @@ class Columns:
         for name in self._values:
             kind = self._schema.field(name).type
             if self._options.value_format == "json":
-                columns[name], wrong = parse_json([document.get(name) for document in documents], kind)
+                values = [document.get(name) for document in documents]
+                columns[name], wrong = parse_json(values, kind, self._options.times)
             else:
-                columns[name], wrong = parse_texts(find(name.encode()), kind)
+                columns[name], wrong = parse_texts(find(name.encode()), kind, self._options.times)
             self._fail(words, wrong, name)
             bad.update(wrong)
         return bad

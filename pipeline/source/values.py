@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _Cells = Any  # an Arrow array, or a list of Python's values
+ISO: Final = "iso"
+TIME_FORMATS: Final = {
+    ISO: 0,
+    "seconds": 1,
+    "milliseconds": 1000,
+    "microseconds": 1_000_000,
+}  # and how many a second has
+# Of the years 1 and 9999, with which Python's datetime begins and ends.
+_FIRST_MICROSECOND: Final = -62_135_596_800_000_000
+_LAST_MICROSECOND: Final = 253_402_300_799_999_999
 _INTEGER_BITS: Final = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
 
 
@@ -32,11 +42,18 @@ def text_array(raw: Sequence[bytes | None], kind: pa.DataType) -> pa.Array:
         )
 
 
-def parse_texts(raw: Sequence[bytes | None], kind: pa.DataType) -> tuple[pa.Array, list[int]]:
+def parse_texts(
+    raw: Sequence[bytes | None], kind: pa.DataType, times: str = ISO
+) -> tuple[pa.Array, list[int]]:
     """Read texts as one type: the array, and the indices that could not be read.
 
     Numbers are plain decimals, booleans true/false/1/0, dates and times ISO 8601 (no zone means UTC); arrays, maps and
     structs are JSON.
+
+    Args:
+        raw: the texts.
+        kind: the type.
+        times: what a column of timestamps holds: one of ``TIME_FORMATS``; within JSON they are always ISO 8601.
 
     Raises:
         UnsupportedTypeError: nothing is read as that type.
@@ -48,16 +65,19 @@ def parse_texts(raw: Sequence[bytes | None], kind: pa.DataType) -> tuple[pa.Arra
     texts, bad = _cast(pa.array(raw, pa.binary()), _to(pa.string()))
     if pa.types.is_string(kind):
         return texts, bad
-    cells, worse = _cast(texts, _caster(kind))
+    cells, worse = _cast(texts, _caster(kind, times))
     return cells, [*bad, *worse]
 
 
-def parse_json(values: Sequence[Any], kind: pa.DataType) -> tuple[pa.Array, list[int]]:
-    """Take decoded JSON values as one type: the array, and the indices that do not fit.
+def parse_json(values: Sequence[Any], kind: pa.DataType, times: str = ISO) -> tuple[pa.Array, list[int]]:
+    """Take decoded JSON values as one type: the array, and the indices that do not fit; ``times`` as in ``parse_texts``.
 
     Raises:
         UnsupportedTypeError: nothing is read as that type.
     """
+    if times != ISO and pa.types.is_timestamp(kind):
+        texts = [None if value is None else _number_text(value) for value in values]
+        return _cast(pa.array(texts, pa.string()), _caster(kind, times))
     convert = _json_converter(kind)
     cells: list[Any] = []
     bad: list[int] = []
@@ -114,7 +134,9 @@ def _to(kind: pa.DataType) -> Callable[[pa.Array], pa.Array]:
     return lambda cells: cells.cast(kind)
 
 
-def _caster(kind: pa.DataType) -> Callable[[pa.Array], pa.Array]:
+def _caster(kind: pa.DataType, times: str) -> Callable[[pa.Array], pa.Array]:
+    if pa.types.is_timestamp(kind) and times != ISO:
+        return lambda cells: _cast_epochs(cells, kind, TIME_FORMATS[times])
     if pa.types.is_timestamp(kind) and kind.tz:
         return lambda cells: _cast_instants(cells, kind)
     if pa.types.is_integer(kind):
@@ -142,6 +164,25 @@ def _cast_instants(cells: pa.Array, kind: pa.DataType) -> pa.Array:
         return cells.cast(kind)
     except pa.ArrowInvalid:
         return cells.cast(pa.timestamp(kind.unit)).cast(kind)  # no zone: UTC
+
+
+def _cast_epochs(cells: pa.Array, kind: pa.DataType, per_second: int) -> pa.Array:
+    factor = 1_000_000 // per_second
+    try:
+        micros = pc.multiply_checked(_cast_integers(cells, pa.int64()), factor)
+    except pa.ArrowInvalid:
+        # Arrow's NaN and infinities are no integers, which this cast notices.
+        micros = pc.round(pc.multiply(cells.cast(pa.float64()), float(factor))).cast(pa.int64())
+    ends = pc.min_max(micros).as_py()
+    if ends["min"] is not None and not _FIRST_MICROSECOND <= ends["min"] <= ends["max"] <= _LAST_MICROSECOND:
+        raise pa.ArrowInvalid("not between the years 1 and 9999")
+    return micros.cast(kind)
+
+
+def _number_text(value: Any) -> str:
+    """Return the digits of a JSON number, or of a string with them; else a text that no time has."""
+    is_number = isinstance(value, (int, float, Decimal, str)) and not isinstance(value, bool)
+    return str(value) if is_number else "no number"
 
 
 def _parse_nested(raw: Sequence[bytes | None], kind: pa.DataType) -> tuple[pa.Array, list[int]]:

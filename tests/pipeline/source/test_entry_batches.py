@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -298,3 +298,53 @@ def test_extra_columns_come_from_the_caller():
 
     columns = Columns(default_schema("", {"n": LongType()}), ColumnOptions(), {"n": pa.int64()})
     assert columns.batch("s", [entry("1-0", "f", "v")], {"n": [7]}).to_pylist()[0]["n"] == 7
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("seconds", "1735689600"),
+        ("seconds", "1735689600.0"),
+        ("milliseconds", "1735689600000"),
+        ("microseconds", "1735689600000000"),
+    ],
+)
+@pytest.mark.parametrize("kind", [TimestampType(), TimestampNTZType()])
+def test_times_may_be_numbers_since_1970(form, text, kind):
+    options = {"timestampFormat": form}
+    [row] = rows_of([entry("1-0", "at", text)], options=options, at=kind)
+    assert row["at"].replace(tzinfo=UTC) == datetime(2025, 1, 1, tzinfo=UTC)
+    document = f'{{"at": {text}, "nothing": null}}'
+    [row] = rows_of(
+        [entry("1-0", "value", document)], options=options | {"valueFormat": "json"}, at=kind, nothing=kind
+    )
+    assert row["at"].replace(tzinfo=UTC) == datetime(2025, 1, 1, tzinfo=UTC)
+    assert row["nothing"] is None
+
+
+def test_parts_of_a_second_are_kept_to_the_microsecond():
+    rows = rows_of(
+        [entry("1-0", "at", text) for text in ("1735689600.123456", "1735689600.1234567", "1735689600")],
+        options={"timestampFormat": "seconds"},
+        at=TimestampType(),
+    )
+    assert [row["at"].microsecond for row in rows] == [123456, 123457, 0]
+
+
+@given(st.integers(-62_135_596_800_000, 253_402_300_799_999))
+def test_every_millisecond_is_read_exactly(ms):
+    options = {"timestampFormat": "milliseconds"}
+    [row] = rows_of([entry("1-0", "at", str(ms))], options=options, at=TimestampNTZType())
+    assert (row["at"] - datetime(1970, 1, 1)) // timedelta(milliseconds=1) == ms  # noqa: DTZ001 - Arrow's, too
+
+
+@pytest.mark.parametrize(
+    "text", ["", "2025-01-01", "nan", "inf", "-inf", "1e300", "0x10", str(10**18), "-62135596801", "true"]
+)
+def test_what_is_no_moment_since_1970_is_null_and_reported(text):
+    entries = [entry("1-0", "at", "5"), entry("2-0", "at", text)]
+    rows = rows_of(
+        entries, options={"timestampFormat": "seconds"}, at=TimestampType(), _corrupt_record=StringType()
+    )
+    assert [row["at"] is None for row in rows] == [False, True]
+    assert [row["_corrupt_record"] is None for row in rows] == [True, False]
