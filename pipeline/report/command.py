@@ -117,6 +117,8 @@ def make(
         _write(spark, ledger, folder / "ledger", "ledger", files=None)
         bounds = tables.look(spark, settings)
         progress.note(f"{bounds.events:,} events")
+    if words := bounds.outside():
+        progress.say(f"--at {words}")
     with progress.step("replaying them: who held what from when to when"):
         events = spark.table("events").drop("clock_ms").withColumnRenamed("ms", "clock_ms")
         views.register(spark, events, tables.REPLAYED)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ..cli.times import format_time
 from ..ledger.spans import views
 
 if TYPE_CHECKING:
@@ -120,6 +121,17 @@ class Bounds:
     at_ms: int
     position: tuple[int, int]
     step_ms: int
+
+    def outside(self) -> str:
+        """Return what is to be said of a moment before the first event or after the last one; else nothing."""
+        moment, first, last = (format_time(ms) for ms in (self.at_ms, self.from_ms, self.until_ms))
+        if self.at_ms < self.from_ms:
+            return (
+                f"{moment} is before the first event, {first}: what was there before the file began is shown"
+            )
+        if self.at_ms > self.until_ms:
+            return f"{moment} is after the last event, {last}: what was pending then is shown"
+        return ""
 
 
 def look(spark: SparkSession, settings: Settings) -> Bounds:

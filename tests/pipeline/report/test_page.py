@@ -18,9 +18,9 @@ SUMS = {
 }  # fmt: skip
 
 
-def report(sums=None, *, is_timed=True, precise=True, **tables):
+def report(sums=None, *, is_timed=True, precise=True, at_ms=5000, **tables):
     found = {name: tables.get(name, []) for name in TABLES}
-    bounds = Bounds(10, 0, 5000, is_timed, precise, 5000, (1, 5), 1000)
+    bounds = Bounds(10, 1000, 5000, is_timed, precise, at_ms, (1, 5), 1000)
     counts = {name: len(rows) for name, rows in found.items()}
     return render(Report(Path("/a/<b>"), Settings(), bounds, SUMS | (sums or {}), found, counts))
 
@@ -37,6 +37,12 @@ def test_the_page_says_how_well_the_ledger_is_timed():
     assert "aof-timestamp-enabled" not in report()
     assert "Acknowledgements are timed to the second." in report(precise=False)
     assert "The file says only in part when things happened" in report(is_timed=False, precise=False)
+
+
+def test_a_moment_outside_of_the_file_is_reported():
+    assert "Mind the moment" not in report()
+    assert "00:00:00.999 is before the first event, 1970-01-01 00:00:01.000" in report(at_ms=999)
+    assert "00:00:05.001 is after the last event, 1970-01-01 00:00:05.000" in report(at_ms=5001)
 
 
 def test_one_message_is_not_messages():
