@@ -83,11 +83,14 @@ fuzz: $(VENV)/.installed-dev
 	RILLET_FUZZ_SECONDS=$$(($(MINUTES) * 120)) RILLET_FUZZ_SEED=$(SEED) \
 		$(BIN)/python -m pytest -n 2 --dist worksteal -rP tests/fuzz $(ARGS)
 
-# Builds Redis 8.6.2 and 8.2.3 as well: two minutes each, once.
+COMMANDS ?= 100000
+
+# Builds Redis 8.6.2 and 8.2.3 as well: two minutes each, once. A million commands take about an hour.
 differential: $(VENV)/.installed-dev
 	@PYTHON=$(BIN)/python sh tests/peers.sh 8.10.2 8.6.2 8.2.3
-	RILLET_ALL_VERSIONS=1 RILLET_DIFFERENTIAL_COMMANDS=$(COMMANDS) $(BIN)/python -m pytest -n 2 --dist loadgroup tests/differential \
+	RILLET_ALL_VERSIONS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup tests/differential \
 		tests/storage/rdb tests/server/persistence tests/server/replication $(ARGS)
+	$(BIN)/python tests/differential/long_run.py --commands $(COMMANDS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -22,7 +22,7 @@ Words = list[str]
 Step = tuple[int, Words]
 Run = list[Step]
 
-CONNECTIONS = 2
+CONNECTIONS = 3
 
 # What a server answers by chance, of itself, of its machine, or about its other clients.
 BY_CHANCE = {"randomkey", "srandmember", "zrandmember", "hrandfield", "spop", "acl|genpass", "lolwut"}
@@ -56,6 +56,9 @@ UNORDERED = {
     "command",
 }  # fmt: skip
 SCANS = {"scan", "sscan", "hscan", "zscan"}
+
+# A client that one of these blocks waits while others go on.
+BLOCKING = {name for name, command in REGISTRY.items() if "blocking" in command.flags}
 
 KEYS = {
     "stream": ["s", "s2"],
@@ -260,7 +263,7 @@ class Maker:
                 return self._integer(name, record, hostile=hostile)
             case "double":
                 if name == "timeout":
-                    return draw.choice(["0.01", "0.01", "-1", "x", "0"])
+                    return draw.choice(["0", "0", "0.01", "-1", "x"])
                 return draw.choice(HOSTILE_FLOATS if hostile else FLOATS)
         return self._string(name, hostile=hostile)
 
@@ -281,7 +284,8 @@ class Maker:
             return draw.choice(TIMES)
         if name == "milliseconds":
             # BLOCK is the only time that is waited for.
-            return "5" if "blocking" in record.flags else draw.choice(["100000", "1000000", "0", "-1"])
+            later = ["0", "0", "5"] if "blocking" in record.flags else ["100000", "1000000", "0", "-1"]
+            return draw.choice(later)
         if name == "cursor":
             return "0"
         if name == "offset" and self._group == "bitmap":

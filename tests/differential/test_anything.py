@@ -1,37 +1,37 @@
-"""Random commands of every family on two connections: replies, the append-only file, events and invalidations.
+"""Random commands of every family on three connections: replies, the append-only file, events and invalidations.
 
-`make differential COMMANDS=1000000` plays as many with each pair of servers; `make test` a few thousand, always the same.
+These are a few thousand, always the same; `make differential COMMANDS=1000000` goes on with long_run.py.
 """
 
 from __future__ import annotations
 
-import os
-
 import pytest
+from differential import long_run
 from differential.anything import BEGINNING, LOOKS, Maker
-from differential.pairs import PAIRS
-from differential.player import Played, describe, first_difference, shrink
+from differential.pairs import JUDGES, VERSIONS
+from differential.player import Comparison, Difference, batches, describe, waits_forever
+from support.servers import compared
 
-COMMANDS = int(os.environ.get("RILLET_DIFFERENTIAL_COMMANDS") or 6_000)
-# Each part has seeds of its own, so that workers share a long run.
+COMMANDS = 6_000
+# Workers share them.
 PARTS = 4
 SIZE = 40
-RUNS = max(1, COMMANDS // PARTS // SIZE)
-VERSIONS = {"rillet": "8.10", "rillet-7.0": "7.0", "rillet-8.6": "8.6", "rillet-8.2": "8.2"}
+RUNS = COMMANDS // PARTS // SIZE
+COMPARED = [mine for mine, judges in JUDGES.items() if compared(*judges) == list(judges)]
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize(("mine", "real"), PAIRS)
-def test_random_commands_leave_the_same_as_on_the_real_server(mine, real, part):
-    ours, theirs = Played(mine), Played(real)
+@pytest.mark.parametrize("mine", COMPARED)
+def test_random_commands_leave_the_same_as_on_the_real_server(mine, part):
+    comparison = Comparison(mine, *JUDGES[mine])
     try:
         for seed in range(part * RUNS, (part + 1) * RUNS):
             run = Maker(seed, VERSIONS[mine]).run(SIZE)
-            if first_difference(run, ours, theirs) is not None:
-                pytest.fail(f"seed {seed}\n{describe(*shrink(run, ours, theirs))}", pytrace=False)
+            first = comparison.first_difference(run)
+            if first is not None:
+                pytest.fail(f"seed {seed}\n{describe(*comparison.shrink(run, first))}", pytrace=False)
     finally:
-        ours.close()
-        theirs.close()
+        comparison.close()
 
 
 def test_a_seed_makes_the_same_run_again():
@@ -52,3 +52,69 @@ def test_every_family_is_played_and_mostly_meant(family):
     names = {maker.command()[0] for _ in range(2_000)}
     served = {record.name.partition("|")[0].upper() for record in maker.commands}
     assert served <= names
+
+
+def test_a_command_that_may_block_is_sent_alone():
+    run = [
+        (0, ["GET", "k"]),
+        (0, ["GET", "n"]),
+        (0, ["BLPOP", "l", "0"]),
+        (0, ["BLPOP", "l", "0"]),
+        (1, ["PING"]),
+    ]
+    assert list(batches(run)) == [(0, [0, 1]), (0, [2]), (0, [3]), (1, [4])]
+
+
+@pytest.mark.parametrize(
+    ("command", "forever"),
+    [
+        ("BLPOP l 0", True),
+        ("BLPOP l 0.01", False),
+        ("BLMPOP 0 1 l LEFT", True),
+        ("BLMPOP 0.01 1 l LEFT", False),
+        ("BLMOVEM l l2 LEFT RIGHT 0 EXACTLY 3", True),
+        ("XREAD BLOCK 5 BLOCK 0 STREAMS s $", True),
+        ("XREAD BLOCK 0 BLOCK 5 STREAMS s $", False),
+    ],
+)
+def test_a_client_stays_blocked_where_no_time_ends_its_wait(command, forever):
+    assert waits_forever(command.split()) is forever
+
+
+def test_a_blocked_client_is_served_while_others_go_on():
+    comparison = Comparison("rillet", "redis810")
+    try:
+        run = [
+            (1, ["BLPOP", "l9", "0"]),
+            (2, ["BRPOP", "l9", "0"]),
+            (0, ["RPUSH", "l9", "a"]),
+            (0, ["LLEN", "l9"]),
+        ]
+        assert comparison.first_difference(run) is None
+        replies = [str(reply) for reply in comparison.mine.play(run).replies]
+    finally:
+        comparison.close()
+    assert replies == ['*[$"l9" $"a"]', "null*", ":1", ":0"]
+
+
+def test_a_long_run_shrinks_what_differs_and_sums_up(monkeypatch, capsys):
+    monkeypatch.setitem(JUDGES, "rillet-7.0", ("redis810",))
+    monkeypatch.setattr(long_run, "SIZE", 60)
+    assert long_run.main(["--commands", "180", "--as", "rillet-7.0", "--seed", "1"]) == 1
+    printed = capsys.readouterr().out
+    assert "--- rillet-7.0, seed 1\n" in printed
+    assert "rillet-7.0 beside redis810: 180 commands" in printed
+
+
+def test_a_long_run_without_differences_says_so(capsys):
+    assert long_run.main(["--commands", "240", "--as", "rillet"]) == 0
+    assert "rillet beside redis810: 240 commands" in capsys.readouterr().out
+
+
+def test_a_difference_that_does_not_come_again_is_counted_too(monkeypatch, capsys):
+    once = [Difference("reply", "1", "2")]
+    monkeypatch.setattr(Comparison, "first_difference", lambda *_: once.pop() if once else None)
+    assert long_run.main(["--commands", "240", "--as", "rillet", "--seed", "5"]) == 1
+    printed = capsys.readouterr().out
+    assert "--- rillet, seed 5, not again" in printed
+    assert "differed once and not again: 5" in printed

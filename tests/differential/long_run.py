@@ -1,0 +1,112 @@
+"""`python tests/differential/long_run.py --commands 1000000`: random commands for long, and a summary at the end.
+
+Each Rillet plays runs of new seeds beside its judges until it has had its share of the commands: all of them as the
+newest version, a fifth as each older one. A difference is shrunk and printed, and the run goes on. `--seed` begins with
+another seed; `--as rillet-7.0` plays as that version alone, with all commands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from differential.anything import Maker
+from differential.pairs import JUDGES, NEWEST, VERSIONS
+from differential.player import Comparison, describe
+
+if TYPE_CHECKING:
+    from differential.anything import Run
+    from differential.player import Difference
+
+# Longer runs than in the tests: more meets more.
+SIZE = 120
+
+
+@dataclass
+class Outcome:
+    """What the runs of one pair came to.
+
+    Attributes:
+        differing: seeds whose runs differ.
+        passing: seeds whose runs differed once and not again: they depend on time, and have a cause as well.
+        followed: by command and real server, how often Rillet followed it where the real servers differ.
+    """
+
+    mine: str
+    commands: int = 0
+    seconds: float = 0.0
+    differing: list[int] = field(default_factory=list)
+    passing: list[int] = field(default_factory=list)
+    followed: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        judges, count = " and ".join(JUDGES[self.mine]), len(self.differing) + len(self.passing)
+        lines = [
+            f"{self.mine} beside {judges}: {self.commands:,} commands in {self.seconds:.0f} s, {count} differences"
+        ]
+        if self.differing:
+            lines.append(f"  seeds: {' '.join(map(str, self.differing))}")
+        if self.passing:
+            lines.append(f"  differed once and not again: {' '.join(map(str, self.passing))}")
+        lines += [
+            f"  {command} as {kind}: {count}" for (command, kind), count in sorted(self.followed.items())
+        ]
+        return "\n".join(lines)
+
+
+def play(mine: str, commands: int, seed: int) -> Outcome:
+    """Play at least as many random commands, from a seed on."""
+    outcome, began = Outcome(mine), time.monotonic()
+    comparison = Comparison(mine, *JUDGES[mine])
+    try:
+        while outcome.commands < commands:
+            run = Maker(seed, VERSIONS[mine]).run(SIZE)
+            found = comparison.first_difference(run)
+            if found is not None:
+                look_closer(outcome, seed, run, found, comparison)
+            outcome.commands += SIZE
+            seed += 1
+    finally:
+        comparison.close()
+    outcome.followed = comparison.followed
+    outcome.seconds = time.monotonic() - began
+    return outcome
+
+
+def look_closer(outcome: Outcome, seed: int, run: Run, found: Difference, comparison: Comparison) -> None:
+    """Play a run that differs again, and print the difference: shrunk, if it comes again."""
+    again = comparison.first_difference(run)
+    if again is None:
+        outcome.passing.append(seed)
+        print(f"--- {outcome.mine}, seed {seed}, not again\n{found}", flush=True)
+    else:
+        outcome.differing.append(seed)
+        print(f"--- {outcome.mine}, seed {seed}\n{describe(*comparison.shrink(run, again))}", flush=True)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Play, sum up, and return 1 if anything differs."""
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("--commands", type=int, default=100_000)
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--as", dest="chosen", choices=JUDGES, action="append")
+    given = options.parse_args(arguments)
+    outcomes = [
+        play(mine, given.commands if mine == NEWEST or given.chosen else given.commands // 5, given.seed)
+        for mine in given.chosen or JUDGES
+    ]
+    print("", *outcomes, sep="\n")
+    return 1 if any(outcome.differing or outcome.passing for outcome in outcomes) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
