@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from pathlib import Path
 
 from . import __version__
 
@@ -29,8 +29,6 @@ Sentinel mode:
 
 def main() -> int:
     """Run a server in this process until it stops; return 0 after an orderly end."""
-    from .server.config.file import ConfigFileError, asks_for, parse_arguments
-
     if sys.argv[1:2] == ["check-aof"]:
         return _check_aof(sys.argv[2:])
     if sys.argv[1:2] == ["check-rdb"]:
@@ -43,6 +41,13 @@ def main() -> int:
         from .testing.cluster_command import main as cluster
 
         return cluster(sys.argv[2:])
+    early: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: early.append(number))
+    from .server.signals import end_on_signals
+
+    end_on_signals(early)
+    from .server.config.file import ConfigFileError, asks_for, parse_arguments
+
     asked = asks_for(sys.argv[1:])
     if asked == "version":
         return _version(sys.argv[2:])
@@ -54,6 +59,7 @@ def main() -> int:
     except ConfigFileError as error:
         print(error, file=sys.stderr)  # noqa: T201 - there is no log yet
         return 1
+    end_on_signals(config=config)
     from .server.process import server_of_this_process
 
     return server_of_this_process(config).run()
@@ -77,6 +83,8 @@ def _version(words: list[str]) -> int:
 
 def _check_aof(words: list[str]) -> int:
     """Check append-only files; return 1 if one is not sound."""
+    from pathlib import Path
+
     from .storage.aof.check import check_aof
 
     fixes = words[:1] == ["--fix"]
@@ -88,6 +96,8 @@ def _check_aof(words: list[str]) -> int:
 
 def _check_rdb(words: list[str]) -> int:
     """Check an RDB file; return 1 if it is not sound."""
+    from pathlib import Path
+
     from .server.clock import Clock
     from .storage.rdb.check import check_rdb
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from datetime import datetime
-from pathlib import Path
+import time
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -61,8 +60,8 @@ class Log:
     def _write(self, level: int, text: str, details: str = "") -> None:
         if level < _LEVELS[self.level] or (self.quiet and self.listener is None):
             return
-        when = datetime.fromtimestamp(self._clock.unix_seconds()).astimezone()
-        stamp = f"{when:%d %b %Y %H:%M:%S}.{when.microsecond // 1000:03d}"
+        seconds = self._clock.unix_seconds()
+        stamp = f"{time.strftime('%d %b %Y %H:%M:%S', time.localtime(seconds))}.{int(seconds % 1 * 1000):03d}"
         line = f"{os.getpid()}:{self.role} {stamp} {_MARKS[level]} {text.translate(_CONTROL)}\n"
         if details:
             line += details.rstrip("\n").translate(_DETAILS) + "\n"
@@ -76,7 +75,8 @@ class Log:
 
     def _emit(self, line: str) -> None:
         if self.path:
-            with Path(self.path).open("a", encoding="utf-8", errors="surrogateescape") as file:
+            # pathlib would be imported for this alone, and delay the moment from which signals find us ready.
+            with open(self.path, "a", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
                 file.write(line)
         else:
             sys.stdout.write(line)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def server_of_this_process(config: Config) -> Server:
     """Return a server, not yet running, that handles signals and may fork; the interpreter is tuned for it."""
     _tune()
-    server = Server(config, handles_signals=sys.platform != "win32")
+    server = Server(config, handles_signals=True)
     gc.collect()
     gc.freeze()
     return server

@@ -7,11 +7,10 @@ import contextlib
 import gc
 import os
 import secrets
-import signal
 import ssl
 import sys
 import traceback
-from typing import TYPE_CHECKING, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from .. import __version__
 from ..commands import load_all
@@ -34,6 +33,7 @@ from ..storage.aof.manifest import AofError
 from ..storage.folder_lock import FolderInUseError
 from ..storage.keyspace.keyspace import Keyspace
 from ..storage.rdb import RdbError
+from . import platform
 from .clock import Clock
 from .config.file import rewrite_config
 from .config_bindings import WITHOUT_EFFECT, bind, warn_without_effect
@@ -62,6 +62,7 @@ from .persistence.folder import Folder
 from .persistence.rdb import Snapshots
 from .replication import Replication
 from .sentinel.monitor import Monitor
+from .signals import Signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,15 +76,6 @@ _CRON_SECONDS: Final = 0.1
 _EXPIRING_SECONDS: Final = _CRON_SECONDS / 4  # Redis' default share
 
 load_all()
-
-
-def new_event_loop() -> asyncio.AbstractEventLoop:
-    """Return a uvloop event loop, or asyncio's where uvloop is not installed (Windows)."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
 
 
 class Server:
@@ -163,7 +155,9 @@ class Server:
         if self.sentinel is not None:
             self._parts[Sentinel] = self.sentinel
             self.log.role = "X"
-        self.scripting.on_slow = Busy(self).serve
+        busy = Busy(self)
+        self.scripting.on_slow = busy.serve
+        self.signals = Signals(self, busy)
         self.make_records()
         self.folder = Folder(self)
         self.persistence = Persistence(self)
@@ -176,6 +170,9 @@ class Server:
         self.listeners = Listeners(self)
         self.exhaustion = Exhaustion(self.log)
         self._stopping = asyncio.Event()
+        self._loaded = (
+            False  # the data is complete: only then may a last snapshot replace the one on the disk
+        )
         self.exit_status = 0
         if config.requirepass:
             self.users.set_password(config.requirepass)
@@ -195,7 +192,7 @@ class Server:
 
     def run(self, on_ready: Callable[[], None] | None = None) -> int:
         """Serve until stopped; return the exit status. Blocks the calling thread."""
-        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=platform.HERE.new_event_loop) as runner:
             runner.run(self.serve(on_ready))
         return self.exit_status
 
@@ -206,7 +203,7 @@ class Server:
         lazyfree.on_queued = lambda: self.background_jobs.run_soon(lazyfree.step)
         self.keyspace.cold.on_freed = give_back
         if self.handles_signals:
-            self._handle_signals()
+            self.signals.handle()
         self.loop.set_exception_handler(self._on_bug)
         if not await self.startup():
             self.exit_status = 1
@@ -239,6 +236,9 @@ class Server:
             return False
         self._banner()
         self.log.warning("Server initialized")
+        await asyncio.sleep(0)  # a signal has its turn
+        if self.stopping:
+            return True
         try:
             await self.persistence.start()
         except (AofError, FolderInUseError) as error:
@@ -252,6 +252,8 @@ class Server:
             return False
         if self.stopping:
             return True  # stopped while it was loading
+        self._loaded = True
+        self.folder.announce()
         self.resetting.remember()
         self.replication.start()
         if self.sentinel is not None:
@@ -289,9 +291,8 @@ class Server:
 
     async def shutdown(self) -> None:
         """Stop accepting, release blocked clients, flush and fsync the AOF, close every connection."""
+        self.signals.ending = True
         self.log.warning("User requested shutdown...")
-        if self.handles_signals:
-            self._handle_second_signal()
         self.listeners.close()
         # As in Redis the connections end without an error reply, so that client libraries reconnect.
         self.blocking.stop()
@@ -311,6 +312,7 @@ class Server:
 
     async def _leave(self) -> None:
         """Close every connection after its replies, and remove the files of a living server."""
+        self.signals.ending = True
         self.listeners.close()
         for client in [*self.clients.values(), *self.controls]:
             client.close()
@@ -351,11 +353,10 @@ class Server:
             False if the snapshot could not be written, so the server keeps running; ``force`` ends it even then.
         """
         before = self.snapshots.saves
-        if self.handles_signals:
-            self._handle_second_signal()
-        if not self.loading and not self.snapshots.save_at_end(wanted=save, force=force):
-            if self.handles_signals:
-                self._handle_signals()
+        self.signals.ending = True
+        may_save = self._loaded and not self.loading
+        if may_save and not self.snapshots.save_at_end(wanted=save, force=force):
+            self.signals.ending = False
             return False
         if self.snapshots.saves > before:
             # Later writes would be missing in the file.
@@ -369,34 +370,10 @@ class Server:
         """Whether the end was requested."""
         return self._stopping.is_set()
 
-    def _handle_signals(self) -> None:
-        """Let SIGTERM and SIGINT stop the server in order; a second signal forces the end."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self.loop.add_signal_handler(number, self._on_signal, number)
-
-    def _on_signal(self, number: int) -> None:
-        if self._stopping.is_set():
-            self.insist()
-        self.log.warning(f"Received {signal.Signals(number).name} scheduling shutdown...")
-        terminated = number == signal.SIGTERM
-        asked = (self.config.shutdown_on_sigterm if terminated else self.config.shutdown_on_sigint).split()
-        wanted = True if "save" in asked else False if "nosave" in asked else None
-        if not self.end(save=wanted, force="force" in asked):
-            self.log.warning("Errors trying to shut down the server. Check the logs for more information.")
-
-    def _handle_second_signal(self) -> None:
-        """Make a second signal force the end even while the loop waits for the disk.
-
-        The loop then runs no handlers, so the interpreter calls this one.
-        """
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self.loop.remove_signal_handler(number)
-            signal.signal(number, lambda *_: self.insist())
-
-    def insist(self) -> NoReturn:
-        """End immediately, on a second request."""
-        self.log.warning("You insist... exiting now.")
-        os._exit(1)
+    @property
+    def may_fork(self) -> bool:
+        """Whether a child process may have the data: this one is the server's own, and the system can fork."""
+        return self.handles_signals and platform.HERE.has_fork
 
     # Startup in detail
 

@@ -20,7 +20,6 @@ import selectors
 import signal
 import socket
 import sys
-import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     Wire = Connection | SecureChannel  # receives the bytes of a socket: a connection, or its TLS channel
 
 _READ_AT_ONCE: Final = 1 << 16
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class DirectTransport:
@@ -160,8 +158,6 @@ class Busy:
         self._selector: selectors.BaseSelector | None = None
         self._doors: list[socket.socket] = []
         self._guests: list[tuple[Wire, DirectTransport]] = []
-        self._handlers: dict[int, Any] = {}
-        self._signals = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     # One poll
@@ -255,7 +251,6 @@ class Busy:
         self._leave()  # an earlier slow script in the same turn of the loop
         self._run = run
         self._selector = selectors.DefaultSelector()
-        self._listen_to_signals()
         server.loop.call_soon(self._leave)
         if sys.platform == "win32":
             return
@@ -285,10 +280,6 @@ class Busy:
         for door in self._doors:
             door.close()
         self._doors.clear()
-        for number, handler in self._handlers.items():
-            if signal.getsignal(number) == self._on_signal:
-                signal.signal(number, handler)
-        self._handlers.clear()
         guests, self._guests = self._guests, []
         for wire, transport in guests:
             assert transport.sock is not None
@@ -307,21 +298,12 @@ class Busy:
 
     # Signals
 
-    def _listen_to_signals(self) -> None:
-        self._signals = 0
-        if not self._server.handles_signals or threading.current_thread() is not threading.main_thread():
-            return
-        for number in _SIGNALS:
-            self._handlers[number] = signal.getsignal(number)
-            signal.signal(number, self._on_signal)
-
-    def _on_signal(self, number: int, _frame: object) -> None:
-        """Stop the script, or insist on the end; the loop handles the signal too, later."""
-        self._signals += 1
+    def note_signal(self, number: int) -> None:
+        """Stop a slow script, because the server is asked to end, or say why that has to wait."""
         run = self._run
-        if run is None or self._signals > 1:
-            self._server.insist()
-        elif run.wrote:
+        if run is None:
+            return
+        if run.wrote:
             self._server.log.warning(
                 f"Received {signal.Signals(number).name}, but a slow script that has already written is running. "
                 "The server waits for it; a second signal ends the server immediately."

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -183,7 +182,7 @@ class AofRewrite:
         return folder / f"{TEMPORARY_BASE}{os.getpid()}-{self.count + 1}.aof"
 
     def _new_writer(self, path: Path) -> BackgroundWriter:
-        may_fork = self.server.handles_signals and sys.platform != "win32"
+        may_fork = self.server.may_fork
         kind = ForkedWriter if may_fork else ThreadedWriter
         incremental = self.server.config.aof_rewrite_incremental_fsync
         return kind(path, self.files_of_base(), incremental_sync=incremental)

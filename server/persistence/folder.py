@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...storage.folder_lock import FolderInUseError, FolderLock
@@ -62,6 +64,23 @@ class Folder:
         """Release all locks, because the server writes nothing any more."""
         while self._locks:
             self._locks.popitem()[1].release()
+
+    def announce(self) -> None:
+        """Log where the data will be saved, and whether that is possible."""
+        server, config = self._server, self._server.config
+        if server.sentinel is not None:
+            return
+        places = []
+        if config.appendonly:
+            places.append(str(Path(config.dir) / config.appenddirname))
+        if config.save and config.dbfilename:
+            places.append(str(Path(config.dir) / config.dbfilename))
+        if not places:
+            server.log.notice("The data will not be saved: there is no append-only file and no save point")
+            return
+        server.log.notice(f"The data will be saved to {' and '.join(places)}")
+        if not os.access(config.dir, os.W_OK):
+            server.log.warning(f"The folder {config.dir} is not writable: saving the data will fail")
 
     def _look(self) -> None:
         """Take the lock that a CONFIG SET made necessary."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import sys
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -225,7 +224,7 @@ class Snapshots:
             self._last_try = server.clock.tick()
             self._note_end(ok=False)
             return False
-        may_fork = server.handles_signals and sys.platform != "win32"
+        may_fork = server.may_fork
         kind = ForkedWriter if may_fork else ThreadedWriter
         self._last_try = self._started = server.clock.tick()
         writer = kind(

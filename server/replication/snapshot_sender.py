@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import os
 import secrets
-import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -104,7 +103,7 @@ class SnapshotSender:
 
     def _start_writer(self) -> None:
         server = self.server
-        may_fork = server.handles_signals and sys.platform != "win32"
+        may_fork = server.may_fork
         files = (
             FileOperations(fsync=_nothing, fdatasync=_nothing) if self.diskless else server.persistence.files
         )

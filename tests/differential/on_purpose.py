@@ -213,6 +213,12 @@ ON_PURPOSE: dict[str, Purpose] = {
         "by samples of its own",
         "chance in both",
     ),
+    "ctrl-c": Purpose(
+        "SIGINT (Ctrl-C) while the data cannot be saved, with `shutdown-on-sigint default`",
+        "the server runs on, and so it does after each further one",
+        "ends, says how many changes are lost, and exits with status 1 if there are any",
+        "Ctrl-C ends a program; SIGTERM, SHUTDOWN and `shutdown-on-sigint save` do as in Redis",
+    ),
 }
 
 # Rillet that answers as 7.2 is compared with Valkey, which left Redis between 7.2 and 7.4. In these lines Valkey has

@@ -1,0 +1,101 @@
+"""Signals that request the end: before there is a server, while it runs, and while it ends.
+
+Imports are kept few, because this module is loaded first.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING, NoReturn
+
+from .clock import Clock
+from .log import Log
+from .platform import END_SIGNALS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .config.config import Config
+    from .net.busy_script import Busy
+    from .server import Server
+
+
+def end_on_signals(early: Sequence[int] = (), *, config: Config | None = None) -> None:
+    """Let a signal end the process at once, with the log lines of a shutdown and status 0, until a server handles it.
+
+    Nothing is loaded and no file is open yet, so nothing has to be saved.
+
+    Args:
+        early: the signals that have come before.
+        config: says where the log is, once that is known.
+    """
+    log = Log(Clock()) if config is None else Log(Clock(), config.loglevel, config.logfile)
+
+    def end(number: int, _frame: object) -> None:
+        try:
+            log.warning(f"Received {signal.Signals(number).name} scheduling shutdown...")
+            log.warning("User requested shutdown...")
+            log.warning("Rillet is now ready to exit, bye bye...")
+        finally:  # the signal may have come in the middle of a line of output, which cannot be written twice
+            os._exit(0)
+
+    for number in END_SIGNALS:
+        signal.signal(number, end)
+    for number in early:
+        end(number, None)
+
+
+class Signals:
+    """The signals of a server that has its process for itself.
+
+    Attributes:
+        ending: the server ends, or tries to; the next signal forces the end.
+    """
+
+    def __init__(self, server: Server, busy: Busy) -> None:
+        self._server = server
+        self._busy = busy
+        self.ending = False
+
+    def handle(self) -> None:
+        """Let a signal stop the server in order, and a second one force the end."""
+        for number in END_SIGNALS:
+            signal.signal(number, self._note)
+
+    def _note(self, number: int, _frame: object) -> None:
+        """Pass a signal to the loop, or force the end; runs in the middle of anything, even while the loop waits."""
+        if self.ending:
+            self.insist()
+        self.ending = True
+        self._busy.note_signal(number)
+        self._server.loop.call_soon_threadsafe(self._end, number)
+
+    def _end(self, number: int) -> None:
+        """Save as ``shutdown-on-sigterm`` or ``shutdown-on-sigint`` says, and stop."""
+        server = self._server
+        config, log = server.config, server.log
+        log.warning(f"Received {signal.Signals(number).name} scheduling shutdown...")
+        asked = config.shutdown_on_sigterm if number == signal.SIGTERM else config.shutdown_on_sigint
+        words = asked.split()
+        wanted = True if "save" in words else False if "nosave" in words else None
+        if server.end(save=wanted, force="force" in words):
+            return
+        if number == signal.SIGTERM or asked != "default":
+            log.warning("Errors trying to shut down the server. Check the logs for more information.")
+            return
+        # Ctrl-C at a terminal: it ends a program, whatever happens.
+        lost = server.keyspace.dirty
+        server.exit_status = 1 if lost else 0
+        log.warning(
+            f"The data could not be saved: {lost} changes since the last save are lost. "
+            f"Exiting with status {server.exit_status}."
+        )
+        server.end(save=False, force=True)
+
+    def insist(self) -> NoReturn:
+        """End immediately, on a second request."""
+        try:
+            self._server.log.warning("You insist... exiting now.")
+        finally:  # the signal may have come in the middle of a line of output, which cannot be written twice
+            os._exit(1)
