@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -55,6 +57,54 @@ def test_the_story_of_bob_and_alice_happens_as_written(server):
         assert lines[0] == '1) 1) "1526569498055-0"'
         assert lines[1].strip() == '2) "Alice"'
         assert lines[3].strip() == "4) (integer) 2"
+
+
+def test_it_is_short():
+    assert len(README.splitlines()) <= 200
+
+
+def test_its_links_are_absolute_and_those_to_the_repository_lead_somewhere():
+    """So that they work on the page of the package index as well."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        repository = tomllib.load(file)["project"]["urls"]["Repository"]
+    links = re.findall(r"\]\(([^)\s]+)\)", README)
+    assert [link for link in links if not link.startswith("https://")] == []
+    raw = repository.replace("github.com", "raw.githubusercontent.com")
+    ours = [re.sub(rf"^({repository}/blob/main|{raw}/main)/", "", link) for link in links]
+    paths = [path for path in ours if not path.startswith("https://")]
+    assert len(paths) > 10
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_the_running_server_runs_as_written(tmp_path):
+    """The first line starts the server, the others are typed beside it; another folder and a free port are taken."""
+    block = re.search(r"<!-- server -->\n```sh\n(.*?)```\n<!-- /server -->", README, re.DOTALL)[1]
+    start, *lines = block.replace("/tmp/rillet", str(tmp_path)).splitlines()
+    scripts = Path(sys.executable).parent
+    variables = os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
+    assert start.startswith("rillet --port 7000 ")
+    words = shlex.split(start.replace("7000", "0"))
+    with subprocess.Popen(words, env=variables, stdout=subprocess.PIPE, text=True) as process:
+        port = ""
+        for said in process.stdout:
+            port = re.search(r"port=(\d+)", said)[1] if "port=" in said else port
+            if "Ready to accept" in said:
+                break
+        replies = []
+        for line in lines:
+            done = subprocess.run(
+                ["sh", "-c", line.replace("7000", port)],
+                env=variables, capture_output=True, text=True, timeout=60, check=True,
+            )  # fmt: skip
+            replies.append(done.stdout)
+            if line.endswith("SHUTDOWN"):
+                process.stdout.read()
+                assert process.wait(60) == 0
+    assert replies[1] == "OK\n"
+    assert "Sara" in replies[2]
+    assert "Bob" in replies[3]
+    assert "AOF" in replies[-1]
+    assert "is valid" in replies[-1]
 
 
 def test_the_python_example_runs():
