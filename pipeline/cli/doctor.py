@@ -16,8 +16,9 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
 from ..java import NoJavaError, find_java, java_home
-from ..redis.connection import Connection, RedisError
+from ..redis.connection import RedisError
 from ..redis.options import Endpoint, OptionError
+from ..redis.shards import connect
 from .endpoint_arguments import add_endpoint_arguments, endpoint_options
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def check_shell() -> Iterator[Finding]:
 def check_redis(endpoint: Endpoint) -> Iterator[Finding]:
     """Yield the server: reachable, new enough, and with our clock."""
     try:
-        with Connection(endpoint) as connection:
+        with connect(endpoint, at_start=True) as connection:
             info = _info(connection.call("INFO", "server"))
             before = time.time()
             seconds, microseconds = connection.call("TIME")

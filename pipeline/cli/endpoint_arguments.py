@@ -11,11 +11,14 @@ if TYPE_CHECKING:
 def add_endpoint_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare where Redis is, for verbs that need it."""
     group = parser.add_argument_group("Redis")
+    group.add_argument("--url", help="redis://, redis+cluster:// or redis+sentinel://…; rediss… with TLS")
     group.add_argument("--host", help="default 127.0.0.1")
     group.add_argument("--port", help="default 6379")
     group.add_argument("--username")
     group.add_argument("--password", help="better left to the environment variable REDIS_PASSWORD")
     group.add_argument("--db")
+    group.add_argument("--sentinel-username", dest="sentinelUsername")
+    group.add_argument("--sentinel-password", dest="sentinelPassword")
     group.add_argument("--unix-socket", dest="unixSocket")
     group.add_argument("--tls", action="store_const", const="true")
     group.add_argument("--tls-ca-cert", dest="tlsCaCert")

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from ..redis.connection import Connection, RedisError
+from ..redis.connection import RedisError
 from ..redis.options import Options
+from ..redis.shards import connect
 from ..source.offsets import OffsetError
 from .member import Member
 from .offset import GroupOffset
@@ -59,7 +60,7 @@ class Acknowledger(StreamingQueryListener):
     def __init__(self, query: StreamingQuery, options: Mapping[str, str]) -> None:
         self._query = str(query.id)
         found = GroupOptions.of(Options(options))
-        self._member = Member(Connection(found.endpoint), found.group, found.consumer)
+        self._member = Member(connect(found.endpoint, at_start=True), found.group, found.consumer)
         self._lock = threading.Lock()
 
     def settle(self, checkpoint: str | os.PathLike[str]) -> int:

@@ -171,8 +171,7 @@ class Gatherer:
     def _move_to_dead_letters(
         self, batch: Batch, stream: str, poison: Sequence[Idle], least_idle_ms: int
     ) -> None:
-        target = self._options.dead_letter_stream
-        assert target is not None
+        target = self._options.dead_letters_of(stream)
         taken = self.member.take(stream, poison, least_idle_ms, deliver=False)
         reason = f"delivered too often and never acknowledged (maxDeliveries={self._options.max_deliveries})"
         moved, gone = move_to_dead_letters(self.member, stream, target, taken.ours, reason)

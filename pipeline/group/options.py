@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ...protocol.key_slots import key_slot
 from ..redis import ids
+from ..redis.cluster import key_in_slot_of
+from ..redis.key_names import key_of, name_of
 from ..redis.options import ENDPOINT_NAMES, Endpoint, OptionError, Options
+from ..redis.shards import scan
 from ..source.entry_batches import COLUMN_OPTIONS
-from ..source.options import EARLIEST, LATEST, Bounds, read_bounds, read_discovery, read_streams, scan
+from ..source.options import EARLIEST, LATEST, Bounds, read_bounds, read_discovery, read_streams
 
 if TYPE_CHECKING:
     from ..redis.connection import Connection
@@ -18,6 +22,7 @@ NAMES: Final = (
     "startingTimestamp", "maxDeliveries", "deadLetterStream", "maxRowsPerTrigger", "maxBytesPerTrigger", "minPartitions",
     "maxRowsPerPartition", "fetchSize", "failOnDataLoss", "discoveryIntervalMs",
 )  # fmt: skip
+_PLACE: Final = "<stream>"
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,25 @@ class GroupOptions:
         )
         if (result.max_deliveries is None) != (result.dead_letter_stream is None):
             raise OptionError("options 'maxDeliveries' and 'deadLetterStream' go together")
+        result._refuse_other_slots()
         return result
+
+    def _refuse_other_slots(self) -> None:
+        if self.endpoint.kind == "cluster" and self.dead_letter_stream is not None:
+            for name in self.names:
+                letters = self.dead_letters_of(name)
+                if key_slot(key_of(name)) != key_slot(key_of(letters)):
+                    raise OptionError(
+                        f"an entry of {name!r} moves to {letters!r} in one transaction, so in a cluster both are to be in one "
+                        "hash slot: a deadLetterStream with <stream> in it is one for each hash tag, as in '<stream>:dead'"
+                    )
+
+    def dead_letters_of(self, stream: str) -> str:
+        """Return the dead-letter stream of a stream: ``<stream>`` in it becomes the hash tag of the stream, with braces."""
+        target = self.dead_letter_stream
+        assert target is not None
+        before, placed, after = target.partition(_PLACE)
+        return name_of(key_in_slot_of(key_of(stream), before, after)) if placed else target
 
     def start_of(self, stream: str) -> str:
         """Return the id after which a new group reads a stream, as XGROUP CREATE takes it."""
@@ -95,4 +118,8 @@ class GroupOptions:
         """Return the streams that there are to read now; dead letters are none of them."""
         if self.pattern is None:
             return list(self.names)
-        return [name for name in scan(connection, self.pattern) if name != self.dead_letter_stream]
+        found = scan(connection, self.pattern)
+        if self.dead_letter_stream is None:
+            return found
+        letters = {self.dead_letters_of(name) for name in found}
+        return [name for name in found if name not in letters]

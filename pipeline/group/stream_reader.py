@@ -11,6 +11,7 @@ log, after a restart too. ``commit`` comes later, and never for the last batch o
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,9 +27,10 @@ from pyspark.sql.streaming.datasource import (
 
 from ..quick_ack import QuickAck
 from ..redis import ids
-from ..redis.connection import Connection, ConnectionLost, ServerError
+from ..redis.connection import ConnectionLost, ServerError
 from ..redis.key_names import key_of
 from ..redis.options import OptionError, Options
+from ..redis.shards import connect
 from ..redis.stream_state import fetch_states
 from ..source.entry_batches import ColumnOptions, Columns
 from ..source.losses import DataLossError
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql.types import DataType, StructType
+
+    from ..redis.connection import Connection
 
 __all__ = ["GROUP_COLUMNS", "GroupPartition", "GroupStreamReader", "group_columns"]
 
@@ -221,7 +225,9 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
     def _gathering(self) -> Gatherer:
         if self._gatherer is None:
-            member = Member(Connection(self._options.endpoint), self._options.group, self._options.consumer)
+            member = Member(
+                connect(self._options.endpoint, at_start=True), self._options.group, self._options.consumer
+            )
             self._gatherer = Gatherer(member, self._options, time.monotonic)
         return self._gatherer
 
@@ -253,9 +259,15 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         """
         assert isinstance(partition, GroupPartition)
         columns = Columns(self._schema, self._columns, GROUP_COLUMNS)
-        with Connection(self._options.endpoint) as connection:
+        endpoint = self._options.endpoint
+        with (
+            connect(endpoint) as master,
+            connect(endpoint, replica=True) if endpoint.read_replicas else nullcontext(master) as connection,
+        ):
             for piece in partition.pieces:
                 entries = _fetch(connection, piece, self._options.fetch_size)
+                if len(entries) != piece.count and connection is not master:
+                    entries = _fetch(master, piece, self._options.fetch_size)  # the replica lags
                 if len(entries) != piece.count and self._options.fail_on_data_loss:
                     raise DataLossError(_missing_text(piece, len(entries)))
                 if isinstance(piece, Run):

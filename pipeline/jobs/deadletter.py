@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ..cli.times import format_time
 from ..group.dead_letters import DeadLetter
 from ..redis import ids
-from ..redis.connection import Connection, RedisError, checked
+from ..redis.connection import RedisError, checked
 from ..redis.key_names import key_of, printable_name
+from ..redis.shards import connect
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
+
+    from ..redis.connection import Connection
 
 _PAGE: Final = 500
 
@@ -64,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         return 2
     try:
-        with Connection(Endpoint.of(Options(endpoint_options(arguments)))) as connection:
+        with connect(Endpoint.of(Options(endpoint_options(arguments))), at_start=True) as connection:
             found = choose(
                 read_letters(connection, arguments.letters, arguments.ids),
                 arguments.stream, arguments.group, arguments.reason,

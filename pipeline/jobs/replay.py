@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Final
 from ..cli.times import parse_time
 from ..ledger.errors import LedgerError
 from ..redis import ids
-from ..redis.connection import Connection, RedisError, checked
+from ..redis.cluster import key_in_slot_of
+from ..redis.connection import RedisError, checked
 from ..redis.key_names import key_of, name_of, printable_name
+from ..redis.shards import connect
 from ..redis.stream_state import fetch_states
 from .entries import read_entries
 from .parquet_batches import JobError, local_folder
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
+    from ..redis.connection import Connection
     from .aof_entries import Entry
 
 _CHUNK: Final = 500
@@ -76,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
             entries = at_speed(entries, arguments.speed)
         name = arguments.to or arguments.stream
         target = key_of(name)
-        with Connection(Endpoint.of(Options(endpoint_options(arguments)))) as connection:
+        with connect(Endpoint.of(Options(endpoint_options(arguments))), at_start=True) as connection:
             chunked = chunks(entries)
             if arguments.ids == "keep":
                 sent, old = send_with_ids(connection, target, chunked)
@@ -191,7 +194,7 @@ def _marker(target: bytes, source: Path, stream: str, first: int, last: int, db:
     if db:  # those of database 0 are older than this
         what += f" db {db}"
     digest = hashlib.sha256(key_of(what)).hexdigest()[:16]
-    return b"rillet:replay:{%b}:%b" % (target, digest.encode())
+    return key_in_slot_of(target, "rillet:replay:", f":{digest}")
 
 
 def _pace(word: str) -> float:

@@ -8,8 +8,8 @@ from pyspark.sql.datasource import DataSourceReader
 
 from ..quick_ack import QuickAck
 from ..redis import stream_state
-from ..redis.connection import Connection
 from ..redis.options import OptionError
+from ..redis.shards import connect
 from ..source.offsets import Position
 from ..source.options import EARLIEST, LATEST
 from ..source.own_names import OwnNames
@@ -43,17 +43,17 @@ class RangeBatchReader(QuickAck, DataSourceReader):
         options = self._options
         start: dict[str, Position] = {}
         end: dict[str, Position] = {}
-        with Connection(options.endpoint) as connection:
+        with connect(options.endpoint, at_start=True) as connection:
             states = stream_state.fetch_states(connection, options.names(connection))
-        OwnNames(self._schema, options.columns).check(states)
-        for name, now in states.items():
-            if now is None:
-                if options.pattern is None:
-                    raise OptionError(f"there is no stream {name!r} at {options.endpoint}")
-                continue
-            start[name] = resolve(options.start.of(name), now)
-            end[name] = resolve(options.end.of(name), now)
-        found: list[InputPartition] = list(range_partitions(start, end, states, options))
+            OwnNames(self._schema, options.columns).check(states)
+            for name, now in states.items():
+                if now is None:
+                    if options.pattern is None:
+                        raise OptionError(f"there is no stream {name!r} at {options.endpoint}")
+                    continue
+                start[name] = resolve(options.start.of(name), now)
+                end[name] = resolve(options.end.of(name), now)
+            found: list[InputPartition] = list(range_partitions(start, end, states, options, connection))
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from ..redis.replicas import written_by_shard
 from .split import IdRange, join_steps, part_count, split_evenly
 from .task import RangePartition, StreamRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ..redis.connection import Connection
     from ..redis.stream_state import StreamState
     from ..source.offsets import Position
     from ..source.options import SourceOptions
@@ -42,6 +45,7 @@ def range_partitions(
     end: Mapping[str, Position],
     states: Mapping[str, StreamState | None],
     options: SourceOptions,
+    connection: Connection,
     steps: Mapping[str, Sequence[tuple[int, int]]] | None = None,
 ) -> list[RangePartition]:
     """Return the partitions of one batch.
@@ -51,6 +55,7 @@ def range_partitions(
         end: where it ends.
         states: at least those of `names_to_cut` as they are now.
         options: partitions wanted.
+        connection: what knows the shards of streams.
         steps: counted steps of some streams, as ``join_steps`` takes them.
     """
     rows: dict[str, int] = {}
@@ -81,7 +86,15 @@ def range_partitions(
             part = StreamRange(name, piece.after, piece.upto, piece.rows, first, deleted)
             weight = guess // len(pieces) if piece.rows is None else piece.rows
             found.append((part, weight + _ROWS_WORTH_A_RANGE))
-    return pack(found, options)
+    shards: dict[str, list[tuple[StreamRange, int]]] = {}
+    for part, weight in found:
+        shards.setdefault(connection.shard_of(part.stream), []).append((part, weight))
+    written = written_by_shard(connection)
+    return [
+        replace(task, shard=shard, written=written.get(shard))
+        for shard, parts_there in shards.items()
+        for task in pack(parts_there, options)
+    ]
 
 
 def pack(parts: Sequence[tuple[StreamRange, int]], options: SourceOptions) -> list[RangePartition]:

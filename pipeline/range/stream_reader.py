@@ -23,8 +23,8 @@ from pyspark.sql.streaming.datasource import (
 
 from ..quick_ack import QuickAck
 from ..redis import ids, stream_state
-from ..redis.connection import Connection
 from ..redis.key_names import key_of
+from ..redis.shards import connect
 from ..source import offsets
 from ..source.judgement import describe, reconcile, untouched
 from ..source.losses import report_loss
@@ -56,7 +56,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
     def __init__(self, schema: StructType, options: SourceOptions) -> None:
         self._schema = schema
         self._options = options
-        self._connection = Connection(options.endpoint)
+        self._connection = connect(options.endpoint, at_start=True)
         self._own_names = OwnNames(schema, options.columns)
         self._names: list[str] = list(options.streams)
         self._names_at: float | None = None
@@ -163,7 +163,9 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         states = stream_state.fetch_states(self._connection, names_to_cut(begin, to, self._options))
         walked = {name: self._counted_steps(name, at, to, states) for name, at in begin.items()}
         steps = {name: counted for name, counted in walked.items() if counted}
-        found: list[InputPartition] = list(range_partitions(begin, to, states, self._options, steps))
+        found: list[InputPartition] = list(
+            range_partitions(begin, to, states, self._options, self._connection, steps)
+        )
         return found
 
     def commit(self, end: dict[str, Any]) -> None:

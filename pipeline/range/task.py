@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import InputPartition
 
 from ..redis import ids
-from ..redis.connection import Connection, checked
+from ..redis.connection import checked
 from ..redis.key_names import key_of
+from ..redis.replicas import Written, reading
 from ..redis.stream_state import StreamState, fetch_states, parse_state
 from ..source.entry_batches import Columns
 from ..source.losses import report_loss
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from ..redis.connection import Connection
     from ..source.options import SourceOptions
 
 _ROWS_PER_BATCH: Final = 4000  # servers answer best 1000 at a time, Arrow likes more
@@ -47,9 +49,14 @@ class StreamRange:
 
 @dataclass(frozen=True)
 class RangePartition(InputPartition):
-    """What one task reads: a part of one stream, or many short ranges."""
+    """What one task reads: a part of one stream, or many short ranges, all of one shard.
+
+    ``written`` is how far a replica of it is to be to be read instead; None: the master is read.
+    """
 
     ranges: tuple[StreamRange, ...]
+    shard: str = ""
+    written: Written | None = None
 
 
 def read_range(
@@ -62,7 +69,8 @@ def read_range(
         RedisError: the server cannot be reached or answers with an error.
     """
     columns = Columns(schema, options.columns)
-    with Connection(options.endpoint) as connection, _no_cycles():
+    key = key_of(partition.ranges[0].stream)
+    with reading(options.endpoint, partition.shard, partition.written, key) as connection, _no_cycles():
         gathered: list[Any] = []
         streams: list[tuple[str, int]] = []
         for name, chunk in _chunks(connection, partition, options):

@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import hiredis
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from .addresses import place_text
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from .addresses import Place
     from .options import Endpoint
 
 Word = bytes | str | int
@@ -52,18 +55,32 @@ class ConnectionLost(RedisError):  # noqa: N818 - reads as what it says
     """No connection, or it broke while a command that may not be repeated was under way."""
 
 
+class Unreachable(ConnectionLost):
+    """No connection, and nothing was run that may not be run again."""
+
+
 class Connection:
     """One connection, made at its first use and made again when it breaks; a context manager.
 
     Replies are hiredis': bytes, int, None, lists; simple strings are bytes too. ``WATCH`` and ``MULTI`` pin the
     connection until ``EXEC``, ``DISCARD`` or ``UNWATCH``: if it breaks in between, the command fails.
 
+    ``shards.connect`` makes the one that an endpoint needs: this one, or one of the same methods to a cluster or by sentinels.
+
+    Args:
+        endpoint: where to.
+        refuse_others: ask what the server is, and refuse a node of a cluster and a sentinel: what such a node does not have
+            would be missing without a word.
+
     Raises:
         RedisError: the TLS files of the endpoint cannot be used.
     """
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    _may_move = False  # whether `_is_elsewhere` is worth asking
+
+    def __init__(self, endpoint: Endpoint, *, refuse_others: bool = False) -> None:
         self.endpoint = endpoint
+        self._refuse_others = refuse_others
         self._socket: socket.socket | None = None
         self._reader = hiredis.Reader()
         self._pinned = False
@@ -93,22 +110,26 @@ class Connection:
         """
         if not commands:
             return []
-        names = [_name(words) for words in commands]
+        names = [command_name(words) for words in commands]
         if repeatable is None:
             repeatable = all(name in _READING for name in names)
         return self.exchange(packed(commands), names, repeatable=repeatable)
 
-    def exchange(self, request: bytes, names: Sequence[str], *, repeatable: bool = False) -> list[Reply]:
+    def exchange(
+        self, request: bytes, names: Sequence[str], *, repeatable: bool = False, key: str | bytes = b""
+    ) -> list[Reply]:
         """Send commands that are packed already and return their replies, as ``pipeline`` does.
 
         Args:
             request: the RESP of all commands.
             names: the name of each, in upper case.
             repeatable: whether all may be sent twice.
+            key: one of theirs, all of which are in its slot, for clusters.
 
         Raises:
             ConnectionLost: not every reply came.
         """
+        del key
         for attempt in range(self.endpoint.retries + 1):
             last = attempt == self.endpoint.retries
             sent = False
@@ -129,10 +150,14 @@ class Connection:
                         f"{self.endpoint}: the connection broke during {names[0]}: {error}"
                     ) from error
                 if last:
-                    raise ConnectionLost(_given_up(self.endpoint, error)) from error
+                    raise Unreachable(_given_up(self.endpoint, error)) from error
             else:
+                if self._may_move and any(map(self._is_elsewhere, replies)):
+                    self._leave(names, replies, repeatable=repeatable, last=last)
+                    self._pause(attempt)
+                    continue
                 # A connection that just opened answers this way before it closes: nothing was run.
-                if last or self._pinned or not all(_not_yet(reply) for reply in replies):
+                if last or self._pinned or not all(is_not_yet(reply) for reply in replies):
                     self._note_state(names)
                     return replies
                 if replies[0].code == "ERR":
@@ -148,6 +173,26 @@ class Connection:
         """
         self.call("PING")
         self._pinned = True
+
+    # What a cluster has several of
+
+    def masters(self) -> Iterator[Connection]:
+        """Yield a connection to each server that has a part of the data."""
+        yield self
+
+    def written(self) -> list[Connection]:
+        """Return the connections to the servers that were written to."""
+        return [self]
+
+    def server_of(self, key: bytes) -> Connection:
+        """Return the connection to the server that is asked for a key."""
+        del key
+        return self
+
+    def shard_of(self, name: bytes | str) -> str:
+        """Return what the streams of one server have in common."""
+        del name
+        return ""
 
     def close(self) -> None:
         """Close the connection; the next command opens a new one."""
@@ -188,13 +233,37 @@ class Connection:
                 raw.close()
                 raise
             return raw
-        raw = socket.create_connection((to.host, to.port), timeout=to.timeout_ms / 1000)
+        host, port = self._place()
+        raw = socket.create_connection((host, port), timeout=to.timeout_ms / 1000)
         try:
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return self._tls.wrap_socket(raw, server_hostname=to.host) if self._tls else raw
+            return self._tls.wrap_socket(raw, server_hostname=host) if self._tls else raw
         except BaseException:
             raw.close()
             raise
+
+    def _place(self) -> Place:
+        """Return where to connect to."""
+        return self.endpoint.host, self.endpoint.port
+
+    def _is_elsewhere(self, reply: Reply) -> bool:
+        """Return whether a reply says that another server is to be asked, which will be found when the connection is made again."""
+        del reply
+        return False
+
+    def _leave(self, names: Sequence[str], replies: Sequence[Reply], *, repeatable: bool, last: bool) -> None:
+        """Close the connection to a server that is not the right one any more.
+
+        Raises:
+            ConnectionLost: some of the commands may have been run, or this was the last try.
+        """
+        was_pinned = self._pinned
+        self.close()
+        reason = next(reply for reply in replies if self._is_elsewhere(reply))
+        if was_pinned or (len(names) > 1 and not repeatable):
+            raise ConnectionLost(f"{self.endpoint}: {reason}")
+        if last:
+            raise Unreachable(_given_up(self.endpoint, reason))
 
     def _introduce(self, sock: socket.socket) -> None:
         to = self.endpoint
@@ -203,14 +272,20 @@ class Connection:
             hello.append(("AUTH", to.username, to.password) if to.username else ("AUTH", to.password))
         if to.db:
             hello.append(("SELECT", to.db))
+        if self._refuse_others:
+            hello.append(("HELLO",))
         if not hello:
             return
         sock.sendall(packed(hello))
-        for reply in self._replies(sock, len(hello)):
-            if _not_yet(reply):
+        for words, reply in zip(hello, self._replies(sock, len(hello)), strict=True):
+            if is_not_yet(reply):
                 raise ConnectionResetError(str(reply))
+            if isinstance(reply, ServerError) and words[0] == "HELLO":
+                continue  # before Redis 6, or not allowed: named streams of a cluster end in MOVED then
             if isinstance(reply, ServerError):
                 raise ServerError(f"{reply} (at {to})")
+            if self._refuse_others and isinstance(reply, list):
+                _refuse_mode(to, dict(zip(reply[::2], reply[1::2], strict=True)).get(b"mode"))
 
     def _leave_a_dead_connection(self) -> None:
         """A server may have closed an idle connection: better to see it before a command that is sent only once."""
@@ -262,18 +337,37 @@ def packed(commands: Sequence[Sequence[Word]]) -> bytes:
     return b"".join(hiredis.pack_command(tuple(words)) for words in commands)  # type: ignore[arg-type]
 
 
-def _name(words: Sequence[Word]) -> str:
+def command_name(words: Sequence[Word]) -> str:
+    """Return the name of a command in upper case."""
     word = words[0]
     return (word.decode(errors="replace") if isinstance(word, bytes) else str(word)).upper()
 
 
-def _not_yet(reply: Reply) -> bool:
+def is_not_yet(reply: Reply) -> bool:
+    """Return whether a server says that it did not run a command, and will in a while."""
     return isinstance(reply, ServerError) and str(reply).startswith(_LATER)
 
 
-def _given_up(to: Endpoint, error: Exception) -> str:
+def _given_up(to: Endpoint, error: object) -> str:
     times = "once" if to.retries == 0 else f"{to.retries + 1} times"
     return f"no answer from the Redis server at {to} (tried {times}): {error}"
+
+
+def _refuse_mode(to: Endpoint, mode: bytes | None) -> None:
+    """Refuse what is not one server.
+
+    Raises:
+        RedisError: see above.
+    """
+    if mode == b"cluster":
+        raise RedisError(
+            f"{to} is a node of a cluster, which has a part of the data: "
+            f"use option 'url' (--url), as in redis+cluster://{place_text((to.host, to.port))}"
+        )
+    if mode == b"sentinel":
+        raise RedisError(
+            f"{to} is a sentinel: use option 'url' (--url), as in redis+sentinel://{place_text((to.host, to.port))}/mymaster"
+        )
 
 
 def _tls_context(to: Endpoint) -> ssl.SSLContext:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, overload
+
+from .addresses import Address, Kind, Place, parse_address, place_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -14,10 +16,15 @@ _NO: Final = frozenset({"false", "no", "0", "off"})
 # What Spark itself or a plain `.load(path)` adds.
 SPARKS_OWN: Final = ("path", "checkpointLocation", "queryName", "outputMode", "triggerInterval")
 ENDPOINT_NAMES: Final = (
-    "host", "port", "username", "password", "db", "unixSocket",
+    "url", "host", "port", "username", "password", "db", "unixSocket", "readFrom",
+    "sentinelUsername", "sentinelPassword",
     "tls", "tlsCaCert", "tlsCert", "tlsKey", "tlsSkipVerify",
     "timeoutMs", "retries", "retryIntervalMs",
 )  # fmt: skip
+
+
+# About a minute: a cluster or sentinels take longer to see that a master is gone than a server to start again.
+_RETRIES_THROUGH_A_FAILOVER: Final = 15
 
 
 class OptionError(ValueError):
@@ -125,10 +132,12 @@ class Options:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where the Redis server is and how to get in; pickles into every task, and never shows its password.
+    """Where the data is and how to get in; pickles into every task, and never shows its passwords.
 
-    ``timeout_ms`` bounds the connection and each reply. ``retries`` counts tries after the first one, with pauses from
-    ``retry_interval_ms`` doubling up to five seconds.
+    ``kind`` says what ``places`` are: nodes of a cluster, or sentinels that know a master as ``service``; one server is
+    ``host`` and ``port``. ``timeout_ms`` bounds the connection and each reply. ``retries`` counts tries after the first one, with
+    pauses from ``retry_interval_ms`` doubling up to five seconds: of a cluster or by sentinels, more than a
+    failover takes. ``read_replicas`` lets tasks read entries from replicas.
     """
 
     host: str = "127.0.0.1"
@@ -145,6 +154,12 @@ class Endpoint:
     timeout_ms: int = 30_000
     retries: int = 5
     retry_interval_ms: int = 200
+    kind: Kind = "server"
+    places: tuple[Place, ...] = ()
+    service: str | None = None
+    sentinel_username: str | None = None
+    sentinel_password: str | None = field(default=None, repr=False)
+    read_replicas: bool = False
 
     @classmethod
     def of(cls, options: Options | Mapping[str, str]) -> Endpoint:
@@ -154,21 +169,30 @@ class Endpoint:
             OptionError: an option is malformed, or two contradict each other.
         """
         given = options if isinstance(options, Options) else Options(options)
+        at = _address(given)
+        host, port = at.places[0]
+        retries = cls.retries if at.kind == "server" else _RETRIES_THROUGH_A_FAILOVER
         endpoint = cls(
-            host=given.text("host") or cls.host,
-            port=given.number("port", cls.port, least=1, most=65535),
-            username=given.text("username"),
-            password=given.text("password"),
-            db=given.number("db", 0, most=2**31 - 1),
+            host=host,
+            port=port,
+            username=at.username or given.text("username"),
+            password=at.password or given.text("password"),
+            db=at.db,
             unix_socket=given.text("unixSocket"),
-            tls=given.flag("tls"),
+            tls=at.tls,
             tls_ca_cert=given.text("tlsCaCert"),
             tls_cert=given.text("tlsCert"),
             tls_key=given.text("tlsKey"),
             tls_skip_verify=given.flag("tlsSkipVerify"),
             timeout_ms=given.number("timeoutMs", cls.timeout_ms, least=1),
-            retries=given.number("retries", cls.retries, most=1000),
+            retries=given.number("retries", retries, most=1000),
             retry_interval_ms=given.number("retryIntervalMs", cls.retry_interval_ms),
+            kind=at.kind,
+            places=() if at.kind == "server" else at.places,
+            service=at.service,
+            sentinel_username=given.text("sentinelUsername"),
+            sentinel_password=given.text("sentinelPassword"),
+            read_replicas=given.choice("readFrom", ("master", "replica"), "master") == "replica",
         )
         endpoint._refuse_contradictions(given)
         return endpoint
@@ -181,11 +205,56 @@ class Endpoint:
         if not self.tls:
             for name in ("tlsCaCert", "tlsCert", "tlsKey", "tlsSkipVerify"):
                 if name in given:
-                    raise OptionError(f"option {name!r} needs 'tls' to be true")
+                    raise OptionError(f"option {name!r} needs 'tls' to be true, or a rediss… url")
         if bool(self.tls_cert) != bool(self.tls_key):
             raise OptionError("options 'tlsCert' and 'tlsKey' go together")
+        if self.read_replicas and self.kind == "server":
+            raise OptionError(
+                "readFrom=replica needs the url of a cluster or of sentinels, which name replicas"
+            )
+        if self.kind != "sentinel" and ("sentinelUsername" in given or "sentinelPassword" in given):
+            raise OptionError(
+                "options 'sentinelUsername' and 'sentinelPassword' go with a redis+sentinel url"
+            )
+
+    def at(self, place: Place) -> Endpoint:
+        """Return one server of it: the next place to try is for the caller to find."""
+        host, port = place
+        return replace(self, host=host, port=port, kind="server", places=(), service=None, retries=0)
 
     def __str__(self) -> str:
         """Return the address for messages: no password in it."""
-        place = self.unix_socket or f"{self.host}:{self.port}"
+        if self.places:
+            nodes = ", ".join(map(place_text, self.places))
+            place = (
+                f"the cluster of {nodes}"
+                if self.kind == "cluster"
+                else f"{self.service} by sentinels {nodes}"
+            )
+        else:
+            place = self.unix_socket or f"{self.host}:{self.port}"
         return f"{place}{f' db {self.db}' if self.db else ''}{' (TLS)' if self.tls else ''}"
+
+
+def _address(given: Options) -> Address:
+    """Read ``url``, or the options that say the same of one server.
+
+    Raises:
+        OptionError: it is malformed, or both are given.
+    """
+    url = given.text("url")
+    if url is None:
+        host = given.text("host") or Endpoint.host
+        port = given.number("port", Endpoint.port, least=1, most=65535)
+        return Address("server", given.flag("tls"), ((host, port),), db=given.number("db", 0, most=2**31 - 1))
+    for name in ("host", "port", "db", "unixSocket", "tls"):
+        if name in given:
+            raise OptionError(f"option {name!r} goes without 'url', which says it")
+    try:
+        found = parse_address(url)
+    except ValueError as error:
+        raise OptionError(f"option 'url' {error}") from None
+    for name, here in (("username", found.username), ("password", found.password)):
+        if here and name in given:
+            raise OptionError(f"option {name!r} is in 'url', too")
+    return found

@@ -47,11 +47,16 @@ def send(connection: Connection, options: SinkOptions, chunks: Iterable[Chunk]) 
         # Replicas are waited for on behalf of this connection's writes: on another one, the wait would be for nothing.
         connection.hold()
     for chunk in chunks:
-        replies = connection.exchange(chunk.data, ["XADD"] * chunk.rows, repeatable=True)
+        if options.stream is None and options.endpoint.kind == "cluster":
+            replies = connection.pipeline(chunk.commands(), repeatable=True)
+        else:
+            names = ["XADD"] * chunk.rows
+            replies = connection.exchange(chunk.data, names, repeatable=True, key=options.stream or b"")
         check(connection, options, chunk, replies)
         rows += chunk.rows
     if options.wait and rows:
-        check_wait(options.wait, connection.pipeline(options.wait.commands))
+        for server in connection.written():
+            check_wait(options.wait, server.pipeline(options.wait.commands))
     return rows
 
 

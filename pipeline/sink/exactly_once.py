@@ -21,7 +21,9 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from ..redis.cluster import key_in_slot_of
 from ..redis.connection import ConnectionLost, ServerError, packed
+from ..redis.key_names import key_of, name_of
 from ..source.losses import DataLossError, report_loss
 from .delivery import SinkError, check, check_wait
 from .rows import Chunk
@@ -74,9 +76,7 @@ def marker_of(options: SinkOptions, query: str) -> str:
     if options.marker:
         return options.marker
     stream = options.stream or _NO_STREAM
-    _, opened, rest = stream.partition("{")
-    tag, closed, _ = rest.partition("}")
-    return f"rillet:sink:{{{tag if opened and closed and tag else stream}}}:{query}"
+    return name_of(key_in_slot_of(key_of(stream), "rillet:sink:", f":{query}"))
 
 
 class Stage:
@@ -290,9 +290,10 @@ class Publisher:
         request = b"".join([packed([("MULTI",), *before]), data, packed([*after, ("EXEC",), *wait])])
         names = ["MULTI"] * (1 + len(before)) + ["XADD"] * whole.rows + ["SET"] * len(after) + ["EXEC"]
         # In one request: the server that waits is the one that has the rows.
-        replies = self._connection.exchange(request, [*names, *(str(words[0]) for words in wait)])
-        waited = replies[len(names) :]
-        del replies[len(names) :]
+        names += [str(words[0]) for words in wait]
+        replies = self._connection.exchange(request, names, key=self.marker)
+        waited = replies[len(names) - len(wait) :]
+        del replies[len(names) - len(wait) :]
         results = replies[-1]
         if results is None:
             return False

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, cast
 
+from ...protocol.key_slots import key_slot
 from ..redis import ids
+from ..redis.key_names import key_of
 from ..redis.options import ENDPOINT_NAMES, Endpoint, OptionError, Options
 from .durability import Wait
 
@@ -126,6 +128,7 @@ class SinkOptions:
             )
         if not self.fields_column and not columns - {self.stream_column, self.id_column}:
             raise OptionError("no column is left to be a field of the entries")
+        self._refuse_other_slots()
         if self.delivery != "idmp" and self.producer:
             raise OptionError("option 'producer' goes with delivery=idmp")
         if self.overwrite:
@@ -138,6 +141,25 @@ class SinkOptions:
                     "overwriting keeps the stream's last id, so that explicit ids could not be written: delete the "
                     "stream and append"
                 )
+
+    def _refuse_other_slots(self) -> None:
+        """A transaction of a cluster is of one slot, and the marker is in each of ours."""
+        if self.endpoint.kind != "cluster" or self.delivery != "exactly-once":
+            return
+        if self.stream is None and self.marker is None:
+            raise OptionError(
+                "exactly once into several streams of a cluster, these are to be in one hash slot: give all of them one hash "
+                "tag, and option 'marker', too (streams {shop}:orders, {shop}:bills; marker {shop}:marker); or use "
+                "delivery=at-least-once"
+            )
+        if self.stream is not None and self.marker is not None and not self.is_in_marker_slot(self.stream):
+            raise OptionError(
+                f"option 'marker' ({self.marker}) is to be in the hash slot of stream {self.stream!r}, by the same hash tag"
+            )
+
+    def is_in_marker_slot(self, stream: str) -> bool:
+        """Return whether a transaction of a cluster can write a stream and the given marker."""
+        return self.marker is None or key_slot(key_of(stream)) == key_slot(key_of(self.marker))
 
 
 def _trim(options: Options) -> tuple[str, ...]:

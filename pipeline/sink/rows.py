@@ -11,6 +11,8 @@ import hiredis
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..redis.key_names import name_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -75,7 +77,9 @@ class RowEncoder:
         options = self._options
         rows = batch.num_rows
         if options.stream_column is not None:
-            keys = [_bulk(stream) for stream in self._given(batch, options.stream_column, "stream")]
+            streams = self._given(batch, options.stream_column, "stream")
+            self._refuse_other_slots(streams)
+            keys = [_bulk(stream) for stream in streams]
         else:
             assert options.stream is not None
             keys = [_bulk(options.stream.encode())] * rows
@@ -106,6 +110,16 @@ class RowEncoder:
             )
         self._rows += rows
         return Chunk(b"".join(commands), rows)
+
+    def _refuse_other_slots(self, streams: Iterable[bytes]) -> None:
+        options = self._options
+        if options.endpoint.kind == "cluster" and options.delivery == "exactly-once":
+            for stream in set(streams):
+                if not options.is_in_marker_slot(name_of(stream)):
+                    raise RowError(
+                        f"stream {name_of(stream)!r} is in another hash slot than marker {options.marker!r}: "
+                        "exactly once, all streams of a cluster have one hash tag; or use delivery=at-least-once"
+                    )
 
     def _given(self, batch: pa.RecordBatch, column: str, what: str) -> list[bytes]:
         values = texts(batch.column(batch.schema.get_field_index(column)))

@@ -23,7 +23,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from ..quick_ack import QuickAck
-from ..redis.connection import Connection
+from ..redis.shards import connect
 from .delivery import DIRECT_ROWS, SinkError, send
 from .exactly_once import Publisher, Stage, Staged, marker_of
 from .options import SinkOptions
@@ -54,7 +54,7 @@ class TaskRows(WriterCommitMessage):
 
 def _write(options: SinkOptions, query: str, batch: int, batches: Iterator[pa.RecordBatch]) -> TaskRows:
     """Return what a task does with its rows."""
-    with Connection(options.endpoint) as connection:
+    with connect(options.endpoint, at_start=True) as connection:
         if options.delivery == "exactly-once":
             chunks = RowEncoder(options).chunks(batches, options.chunk_rows)
             parts = Stage(connection, options, marker_of(options, query)).collect(chunks)
@@ -70,7 +70,7 @@ def _write(options: SinkOptions, query: str, batch: int, batches: Iterator[pa.Re
 def _publish(
     options: SinkOptions, query: str, batch: int, messages: Sequence[TaskRows], *, lasting: bool = True
 ) -> None:
-    with Connection(options.endpoint) as connection:
+    with connect(options.endpoint, at_start=True) as connection:
         parts = [part for message in messages for part in message.parts]
         publisher = Publisher(connection, options, query, lasting=lasting)
         publisher.publish(batch, parts)
@@ -81,7 +81,7 @@ def _publish(
 def _discard(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
     reports = [message for message in messages if isinstance(message, TaskRows)]
     if reports and options.delivery == "exactly-once":
-        with Connection(options.endpoint) as connection:
+        with connect(options.endpoint, at_start=True) as connection:
             Publisher(connection, options, reports[0].query).discard(
                 part for message in reports for part in message.parts
             )

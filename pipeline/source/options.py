@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from ..redis import ids
-from ..redis.key_names import key_of, name_of
 from ..redis.options import ENDPOINT_NAMES, Endpoint, OptionError, Options
+from ..redis.shards import scan
 from .entry_batches import COLUMN_OPTIONS, ColumnOptions
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
-_SCAN_COUNT: Final = 1000
 
 BOTH_NAMES: Final = (
     *ENDPOINT_NAMES, *COLUMN_OPTIONS, "mode", "streams", "streamsPattern", "startingOffsets", "startingTimestamp",
@@ -142,19 +141,6 @@ def read_discovery(given: Options) -> float:
         OptionError: ``discoveryIntervalMs`` is no number.
     """
     return given.number("discoveryIntervalMs", 10_000) / 1000
-
-
-def scan(connection: Connection, pattern: str) -> list[str]:
-    """Return the streams that match a glob pattern, in order of their names."""
-    found: set[str] = set()
-    cursor = b"0"
-    while True:
-        cursor, keys = connection.call(
-            "SCAN", cursor, "MATCH", key_of(pattern), "COUNT", _SCAN_COUNT, "TYPE", "stream"
-        )
-        found.update(map(name_of, keys))
-        if cursor == b"0":
-            return sorted(found)
 
 
 def parse_duration(given: Options, name: str, default: str) -> float:

@@ -59,25 +59,27 @@ def fail_connections(monkeypatch: pytest.MonkeyPatch, faults: Faults, *modules: 
     """Have all connections of some modules obey the faults."""
 
     class FaultyWire(Connection):
-        def exchange(self, request: bytes, names: Any, *, repeatable: bool = False) -> list[Any]:
+        def exchange(
+            self, request: bytes, names: Any, *, repeatable: bool = False, key: str | bytes = b""
+        ) -> list[Any]:
             due = faults.due()
             if due and repeatable and not faults.crash and not self._pinned:
                 faults.disarm()  # what the real one does: once more
                 if faults.after:
-                    super().exchange(request, names, repeatable=repeatable)
+                    super().exchange(request, names, repeatable=repeatable, key=key)
                     self.close()
                 due = False
             if due and not faults.after:
                 self.close()
                 faults.strike()
-            replies = super().exchange(request, names, repeatable=repeatable)
+            replies = super().exchange(request, names, repeatable=repeatable, key=key)
             if due:
                 self.close()
                 faults.strike()
             return replies
 
     for module in modules:
-        monkeypatch.setattr(module, "Connection", FaultyWire)
+        monkeypatch.setattr(module, "connect", lambda endpoint, **_: FaultyWire(endpoint))
 
 
 @dataclass

@@ -48,7 +48,8 @@ def test_an_endpoint_reads_every_option():
     expected = Endpoint("redis.example", 7000, "u", "p", 3, None, True, "ca", "c", "k", True, 10, 0, 0)
     assert Endpoint.of(given) == expected
     assert Endpoint.of({"unixSocket": "/s"}) == Endpoint(unix_socket="/s")
-    assert set(given) | {"unixSocket"} == set(ENDPOINT_NAMES)
+    by_url = {"url", "readFrom", "sentinelUsername", "sentinelPassword"}
+    assert set(given) | {"unixSocket"} | by_url == set(ENDPOINT_NAMES)
 
 
 @pytest.mark.parametrize(

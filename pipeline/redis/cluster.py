@@ -1,0 +1,408 @@
+"""A connection to a whole cluster: each command goes to the master that serves the slot of its key.
+
+Where that is comes from CLUSTER SLOTS, and again whenever a node says MOVED, is gone, or does not serve. A command of its own
+that is redirected is sent again, to where it belongs: a node that redirects has not run it. Of a transaction that is
+redirected nothing was run either; its caller hears `ConnectionLost` and begins again, WATCH and all, as after a
+broken connection.
+
+What must happen at once has its keys in one slot (``hash tags``): `key_in_slot_of` makes such a key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ...protocol.key_slots import SLOTS, hash_tag, key_slot
+from .addresses import place_text
+from .connection import (
+    Connection,
+    ConnectionLost,
+    RedisError,
+    ServerError,
+    Unreachable,
+    command_name,
+    is_not_yet,
+    packed,
+)
+from .key_names import key_of
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Iterator, Sequence
+
+    from .addresses import Place
+    from .connection import Reply, Word
+    from .options import Endpoint
+
+_REDIRECTS: Final = frozenset(
+    {"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "LOADING", "MASTERDOWN"}
+)
+_NO_KEY: Final = frozenset(
+    "PING INFO TIME COMMAND DBSIZE SCAN WAIT WAITAOF MULTI EXEC DISCARD UNWATCH HELLO ECHO CLUSTER ASKING READONLY".split()
+)
+_SECOND: Final = frozenset("XINFO XGROUP OBJECT MEMORY".split())
+_AFTER_STREAMS: Final = frozenset({"XREAD", "XREADGROUP"})
+_LONGEST_ANSWER_MS: Final = 3000
+_BRACES: Final = (b"{", b"}")
+
+
+class Slots(NamedTuple):
+    """Which node serves each slot, and which replicas it has."""
+
+    masters: list[Place | None]
+    replicas: dict[Place, list[Place]]
+
+
+class ClusterConnection(Connection):
+    """Connections to the nodes of a cluster, with the methods of one; made as they are needed.
+
+    Args:
+        endpoint: of kind ``cluster``.
+        near: the node that is asked first, as ``shard_of`` returned it; empty: the topology says it.
+        replica: read from replicas, where there are any.
+    """
+
+    def __init__(self, endpoint: Endpoint, *, near: str = "", replica: bool = False) -> None:
+        super().__init__(endpoint)
+        self._near = _place_of(near) if near else None
+        self._replica = replica
+        self._nodes: dict[Place, Connection] = {}
+        self._slots: Slots | None = None
+        self._asked = 0  # of the places where the topology can be asked for
+        self._transaction: Place | None = None  # who watches keys for us
+        self._held = False
+        self._losses = 0
+        self._silent: set[Place] = set()  # replicas that did not answer
+
+    # As a connection has them
+
+    def pipeline(self, commands: Sequence[Sequence[Word]], *, repeatable: bool | None = None) -> list[Reply]:
+        """Send each command to its node, in one round trip a node, and return the replies in their order.
+
+        A transaction has all its keys in one slot, and is a pipeline of its own.
+
+        Raises:
+            ConnectionLost: not every reply came; of a transaction, also: it was redirected, and nothing was run.
+        """
+        names = [command_name(words) for words in commands]
+        if "MULTI" in names:
+            keys = [key for words in commands if (key := command_key(words)) is not None]
+            return self.exchange(packed(commands), names, key=keys[0] if keys else b"")
+        replies: list[Reply] = [None] * len(commands)
+        waiting = list(range(len(commands)))
+        for attempt in range(self.endpoint.retries + 1):
+            try:
+                waiting = self._try(commands, waiting, replies, repeatable=repeatable)
+            except Unreachable:
+                if attempt == self.endpoint.retries or self._transaction is not None:
+                    raise
+            if not waiting:
+                return replies
+            if attempt == self.endpoint.retries or self._transaction is not None:
+                break
+            if attempt:
+                self._pause(attempt - 1)
+        raise self._lost(replies[waiting[0]])
+
+    def exchange(
+        self, request: bytes, names: Sequence[str], *, repeatable: bool = False, key: str | bytes = b""
+    ) -> list[Reply]:
+        """Send commands that are packed already to the node of one key.
+
+        Raises:
+            ConnectionLost: not every reply came, or they were redirected: a transaction was not run then, of others what was
+                not redirected.
+        """
+        for attempt in range(self.endpoint.retries + 1):
+            last = attempt == self.endpoint.retries
+            place = self._transaction
+            try:
+                place = place or self._place_of_slot(key_slot(_bytes(key)))
+                replies = self._node(place).exchange(request, names, repeatable=repeatable)
+            except Unreachable:
+                self._forget(place)
+                if last or self._transaction is not None:
+                    self._end_transaction()
+                    raise
+            except ConnectionLost:
+                self._forget(place)
+                self._end_transaction()
+                raise
+            else:
+                redirected = next((reply for reply in replies if _is_redirection(reply)), None)
+                if redirected is None:
+                    self._note(names, place)
+                    return replies
+                self._forget(place)
+                if last or not repeatable or "MULTI" in names:
+                    raise self._lost(redirected)
+            self._pause(attempt)
+        raise AssertionError("the last attempt returns or raises")
+
+    def hold(self) -> None:
+        """Keep to the connections that are made from now on, until ``close``: every command fails if one breaks."""
+        self._held = True
+
+    def close(self) -> None:
+        """Close all connections; the topology stays."""
+        for node in self._nodes.values():
+            node.close()
+        self._nodes.clear()
+        self._transaction = None
+        self._held = False
+
+    def masters(self) -> Iterator[Connection]:
+        """Yield a connection to each master that serves slots.
+
+        Raises:
+            ConnectionLost: no node tells the topology.
+        """
+        places = self._topology().masters
+        for place in sorted({place for place in places if place is not None}):
+            yield self._node(place)
+
+    def written(self) -> list[Connection]:
+        """Return the connections that there are: to the nodes that were written to."""
+        return list(self._nodes.values())
+
+    def server_of(self, key: bytes) -> Connection:
+        """Return the connection to the node that is asked for a key.
+
+        Raises:
+            ConnectionLost: no node tells the topology.
+        """
+        return self._node(self._place_of_slot(key_slot(key)))
+
+    def shard_of(self, name: bytes | str) -> str:
+        """Return the master that serves a stream: ``127.0.0.1:7000``."""
+        return place_text(self._place_of_slot(key_slot(_bytes(name))))
+
+    def is_moving(self) -> bool:
+        """Return whether slots are on their way from one master to another."""
+        return any(
+            sign in node.call("CLUSTER", "NODES") for node in self.masters() for sign in (b"->-", b"-<-")
+        )
+
+    def refresh(self) -> bool:
+        """Look the topology up again; return whether masters serve other slots than before."""
+        before = self._slots
+        self._slots = None
+        return self._topology().masters != (before.masters if before else None)
+
+    # One try
+
+    def _try(
+        self,
+        commands: Sequence[Sequence[Word]],
+        waiting: list[int],
+        replies: list[Reply],
+        *,
+        repeatable: bool | None,
+    ) -> list[int]:
+        """Send what waits for a reply; return what is to be sent again.
+
+        Raises:
+            ConnectionLost: something may have been run whose reply did not come.
+        """
+        again: list[int] = []
+        groups: dict[Place, list[int]] = {}
+        for number in waiting:
+            groups.setdefault(self._place_for(commands[number]), []).append(number)
+        unreachable: Unreachable | None = None
+        for place, members in groups.items():
+            try:
+                found = self._node(place).pipeline(
+                    [commands[number] for number in members], repeatable=repeatable
+                )
+            except Unreachable as error:
+                # Others are asked all the same; what they answer is not asked for again.
+                unreachable = error
+                again += members
+                self._forget(place)
+                continue
+            except ConnectionLost:
+                self._forget(place)
+                self._end_transaction()
+                raise
+            for number, reply in zip(members, found, strict=True):
+                answer = (
+                    self._asked_there(commands[number], place, reply) if _is_redirection(reply) else reply
+                )
+                replies[number] = answer
+                if _is_redirection(answer):
+                    again.append(number)
+                    self._slots = self._near = None
+                else:
+                    self._note([command_name(commands[number])], place)
+        if unreachable is not None and len(again) == len(waiting):
+            waiting[:] = again
+            raise unreachable
+        return again
+
+    def _asked_there(self, words: Sequence[Word], place: Place, reply: ServerError) -> Reply:
+        """Follow ASK: of a slot that is on its way, the keys that have gone before are there already."""
+        if reply.code != "ASK" or command_name(words) == "WATCH":
+            return reply
+        there = _place_of(str(reply).split()[2], place[0])
+        try:
+            return self._node(there).pipeline([("ASKING",), words], repeatable=None)[1]
+        except Unreachable:
+            return reply
+
+    def _lost(self, redirected: Reply) -> ConnectionLost:
+        """Give up what is still redirected, after a while: whoever begins again at once would only hear the same."""
+        self._end_transaction()
+        self._slots = self._near = None
+        self._pause(min(self._losses, self.endpoint.retries))
+        self._losses += 1
+        return ConnectionLost(f"{self.endpoint}: {redirected}")
+
+    def _end_transaction(self) -> None:
+        if self._transaction is not None and (node := self._nodes.get(self._transaction)) is not None:
+            node.close()  # with the connection goes its WATCH
+        self._transaction = None
+
+    def _note(self, names: Sequence[str], place: Place) -> None:
+        for name in names:
+            if name in {"WATCH", "MULTI"}:
+                self._transaction = place
+            elif name in {"EXEC", "DISCARD", "UNWATCH"}:
+                self._transaction = None
+                self._losses = 0
+
+    # Places
+
+    def _place_for(self, words: Sequence[Word]) -> Place:
+        key = command_key(words)
+        if key is not None:
+            return self._place_of_slot(key_slot(key))
+        if self._transaction is not None:
+            return self._transaction
+        return self._near or next(place for place in self._topology().masters if place is not None)
+
+    def _place_of_slot(self, slot: int) -> Place:
+        if self._slots is None and self._near is not None:
+            return self._near
+        slots = self._topology()
+        master = slots.masters[slot]
+        if master is None:
+            self._slots = None
+            raise Unreachable(f"{self.endpoint}: no node serves slot {slot}")
+        others = slots.replicas.get(master, ()) if self._replica else ()
+        return next((place for place in others if place not in self._silent), master)
+
+    def _node(self, place: Place) -> Connection:
+        found = self._nodes.get(place)
+        if found is None:
+            found = self._nodes[place] = _NodeConnection(self.endpoint.at(place), replica=self._replica)
+            if self._held:
+                found.hold()
+        return found
+
+    def _forget(self, place: Place | None) -> None:
+        """Look the topology up again before the next command; the node may be none of it any more."""
+        self._slots = self._near = None
+        if place is not None:
+            self._silent.add(place)
+            if (node := self._nodes.pop(place, None)) is not None:
+                node.close()
+
+    def _topology(self) -> Slots:
+        """Return who serves what.
+
+        Raises:
+            Unreachable: no node answers.
+        """
+        if self._slots is not None:
+            return self._slots
+        places = list(dict.fromkeys([*self.endpoint.places, *self._nodes]))
+        said: list[str] = []
+        patience = min(self.endpoint.timeout_ms, _LONGEST_ANSWER_MS)
+        for _ in places:
+            # Another one each time: one that was cut off has an old view.
+            place = places[self._asked % len(places)]
+            self._asked += 1
+            try:
+                with Connection(replace(self.endpoint.at(place), timeout_ms=patience)) as connection:
+                    reply = connection.call("CLUSTER", "SLOTS")
+            except ConnectionLost as error:
+                said.append(str(error))
+                continue
+            except ServerError as error:
+                if "cluster support disabled" in str(error):
+                    raise RedisError(
+                        f"{place_text(place)} is not a node of a cluster: the url of one server begins with redis:// or rediss://"
+                    ) from error
+                said.append(str(error))
+                continue
+            slots = _slots(reply, place[0])
+            if any(slots.masters):
+                self._slots = slots
+                return slots
+            said.append(f"{place_text(place)} knows no slots")
+        raise Unreachable(f"{self.endpoint}: {'; '.join(said)}")
+
+
+class _NodeConnection(Connection):
+    """A connection to one node; a replica is told that it may answer."""
+
+    def __init__(self, endpoint: Endpoint, *, replica: bool) -> None:
+        super().__init__(endpoint)
+        self._replica = replica
+
+    def _introduce(self, sock: socket.socket) -> None:
+        super()._introduce(sock)
+        if self._replica:
+            sock.sendall(packed([("READONLY",)]))
+            self._replies(sock, 1)
+
+
+def command_key(words: Sequence[Word]) -> bytes | None:
+    """Return the first key of a command; None: it has none."""
+    name = command_name(words)
+    if name in _NO_KEY or len(words) < 2:
+        return None
+    if name in _AFTER_STREAMS:
+        at = next(at for at, word in enumerate(words) if _bytes(word).upper() == b"STREAMS") + 1
+    else:
+        at = 2 if name in _SECOND else 1
+    return _bytes(words[at]) if at < len(words) else None
+
+
+def key_in_slot_of(key: bytes, prefix: str, suffix: str) -> bytes:
+    """Return ``<prefix>{tag}<suffix>``, which is in the slot of a key: its own tag, or a key that can be one as a whole."""
+    tag = hash_tag(key)
+    if any(brace in tag for brace in _BRACES):
+        slot = key_slot(key)
+        tag = next(word for number in range(1 << 20) if key_slot(word := b"%d" % number) == slot)
+    return b"%b{%b}%b" % (prefix.encode(), tag, key_of(suffix))
+
+
+def _slots(reply: list[Any], host: str) -> Slots:
+    masters: list[Place | None] = [None] * SLOTS
+    replicas: dict[Place, list[Place]] = {}
+    for first, last, master, *others in reply:
+        place = _place_in(master, host)
+        masters[first : last + 1] = [place] * (last + 1 - first)
+        replicas[place] = [_place_in(other, host) for other in others]
+    return Slots(masters, replicas)
+
+
+def _place_in(row: list[Any], host: str) -> Place:
+    # A node that does not know its own name has an empty one: it is where we asked.
+    return (row[0] or b"").decode() or host, int(row[1])
+
+
+def _place_of(text: str, host: str = "") -> Place:
+    """Read ``host:port``; without a host it is the one that said it."""
+    name, _, port = text.rpartition(":")
+    return name.strip("[]") or host, int(port)
+
+
+def _is_redirection(reply: Reply) -> bool:
+    return isinstance(reply, ServerError) and (reply.code in _REDIRECTS or is_not_yet(reply))
+
+
+def _bytes(word: Word) -> bytes:
+    return word if isinstance(word, bytes) else key_of(str(word))
