@@ -1,6 +1,6 @@
 """Four streaming queries in one driver, for others to kill: range and group mode, each to Parquet and to a stream.
 
-    python spark_driver.py PORT FOLDER MASTER
+    python spark_driver.py URL FOLDER MASTER
 
 It prints `ready` when Spark runs, waits for a line (another driver may be at work until it is killed), starts the
 queries, and goes on until it is killed.
@@ -38,7 +38,7 @@ NO_FAULT_OF_OURS = (
 SINKS = ("parquet", "stream")
 
 
-def main(port: str, folder: Path, master: str) -> None:
+def main(url: str, folder: Path, master: str) -> None:
     java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     spark = session(
         "to be killed",
@@ -63,7 +63,7 @@ def main(port: str, folder: Path, master: str) -> None:
     pairs = list(itertools.product(SOURCES, SINKS))
     queries = {}
     for pair in pairs:
-        queries[pair] = start(spark, port, folder, *pair)
+        queries[pair] = start(spark, url, folder, *pair)
         wait_until_it_runs(queries[pair])
     while True:
         time.sleep(0.1)
@@ -73,7 +73,7 @@ def main(port: str, folder: Path, master: str) -> None:
                     raise query.exception()
                 # Processes that are kept for the next one to use may have been killed, too.
                 with contextlib.suppress(KilledError):
-                    queries[pair] = start(spark, port, folder, *pair)
+                    queries[pair] = start(spark, url, folder, *pair)
                     wait_until_it_runs(queries[pair])
 
 
@@ -101,10 +101,10 @@ def causes(query):
     return " ".join(found)
 
 
-def start(spark, port, folder, source, sink):
+def start(spark, url, folder, source, sink):
     name = f"{source}-{sink}"
     given = {
-        "port": port,
+        "url": url,
         "streams": f"in-{name}",
         "startingOffsets": "earliest",
         "maxRowsPerTrigger": "1000",
@@ -120,7 +120,7 @@ def start(spark, port, folder, source, sink):
         writer = writer.format("parquet").option("path", str(folder / name))
     else:
         chunks = {"chunkRows": "40", "inlineBytes": "1000"}  # several transactions a batch, some rows staged
-        writer = writer.format("redis-streams").options(port=port, stream=f"out-{name}", **chunks)
+        writer = writer.format("redis-streams").options(url=url, stream=f"out-{name}", **chunks)
     # Batches that follow each other without a pause would leave no processor to the driver that stands by.
     writer = writer.trigger(processingTime="1 second").queryName(name)
     return writer.option("checkpointLocation", str(folder / f"{name}-checkpoint")).start()
