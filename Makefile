@@ -17,7 +17,7 @@ help:
 	@echo "make test-heavy                                  tests that take long: more versions of real clusters"
 	@echo "make test-frameworks                             all frameworks, heavy ones too, installed into .frameworks"
 	@echo "make test-spark                                  a cluster, Connect, Declarative Pipelines (installs pandas, gRPC)"
-	@echo "make crash [KILLS=1000] [SPARK_KILLS=100]        kill -9 under load, again and again"
+	@echo "make crash [KILLS=1000] [SPARK_KILLS=100] [CLUSTER_KILLS=20]   kill -9 under load, again and again"
 	@echo "make fuzz [MINUTES=60] [SEED=7] [ARGS='-k acl']    every fuzzer of tests/fuzz for long; make test runs 20 s"
 	@echo "make differential [COMMANDS=1000000]            beside Redis 7.0, 8.2, 8.6, 8.10 and Valkey, for long"
 	@echo "make bench [QUICK=1] [ARGS='xadd xclaim']        beside redis-server and valkey-server"
@@ -71,9 +71,11 @@ coverage: $(VENV)/.installed-dev
 
 KILLS ?= 1000
 SPARK_KILLS ?= 100
+CLUSTER_KILLS ?= 20
 
 crash: $(VENV)/.installed-dev
-	RILLET_KILLS=$(KILLS) RILLET_SPARK_KILLS=$(SPARK_KILLS) $(BIN)/python -m pytest -n 2 --dist loadgroup tests/crash $(ARGS)
+	RILLET_KILLS=$(KILLS) RILLET_SPARK_KILLS=$(SPARK_KILLS) RILLET_CLUSTER_KILLS=$(CLUSTER_KILLS) \
+		$(BIN)/python -m pytest -n 2 --dist loadgroup -m "" tests/crash $(ARGS)
 
 MINUTES ?= 60
 SEED ?= $(shell date +%s)

@@ -8,12 +8,12 @@ Nothing here talks to a server or to Spark.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from ..redis import ids
-from ..source.offsets import VERSION, OffsetError, check_version
+from ..source.offsets import VERSION, OffsetError, Position, check_version, dump, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -57,7 +57,8 @@ class GroupOffset:
     """One batch, and with it the place of a query: ``batch`` rises by one with each, also when ids come back.
 
     ``gone`` and ``dead`` count, since the query began, entries that had been deleted before they could be read and
-    those moved to the dead-letter stream.
+    those moved to the dead-letter stream. ``positions`` is how the streams were when entries of theirs were last in a
+    batch: without those that no batch of this Rillet has been of.
     """
 
     group: str
@@ -66,13 +67,22 @@ class GroupOffset:
     pieces: tuple[BatchPart, ...] = ()
     gone: int = 0
     dead: int = 0
+    positions: Mapping[str, Position] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
         """How many entries the batch holds."""
         return sum(piece.count for piece in self.pieces)
 
-    def following(self, pieces: Sequence[BatchPart], *, consumer: str, gone: int, dead: int) -> GroupOffset:
+    def following(
+        self,
+        pieces: Sequence[BatchPart],
+        *,
+        consumer: str,
+        gone: int,
+        dead: int,
+        positions: Mapping[str, Position],
+    ) -> GroupOffset:
         """Return the offset of the next batch."""
         return replace(
             self,
@@ -81,6 +91,7 @@ class GroupOffset:
             pieces=tuple(pieces),
             gone=self.gone + gone,
             dead=self.dead + dead,
+            positions=positions,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -102,7 +113,7 @@ class GroupOffset:
             "gone": self.gone,
             "dead": self.dead,
             "pieces": streams,
-        }
+        } | ({"positions": dump(dict(self.positions))["streams"]} if self.positions else {})
 
     @classmethod
     def of_json(cls, given: Mapping[str, Any] | str) -> GroupOffset:
@@ -133,6 +144,7 @@ class GroupOffset:
             pieces=tuple(pieces),
             gone=fields["gone"],
             dead=fields["dead"],
+            positions=load({"v": VERSION, "streams": fields.get("positions", {})}),
         )
 
 

@@ -37,6 +37,7 @@ from ..source.losses import DataLossError
 from ..source.offsets import OffsetError
 from ..source.own_names import OwnNames
 from .batch import Batch, Gatherer, Limits
+from .history import judge, take_positions
 from .member import Member
 from .offset import BatchPart, GroupOffset, Run, shares
 from .options import GroupOptions
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
     from ..redis.connection import Connection
+    from ..source.offsets import Position
 
 __all__ = ["GROUP_COLUMNS", "GroupPartition", "GroupStreamReader", "group_columns"]
 
@@ -99,6 +101,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._gone = 0
         self._dead = 0
         self._until: dict[str, int] | None = None
+        self._positions: dict[str, Position] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         # Tasks get a copy, which must not drag a socket along.
@@ -129,7 +132,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
         Raises:
             OffsetError: the checkpoint belongs to another group.
-            DataLossError: pending entries were deleted, and ``failOnDataLoss`` is on.
+            DataLossError: pending entries were deleted, or a stream has another history, and ``failOnDataLoss`` is on.
             OptionError: fields of the entries have names of columns that are none.
             ServerError: the group is gone, or the server refuses.
             ConnectionLost: no answer, after all retries.
@@ -138,22 +141,37 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         if committed.batch != self._returned:
             # We begin, or what we returned last never became a batch: look into our pending list.
             self.stop()
-        batch = self._next(committed, self._limits(limit))
+            self._positions = dict(committed.positions)
+        batch, is_repaired = self._next(committed, self._limits(limit))
         self._gone += len(batch.gone)
         self._dead += batch.dead
         if batch.gone and self._options.fail_on_data_loss:
             self.stop()
             raise DataLossError(_gone_text(batch.gone, self._options.group))
-        if not batch.pieces:
+        if not batch.pieces and not is_repaired:
             self._returned = committed.batch
             return start
         self._check_names(batch)
         following = committed.following(
-            batch.pieces, consumer=self._options.consumer, gone=self._gone, dead=self._dead
+            batch.pieces,
+            consumer=self._options.consumer,
+            gone=self._gone,
+            dead=self._dead,
+            positions=dict(self._positions),
         )
         self._gone = self._dead = 0
         self._returned = following.batch
         return following.as_json()
+
+    def _judge(self, member: Member) -> set[str]:
+        """Return the streams that are not what they were, from now on known as they are."""
+        options = self._options
+        changed, broken = judge(
+            member, self._positions, fail=options.fail_on_data_loss, page=options.fetch_size
+        )
+        positions = self._positions | changed
+        self._positions = {name: at for name, at in positions.items() if at is not None}
+        return broken
 
     def _check_names(self, batch: Batch) -> None:
         """Refuse what a schema would read wrongly; what was delivered stays pending with us."""
@@ -164,17 +182,36 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
             self.stop()
             raise
 
-    def _next(self, committed: GroupOffset, limits: Limits) -> Batch:
-        """Acknowledge one batch and gather the next, again from the start when the connection breaks."""
+    def _next(self, committed: GroupOffset, limits: Limits) -> tuple[Batch, bool]:
+        """Acknowledge one batch and gather the next, again from the start when the connection breaks.
+
+        Returns:
+            The batch, and whether positions were corrected, which is to be in the offset even without one.
+        """
         losses = 0
+        broken: set[str] = set()
         is_found_again = self._options.pattern is None
         while True:
             gatherer = self._gathering()
             try:
+                broken |= self._judge(gatherer.member)
+                if broken or gatherer.member.connection.breaks:
+                    # The server may not have our last acknowledgement: what is pending with us is looked at again.
+                    self.stop()
+                    self._acknowledged = -1
+                    gatherer = self._gathering()
                 if committed.batch != self._acknowledged:
-                    gatherer.member.acknowledge(committed.pieces)
+                    # What has the ids of a lost batch now is perhaps of another one.
+                    ours = [piece for piece in committed.pieces if piece.stream not in broken]
+                    gatherer.member.acknowledge(ours)
                     self._acknowledged = committed.batch
-                return gatherer.gather(limits, self._until)
+                batch = gatherer.gather(limits, self._until)
+                if batch.pieces:
+                    broken |= self._judge(gatherer.member)  # it may have been on the way
+                    self._positions |= take_positions(
+                        gatherer.member, {piece.stream for piece in batch.pieces}
+                    )
+                return batch, bool(broken)
             except ConnectionLost:
                 # Entries whose delivery we did not hear of are pending with us, where a new gatherer looks first.
                 self.stop()
@@ -211,6 +248,8 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
             return []
         batch = self._own(GroupOffset.of_json(end))
         rows = batch.rows
+        if not rows:
+            return []  # only positions were corrected
         parts = max(self._options.min_partitions, -(-rows // self._options.max_rows_per_partition))
         return [GroupPartition(batch.consumer, tuple(share)) for share in shares(batch.pieces, parts)]
 

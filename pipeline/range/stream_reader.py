@@ -27,11 +27,11 @@ from ..redis.key_names import key_of
 from ..redis.shards import connect
 from ..source import offsets
 from ..source.judgement import describe, reconcile, untouched
+from ..source.look import StreamLook, ask_witnesses
 from ..source.losses import report_loss
 from ..source.offsets import Position, Seen
 from ..source.own_names import OwnNames
 from .batch_reader import resolve
-from .look import StreamLook, ask_witnesses
 from .partitions import names_to_cut, range_partitions
 from .split import share_rows
 from .task import RangePartition, read_range
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from ..redis.stream_state import StreamState
+    from ..source.look import Answers
     from ..source.options import SourceOptions
-    from .look import Answers
 
 Steps = list[tuple[int, int]]
 

@@ -156,7 +156,7 @@ class ClusterConnection(Connection):
         """Yield a connection to each master that serves slots.
 
         Raises:
-            ConnectionLost: no node tells the topology.
+            ConnectionLost: no node knows the topology.
         """
         places = self._topology().masters
         for place in sorted({place for place in places if place is not None}):
@@ -170,7 +170,7 @@ class ClusterConnection(Connection):
         """Return the connection to the node that is asked for a key.
 
         Raises:
-            ConnectionLost: no node tells the topology.
+            ConnectionLost: no node knows the topology.
         """
         return self._node(self._place_of_slot(key_slot(key)))
 
@@ -251,7 +251,7 @@ class ClusterConnection(Connection):
             return reply
 
     def _lost(self, redirected: Reply) -> ConnectionLost:
-        """Give up what is still redirected, after a while: whoever begins again at once would only hear the same."""
+        """Give up what is still redirected, after a while: a caller that begins again at once gets the same reply."""
         self._end_transaction()
         self._slots = self._near = None
         self._pause(min(self._losses, self.endpoint.retries))
@@ -305,6 +305,7 @@ class ClusterConnection(Connection):
         self._slots = self._near = None
         if place is not None:
             self._silent.add(place)
+            self.breaks += 1
             if (node := self._nodes.pop(place, None)) is not None:
                 node.close()
 
@@ -345,7 +346,7 @@ class ClusterConnection(Connection):
 
 
 class _NodeConnection(Connection):
-    """A connection to one node; a replica is told that it may answer."""
+    """A connection to one node; READONLY lets a replica answer."""
 
     def __init__(self, endpoint: Endpoint, *, replica: bool) -> None:
         super().__init__(endpoint)

@@ -81,6 +81,8 @@ class Connection:
     def __init__(self, endpoint: Endpoint, *, refuse_others: bool = False) -> None:
         self.endpoint = endpoint
         self._refuse_others = refuse_others
+        # How often it broke: what was sent before may be unknown to who answers now.
+        self.breaks = 0
         self._socket: socket.socket | None = None
         self._reader = hiredis.Reader()
         self._pinned = False
@@ -144,6 +146,7 @@ class Connection:
                 raise ConnectionLost(f"{self.endpoint}: {error.verify_message} (see tlsCaCert)") from error
             except (OSError, hiredis.ProtocolError) as error:
                 was_pinned = self._pinned
+                self.breaks += self._socket is not None
                 self.close()
                 if was_pinned or (sent and not repeatable):
                     raise ConnectionLost(
@@ -293,6 +296,7 @@ class Connection:
             poll = select.poll()
             poll.register(self._socket, select.POLLIN)
             if poll.poll(0):
+                self.breaks += 1
                 self.close()
 
     def _replies(self, sock: socket.socket, count: int) -> list[Reply]:

@@ -13,7 +13,7 @@ from support.micro_batches import Engine
 
 from rillet.pipeline.group.stream_reader import GroupStreamReader, group_columns
 from rillet.pipeline.range.stream_reader import RangeStreamReader
-from rillet.pipeline.redis.connection import checked
+from rillet.pipeline.redis.connection import ConnectionLost, checked
 from rillet.pipeline.redis.options import Options
 from rillet.pipeline.sink import writers
 from rillet.pipeline.sink.writers import StreamWriter
@@ -21,6 +21,8 @@ from rillet.pipeline.source.entry_batches import default_schema
 from rillet.pipeline.source.options import SourceOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pytest
 
     from rillet.pipeline.redis.connection import Connection
@@ -56,7 +58,8 @@ class Pipeline:
         self._writer = StreamWriter(from_arrow_schema(ROWS), sink, False)
         self._batch = 0
         context = SimpleNamespace(getLocalProperty=self._property, partitionId=lambda: 0)
-        monkeypatch.setattr(writers, "TaskContext", SimpleNamespace(get=lambda: context))
+        self._context = SimpleNamespace(get=lambda: context)
+        self._monkeypatch = monkeypatch
         self.engine = Engine(self._reader, self._write)
 
     def _property(self, name: str) -> str:
@@ -71,18 +74,19 @@ class Pipeline:
 
     def _write(self, batch: int, batches: list[Any]) -> None:
         self._batch = batch
+        self._monkeypatch.setattr(writers, "TaskContext", self._context)
         found = [row["fields"][0]["value"].decode() for each in batches for row in each.to_pylist()]
         rows = pa.table({"n": found}, schema=ROWS).to_batches(max_chunksize=9)
         self._writer.commit([self._writer.write(iter(rows))], batch)
 
-    def add(self, count: int) -> None:
+    def add(self, count: int, connection: Connection | None = None) -> None:
         """Add so many numbered entries, spread over the streams."""
-        new = range(self.added, self.added + count)
-        checked(
-            self.connection.pipeline(
-                [("XADD", self.inputs[n % len(self.inputs)], "*", "n", n) for n in new], repeatable=False
+        for at, stream in enumerate(self.inputs):
+            _add(
+                connection or self.connection,
+                stream,
+                range(self.added, self.added + count)[at :: len(self.inputs)],
             )
-        )
         self.added += count
 
     def written(self) -> Counter[int]:
@@ -93,3 +97,17 @@ class Pipeline:
     def pending(self) -> int:
         """How many entries the group still has as pending."""
         return sum(self.connection.call("XPENDING", name, "g")[0] for name in self.inputs)
+
+
+def _add(connection: Connection, stream: str, new: Sequence[int]) -> None:
+    """Add numbers, all or none; when that is not known, those that the stream does not have."""
+    while new:
+        steps = [("MULTI",), *(("XADD", stream, "*", "n", number) for number in new), ("EXEC",)]
+        try:
+            checked(connection.pipeline(steps))
+        except ConnectionLost:
+            newest = connection.call("XREVRANGE", stream, "+", "-", "COUNT", 1)
+            last = int(newest[0][1][1]) if newest else -1
+            new = [number for number in new if number > last]
+        else:
+            return

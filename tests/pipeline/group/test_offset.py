@@ -44,8 +44,8 @@ def test_claimed_ids_are_written_as_steps():
 
 
 def test_a_batch_of_the_same_entries_is_another_offset():
-    first = GroupOffset("g", "c").following([Run("s", 1, 2, 2)], consumer="c", gone=0, dead=0)
-    second = first.following([Run("s", 1, 2, 2)], consumer="c", gone=0, dead=0)
+    first = GroupOffset("g", "c").following([Run("s", 1, 2, 2)], consumer="c", gone=0, dead=0, positions={})
+    second = first.following([Run("s", 1, 2, 2)], consumer="c", gone=0, dead=0, positions={})
     assert first.as_json() != second.as_json()
 
 

@@ -120,7 +120,7 @@ def test_the_topology_is_asked_of_nodes_that_are_there(cluster):
         assert lengths(connection) == [0] * len(NAMES)
 
 
-def test_nodes_that_are_all_gone_are_told():
+def test_nodes_that_are_all_gone_are_named():
     found = Endpoint.of(
         {"url": "redis+cluster://127.0.0.1:1,127.0.0.1:2", "retries": "1", "retryIntervalMs": "1"}
     )

@@ -65,11 +65,11 @@ def test_one_sentinel_of_several_is_enough(sentinel):
         assert connection.call("XLEN", "s") == 0
 
 
-def test_a_name_that_no_sentinel_knows_is_told(sentinel):
-    url = sentinel.url.replace(sentinel.name, "nobody")
+def test_a_name_that_no_sentinel_knows_is_named(sentinel):
+    url = sentinel.url.replace(sentinel.name, "unknown")
     with (
         connect(endpoint(url, retries="1")) as connection,
-        pytest.raises(ConnectionLost, match="knows no master 'nobody'"),
+        pytest.raises(ConnectionLost, match="knows no master 'unknown'"),
     ):
         connection.call("XLEN", "s")
 

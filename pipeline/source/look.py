@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from ..redis import ids
 from ..redis.connection import checked
 from ..redis.key_names import key_of
-from ..source.judgement import witness
-from ..source.losses import LOG
+from .judgement import witness
+from .losses import LOG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..redis.connection import Connection
     from ..redis.stream_state import StreamState
-    from ..source.offsets import Position
+    from .offsets import Position
 
 Answers = dict[tuple[str, int], bool]
 
