@@ -1,9 +1,8 @@
 """Commands: one package per family, each with its declarations and its handlers."""
 
 from importlib import import_module
-from pkgutil import iter_modules
 
-from .spec.command import EVERY_MODE, REGISTRY, SENTINEL, share_with_sentinels
+from .spec.command import EVERY_MODE, REGISTRY, SENTINEL, load, share_with_sentinels
 
 FAMILIES = (
     "acl",
@@ -50,14 +49,19 @@ _SHARED_WITH_SENTINELS = frozenset(
 )
 
 
-def load_all() -> None:
-    """Import every module of every family; this fills the registries of commands."""
+def load_specs() -> None:
+    """Import the records of every family; this fills the registries of commands."""
     for family in FAMILIES:
-        package = import_module(f"{__name__}.{family}")
-        for module in iter_modules(package.__path__):
-            import_module(f"{package.__name__}.{module.name}")
+        import_module(f"{__name__}.{family}.specs")
     # The order that clients see must not depend on the order of the modules.
     share_with_sentinels(_SHARED_WITH_SENTINELS)
     for registry in (REGISTRY, SENTINEL, EVERY_MODE):
         for name in sorted(registry):
             registry[name] = registry.pop(name)
+
+
+def load_all() -> None:
+    """Import every module of every family, too: for tools and tests."""
+    load_specs()
+    for family in FAMILIES:
+        load(f"{__name__}.{family}")

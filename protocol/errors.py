@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 SYNTAX = b"ERR syntax error"
+OOM = b"OOM command not allowed when used memory > 'maxmemory'."
 NOT_AN_INTEGER = b"ERR value is not an integer or out of range"
 NOT_A_FLOAT = b"ERR value is not a valid float"
 WRONG_TYPE = b"WRONGTYPE Operation against a key holding the wrong kind of value"

@@ -11,11 +11,26 @@ from ..commands.spec.versions import compat_with
 from ..storage.collections.encoding_limits import Limits
 from .config.config import DIRECTIVES
 from .execution.turns import LONG_COMMAND, NEVER
-from .net import tls_context as tls
 
 if TYPE_CHECKING:
     from .server import Server
 
+OF_TLS: Final = (
+    "tls-auth-clients",
+    "tls-cert-file",
+    "tls-key-file",
+    "tls-key-file-pass",
+    "tls-client-cert-file",
+    "tls-client-key-file",
+    "tls-client-key-file-pass",
+    "tls-ca-cert-file",
+    "tls-ca-cert-dir",
+    "tls-dh-params-file",
+    "tls-protocols",
+    "tls-ciphers",
+    "tls-prefer-server-ciphers",
+    "tls-session-caching",
+)
 # Directives that redis.conf knows and no code here reads, by the reason. tests/server/test_config_bindings.py finds them.
 _WITHOUT_EFFECT: Final = {
     "there is no jemalloc and no defragmentation": (
@@ -90,7 +105,7 @@ def bind(server: Server) -> None:
         config.on_change(name, server.eviction.update)
     config.on_change("maxmemory", server.eviction.warn)
     config.on_change("requirepass", bindings.update_password)
-    for name in tls.DIRECTIVES:
+    for name in OF_TLS:
         config.on_change(name, server.listeners.update_tls)
     config.on_change("appendonly", bindings.switch_aof)
     config.on_change("loglevel", bindings.update_loglevel)
@@ -133,7 +148,8 @@ class _Bindings:
         )
 
     def renew_scripting(self) -> None:
-        self.server.scripting.renew()
+        if self.server.has("scripting"):
+            self.server.scripting.renew()
 
     def update_notifications(self) -> None:
         self.server.keyspace.notify_mask = self.config.notify_mask
@@ -143,7 +159,8 @@ class _Bindings:
         server.compat = compat_with(self.config.compat_version)
         server.keyspace.names_last_expired = server.compat.names_last_expired
         server.dispatcher.limit_to(server.compat)
-        server.scripting.renew()  # Lua has what that version has
+        if server.has("scripting"):
+            server.scripting.renew()  # Lua has what that version has
 
     def update_idempotency(self) -> None:
         self.server.keyspace.set_idempotency_defaults(

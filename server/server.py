@@ -4,40 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import os
-import secrets
 import ssl
 import sys
 import traceback
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, cast
 
 from .. import __version__
-from ..commands import load_all
+from ..commands import load_specs
 from ..commands.acl import file as acl_file
 from ..commands.acl.handlers import start_users
 from ..commands.acl.log import AclLog
 from ..commands.admin.latency import Latency
-from ..commands.admin.memory import give_back
+from ..commands.admin.memory_use import give_back
 from ..commands.admin.slowlog import Slowlog
 from ..commands.cluster.membership import Membership
 from ..commands.connection.tracking import TrackingTable
 from ..commands.pubsub.registry import PubSub
-from ..commands.runtime.state import BLOCKED
 from ..commands.runtime.users import Users
-from ..commands.scripting.lua.engine import Scripting
-from ..commands.sentinel.state import Sentinel
 from ..commands.spec.versions import compat_with
 from ..commands.transactions.handlers import unwatch_all
 from ..storage.aof.manifest import AofError
 from ..storage.folder_lock import FolderInUseError
 from ..storage.keyspace.keyspace import Keyspace
 from ..storage.rdb import RdbError
-from . import platform
+from . import cron, platform
 from .clock import Clock
 from .config.file import rewrite_config
 from .config_bindings import WITHOUT_EFFECT, bind, warn_without_effect
-from .debugging.debugging import Debugging
 from .debugging.reset import Reset
 from .execution.active_expiry import ActiveExpiry
 from .execution.background_jobs import BackgroundJobs
@@ -53,15 +48,12 @@ from .execution.propagation import Propagation
 from .execution.stats import Stats
 from .execution.turns import LONG_COMMAND, Turns
 from .log import Log
-from .net.busy_script import Busy
 from .net.listeners import Listeners
-from .net.migration import Migrations
 from .net.open_files import Exhaustion, fit_clients
 from .persistence.aof import Persistence
 from .persistence.folder import Folder
 from .persistence.rdb import Snapshots
 from .replication import Replication
-from .sentinel.monitor import Monitor
 from .signals import Signals
 
 if TYPE_CHECKING:
@@ -69,13 +61,18 @@ if TYPE_CHECKING:
 
     from ..commands.runtime.client import Client
     from ..commands.runtime.context import Part
+    from ..commands.scripting.lua.engine import Scripting
     from .config.config import Config
+    from .debugging.debugging import Debugging
+    from .net.busy_script import Busy
     from .net.connection import Connection
+    from .net.migration import Migrations
+    from .sentinel.monitor import Monitor
 
 _CRON_SECONDS: Final = 0.1
 _EXPIRING_SECONDS: Final = _CRON_SECONDS / 4  # Redis' default share
 
-load_all()
+load_specs()
 
 
 class Server:
@@ -118,14 +115,13 @@ class Server:
         self.clients: dict[int, Client] = {}
         self.controls: set[Client] = set()
         self.congested: set[Connection] = set()  # with more unsent output than the socket accepts
-        self.run_id = secrets.token_hex(20)
+        self.run_id = os.urandom(20).hex()
         self.role = "master"
         self.mode = "standalone" if config.sentinel is None else "sentinel"
         self.started = self.clock.now
         self.last_save = self.clock.now // 1000
         self.loading = False
         self.needs_all_checks = False
-        self.debugging = Debugging(self)
         self.interceptor: Debugging | None = None
         self.has_observers = False
         self.holds_replies = False
@@ -148,22 +144,15 @@ class Server:
         self.stats = Stats(list(self.dispatcher.all.values()))
         self.mending = Mending(self)
         self.blocking = Blocking(self)
-        self.scripting = Scripting(self)
         self.cluster = Membership(self)
-        self._parts: dict[type, object] = {Scripting: self.scripting, Membership: self.cluster}
-        self.sentinel = None if config.sentinel is None else Monitor(self, config.sentinel)
-        if self.sentinel is not None:
-            self._parts[Sentinel] = self.sentinel
-            self.log.role = "X"
-        busy = Busy(self)
-        self.scripting.on_slow = busy.serve
-        self.signals = Signals(self, busy)
+        self._parts: dict[type, object] = {Membership: self.cluster}
+        self.sentinel = self._monitor()
+        self.signals = Signals(self)
         self.make_records()
         self.folder = Folder(self)
         self.persistence = Persistence(self)
         self.snapshots = Snapshots(self)
         self.replication = Replication(self)
-        self.migrations = Migrations(self)
         self.eviction = Eviction(self)
         self.client_eviction = ClientEviction(self)
         self.loop: asyncio.AbstractEventLoop  # set by serve()
@@ -187,6 +176,53 @@ class Server:
             self._parts[type(part)] = part
         self.keyspace.on_event = self.pubsub.publish_event
         self.keyspace.on_modified = self.keyspace.on_flushed = None
+
+    def _monitor(self) -> Monitor | None:
+        """Return what makes the server a sentinel, in that mode."""
+        if self.config.sentinel is None:
+            return None
+        from ..commands.sentinel.state import Sentinel
+        from .sentinel.monitor import Monitor
+
+        self.log.role = "X"
+        monitor = self._parts[Sentinel] = Monitor(self, self.config.sentinel)
+        return monitor
+
+    # What few servers use is imported and made when it is first asked for, so that a start costs less.
+
+    @cached_property
+    def scripting(self) -> Scripting:
+        """Lua: EVAL, functions."""
+        from ..commands.scripting.lua.engine import Scripting
+
+        scripting = self._parts[Scripting] = Scripting(self)
+        scripting.on_slow = self.busy.serve
+        return scripting
+
+    @cached_property
+    def busy(self) -> Busy:
+        """What serves others while a script runs."""
+        from .net.busy_script import Busy
+
+        return Busy(self)
+
+    @cached_property
+    def debugging(self) -> Debugging:
+        """What DEBUG keeps for tests."""
+        from .debugging.debugging import Debugging
+
+        return Debugging(self)
+
+    @cached_property
+    def migrations(self) -> Migrations:
+        """The running MIGRATEs."""
+        from .net.migration import Migrations
+
+        return Migrations(self)
+
+    def has(self, part: str) -> bool:
+        """Whether ``scripting``, ``busy``, ``debugging`` or ``migrations`` was asked for yet."""
+        return part in self.__dict__
 
     # Lifecycle
 
@@ -270,7 +306,7 @@ class Server:
         """Run the cron ten times a second until the server is stopped."""
         while not self._stopping.is_set():
             try:
-                self._cron()
+                cron.step(self)
             except Exception:  # noqa: BLE001 - a bug of ours must not end the service
                 self.log.warning("Internal error in the cron:", details=traceback.format_exc())
             with contextlib.suppress(TimeoutError):
@@ -296,7 +332,8 @@ class Server:
         self.listeners.close()
         # As in Redis the connections end without an error reply, so that client libraries reconnect.
         self.blocking.stop()
-        self.migrations.stop()
+        if self.has("migrations"):
+            self.migrations.stop()
         if self.sentinel is not None:
             self.sentinel.stop()
         self.pause.stop()
@@ -393,36 +430,6 @@ class Server:
         """The Redis version that the server emulates: ``8.10.2``."""
         return self.compat.release
 
-    # Every tenth of a second
-
-    def _cron(self) -> None:
-        if self.cron_paused:
-            return
-        now = self.clock.tick()
-        self.keyspace.now = now
-        self.stats.sample(int(self.loop.time() * 1000))
-        if self.active_expiry.step():
-            self.background_jobs.run_soon(self.active_expiry.step)
-        if self.keyspace.idempotent and not self.loading:
-            self.keyspace.expire_idempotent()
-        if self.keyspace.behind:
-            self.background_jobs.run_when_idle(self.keyspace.settle_some)
-        if not self.loading and self.keyspace.cold.look(self.loop.time()):
-            self.background_jobs.run_when_idle(self.keyspace.cold.step)
-        self.persistence.cron()
-        self.snapshots.cron()
-        self.replication.cron()
-        for connection in list(self.congested):
-            connection.check_output_limit(now)
-        self._close_idle_clients(now)
-        self.eviction.cron()
-        self.client_eviction.look()
-        self.exhaustion.look(self.loop.time())
-        if self.handles_signals:  # the process is the server's own
-            # A PEL is one object, but may have a million entries before ten thousand new objects start a collection.
-            # A collection now visits it while it is small, and not again later.
-            gc.collect(1)
-
     def finish_unit(self) -> None:
         """End an execution unit outside a client's batch: propagate, serve blocked clients, flush."""
         self.calls.end_unit()
@@ -437,24 +444,15 @@ class Server:
         self.active_expiry.run(_EXPIRING_SECONDS)
         self.blocking.expire()
         self.pause.look()
-        self.debugging.faults.time_moved()
-
-    def _close_idle_clients(self, now: int) -> None:
-        timeout = self.config.timeout
-        if not timeout:
-            return
-        for client in list(self.clients.values()):
-            idle = now - client.last_interaction > timeout * 1000
-            is_quiet = client.is_subscriber or client.monitor or client.is_replica or client.trusted
-            if idle and client.state is not BLOCKED and not is_quiet:
-                self.log.verbose("Closing idle client")
-                client.close(after_reply=False)
+        if self.has("debugging"):
+            self.debugging.faults.time_moved()
 
     # For connections and commands
 
     def part(self, kind: type[Part], /) -> Part:
         """Return the server's one instance of a class that commands define (PubSub, Slowlog …)."""
-        return cast("Part", self._parts[kind])
+        # Commands of scripts ask for a part that the server may not have made yet.
+        return cast("Part", self._parts.get(kind) or self.scripting)
 
     @property
     def internals(self) -> Server:
@@ -493,7 +491,8 @@ class Server:
         self.tracking.remove(client)
         self.monitors.discard(client)
         self.pause.forget(client)
-        self.debugging.forget(client)
+        if self.has("debugging"):
+            self.debugging.forget(client)
         self.background_jobs.forget(client)
         unwatch_all(client)
         self.update_observers()
@@ -521,5 +520,5 @@ class Server:
         """Recompute ``needs_all_checks``, and whether keys expire here, after the server's state changed."""
         # A pause keeps the data still, too: it may wait for replicas to have all of the stream.
         self.keyspace.hides_expired = self.replication.link is not None or self.pause.is_on
-        self.interceptor = self.debugging if self.debugging.is_on else None
+        self.interceptor = self.debugging if self.has("debugging") and self.debugging.is_on else None
         self.needs_all_checks = all_are_needed(self)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .config.config import Config
-    from .net.busy_script import Busy
     from .server import Server
 
 
@@ -53,9 +52,8 @@ class Signals:
         ending: the server ends, or tries to; the next signal forces the end.
     """
 
-    def __init__(self, server: Server, busy: Busy) -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
-        self._busy = busy
         self.ending = False
 
     def handle(self) -> None:
@@ -68,7 +66,8 @@ class Signals:
         if self.ending:
             self.insist()
         self.ending = True
-        self._busy.note_signal(number)
+        if self._server.has("busy"):
+            self._server.busy.note_signal(number)
         self._server.loop.call_soon_threadsafe(self._end, number)
 
     def _end(self, number: int) -> None:

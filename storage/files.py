@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -66,6 +65,8 @@ def replace_file(target: Path, content: bytes, mode: int) -> None:
     Raises:
         OSError: the file is as it was.
     """
+    import tempfile  # it brings a dozen modules, and few servers replace a file
+
     handle, temporary = tempfile.mkstemp(prefix=target.name + ".", suffix=".tmp", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
@@ -102,7 +102,7 @@ def acl_genpass(client: Client, args: list[bytes]) -> bytes:
             b"a positive number up to %d" % _MOST_BITS
         )
     digits = (bits + 3) // 4
-    return replies.bulk(secrets.token_hex((digits + 1) // 2)[:digits].encode())
+    return replies.bulk(os.urandom((digits + 1) // 2).hex()[:digits].encode())
 
 
 @handles(specs.ACL_GETUSER)

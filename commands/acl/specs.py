@@ -13,7 +13,7 @@ from ..spec.grammar import (
     token,
 )
 
-family = Family("server")
+family = Family(__package__, "server")
 
 _USERS_COST = "O(N). Where N is the number of configured users."
 

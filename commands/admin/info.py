@@ -17,7 +17,7 @@ from ..scripting.lua.engine import Scripting
 from ..spec.command import handles
 from . import specs
 from .keysizes import MOST_KEYS, key_sizes
-from .memory import (
+from .memory_use import (
     SERVER_BYTES,
     aof_buffer_bytes,
     client_bytes,

@@ -3,143 +3,34 @@
 from __future__ import annotations
 
 import gc
-import mmap
-import os
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
-from ...storage.keyspace.metering import estimated_bytes
 from ...storage.keyspace.weights import EXPIRY_ENTRY, KEY_ENTRY, SAMPLES, key_bytes
 from ..runtime.arguments import parse_integer
-from ..scripting.lua.engine import Scripting
 from ..spec.command import handles
 from ..spec.usage import help_lines, help_reply
 from . import specs
+from .memory_use import (
+    PROGRAM_BYTES,
+    SERVER_BYTES,
+    aof_buffer_bytes,
+    client_bytes,
+    dataset_bytes,
+    give_back,
+    human_bytes,
+    overhead_bytes,
+    resident_bytes,
+    script_bytes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..runtime.client import Client
     from ..runtime.context import ServerInternals
-
-# What a server of this process takes before any data, measured with tracemalloc: its tables of commands, users, directives.
-SERVER_BYTES: Final = 430_000
-
-
-def _resident() -> int:
-    try:
-        pages = int(Path("/proc/self/statm").read_bytes().split()[1])
-    except (OSError, IndexError, ValueError):
-        return _peak_resident()
-    return pages * mmap.PAGESIZE
-
-
-def _peak_resident() -> int:
-    """Return the peak resident memory, where there is no /proc; 0 where it is unknown (Windows)."""
-    if sys.platform == "win32":
-        return 0
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
-
-
-# The interpreter with this program loaded, before any data.
-PROGRAM_BYTES: Final = _resident()
-
-
-def resident_bytes() -> int:
-    """Return the physical memory of the process, including whatever else runs in it."""
-    return _resident()
-
-
-def give_back() -> None:
-    """Return free memory between the data to the system, as far as the C library can."""
-    if sys.platform == "linux":
-        import ctypes
-
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:  # glibc
-            trim(0)
-
-
-def used_bytes(server: ServerInternals) -> int:
-    """Return INFO used_memory, in bytes: the server's tables, the data, and all buffers and caches.
-
-    The interpreter and the program are not in it: several servers of one process share them, and no eviction could
-    make them smaller. ``used_memory_rss`` has them.
-    """
-    return overhead_bytes(server) + dataset_bytes(server)
-
-
-def overhead_bytes(server: ServerInternals) -> int:
-    """Return the part of ``used_bytes`` that is not data."""
-    return SERVER_BYTES + buffer_bytes(server) + server.keyspace.lazyfree.weight + not_counted_bytes(server)
-
-
-def buffer_bytes(server: ServerInternals) -> int:
-    """Return the bytes of clients, scripts and backlog: they count for ``maxmemory`` beside the data."""
-    backlog = server.replication.backlog
-    return (
-        client_bytes(server, replicas=False)
-        + sum(server.part(Scripting).memory())
-        + server.part(Scripting).scripts.size
-        + (0 if backlog is None else len(backlog))
-    )
-
-
-def not_counted_bytes(server: ServerInternals) -> int:
-    """Return the bytes for AOF and replicas, which eviction would increase: ``maxmemory`` ignores them."""
-    return aof_buffer_bytes(server) + client_bytes(server, replicas=True)
-
-
-def client_bytes(server: ServerInternals, *, replicas: bool) -> int:
-    """Return the bytes of the replicas or of all other clients."""
-    return sum([client.memory for client in server.clients.values() if client.is_replica is replicas])
-
-
-def counted_bytes(server: ServerInternals) -> int:
-    """Return the bytes that ``maxmemory`` limits: all but ``not_counted_bytes`` and data being freed."""
-    return SERVER_BYTES + buffer_bytes(server) + dataset_bytes(server)
-
-
-def aof_buffer_bytes(server: ServerInternals) -> int:
-    """Return the bytes that wait to be written to the AOF."""
-    aof = server.persistence.aof
-    return 0 if aof is None else aof.pending
-
-
-def system_bytes() -> int:
-    """Return the machine's memory in bytes, 0 where it is unknown."""
-    if sys.platform == "win32":
-        return 0
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def dataset_bytes(server: ServerInternals) -> int:
-    """Return the approximate bytes of all keys; without a meter, large databases are estimated."""
-    return sum(
-        [
-            estimated_bytes(db) if db.meter is None else db.meter.bytes_of(db)
-            for db in server.keyspace.databases
-            if db.entries
-        ]
-    )
-
-
-def human_bytes(n: int) -> str:
-    """Format a size as INFO's ``_human`` fields: ``512B``, ``1.05M``."""
-    if n < 1024:
-        return f"{n}B"
-    size = float(n)
-    for unit in "KMGTP":
-        size /= 1024
-        if size < 1024 or unit == "P":
-            return f"{size:.2f}{unit}"
-    raise AssertionError
 
 
 @handles(specs.MEMORY_USAGE)
@@ -179,9 +70,9 @@ def _stats(server: ServerInternals, resp: int) -> Iterator[tuple[bytes, bytes]]:
         ("clients.normal", client_bytes(server, replicas=False)),
         ("cluster.links", 0),
         ("aof.buffer", aof_buffer_bytes(server)),
-        ("lua.caches", server.part(Scripting).scripts.size),
+        ("lua.caches", script_bytes(server)[0]),
         ("functions.caches", sum(map(len, server.keyspace.libraries.codes.values()))),
-        ("script.VMs", sum(server.part(Scripting).memory())),
+        ("script.VMs", script_bytes(server)[1]),
     ]
     for name, number in integers:
         yield name.encode(), replies.integer(number)

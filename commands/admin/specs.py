@@ -20,7 +20,7 @@ from ..spec.key_specs import (
     at,
 )
 
-family = Family("server")
+family = Family(__package__, "server")
 
 _COMMAND_NAMES = optional(many(string("command-name")))
 

@@ -10,7 +10,7 @@ from ..spec.key_specs import (
     at,
 )
 
-family = Family("bitmap", categories="bitmap")
+family = Family(__package__, "bitmap", categories="bitmap")
 
 _UNIT = optional(oneof("unit", token("BYTE"), token("BIT"), since="7.0.0"))
 _ENCODING = string("encoding")

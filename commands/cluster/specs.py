@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..spec.command import Family
 from ..spec.grammar import block, integer, many, oneof, optional, string, switch, token
 
-family = Family("cluster")
+family = Family(__package__, "cluster")
 
 _RANGES = many(block("range", integer("start-slot"), integer("end-slot")))
 _NODES_COST = "O(N) where N is the total number of Cluster nodes"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..spec.command import Family
 from ..spec.grammar import block, integer, many, oneof, optional, string, switch, token
 
-family = Family("connection", categories="connection")
+family = Family(__package__, "connection", categories="connection")
 
 _ON_OFF = oneof("enabled", token("ON"), token("OFF"))
 _NEW_FILTERS = oneof(

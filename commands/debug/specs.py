@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..spec.command import Family
 
-family = Family("server")
+family = Family(__package__, "server")
 
 # A table: the formatter would give each word of a record a line of its own.
 # fmt: off

@@ -12,7 +12,7 @@ from ..spec.key_specs import (
     at,
 )
 
-family = Family("geo", categories="geo")
+family = Family(__package__, "geo", categories="geo")
 
 _LONGITUDE, _LATITUDE = double("longitude"), double("latitude")
 _UNIT = oneof("unit", token("M"), token("KM"), token("FT"), token("MI"))

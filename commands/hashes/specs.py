@@ -28,7 +28,7 @@ from ..spec.key_specs import (
     at,
 )
 
-family = Family("hash", categories="hash")
+family = Family(__package__, "hash", categories="hash")
 
 _FIELD = string("field")
 _PAIRS = many(block("data", _FIELD, string("value")))

@@ -9,7 +9,7 @@ from ..spec.key_specs import (
     at,
 )
 
-family = Family("hyperloglog", categories="hyperloglog")
+family = Family(__package__, "hyperloglog", categories="hyperloglog")
 
 
 # A table: the formatter would give each word of a record a line of its own.

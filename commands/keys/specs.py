@@ -29,7 +29,7 @@ from ..spec.key_specs import (
     at,
 )
 
-family = Family("generic", categories="keyspace")
+family = Family(__package__, "generic", categories="keyspace")
 
 _CONDITION = optional(oneof("condition", token("NX"), token("XX"), token("GT"), token("LT"), since="7.0.0"))
 _DESTINATION = key("newkey", spec=1)

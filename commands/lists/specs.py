@@ -15,7 +15,7 @@ from ..spec.key_specs import (
     at,
 )
 
-family = Family("list", categories="list")
+family = Family(__package__, "list", categories="list")
 
 _LEFT_OR_RIGHT = (token("LEFT"), token("RIGHT"))
 _WHERE = oneof("where", *_LEFT_OR_RIGHT)

@@ -8,7 +8,7 @@ from ..spec.key_specs import (
     at,
 )
 
-family = Family("pubsub")
+family = Family(__package__, "pubsub")
 
 
 # A table: the formatter would give each word of a record a line of its own.

@@ -13,7 +13,7 @@ from ..spec.grammar import (
     token,
 )
 
-family = Family("server")
+family = Family(__package__, "server")
 
 _PRIMARY = oneof(
     "args", block("host-port", string("host"), integer("port")), block("no-one", token("NO"), token("ONE"))

@@ -455,6 +455,9 @@ class ServerInternals(ServerContext, Protocol):
     def stats(self) -> Stats:
         """The counters of INFO."""
 
+    def has(self, part: str) -> bool:
+        """Whether ``scripting``, ``debugging`` or ``migrations`` was asked for yet."""
+
     @property
     def debugging(self) -> Debugging:
         """What DEBUG records and hits."""

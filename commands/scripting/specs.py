@@ -8,7 +8,7 @@ from ..spec.key_specs import (
     KeySpec,
 )
 
-family = Family("scripting", categories="scripting")
+family = Family(__package__, "scripting", categories="scripting")
 
 _KEYS_AND_ARGS = integer("numkeys"), optional(MANY_KEYS), optional(many(string("arg")))
 _SCRIPT_COST = "Depends on the script that is executed."

@@ -6,7 +6,7 @@ from ..spec.command import SENTINEL as REGISTRY
 from ..spec.command import Family
 from ..spec.grammar import block, integer, many, oneof, pattern, string
 
-family = Family("sentinel", registry=REGISTRY)
+family = Family(__package__, "sentinel", registry=REGISTRY)
 
 _NAME = string("master-name")
 

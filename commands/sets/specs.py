@@ -14,7 +14,7 @@ from ..spec.key_specs import (
     at,
 )
 
-family = Family("set", categories="set")
+family = Family(__package__, "set", categories="set")
 
 _INTERSECTION_COST = (
     "O(N*M) worst case where N is the cardinality of the smallest set and M is the number of sets."

@@ -29,7 +29,7 @@ from ..spec.key_specs import (
     at,
 )
 
-family = Family("sorted-set", categories="sortedset")
+family = Family(__package__, "sorted-set", categories="sortedset")
 
 _WEIGHTS = optional(many(integer("weight", "WEIGHTS")))
 _AGGREGATE = optional(

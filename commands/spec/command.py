@@ -10,12 +10,16 @@ The handler names the record that it serves::
     def xlen(client: Client, args: list[bytes]) -> bytes: ...
 
 From these records alone come dispatch, arity and unknown-command errors, MULTI queueing, key extraction, COMMAND, ACL
-categories, HELP and the generated documentation.
+categories, HELP and the generated documentation. The handlers of a family are imported when a server finds its first
+command (``load``): most servers are never sent a GEOADD.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
+from pkgutil import iter_modules
+from threading import RLock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
 
     # Of a client and the words of the command; a client is Any here, for a declaration knows no server.
     Handler: TypeAlias = Callable[[Any, list[bytes]], bytes | None]
+    # Of a client, a batch of commands and a place in it; returns the replies of as many as it takes.
+    BatchHandler: TypeAlias = Callable[[Any, list[list[bytes]], int], list[bytes] | None]
     # A finder may state what becomes of each key; else the flags of the first spec hold for all of them.
     KeyFinder: TypeAlias = Callable[[list[bytes]], "list[int] | list[KeyReference]"]
 
@@ -44,7 +50,7 @@ CATEGORIES = (
 ).split()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Argument:
     """One node of a command's argument tree, as COMMAND DOCS returns it.
 
@@ -64,7 +70,7 @@ class Argument:
     deprecated_since: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Command:
     """One command or subcommand; the fields are those of COMMAND INFO and COMMAND DOCS."""
 
@@ -81,14 +87,11 @@ class Command:
     summary: str
     history: tuple[tuple[str, str], ...]
     arguments: tuple[Argument, ...]
+    room: str  # the package that holds its handler
+    is_served: bool = True  # False: it only holds subcommands
     doc_flags: tuple[str, ...] = ()
     deprecated_since: str | None = None
     replaced_by: str | None = None
-
-    @property
-    def handler(self) -> Handler | None:
-        """The function that serves it; None for a container that needs a subcommand."""
-        return _HANDLERS.get(self.name)
 
     @property
     def container(self) -> str | None:
@@ -112,22 +115,29 @@ REGISTRY: dict[str, Command] = {}
 SENTINEL: dict[str, Command] = {}
 # What rules of the ACL may name: the commands of both modes.
 EVERY_MODE: dict[str, Command] = {}
-# Filled while the modules of all families are imported, never afterwards.
+# Filled while the modules of a family are imported, never afterwards.
 _HANDLERS: dict[str, Handler] = {}
+_BATCH_HANDLERS: dict[str, BatchHandler] = {}
 _IN_SENTINEL: dict[str, Handler] = {}
 _OLDER: dict[str, dict[str, Handler]] = {}  # by the version up to which they serve; a command has one at most
+_loaded: set[str] = set()  # packages
+_loading = RLock()  # servers of one process may run in several threads
 
 
 class Family:
     """What the commands of one family have in common; its methods declare one command each.
 
     Args:
+        room: the package of the family (``__package__``).
         group: of COMMAND DOCS.
         categories: ACL categories that the flags do not imply.
         registry: receives the commands: REGISTRY, or SENTINEL for those of sentinel mode alone.
     """
 
-    def __init__(self, group: str, *, categories: str = "", registry: dict[str, Command] = REGISTRY) -> None:
+    def __init__(
+        self, room: str, group: str, *, categories: str = "", registry: dict[str, Command] = REGISTRY
+    ) -> None:
+        self.room = room
         self.group = group
         self.categories = categories
         self.registry = registry
@@ -148,6 +158,7 @@ class Family:
         summary: str,
         history: Mapping[str, str] = MappingProxyType({}),
         arguments: tuple[Argument, ...] = (),
+        is_served: bool = True,
         doc_flags: str = "",
         deprecated_since: str | None = None,
         replaced_by: str | None = None,
@@ -172,6 +183,8 @@ class Family:
                 summary=summary,
                 history=tuple(history.items()),
                 arguments=arguments,
+                room=self.room,
+                is_served=is_served,
                 doc_flags=tuple(doc_flags.split()),
                 deprecated_since=deprecated_since,
                 replaced_by=replaced_by,
@@ -190,7 +203,12 @@ class Family:
     def container(self, name: str, *, arity: int = -2, categories: str = "", **record: Any) -> Command:
         """Declare a command that only holds subcommands (XGROUP, CLIENT …)."""
         return self.command(
-            name, arity=arity, categories=categories, complexity="Depends on subcommand.", **record
+            name,
+            arity=arity,
+            categories=categories,
+            complexity="Depends on subcommand.",
+            is_served=False,
+            **record,
         )
 
 
@@ -214,7 +232,8 @@ def handles(
             handlers = _IN_SENTINEL if in_sentinel else _HANDLERS
             if until is not None:
                 handlers = _OLDER.setdefault(until, {})
-            if command.name in handlers:
+            # An import that failed half-way, for want of memory or files, is tried again.
+            if command.name in handlers and handlers[command.name].__module__ != handler.__module__:
                 raise ValueError(f"command {command.name} has two handlers")
             handlers[command.name] = handler
         return handler
@@ -222,14 +241,40 @@ def handles(
     return bind
 
 
+def handles_batches(command: Command) -> Callable[[BatchHandler], BatchHandler]:
+    """Make the decorated function run several of a command in one call, as its handler would one by one."""
+
+    def bind(handler: BatchHandler) -> BatchHandler:
+        _BATCH_HANDLERS[command.name] = handler
+        return handler
+
+    return bind
+
+
+def load(room: str) -> None:
+    """Import all modules of a family, which register their handlers."""
+    if room in _loaded:
+        return
+    with _loading:
+        for module in iter_modules(import_module(room).__path__):
+            import_module(f"{room}.{module.name}")
+        _loaded.add(room)
+
+
 def handler_for(command: Command, knows: Callable[[str], bool], *, in_sentinel: bool = False) -> Handler:
     """Return the handler of a command in the version that ``knows`` stands for (``Compat.knows``)."""
+    load(command.room)
     if in_sentinel and command.name in _IN_SENTINEL:
         return _IN_SENTINEL[command.name]
     for until, handlers in _OLDER.items():
         if command.name in handlers and not knows(until):
             return handlers[command.name]
     return _HANDLERS[command.name]
+
+
+def batch_handler_for(command: Command) -> BatchHandler | None:
+    """Return what runs several of a command in one call, if its family has that; the family is loaded."""
+    return _BATCH_HANDLERS.get(command.name)
 
 
 def subcommands_of(name: str, registry: Mapping[str, Command] = EVERY_MODE) -> list[Command]:

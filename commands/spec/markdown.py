@@ -56,7 +56,7 @@ def page() -> str:
     load_all()
     groups: dict[str, list[Command]] = {group: [] for group in _TITLES}
     for entry in REGISTRY.values():
-        if entry.handler is not None:
+        if entry.is_served:
             groups[entry.group].append(entry)
     return "\n".join([_HEAD, *(_table(group, entries) for group, entries in groups.items() if entries)])
 

@@ -29,7 +29,7 @@ def help_lines(container: str) -> list[bytes]:
     name = container.lower()
     lines = [f"{name.upper()} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"]
     itself = EVERY_MODE.get(name)
-    if itself is not None and itself.handler is not None:
+    if itself is not None and itself.is_served:
         lines += ["(no subcommand)", f"    {itself.summary}"]
     for entry in sorted(subcommands_of(name), key=lambda entry: entry.name):
         title = _title(entry.name.partition("|")[2])

@@ -8,6 +8,7 @@ command or option needs no field: commands have ``since``, options use ``knows("
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 # Each version with its release.
@@ -30,7 +31,7 @@ NEWEST: Final = "8.10"
 FIRST_WITH_RDB: Final = {15: (8, 10), 14: (8, 8), 13: (8, 6), 12: (7, 4), 11: (7, 2), 10: (7, 0)}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Compat:
     """The behaviour of one version.
 
@@ -177,6 +178,7 @@ def rdb_version_of(number: tuple[int, int]) -> int:
     return next(rdb for rdb, since in FIRST_WITH_RDB.items() if number >= since)
 
 
+@cache
 def compat_with(version: str) -> Compat:
     """Return the row of one of VERSIONS."""
     number = _number(version)

@@ -28,7 +28,7 @@ from ..spec.key_specs import (
     at,
 )
 
-family = Family("stream", categories="stream")
+family = Family(__package__, "stream", categories="stream")
 
 _COUNT = optional(integer("count", "COUNT"))
 _MAX_COUNT = optional(integer("maxcount", "MAXCOUNT", since="8.10.0"))

@@ -12,6 +12,8 @@ from ...storage.streams.chunk import LARGE
 from ...storage.streams.ids import MAX_U64
 from ...storage.streams.stream import Stream
 from ...storage.streams.trimming import trim_to_length, trims_far, untrimmed
+from ..spec.command import handles_batches
+from . import specs
 from .trim_options import default_limit
 from .xadd import encode_fields
 
@@ -22,6 +24,7 @@ _DIGITS: Final = 20  # of the greatest number of 64 bits
 SHORTEST: Final = 4  # a shorter run costs more this way than command by command
 
 
+@handles_batches(specs.XADD)
 def xadd_batch(client: Client, batch: list[list[bytes]], at: int) -> list[bytes] | None:
     """Run the ``XADD key [MAXLEN ~ n] * | id field value …`` from a place in a batch on that are all for one key.
 

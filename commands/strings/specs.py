@@ -30,7 +30,7 @@ from ..spec.key_specs import (
     at,
 )
 
-family = Family("string", categories="string")
+family = Family(__package__, "string", categories="string")
 
 _PAIRS = many(block("data", KEY, string("value")))
 _COMPARISONS = (

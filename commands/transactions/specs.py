@@ -8,7 +8,7 @@ from ..spec.key_specs import (
     at,
 )
 
-family = Family("transactions", categories="transaction")
+family = Family(__package__, "transactions", categories="transaction")
 
 
 # A table: the formatter would give each word of a record a line of its own.

@@ -12,7 +12,7 @@ from ...commands.spec.versions import FIRST_WITH_RDB, NEWEST, VERSIONS
 from ...protocol.errors import ReplyError, shown
 from ...protocol.globs import is_glob, matcher
 from . import kinds
-from .directive import Directive, numbers
+from .directive import Directive, numbers, table
 from .directive import directive as _directive
 from .directive import fixed as _fixed
 from .events import Events, mask_of
@@ -64,7 +64,7 @@ class _RdbVersion(kinds.Integer):
         return value
 
 
-@dataclass
+@dataclass(init=False, eq=False, repr=False)  # generated, these methods would cost each start 7 ms
 class Config:
     """Every directive as a typed attribute, with Redis 8.10's defaults.
 
@@ -362,11 +362,20 @@ class Config:
     tls_session_cache_timeout: int = _directive(300, COUNT)
 
     # Not directives
-    sentinel: SentinelSettings | None = field(default=None, kw_only=True)  # None: not in sentinel mode
-    config_file: str | None = field(default=None, kw_only=True)  # absolute; what CONFIG REWRITE writes
-    _listeners: dict[str, list[Callable[[], None]]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    sentinel: SentinelSettings | None = None  # None: not in sentinel mode
+    config_file: str | None = None  # absolute; what CONFIG REWRITE writes
+    _listeners: dict[str, list[Callable[[], None]]] = field(default_factory=dict)
+
+    def __init__(self, **values: Any) -> None:
+        """Take values of attributes, and the defaults of all others."""
+        own = vars(self)
+        own.update(_DEFAULTS)
+        for name, make in _FACTORIES.items():
+            own[name] = make()
+        unknown = values.keys() - own.keys()
+        if unknown:
+            raise TypeError(f"unknown settings: {', '.join(sorted(unknown))}")
+        own.update(values)
 
     def get(self, patterns: Iterable[bytes]) -> dict[bytes, bytes]:
         """CONFIG GET: the directives that any word names (as the word spells it) or that any glob fits."""
@@ -490,11 +499,8 @@ class Config:
 
     def default_of(self, directive: Directive) -> Any:
         """Return the value of an unconfigured Config."""
-        entry = self.__dataclass_fields__[directive.attribute]
-        if entry.default is not MISSING:
-            return entry.default
-        assert entry.default_factory is not MISSING
-        return entry.default_factory()
+        name = directive.attribute
+        return _DEFAULTS[name] if name in _DEFAULTS else _FACTORIES[name]()
 
     def _apply(self, after: dict[str, Any], changed_by: dict[str, Directive]) -> None:
         before = {attribute: getattr(self, attribute) for attribute in after}
@@ -522,25 +528,10 @@ def _failed(name: bytes, why: str) -> ReplyError:
     )
 
 
-def _table() -> dict[bytes, Directive]:
-    found: dict[bytes, Directive] = {}
-    for entry in fields(Config):
-        if "kind" not in entry.metadata:
-            continue
-        own = entry.name.replace("_", "-")
-        for name in (own, *entry.metadata["aliases"]):
-            found[name.encode()] = Directive(
-                name=name,
-                attribute=entry.name,
-                kind=entry.metadata["kind"],
-                mutable=entry.metadata["mutable"],
-                protected=entry.metadata["protected"],
-                hidden=entry.metadata["hidden"],
-                since=entry.metadata["since"] if name == own else (7, 0),
-                until=entry.metadata["until"],
-                primary=name == own,
-            )
-    return found
+_DEFAULTS: Final = {entry.name: entry.default for entry in fields(Config) if entry.default is not MISSING}
+_FACTORIES: Final[dict[str, Callable[[], Any]]] = {
+    entry.name: entry.default_factory for entry in fields(Config) if entry.default_factory is not MISSING
+}
 
 
-DIRECTIVES: Final[Mapping[bytes, Directive]] = MappingProxyType(_table())
+DIRECTIVES: Final[Mapping[bytes, Directive]] = MappingProxyType(table(fields(Config)))

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from dataclasses import Field
+
     from . import kinds
 
 
@@ -71,3 +74,20 @@ def numbers(version: str) -> tuple[int, int]:
     """Return a version such as ``8.10`` as numbers that compare."""
     major, minor = version.split(".")
     return int(major), int(minor)
+
+
+def table(attributes: Iterable[Field[Any]]) -> dict[bytes, Directive]:
+    """Return the directives that the attributes of a configuration are, by every name that they have."""
+    found: dict[bytes, Directive] = {}
+    for entry in attributes:
+        said = entry.metadata
+        if "kind" not in said:
+            continue
+        own = entry.name.replace("_", "-")
+        for name in (own, *said["aliases"]):
+            since = said["since"] if name == own else (7, 0)
+            found[name.encode()] = Directive(
+                *(name, entry.name, said["kind"], said["mutable"], said["protected"], said["hidden"]),
+                *(since, said["until"], name == own),
+            )
+    return found

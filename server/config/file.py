@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-import glob
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal
 
 from ... import __version__
-from ...commands.sentinel.settings import SentinelSettings
 from ...protocol.errors import ReplyError
 from ...protocol.inline import split_inline
 from ...storage.files import replace_file
@@ -65,6 +62,8 @@ def parse_arguments(argv: Sequence[str], stdin: BinaryIO | None = None) -> Confi
     if b"--sentinel" in words:
         words = [word for word in words if word != b"--sentinel"]
         # A sentinel has no data, and other machines must reach it.
+        from ...commands.sentinel.settings import SentinelSettings
+
         config = Config(port=26379, protected_mode=False, save=(), sentinel=SentinelSettings())
     text = b""
     read_stdin = False
@@ -194,6 +193,8 @@ class _Loader:
         if depth == MAX_INCLUDE_DEPTH:
             raise ValueError("Too many files including one another")
         # A pattern may match nothing; a plain name must exist.
+        import glob
+
         paths = sorted(glob.glob(pattern)) if glob.has_magic(pattern) else [pattern]  # noqa: PTH207 - as typed
         for path in paths:
             self.load(_read(path), depth + 1)
@@ -261,6 +262,8 @@ def _hint_for_file(words: list[bytes]) -> str:
 def _closest(name: bytes) -> str | None:
     if name == b"p":
         return "port"
+    import difflib
+
     found = difflib.get_close_matches(name.decode("latin-1"), [known.decode() for known in DIRECTIVES], n=1)
     return found[0] if found else None
 

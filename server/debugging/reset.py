@@ -47,7 +47,8 @@ class Reset:
         self._disconnect_all_but(client)
         self._stop_work()
         server.keyspace.reset()
-        server.scripting.reset()
+        if server.has("scripting"):
+            server.scripting.reset()
         server.debugging.reset()
         server.make_records()
         server.clock.reset()
@@ -88,7 +89,8 @@ class Reset:
         server = self._server
         server.blocking.stop()
         server.pause.reset()
-        server.migrations.stop()
+        if server.has("migrations"):
+            server.migrations.stop()
         server.turns.waiting.clear()
         server.background_jobs.stop()
         if server.keyspace.lazyfree.pending:

@@ -21,11 +21,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from ...commands.cluster import redirects
-from ...commands.lists.v7_0 import of_one_key
 from ...commands.runtime.denials import refusal
 from ...commands.runtime.state import BLOCKED
-from ...commands.streams.v7_0 import serve_7_0
 from ...protocol import replies
 from ...protocol.errors import ReplyError
 from ...storage.streams.stream import Stream
@@ -223,9 +220,13 @@ class Blocking:
     def _serve_from(self, waiter: Waiter, key: bytes) -> None:
         """Serve a reader from the one signalled key, as 7.0 does, or leave it in its place."""
         if waiter.wants is not Stream:
+            from ...commands.lists.v7_0 import of_one_key
+
             waiter.argv = of_one_key(waiter.argv, key)
             self._run_again(waiter)
             return
+        from ...commands.streams.v7_0 import serve_7_0
+
         reply = self._call(waiter, lambda client, argv: serve_7_0(client, argv, key))
         if reply is None:
             waiter.client.send_deferred()
@@ -246,6 +247,8 @@ class Blocking:
         if denial is not None:
             text = refusal(denial, client.user, server.compat)
         elif server.config.cluster_enabled:
+            from ...commands.cluster import redirects
+
             text = redirects.refusal_of_resumed(server.cluster, client, entry, waiter.argv)
         if text is None:
             return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ...commands.cluster import redirects
 from ...commands.runtime.denials import refusal as denied
 from ...protocol.errors import wrong_arity
 
@@ -60,6 +59,8 @@ def check(server: Server, client: Client, entry: Entry, argv: list[bytes]) -> by
             return denied(denial, client.user, server.compat)
     config = server.config
     if config.cluster_enabled:
+        from ...commands.cluster import redirects
+
         refusal = redirects.refusal(server.cluster, client, entry, argv)
         if refusal is not None:
             return refusal

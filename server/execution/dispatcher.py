@@ -11,15 +11,14 @@ from operator import itemgetter
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
-from ...commands.cluster.redirects import is_redirection
 from ...commands.runtime.state import BLOCKED, PLAIN, POSTPONED, QUEUEING
-from ...commands.spec.command import REGISTRY, SENTINEL, handler_for
+from ...commands.spec.command import REGISTRY, SENTINEL, batch_handler_for, handler_for, load
 from ...commands.spec.older import known_commands
 from ...commands.transactions.handlers import discard_transaction
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown, wrong_arity
 from .checks import check
-from .entry import IMMEDIATE, Entry
+from .entry import IMMEDIATE, Entry, not_yet_found
 from .fast_path import run_plain
 
 if TYPE_CHECKING:
@@ -35,8 +34,8 @@ class Dispatcher:
     """Looks up, checks and runs what the clients of one server send.
 
     Attributes:
-        table: raw command name to entry; holds the upper-case and lower-case spelling of each command that is
-            not a container. Any other spelling goes through ``find``.
+        table: raw command name to entry; holds the upper-case and lower-case spelling of each command that was found
+            once and is not a container. All else goes through ``find``.
         entries: every command and subcommand that has a handler, by full name; ``all`` has those of every version.
         commands: every command and subcommand, containers too.
         containers: the names that have subcommands.
@@ -46,11 +45,9 @@ class Dispatcher:
         self.server = server
         self._in_sentinel = server.mode == "sentinel"
         self._registry = SENTINEL if self._in_sentinel else REGISTRY
-        self.all = {
-            name: Entry(command, command.handler)
-            for name, command in self._registry.items()
-            if command.handler is not None
-        }
+        if self._in_sentinel:
+            load(SENTINEL["sentinel"].room)  # it serves commands of other families, too
+        self.all = {name: Entry(command) for name, command in self._registry.items() if command.is_served}
         self.limit_to(server.compat)
 
     def limit_to(self, compat: Compat) -> None:
@@ -58,16 +55,24 @@ class Dispatcher:
         self.commands = known_commands(compat, self._registry)
         self.entries = {name: entry for name, entry in self.all.items() if name in self.commands}
         for name, entry in self.entries.items():
-            entry.handler = handler_for(entry.command, compat.knows, in_sentinel=self._in_sentinel)
+            entry.handler = not_yet_found
             entry.declare(self.commands[name])
-        self.table = {}
+        self.table: dict[bytes, Entry] = {}
         self.containers = {name.partition("|")[0] for name in self._registry if "|" in name}
-        for name, entry in self.entries.items():
-            # COMMAND also runs without a subcommand, but must be looked up with it. The fast path has no check for
-            # commands that must be enabled first.
-            if "|" not in name and name not in self.containers and "protected" not in entry.command.flags:
-                self.table[name.encode()] = entry
-                self.table[name.upper().encode()] = entry
+
+    def _served(self, entry: Entry) -> Entry:
+        """Give an entry its handler, if it has none yet: before the time of its first call is taken."""
+        if entry.handler is not not_yet_found:
+            return entry
+        name = entry.name
+        entry.handler = handler_for(entry.command, self.server.compat.knows, in_sentinel=self._in_sentinel)
+        entry.batch_handler = batch_handler_for(entry.command)
+        # COMMAND also runs without a subcommand, but must be looked up with it. The fast path has no check for
+        # commands that must be enabled first.
+        plain = "|" not in name and name not in self.containers and "protected" not in entry.command.flags
+        if plain and name in self.entries:
+            self.table[name.encode()] = self.table[name.upper().encode()] = entry
+        return entry
 
     # Lookup
 
@@ -78,8 +83,9 @@ class Dispatcher:
             ReplyError: unknown command or subcommand, or a container without subcommand.
         """
         found = self.table.get(argv[0])
-        if found is not None:
-            return found
+        return found if found is not None else self._served(self._find(argv))
+
+    def _find(self, argv: list[bytes]) -> Entry:
         name = argv[0].lower().decode("latin-1")
         if name not in self.commands or "|" in name:
             raise ReplyError(_unknown(argv, self.server.compat))
@@ -105,7 +111,7 @@ class Dispatcher:
             entry = None if "|" in name else self.all.get(name)
             if entry is None:
                 raise
-            return entry
+            return self._served(entry)
 
     # The batch
 
@@ -246,12 +252,20 @@ class Dispatcher:
             # EXEC itself was refused: its transaction, if there is one, is discarded.
             if client.transaction is not None:
                 discard_transaction(client)
-            if not is_redirection(text):
+            if not self._is_redirection(text):
                 error = ReplyError(
                     b"EXECABORT Transaction discarded because of: " + text.removeprefix(b"ERR ")
                 )
         self.server.stats.count_error(error.text)
         return self._mind_reply_mode(client, error.encoded)
+
+    def _is_redirection(self, text: bytes) -> bool:
+        """Whether a refusal sends the client to another node of the cluster."""
+        if not self.server.config.cluster_enabled:
+            return False
+        from ...commands.cluster.redirects import is_redirection
+
+        return is_redirection(text)
 
     @staticmethod
     def _mind_reply_mode(client: Client, reply: bytes | None) -> bytes | None:

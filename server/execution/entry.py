@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
-from ...commands.streams.xadd_batch import xadd_batch
+from typing import TYPE_CHECKING, Final, NoReturn
 
 if TYPE_CHECKING:
-    from ...commands.spec.command import Command, Handler
+    from ...commands.runtime.client import Client
+    from ...commands.spec.command import BatchHandler, Command, Handler
 
 # Never queued inside MULTI.
 IMMEDIATE: Final = frozenset(("exec", "discard", "multi", "watch", "quit", "reset"))
 _SCRIPTS: Final = frozenset(("eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro"))
-# Commands of which several in one batch can run in one call.
-_BATCH_HANDLERS: Final = {"xadd": xadd_batch}
+
+
+def not_yet_found(_client: Client, args: list[bytes]) -> NoReturn:
+    """Stand for the handler of a command that no client has sent yet; ``Dispatcher.find`` replaces it."""
+    raise RuntimeError(f"{args[:1]} runs without Dispatcher.find")
 
 
 class Entry:
-    """A command as one server runs it: its unpacked declaration and its statistics."""
+    """A command as one server runs it: its unpacked declaration, its handlers and its statistics."""
 
     __slots__ = (
         "batch_handler",
@@ -39,17 +41,17 @@ class Entry:
         "write",
     )
 
-    def __init__(self, command: Command, handler: Handler) -> None:
+    def __init__(self, command: Command) -> None:
         self.declare(command)
         self.name = command.name
-        self.handler = handler
+        self.handler: Handler = not_yet_found
+        self.batch_handler: BatchHandler | None = None  # runs several of a batch in one call
         self.write = "write" in command.flags
         self.readonly = "readonly" in command.flags
         # The flag skips EXEC only because Redis feeds it to monitors by hand, after its commands; so do we.
         self.feeds_monitor = command.name == "exec" or not command.flags & {"skip_monitor", "admin"}
         self.slowlogged = "skip_slowlog" not in command.flags
         self.runs_script = command.name in _SCRIPTS
-        self.batch_handler = _BATCH_HANDLERS.get(command.name)
         self.queued = command.name not in IMMEDIATE and "no_multi" not in command.flags  # inside MULTI
         self.reset()
 

@@ -11,11 +11,9 @@ from bisect import insort
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from ...commands.admin.memory import SERVER_BYTES, buffer_bytes
-from ...commands.scripting.lua.redis_call import OOM
-from ...commands.scripting.lua.shebang import ALLOW_OOM, NO_WRITES, read_script_shebang
+from ...commands.admin.memory_use import SERVER_BYTES, buffer_bytes
 from ...commands.spec.command import keys_of
-from ...protocol.errors import ReplyError
+from ...protocol.errors import OOM, ReplyError
 from ...storage.keyspace import metering
 from ...storage.keyspace import notifications as events
 from ...storage.keyspace.frequency import HIGHEST, Settings
@@ -148,6 +146,8 @@ class Eviction:
             return True
         if command.name not in _SCRIPTS or len(argv) <= 1:
             return False
+        from ...commands.scripting.lua.shebang import ALLOW_OOM, NO_WRITES
+
         flags = self._flags_of(command.name, argv[1])
         # A script without flags is checked at each of its commands.
         return flags is not None and not flags & {ALLOW_OOM, NO_WRITES}
@@ -160,6 +160,8 @@ class Eviction:
         if name.startswith("evalsha"):
             script = scripting.scripts.find(body)
             return None if script is None else script.flags
+        from ...commands.scripting.lua.shebang import read_script_shebang
+
         try:
             return read_script_shebang(body)[0]
         except ReplyError:
@@ -210,7 +212,7 @@ class Eviction:
         server = self.server
         return not (
             server.loading
-            or server.scripting.run is not None
+            or (server.has("scripting") and server.scripting.run is not None)
             or server.pause.is_on
             or (server.role != "master" and server.config.replica_ignore_maxmemory)
         )

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 from ...commands.runtime.state import POSTPONED
 from .connection import Connection
-from .tls_channel import SecureChannel
-from .tls_context import TlsError, configure_server, server_context
 
 if TYPE_CHECKING:
     import asyncio
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
 
     from ...commands.runtime.client import Client
     from ..server import Server
+    from .tls_channel import SecureChannel
 
     Wire = Connection | SecureChannel  # receives the bytes of a socket: a connection, or its TLS channel
 
@@ -54,6 +53,8 @@ class Listeners:
         """
         config = self._server.config
         if config.tls_port:
+            from .tls_context import TlsError, server_context
+
             try:
                 self._tls = server_context(config)
             except TlsError as error:
@@ -78,8 +79,15 @@ class Listeners:
         server, config = self._server, self._server.config
 
         def meet() -> Wire:
-            connection = Connection(server)
-            return self._expect(connection if tls is None else SecureChannel(server, tls, connection))
+            return self._expect(Connection(server))
+
+        def meet_securely() -> Wire:
+            from .tls_channel import SecureChannel
+
+            assert tls is not None
+            return self._expect(SecureChannel(server, tls, Connection(server)))
+
+        factory = meet if tls is None else meet_securely
 
         for host in config.bind:
             optional = host.startswith("-")
@@ -87,7 +95,7 @@ class Listeners:
             address = {"*": "0.0.0.0", "::*": "::"}.get(name, name)  # noqa: S104 - what the user asked for
             try:
                 listener = await server.loop.create_server(
-                    meet, address, port, backlog=config.tcp_backlog, reuse_address=True
+                    factory, address, port, backlog=config.tcp_backlog, reuse_address=True
                 )
             except OSError as error:
                 if optional:
@@ -98,7 +106,7 @@ class Listeners:
                 kind = "tcp" if tls is None else "tls"
                 server.log.warning(f"Failed listening on port {port} ({kind}), aborting.")
                 return False
-            self.doors.append((listener, meet))
+            self.doors.append((listener, factory))
             port = port or listener.sockets[0].getsockname()[1]
         if tls is None:
             config.port = port
@@ -111,6 +119,8 @@ class Listeners:
             ValueError: that is impossible; the log says why.
         """
         if self._tls is not None:
+            from .tls_context import TlsError, configure_server, server_context
+
             try:
                 server_context(self._server.config)  # checks everything before the context in use changes
                 configure_server(self._tls, self._server.config)

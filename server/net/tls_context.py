@@ -8,22 +8,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from ..config.config import Config
 
-DIRECTIVES: Final = (
-    "tls-auth-clients",
-    "tls-cert-file",
-    "tls-key-file",
-    "tls-key-file-pass",
-    "tls-client-cert-file",
-    "tls-client-key-file",
-    "tls-client-key-file-pass",
-    "tls-ca-cert-file",
-    "tls-ca-cert-dir",
-    "tls-dh-params-file",
-    "tls-protocols",
-    "tls-ciphers",
-    "tls-prefer-server-ciphers",
-    "tls-session-caching",
-)
 _VERIFY: Final = {"yes": ssl.CERT_REQUIRED, "optional": ssl.CERT_OPTIONAL, "no": ssl.CERT_NONE}
 _PROTOCOLS: Final = {
     "tlsv1": ssl.TLSVersion.TLSv1,

@@ -12,7 +12,6 @@ import contextlib
 import os
 import re
 import socket
-import tempfile
 import traceback
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -21,12 +20,12 @@ from ...commands.runtime.client import Client
 from ...commands.runtime.state import CLOSING
 from ...protocol import replies
 from ...protocol.errors import ReplyError, wrong_arity
-from ..net.tls_context import TlsError, client_context
 from .snapshot_loading import load_snapshot
 from .snapshot_receiver import SnapshotReceiver
 from .stream_reader import LostPlaceError, StreamError, UnitReader
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Iterator
 
     from .state import Replication
@@ -168,14 +167,21 @@ class MasterLink:
             self.server.clients.pop(self.client.id, None)
             self.client = None
 
+    def _tls(self) -> ssl.SSLContext | None:
+        if not self.server.config.tls_replication:
+            return None
+        from ..net.tls_context import TlsError, client_context
+
+        try:
+            return client_context(self.server.config)
+        except TlsError as error:
+            raise LinkError(str(error)) from None
+
     async def _session(self) -> None:
         server = self.server
         self.state = CONNECTING
         server.log.notice(f"Connecting to MASTER {self.host}:{self.port}")
-        try:
-            secure = client_context(server.config) if server.config.tls_replication else None
-        except TlsError as error:
-            raise LinkError(str(error)) from None
+        secure = self._tls()
         source = (server.config.bind_source_addr, 0) if server.config.bind_source_addr else None
         reader, writer = await asyncio.wait_for(
             asyncio.open_connection(self.host, self.port, limit=_READ, local_addr=source, ssl=secure),
@@ -315,6 +321,8 @@ class MasterLink:
     @contextlib.contextmanager
     def _temporary_file(self) -> Iterator[BinaryIO]:
         """Open a file in the server's folder that no end of the server leaves behind."""
+        import tempfile
+
         handle, path = tempfile.mkstemp(
             prefix=f"temp-sync-{os.getpid()}-", suffix=".rdb", dir=self.server.config.dir
         )

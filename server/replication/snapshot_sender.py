@@ -11,8 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import secrets
-import tempfile
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -70,7 +68,7 @@ class SnapshotSender:
             and hasattr(os, "mkfifo")
             and all(each.reads_eof for each in recipients)
         )
-        self._path = Path(self.server.config.dir) / f"temp-repl-{os.getpid()}-{secrets.token_hex(4)}.rdb"
+        self._path = Path(self.server.config.dir) / f"temp-repl-{os.getpid()}-{os.urandom(4).hex()}.rdb"
         self._writer: BackgroundWriter | None = None
         self._pipe = -1
         self._written: asyncio.Future[str] = self.server.loop.create_future()
@@ -97,6 +95,8 @@ class SnapshotSender:
             os.mkfifo(self._path, 0o600)
         except OSError:
             # The folder is read-only or full, or its name is too long; replicas can be served nevertheless.
+            import tempfile
+
             self._path = Path(tempfile.gettempdir()) / self._path.name
             os.mkfifo(self._path, 0o600)
         self._pipe = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
@@ -153,7 +153,7 @@ class SnapshotSender:
             raise OSError(error)
 
     async def _send_from_pipe(self) -> None:
-        mark = secrets.token_hex(20).encode()
+        mark = os.urandom(20).hex().encode()
         await self._readable()  # until the writer opens it, a pipe reads as if at its end
         while chunk := await self._read_pipe():
             if self.is_preparing:

@@ -9,7 +9,7 @@ history.
 
 from __future__ import annotations
 
-import secrets
+import os
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.errors import ReplyError
@@ -52,7 +52,7 @@ class Replication:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.id = secrets.token_hex(20)
+        self.id = os.urandom(20).hex()
         self.id2 = NO_ID
         self.second_offset = -1
         self.offset = 0
@@ -127,7 +127,7 @@ class Replication:
         """Begin a new history, so that every replica needs a snapshot: part of the stream is missing."""
         self.server.log.warning("Can't continue the replication stream: replicas have to synchronize again.")
         self.replicas.disconnect_all()
-        self.id = secrets.token_hex(20)
+        self.id = os.urandom(20).hex()
         self.forget_second()
         self.backlog = Backlog(self.server.config.repl_backlog_size, self.offset)
 
@@ -137,7 +137,7 @@ class Replication:
             return
         if self.link is None:
             # The stream so far was not kept, so no replica may continue from the history up to here.
-            self.id = secrets.token_hex(20)
+            self.id = os.urandom(20).hex()
             self.forget_second()
         self.backlog = Backlog(self.server.config.repl_backlog_size, self.offset)
         self._connect_stream()
@@ -147,7 +147,7 @@ class Replication:
         self.backlog = None
         self.server.propagation.understood = ALL_VERSIONS
         self._disconnect_stream()
-        self.id = secrets.token_hex(20)
+        self.id = os.urandom(20).hex()
         self.forget_second()
 
     def _connect_stream(self) -> None:
@@ -243,7 +243,7 @@ class Replication:
         """End the present history and make it the second; replicas can continue with either."""
         self.id2 = self.id
         self.second_offset = self.offset + 1
-        self.id = new_id or secrets.token_hex(20)
+        self.id = new_id or os.urandom(20).hex()
 
     def adopt(self, history: str, offset: int) -> None:
         """Take over the master's history from an offset on, after its snapshot is loaded."""

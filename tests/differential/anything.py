@@ -138,7 +138,7 @@ def served(version: str) -> list[Command]:
     return [
         command
         for name, command in REGISTRY.items()
-        if command.handler is not None
+        if command.is_served
         and not name.endswith("|help")  # our own words
         and name not in LEFT_OUT
         and name.partition("|")[0] not in CONTAINERS

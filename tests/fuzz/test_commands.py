@@ -52,7 +52,7 @@ _NOT = {
     ),
     *("cluster|reset", "auth", "quit"),
 }
-COMMANDS = [name for name, command in REGISTRY.items() if command.handler is not None and name not in _NOT]
+COMMANDS = [name for name, command in REGISTRY.items() if command.is_served and name not in _NOT]
 # Most of what has handlers of its own is data.
 _DATA = [
     name

@@ -11,15 +11,14 @@ from support.servers import start_server
 
 from rillet.server.config.config import DIRECTIVES
 from rillet.server.config.kinds import Only
-from rillet.server.config_bindings import WITHOUT_EFFECT
-from rillet.server.net import tls_context as tls
+from rillet.server.config_bindings import OF_TLS, WITHOUT_EFFECT
 from rillet.storage.collections.encoding_limits import Limits
 
 ROOT = Path(__file__).parents[2]
 # Read by a loop over their names.
 READ_BY_NAME = {
     *(limit.name for limit in fields(Limits)),
-    *(name.replace("-", "_") for name in tls.DIRECTIVES),
+    *(name.replace("-", "_") for name in OF_TLS),
 }
 
 

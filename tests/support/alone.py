@@ -56,6 +56,8 @@ class Alone:
         clock.freeze(NOW)
         self.server = server = Server(Config(), clock=clock, quiet=True)
         server.config.set([(b"slowlog-log-slower-than", b"-1")])
+        for name in server.dispatcher.entries:
+            server.dispatcher.find(name.encode().split(b"|"))  # the first of each takes the general way
         self.turns: list[tuple[object, tuple[object, ...]]] = []
         later = SimpleNamespace(cancel=lambda: None)
         server.loop = SimpleNamespace(  # type: ignore[assignment]

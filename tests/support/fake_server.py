@@ -20,7 +20,7 @@ from rillet.commands import load_all
 from rillet.commands.acl.log import AclLog
 from rillet.commands.runtime.client import Client
 from rillet.commands.runtime.users import Users
-from rillet.commands.spec.command import REGISTRY
+from rillet.commands.spec.command import REGISTRY, handler_for
 from rillet.commands.spec.versions import NEWEST, compat_with
 from rillet.protocol.errors import ReplyError, wrong_arity
 from rillet.protocol.replies import null_array
@@ -195,6 +195,10 @@ class FakeServer:
         """What a family of commands keeps for this server."""
         return next(value for value in vars(self).values() if type(value) is kind)
 
+    def has(self, part: str) -> bool:
+        """Whether a part was made yet."""
+        return hasattr(self, part)
+
     def advance(self, milliseconds: int) -> int:
         """Let the time go on; returns the new time in ms."""
         self.keyspace.now = self.clock.advance(milliseconds)
@@ -218,13 +222,12 @@ def run(client: Client, *words: bytes | str | int) -> bytes | None:
     argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
     name = argv[0].lower().decode()
     entry = REGISTRY[name]
-    if entry.handler is None:
+    if not entry.is_served:
         entry = REGISTRY[f"{name}|{argv[1].lower().decode()}"]
     try:
         if not entry.accepts(len(argv)):
             raise wrong_arity(entry.name)
-        assert entry.handler is not None
-        return entry.handler(client, argv)
+        return handler_for(entry, compat_with(NEWEST).knows)(client, argv)
     except ReplyError as error:
         return error.encoded
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -18,9 +19,10 @@ CONSTANTS: Final = frozenset(
 
 
 def attributes(thing: object) -> list[str]:
-    """Return the names of the attributes that an object has now."""
+    """Return the names of the attributes that an object has now, and of those that it makes when they are asked for."""
     names = set(getattr(thing, "__dict__", ()))
     for kind in type(thing).__mro__:
+        names |= {name for name, value in vars(kind).items() if isinstance(value, cached_property)}
         slots = vars(kind).get("__slots__", ())
         names |= {slots} if isinstance(slots, str) else set(slots)
     return sorted(name for name in names if not name.startswith("__") and hasattr(thing, name))

@@ -15,14 +15,10 @@ from typing import Any
 
 from support.fake_server import FakeServer, run
 
-from rillet.commands.admin import monitor  # noqa: F401 - they declare commands
-from rillet.commands.connection import client_list  # noqa: F401 - they declare commands
 from rillet.commands.connection.tracking import TrackingTable
 from rillet.commands.pubsub.registry import PubSub
 from rillet.commands.runtime.client import Client
 from rillet.commands.spec.command import REGISTRY, Command
-from rillet.commands.transactions import handlers as transactions  # noqa: F401 - they declare commands
-from rillet.protocol.errors import ReplyError
 from rillet.protocol.replies import QUEUED
 
 NEVER_QUEUED = {b"EXEC", b"DISCARD", b"MULTI", b"WATCH", b"QUIT", b"RESET"}
@@ -62,11 +58,7 @@ class FakeCalls:
 
     def call(self, client: Client, entry: Command, argv: list[bytes]) -> bytes | None:
         self.ran.append(entry.name)
-        try:
-            assert entry.handler is not None
-            return entry.handler(client, argv)
-        except ReplyError as error:
-            return error.encoded
+        return run(client, *argv)
 
 
 class WiredServer(FakeServer):
@@ -130,7 +122,7 @@ def talk(client: Recorder, *words: bytes | str | int) -> bytes:
     if client.transaction is not None and argv[0].upper() not in NEVER_QUEUED:
         name = argv[0].lower().decode()
         entry = REGISTRY[name]
-        if entry.handler is None:
+        if not entry.is_served:
             entry = REGISTRY[f"{name}|{argv[1].lower().decode()}"]
         client.transaction.commands.append((entry, argv))
         client.transaction.size += sum(map(len, argv))

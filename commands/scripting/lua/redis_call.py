@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ....protocol.errors import ReplyError
+from ....protocol.errors import OOM, ReplyError
 from ...acl.log import AclLog
 from ...runtime.denials import refusal_in_script
 from .conversions import NotAWordError, format_number, format_number_7_0, to_lua, to_words
@@ -36,9 +36,6 @@ _READ_ONLY: Final = b"ERR Write commands are not allowed from read-only scripts.
 
 # Not writing, but propagated to replicas all the same.
 _REPLICATED: Final = frozenset(("publish", "spublish", "pfcount"))
-
-
-OOM: Final = b"OOM command not allowed when used memory > 'maxmemory'."
 
 
 _SMALL: Final = 4096  # bytes of a reply that fits always

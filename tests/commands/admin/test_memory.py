@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 from support.servers import start_server
 
-from rillet.commands.admin.memory import human_bytes, key_bytes, resident_bytes
+from rillet.commands.admin.memory import key_bytes
+from rillet.commands.admin.memory_use import human_bytes, resident_bytes
 from rillet.storage.streams.stream import Stream
 
 

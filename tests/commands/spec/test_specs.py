@@ -11,12 +11,12 @@ from support import declarations
 from support.declarations import docs, infos, tree
 
 from rillet.commands import load_all
-from rillet.commands.spec.command import CATEGORIES, FLAGS, REGISTRY, keys_of, legacy_positions
+from rillet.commands.spec.command import CATEGORIES, FLAGS, REGISTRY, handler_for, keys_of, legacy_positions
 from rillet.commands.spec.usage import help_lines, usage_line
-from rillet.commands.spec.versions import NEWEST, VERSIONS
+from rillet.commands.spec.versions import NEWEST, VERSIONS, compat_with
 
 load_all()
-SERVED = sorted(name for name, entry in REGISTRY.items() if entry.handler is not None)
+SERVED = sorted(name for name, entry in REGISTRY.items() if entry.is_served)
 CONTAINERS = sorted({name.partition("|")[0] for name in REGISTRY if "|" in name})
 every_command = pytest.mark.parametrize("name", sorted(REGISTRY))
 every_served_command = pytest.mark.parametrize("name", SERVED)
@@ -27,13 +27,14 @@ every_served_command = pytest.mark.parametrize("name", SERVED)
 
 @every_command
 def test_what_takes_no_subcommands_has_a_handler(name):
-    assert REGISTRY[name].handler is not None or name in CONTAINERS
+    assert REGISTRY[name].is_served or name in CONTAINERS
+    assert not REGISTRY[name].is_served or callable(handler_for(REGISTRY[name], compat_with(NEWEST).knows))
     assert REGISTRY[name].name == name == name.lower()
-    assert not (REGISTRY[name].handler is None and REGISTRY[name].arguments)
+    assert not (not REGISTRY[name].is_served and REGISTRY[name].arguments)
 
 
 def test_command_alone_is_served_with_and_without_a_subcommand():
-    assert [name for name in CONTAINERS if REGISTRY[name].handler is not None] == ["command"]
+    assert [name for name in CONTAINERS if REGISTRY[name].is_served] == ["command"]
 
 
 # The ACL category that belongs to a group of COMMAND DOCS; the commands of other groups have several.
@@ -62,7 +63,7 @@ def test_flags_and_categories_are_known_and_agree(name):
     for flag in ("write", "admin", "pubsub", "blocking"):
         assert (flag in entry.categories) or flag not in entry.flags, flag
     assert ("write" in entry.categories) == entry.is_write
-    if entry.group in CATEGORY_OF and entry.handler is not None and name != "pubsub|help":
+    if entry.group in CATEGORY_OF and entry.is_served and name != "pubsub|help":
         assert CATEGORY_OF[entry.group] in entry.categories
 
 

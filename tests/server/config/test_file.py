@@ -124,7 +124,7 @@ def test_replicaof_takes_host_and_port_or_no_one():
 
 
 def test_obsolete_directives_are_passed_over():
-    assert parse_text(b"lua-replicate-commands yes\nlist-max-ziplist-entries 5") == Config()
+    assert vars(parse_text(b"lua-replicate-commands yes\nlist-max-ziplist-entries 5")) == vars(Config())
 
 
 # Files
@@ -159,7 +159,7 @@ def test_files_that_include_each_other_end_with_an_error(tmp_path):
 
 
 def test_no_words_give_the_defaults():
-    assert parse_arguments([]) == Config()
+    assert vars(parse_arguments([])) == vars(Config())
 
 
 def test_a_missing_file_is_named_absolutely():
@@ -429,7 +429,7 @@ def test_what_is_rewritten_is_read_back_the_same(tmp_path, first, second):
             except ReplyError:
                 continue
         rewrite(config, str(path))
-        assert parse_arguments([str(path)]) == config
+        assert vars(parse_arguments([str(path)])) == vars(config)
         assert path.read_bytes().startswith(b"# mine\n")
         again = path.read_bytes()
         rewrite(config, str(path))

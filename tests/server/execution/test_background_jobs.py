@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 from support.live import LiveServer, eventually
 
+from rillet.server import cron
 from rillet.storage.streams.macro_nodes import MacroNodes
 from rillet.storage.streams.stream import Stream
 from rillet.storage.streams.tuning import Tuning
@@ -373,7 +374,7 @@ def test_a_pel_is_old_before_it_is_big(server, owns_process, monkeypatch):
 
     def look() -> bool:
         pel = inside.keyspace.databases[0].entries[b"s"].groups[b"g"].pel
-        inside._cron()
+        cron.step(inside)
         return any(each is pel for young in (0, 1) for each in gc.get_objects(generation=young))
 
     gc.disable()

@@ -281,7 +281,7 @@ def test_a_skipped_reply_of_a_blocked_command_is_skipped_when_it_comes(server, w
 
 @pytest.fixture
 def buggy_xlen(server):
-    entry = server.inside.dispatcher.entries["xlen"]
+    entry = server.inside.dispatcher.find([b"XLEN"])
     handler = entry.handler
 
     def bug(client, args):

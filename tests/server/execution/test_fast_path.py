@@ -157,7 +157,7 @@ def test_batches_single_commands_the_careful_and_the_recorded_way_do_the_same(pr
 def test_a_run_of_xadds_is_run_together(number, new_id, monkeypatch):
     alone = Alone()
     alone.send(0, command([b"XADD", b"a", b"*", b"f", b"v"]))
-    entry = alone.server.dispatcher.entries["xadd"]
+    entry = alone.server.dispatcher.find([b"XADD"])
     monkeypatch.setattr(entry, "handler", None)
     ids = [(new_id % seq if b"%" in new_id else new_id).split() for seq in range(number)]
     alone.send(0, b"".join([command([b"XADD", b"a", *each, b"f", b"v"]) for each in ids]))
@@ -170,7 +170,7 @@ def test_a_run_of_xadds_is_run_together(number, new_id, monkeypatch):
 def test_a_bug_in_a_run_is_answered_as_one_in_a_command(around, monkeypatch):
     alone = Alone()
     alone.send(0, command([b"XADD", b"a", b"*", b"f", b"v"]))
-    entry = alone.server.dispatcher.entries["xadd"]
+    entry = alone.server.dispatcher.find([b"XADD"])
     monkeypatch.setattr(entry, "batch_handler", lambda *_: 1 / 0)
     adds = [[b"XADD", b"a", b"*", b"f", b"v"]] * 5
     alone.send(0, b"".join(map(command, [*around[:1], *adds, *around[1:], [b"PING"]])))
@@ -209,7 +209,7 @@ def test_a_transaction_queues_and_runs_what_came_together_together(monkeypatch):
     alone = Alone()
     dispatcher = alone.server.dispatcher
     alone.send(0, command([b"XADD", b"a", b"*", b"f", b"v"]))
-    entry = dispatcher.entries["xadd"]
+    entry = dispatcher.find([b"XADD"])
     monkeypatch.setattr(entry, "handler", None)
     monkeypatch.setattr(dispatcher, "_queue", None)
     adds = [[b"XADD", b"a", b"*", b"f", b"v"]] * 40
@@ -241,7 +241,7 @@ def replayed(batch: list[list[bytes]], *, together: bool) -> tuple[dict[str, obj
     server = alone.server
     server.propagation.disconnect(alone.propagated.append)
     client = LoaderClient(server)
-    entry = server.dispatcher.entries["xadd"]
+    entry = server.dispatcher.find([b"XADD"])
     handler, singly = entry.handler, []
     entry.handler = lambda client, args: singly.append(args) or handler(client, args)
     server.persistence.begin_loading(0)

@@ -152,7 +152,7 @@ def test_one_long_command_ends_a_slice(monkeypatch):
     now = [0]
     for part in ("execution.call", "execution.fast_path", "execution.dispatcher", "net.connection"):
         monkeypatch.setattr(f"rillet.server.{part}.perf_counter_ns", lambda: now[0])
-    entry = alone.server.dispatcher.entries["ping"]
+    entry = alone.server.dispatcher.find([b"PING"])
     real = entry.handler
 
     def slow(client, args):
