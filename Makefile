@@ -9,7 +9,7 @@ BIN    := $(VENV)/bin
 # Modules are compiled once, not at each of the hundreds of starts: a machine may have that switched off for all.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install run test test-heavy test-frameworks test-spark coverage crash lint format bench bench-typical bench-compare bench-scaling bench-latency bench-fair bench-aof bench-spark fuzz differential clean
+.PHONY: help install run test test-heavy test-frameworks test-spark coverage crash lint format docs bench bench-typical bench-compare bench-scaling bench-latency bench-fair bench-aof bench-spark fuzz differential clean
 
 help:
 	@echo "make run [PORT=6379] [ARGS='--appendonly yes']   start the server"
@@ -20,6 +20,7 @@ help:
 	@echo "make crash [KILLS=1000] [SPARK_KILLS=100] [CLUSTER_KILLS=20]   kill -9 under load, again and again"
 	@echo "make fuzz [MINUTES=60] [SEED=7] [ARGS='-k acl']    every fuzzer of tests/fuzz for long; make test runs 20 s"
 	@echo "make differential [COMMANDS=1000000]            beside Redis 7.0, 8.2, 8.6, 8.10 and Valkey, for long"
+	@echo "make docs                                        the site, into build/site"
 	@echo "make bench [QUICK=1] [ARGS='xadd xclaim']        beside redis-server and valkey-server"
 	@echo "make bench-typical [QUICK=1]                     small groups, single messages, the newest entries"
 	@echo "make bench-compare BASE=commit [ARGS='xclaim']   beside an earlier commit"
@@ -104,6 +105,10 @@ lint: $(VENV)/.installed-dev
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(VENV)/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "build/site/index.html"
 
 # docs/ shows a whole run; a quick run, or one of chosen workloads, leaves its files in build/.
 BENCH_FILES = $(if $(QUICK)$(ARGS),--json build/benchmarks.json --plot build/benchmarks.png,\

@@ -26,7 +26,7 @@ Of Redis 8.10 these are left out, and COMMAND does not list them: arrays (`ARSET
 sets (`VADD`, `VSIM` and all other `V…`), `HOTKEYS`, `BACKUP`, `TRIMSLOTS`, `PFDEBUG`, `PFSELFTEST`, and what modules
 bring. Nodes of a cluster exist for tests only: [a cluster for tests of clients](testing/cluster.md).
 """
-_TITLES: Final = {
+TITLES: Final = {
     "stream": "Streams",
     "generic": "Keys",
     "string": "Strings",
@@ -54,7 +54,7 @@ _NOTES: Final = {
 def page() -> str:
     """Return the page: a table for each group, a line for each command and subcommand, none for containers."""
     load_all()
-    groups: dict[str, list[Command]] = {group: [] for group in _TITLES}
+    groups: dict[str, list[Command]] = {group: [] for group in TITLES}
     for entry in REGISTRY.values():
         if entry.is_served:
             groups[entry.group].append(entry)
@@ -62,7 +62,7 @@ def page() -> str:
 
 
 def _table(group: str, entries: list[Command]) -> str:
-    lines = [f"## {_TITLES[group]}", ""]
+    lines = [f"## {TITLES[group]}", ""]
     if group in _NOTES:
         lines += [_NOTES[group], ""]
     lines += ["| Command | Since | What it does |", "| --- | --- | --- |"]
