@@ -8,6 +8,7 @@ from pyspark.sql.datasource import DataSourceReader
 
 from ..quick_ack import QuickAck
 from ..redis import stream_state
+from ..redis.no_cycles import no_cycles
 from ..redis.options import OptionError
 from ..redis.shards import connect
 from ..source.offsets import Position
@@ -38,6 +39,7 @@ class RangeBatchReader(QuickAck, DataSourceReader):
         self._schema = schema
         self._options = options
 
+    @no_cycles()
     def partitions(self) -> list[InputPartition]:
         """Return the ranges to read."""
         options = self._options

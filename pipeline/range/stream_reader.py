@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
@@ -24,12 +23,13 @@ from pyspark.sql.streaming.datasource import (
 from ..quick_ack import QuickAck
 from ..redis import ids, stream_state
 from ..redis.key_names import key_of
+from ..redis.no_cycles import no_cycles
 from ..redis.shards import connect
 from ..source import offsets
 from ..source.judgement import describe, reconcile, untouched
 from ..source.look import StreamLook, ask_witnesses
 from ..source.losses import report_loss
-from ..source.offsets import Position, Seen
+from ..source.offsets import Position
 from ..source.own_names import OwnNames
 from .batch_reader import resolve
 from .partitions import names_to_cut, range_partitions
@@ -73,6 +73,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
 
     # What Spark calls in the driver
 
+    @no_cycles()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where a new query starts."""
         found: dict[str, Position] = {}
@@ -99,6 +100,7 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         """Remember what there is now: the query ends when it has read that."""
         self._targets = stream_state.fetch_states(self._connection, self._find_names())
 
+    @no_cycles()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return how far the next batch goes; ``start`` itself where there is nothing to do.
 
@@ -145,18 +147,20 @@ class RangeStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         self._bytes_left = None
         for name, at in positions.items():
             if at != begin.get(name) and (now := states.get(name)) is not None:
-                positions[name] = replace(at, seen=Seen.of(now))
+                positions[name] = at.seen_as(now)
         end = offsets.dump(positions)
         if end != start:
             self._offsets.append((end, positions))
             self._moved_at = time.monotonic()
         return end
 
+    @no_cycles()
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where the streams end now: what progress reports show as ``latestOffset``."""
         found = stream_state.fetch_states(self._connection, self._names).items()
         return offsets.dump({name: Position(now.last, now.added) for name, now in found if now is not None})
 
+    @no_cycles()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the ranges of one batch; the same ids whenever they are planned."""
         begin, to = self._positions(start), self._positions(end)

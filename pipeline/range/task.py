@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +11,7 @@ from pyspark.sql.datasource import InputPartition
 from ..redis import ids
 from ..redis.connection import checked
 from ..redis.key_names import key_of
+from ..redis.no_cycles import no_cycles
 from ..redis.replicas import Written, reading
 from ..redis.stream_state import StreamState, fetch_states, parse_state
 from ..source.entry_batches import Columns
@@ -70,7 +69,7 @@ def read_range(
     """
     columns = Columns(schema, options.columns)
     key = key_of(partition.ranges[0].stream)
-    with reading(options.endpoint, partition.shard, partition.written, key) as connection, _no_cycles():
+    with reading(options.endpoint, partition.shard, partition.written, key) as connection, no_cycles():
         gathered: list[Any] = []
         streams: list[tuple[str, int]] = []
         for name, chunk in _chunks(connection, partition, options):
@@ -117,19 +116,6 @@ def _short(
         for part, found in zip(page, checked(connection.pipeline(asked)), strict=True):
             for chunk in _counted(connection, part, options, found):
                 yield part.stream, chunk
-
-
-@contextmanager
-def _no_cycles() -> Iterator[None]:
-    """Replies are trees of lists: looking for cycles in them costs a third of the time and finds none."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def _counted(

@@ -69,14 +69,17 @@ def fetch_states(connection: Connection, names: Iterable[str]) -> dict[str, Stre
 def parse_state(reply: list[Any]) -> StreamState:
     """Read the reply of XINFO STREAM: names and values in turn."""
     fields = dict(zip(reply[::2], reply[1::2], strict=True))
+    last_word = fields[b"last-generated-id"]
+    last = ids.parse_reply(last_word)
     first, newest = fields[b"first-entry"], fields[b"last-entry"]
     deleted = fields.get(b"max-deleted-entry-id")
+    # Of many short streams most of these are one id, which is read once.
     return StreamState(
         length=fields[b"length"],
-        last=ids.parse(fields[b"last-generated-id"]),
-        first=None if first is None else ids.parse(first[0]),
+        last=last,
+        first=None if first is None else last if first[0] == last_word else ids.parse_reply(first[0]),
         added=fields.get(b"entries-added"),
-        max_deleted=None if deleted is None else ids.parse(deleted),
-        newest=None if newest is None else ids.parse(newest[0]),
+        max_deleted=None if deleted is None else ids.parse_reply(deleted),
+        newest=None if newest is None else last if newest[0] == last_word else ids.parse_reply(newest[0]),
         samples=tuple(each[1] for each in (first, newest) if each is not None),
     )

@@ -16,7 +16,7 @@ were written before there was such a thing have none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ..redis import ids
@@ -83,7 +83,11 @@ class Position:
 
     def moved(self, to: int, added: int | None, *, gone: int = 0) -> Position:
         """Return the position after reading up to an id, with so many more entries found missing."""
-        return replace(self, id=to, added=added, gone=self.gone + gone)
+        return Position(to, added, self.life, self.gone + gone, self.seen)
+
+    def seen_as(self, now: StreamState) -> Position:
+        """Return the position with the stream as it is now."""
+        return Position(self.id, self.added, self.life, self.gone, Seen.of(now))
 
 
 def dump(positions: dict[str, Position]) -> dict[str, Any]:

@@ -97,7 +97,7 @@ class RealCluster:
         node._process.kill()
         node._process.wait()
         until(lambda: set(self.masters()) - before, 120)
-        node.start()
+        node.start(node.port)  # as in production: those who know the cluster by it find it there
         until(lambda: all(self._is_whole(each) for each in (*others, node)), 120)
 
     def is_in_step(self) -> bool:

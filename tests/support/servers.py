@@ -127,11 +127,11 @@ class ServerProcess:
     def log(self) -> str:
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
-    def start(self) -> None:
-        """Start (again), on a new port where another process took the chosen one."""
+    def start(self, port: int | None = None) -> None:
+        """Start (again), on a port of its choice, or on this one, where another process may not have taken it."""
         binary = require_binary(self.kind)
         for _ in range(5):
-            self.port = free_port()
+            self.port = port or free_port()
             command = [str(binary), "--port", str(self.port), "--dir", str(self.dir), "--bind", "127.0.0.1"]
             with self._log.open("ab") as log:
                 self._process = subprocess.Popen(
