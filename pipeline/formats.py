@@ -4,7 +4,8 @@ Options of the source in range mode (names in any case; ``group.options`` and ``
 describe those of group mode and of the sink):
 
 ==============================================  ==============================================================
-host port username password db unixSocket       where the server is
+url | host port db unixSocket, username password where the server is; a url also says redis+cluster:// or
+                                                redis+sentinel:// (sentinelUsername sentinelPassword); readFrom=replica
 tls tlsCaCert tlsCert tlsKey tlsSkipVerify      how to speak to it
 timeoutMs retries retryIntervalMs               30,000 ms for a reply, 5 more tries, 200 ms and doubling
 streams | streamsPattern | load(name)           names (commas or a JSON list), or a glob looked up every
