@@ -25,7 +25,7 @@ from rillet.pipeline.redis.options import Endpoint
 from rillet.pipeline.redis.shards import connect
 from rillet.protocol.key_slots import key_slot
 
-pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("a cluster that is killed")]
+pytestmark = pytest.mark.xdist_group("a cluster that is killed")
 
 TIMES = int(os.environ.get("RILLET_CLUSTER_KILLS", "2"))
 SEED = int(os.environ.get("RILLET_SEED", "0")) or random.randrange(1, 1 << 30)
@@ -76,7 +76,7 @@ class Background(threading.Thread):
             raise self.failure
 
 
-@pytest.mark.parametrize("event", [fail_over, reshard])
+@pytest.mark.parametrize("event", [pytest.param(fail_over, marks=pytest.mark.heavy), reshard])
 def test_nothing_is_lost_or_doubled_when_a_cluster_changes(event, cluster, monkeypatch):
     chance = random.Random(SEED)
     url = "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in cluster.nodes)
