@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
@@ -10,7 +11,7 @@ from . import __version__
 _USAGE = """\
 Usage: rillet [/path/to/redis.conf] [options] [-]
        rillet - (read config from stdin)
-       rillet -v or --version
+       rillet -v or --version [--verbose]
        rillet -h or --help
        rillet check-aof [--fix] <file.manifest|file.aof>
        rillet check-rdb <dump.rdb>
@@ -66,10 +67,15 @@ def main() -> int:
 
 
 def _version(words: list[str]) -> int:
-    """Print the version in redis-server's form, which launchers parse; ``--compat-version`` may follow."""
+    """Print the version in redis-server's form, which launchers parse; ``--compat-version`` may follow.
+
+    ``--verbose`` adds where the package was loaded from: a folder of its name may hide it.
+    """
     from .commands.spec.versions import compat_with
     from .server.config.file import ConfigFileError, parse_arguments
 
+    verbose = "--verbose" in words
+    words = [word for word in words if word != "--verbose"]
     try:
         release = compat_with(parse_arguments(words).compat_version).release
     except ConfigFileError as error:
@@ -78,6 +84,9 @@ def _version(words: list[str]) -> int:
     print(  # noqa: T201 - the requested output
         f"Redis server v={release} sha=00000000:0 malloc=libc bits=64 build=0 (Rillet {__version__})"
     )
+    if verbose:
+        print(f"Loaded from {os.path.dirname(os.path.abspath(__file__))}")  # noqa: PTH100, PTH120, T201 - as above
+        print(f"Python {sys.version.split()[0]} at {sys.executable}")  # noqa: T201 - as above
     return 0
 
 

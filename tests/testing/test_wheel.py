@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import venv
 import zipfile
 from pathlib import Path
 
 import pytest
 
+import rillet.testing
+
+pytestmark = pytest.mark.xdist_group("wheel")  # which is built once
+
 ROOT = Path(__file__).parents[2]
 SOURCES = (
     "__init__.py", "__main__.py", "pytest_plugin.py", "py.typed", "pyproject.toml", "setup.py", "README.md", "LICENSE",
+    "MANIFEST.in", "CHANGELOG.md", "SECURITY.md", "Makefile", "Dockerfile",
     "commands", "pipeline", "protocol", "server", "storage", "testing",
 )  # fmt: skip
 
@@ -31,7 +38,7 @@ def run(*words, cwd, **options):
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
+def source(tmp_path_factory):
     source = tmp_path_factory.mktemp("source")
     for name in SOURCES:
         there = ROOT / name
@@ -39,6 +46,13 @@ def wheel(tmp_path_factory):
             shutil.copytree(there, source / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(there, source / name)
+    (source / "tests").mkdir()
+    (source / "tests" / "test_stray.py").touch()
+    return source
+
+
+@pytest.fixture(scope="module")
+def wheel(source):
     run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", "dist", ".", cwd=source)
     return next((source / "dist").glob("rillet-*.whl"))
 
@@ -81,6 +95,107 @@ def test_the_wheel_has_every_module_and_nothing_else(wheel):
     assert inside == expected
 
 
+def test_the_source_distribution_has_what_the_wheel_is_made_from_and_no_tests(source, wheel, tmp_path):
+    run(sys.executable, "-m", "build", "--sdist", "--outdir", tmp_path, source, cwd=tmp_path)
+    [archive] = tmp_path.glob("rillet-*.tar.gz")
+    with tarfile.open(archive) as tar:
+        inside = {name.partition("/")[2] for name in tar.getnames()} - {""}
+    with zipfile.ZipFile(wheel) as built:
+        package = {name.removeprefix("rillet/") for name in built.namelist() if name.startswith("rillet/")}
+    assert package <= inside
+    beside = {name for name in inside - package if (source / name).is_file()}
+    documents = {"README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md"}
+    assert {name for name in beside if "egg-info" not in name} == {
+        *documents, "pyproject.toml", "setup.py", "MANIFEST.in",
+    }  # fmt: skip
+
+
+def test_the_metadata_say_who_where_and_which(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith("METADATA")]
+        metadata = archive.read(name).decode()
+    assert f"\nVersion: {rillet.__version__}\n" in metadata
+    assert "\nAuthor: Rillet developers\n" in metadata
+    assert "\nProject-URL: Repository, https://" in metadata
+    assert f"\n## [{rillet.__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_what_the_package_exports_is_there():
+    for module in (rillet, rillet.testing):
+        assert [name for name in module.__all__ if not hasattr(module, name)] == []
+
+
+USES = """
+from typing import Any, assert_type
+
+import redis
+import rillet
+import rillet.testing
+from rillet.testing import Fault, RecordedCommand, Server, Snapshot
+
+assert_type(rillet.__version__, str)
+with Server(port=0, appendonly=True) as server:
+    assert_type(server, Server)
+    assert_type(server.url, str)
+    assert_type(server.port, int)
+    server.clock.advance(hours=1)
+    client = server.client()
+    client.ping()
+    with server.fault(command="XACK", close="before") as fault:
+        assert_type(fault, Fault)
+    with server.recording() as recording:
+        assert_type(list(recording), list[RecordedCommand])
+    kept = server.snapshot()
+    assert_type(kept, Snapshot)
+    server.restore(kept)
+    server.reset()
+"""
+
+
+def test_the_types_of_the_public_names_are_there_for_a_users_mypy(environment, tmp_path):
+    (tmp_path / "uses.py").write_text(USES, encoding="utf-8")
+    words = [sys.executable, "-m", "mypy", "--strict", "--python-executable", environment, "uses.py"]
+    done = subprocess.run(
+        list(map(str, words)), cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    (tmp_path / "uses.py").write_text(USES + "server.clock.advance(hours='1')\n", encoding="utf-8")
+    done = subprocess.run(
+        list(map(str, words)), cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert "uses.py:25: error" in done.stdout  # the types are seen: Any would allow it
+
+
+def test_the_blocks_of_the_readme_run_beside_a_project_of_those_names(environment, tmp_path):
+    for name in ("server", "commands"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"MINE = {name!r}\n")
+    blocks = re.findall(
+        r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    program, test = blocks
+    (tmp_path / "program.py").write_text(program)
+    run(environment, "program.py", cwd=tmp_path)
+    application = "import commands, server\n\n\nclass my_application:\n    def run(url):\n"
+    application += "        assert (commands.MINE, server.MINE) == ('commands', 'server')\n\n\n"
+    (tmp_path / "test_mine.py").write_text(application + test)
+    assert "1 passed" in run(environment, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=tmp_path).stdout
+
+
+def test_a_folder_of_the_same_name_does_not_hide_the_package_without_a_word(environment, tmp_path):
+    inside = next(environment.parents[1].glob("lib/python*/site-packages/rillet"))
+    said = run(environment, "-m", "rillet", "--version", "--verbose", cwd=tmp_path).stdout
+    assert f"Loaded from {inside}\n" in said
+    assert f"Python {sys.version.split()[0]} at " in said
+    (tmp_path / "rillet").mkdir()
+    said = run(environment, "-m", "rillet", "--version", "--verbose", cwd=tmp_path).stdout
+    assert f"Loaded from {inside}\n" in said  # a folder that is no package hides nothing
+    (tmp_path / "rillet" / "__init__.py").touch()
+    program = "import sys; sys.path.pop(0); from rillet.__main__ import main; sys.exit(main())"  # as the entry point
+    said = run(environment, "-c", program, "--version", "--verbose", cwd=tmp_path).stdout
+    assert f"Loaded from {inside}\n" in said
+
+
 def test_a_project_with_folders_of_the_same_names_is_not_disturbed(environment, tmp_path):
     for name in ("server", "commands", "pipeline", "protocol", "storage", "tests"):
         (tmp_path / name).mkdir()
@@ -99,7 +214,6 @@ def test_a_project_with_folders_of_the_same_names_is_not_disturbed(environment, 
 
 def test_the_fixtures_are_there_without_an_import(environment, tmp_path):
     (tmp_path / "test_mine.py").write_text("def test_it(rillet):\n    assert rillet.ping()\n")
-    out = run(environment, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=tmp_path).stdout
     out = run(environment, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=tmp_path).stdout
     assert "1 passed" in out
 
