@@ -141,7 +141,7 @@ class Server:
         self.propagation.on_divergence = self._on_divergence
         self.dispatcher = Dispatcher(self)
         self.calls = Calls(self, self.dispatcher.entries["ping"])
-        self.stats = Stats(list(self.dispatcher.all.values()))
+        self.stats = Stats(self.dispatcher.found)
         self.mending = Mending(self)
         self.blocking = Blocking(self)
         self.cluster = Membership(self)

@@ -7,6 +7,7 @@ import hmac
 import os
 import re
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.globs import matches
@@ -297,6 +298,11 @@ def channel_words(command: Command, argv: list[bytes]) -> Iterable[int]:
     return ()
 
 
+_STATE: Final = attrgetter(
+    "enabled", "nopass", "sanitizes", "sanitizes_by_rule", "is_unlimited", "passwords", "selectors"
+)
+
+
 class User:
     """A name with passwords and permissions. ``selectors[0]`` is what rules outside parentheses change."""
 
@@ -342,6 +348,10 @@ class User:
         self.passwords = list(other.passwords)
         self.selectors = [selector.copy() for selector in other.selectors]
         self.is_unlimited = other.is_unlimited
+
+    def is_like(self, other: User) -> bool:
+        """Whether it has the permissions and credentials of another user."""
+        return _STATE(self) == _STATE(other)
 
     def apply(self, rule: bytes, *, all_channels: bool = False) -> None:
         """Change the user by one word of ACL SETUSER.
@@ -500,7 +510,8 @@ class Users:
         self.by_name = {}
         for name, user in users.items():
             kept = self.by_name[name] = before.get(name) or User(name)
-            kept.become(user)
+            if not kept.is_like(user):
+                kept.become(user)
 
     def set_password(self, password: bytes) -> None:
         """Set the only password of ``default``, or none, as requirepass does."""

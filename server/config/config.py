@@ -482,8 +482,11 @@ class Config:
 
     def restore(self, values: Mapping[str, Any]) -> list[str]:
         """Take earlier values of attributes and call the listeners of what changes; returns what those refused."""
-        changed = [name for name, value in values.items() if getattr(self, name) != value]
-        vars(self).update(values)
+        own = vars(self)
+        if own == values:
+            return []
+        changed = [name for name, value in values.items() if own[name] != value]
+        own.update(values)
         refused = []
         for listener in [each for name in changed for each in self._listeners.get(name, ())]:
             try:

@@ -30,8 +30,7 @@ class Reset:
 
     def remember(self) -> None:
         """Keep the configuration and the users, at the end of the start."""
-        config = vars(self._server.config)
-        self._values = {name: value for name, value in config.items() if not name.startswith("_")}
+        self._values = vars(self._server.config).copy()
         self._users = self._server.users.copy()
 
     def run(self, client: Client) -> None:

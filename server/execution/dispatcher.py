@@ -37,6 +37,7 @@ class Dispatcher:
         table: raw command name to entry; holds the upper-case and lower-case spelling of each command that was found
             once and is not a container. All else goes through ``find``.
         entries: every command and subcommand that has a handler, by full name; ``all`` has those of every version.
+        found: those that a client or a file has named yet.
         commands: every command and subcommand, containers too.
         containers: the names that have subcommands.
     """
@@ -47,6 +48,7 @@ class Dispatcher:
         self._registry = SENTINEL if self._in_sentinel else REGISTRY
         if self._in_sentinel:
             load(SENTINEL["sentinel"].room)  # it serves commands of other families, too
+        self.found: dict[str, Entry] = {}
         self.all = {name: Entry(command) for name, command in self._registry.items() if command.is_served}
         self.limit_to(server.compat)
 
@@ -65,6 +67,7 @@ class Dispatcher:
         if entry.handler is not not_yet_found:
             return entry
         name = entry.name
+        self.found[name] = entry
         entry.handler = handler_for(entry.command, self.server.compat.knows, in_sentinel=self._in_sentinel)
         entry.batch_handler = batch_handler_for(entry.command)
         # COMMAND also runs without a subcommand, but must be looked up with it. The fast path has no check for

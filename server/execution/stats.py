@@ -6,14 +6,16 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from .entry import Entry
 
 
 class Stats:
-    """What INFO counts since the start or CONFIG RESETSTAT; ``entries`` count per command."""
+    """What INFO counts since the start or CONFIG RESETSTAT; ``found`` has the entries that count, by command."""
 
-    def __init__(self, entries: list[Entry]) -> None:
-        self.entries = entries
+    def __init__(self, found: Mapping[str, Entry]) -> None:
+        self._found = found
         self.errors: dict[bytes, int] = {}
         self._samples: deque[tuple[int, int, int, int, int]] = deque(maxlen=16)
         self.reset()
@@ -38,8 +40,7 @@ class Stats:
         self.exceeded_milliseconds = 0  # over maxmemory, without the present excess
         self.errors.clear()
         self._samples.clear()
-        for entry in self.entries:
-            # Of hundreds most were never called.
+        for entry in self._found.values():
             if entry.calls or entry.rejected or entry.failed:
                 entry.reset()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import socket
 from collections import deque
 from itertools import islice
@@ -507,8 +506,11 @@ class Connection(Client, asyncio.Protocol):
 
     def cut(self) -> None:
         """Close without the unsent replies; the peer can see that when this returns."""
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self.fd)) as sock:
+        # Given a family, it does not ask the system for that; shutdown needs none.
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, self.fd)
+        with contextlib.suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)
+        sock.detach()
         self.close(after_reply=False)
 
     def _close_when_written(self) -> None:

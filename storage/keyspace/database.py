@@ -290,7 +290,14 @@ class Database:
 
     def clear(self) -> int:
         """Take all keys away; returns how many there were. Watched and awaited keys that existed are signalled."""
+        beside = (self.expires, self.due, self.field_due, self.accessed, self.encodings, self.scan_order)
         gone = self.entries
+        is_used = gone or any(beside) or self.field_due.heap or self.scan_order is not None
+        if not is_used:  # most of the sixteen never had a key
+            if self.meter is not None:
+                self.meter.clear()
+                self.frequencies = {}
+            return 0
         for key, watchers in self.watched.items():
             if key in gone:
                 watchers[1] += 1
@@ -304,7 +311,7 @@ class Database:
             self.keyspace.lazyfree.weigh(self.meter.total)
             self.meter.clear()
             self.frequencies = {}
-        for other in (self.expires, self.due, self.field_due, self.accessed, self.encodings, self.scan_order):
+        for other in beside:
             if other:
                 free_later(other, 0)
         field_due = Deadlines()

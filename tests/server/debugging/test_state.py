@@ -76,7 +76,6 @@ KEPT = {
         Keyspace: databases
         Log: path quiet
         Server: _parts handles_signals loop mode rillet_version run_id sentinel
-        Stats: entries
         Turns: slice
     """,
     "follows from compat-version, which is restored": "Dispatcher: commands containers entries table",
@@ -102,6 +101,7 @@ KEPT = {
         Server: last_save started
         Snapshots: _started
     """,
+    "the commands that were sent yet": "Dispatcher: found\nStats: _found",
     "counts the reset itself, and what follows it": """
         Entry: calls failed histogram nanoseconds rejected
         Stats: commands_processed net_input net_output peak_clients peak_memory peak_memory_time reads_processed

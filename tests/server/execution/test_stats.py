@@ -15,7 +15,7 @@ def shared():
 
 
 def test_errors_are_counted_by_their_code():
-    stats = Stats([])
+    stats = Stats({})
     for text in (b"ERR one", b"ERR two", b"NOGROUP x", b"ERR"):
         stats.count_error(text)
     assert stats.errors == {b"ERR": 3, b"NOGROUP": 1}
@@ -23,7 +23,7 @@ def test_errors_are_counted_by_their_code():
 
 
 def test_the_number_of_codes_is_bounded():
-    stats = Stats([])
+    stats = Stats({})
     for number in range(1000):
         stats.count_error(b"CODE%d x" % number)
     assert len(stats.errors) <= 129
@@ -32,7 +32,7 @@ def test_the_number_of_codes_is_bounded():
 
 
 def test_rates_are_of_the_last_samples():
-    stats = Stats([])
+    stats = Stats({})
     assert stats.per_second() == (0, 0.0, 0.0)
     for second in range(20):
         stats.commands_processed = 100 * second
@@ -43,7 +43,7 @@ def test_rates_are_of_the_last_samples():
 
 
 def test_the_peak_of_memory_only_rises():
-    stats = Stats([])
+    stats = Stats({})
     assert [stats.note_memory(used, used) for used in (10, 30, 20)] == [10, 30, 30]
     assert stats.peak_memory_time == 30
 
