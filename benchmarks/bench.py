@@ -20,8 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from big_groups import idle_searches
-from few_claimable import measure_few_claimable
+from big_groups import idle_searches, measure_few_claimable
 from footprint import idle_connections, memory
 from results import Measured, Results, Row, put_into
 from servers import LOAD_CORE, PROGRAMS, Server, machine, pin, require, versions

@@ -19,8 +19,8 @@ from __future__ import annotations
 from .clock import Clock
 from .cluster import Cluster, ClusterNode, ClusterShard
 from .control import ControlError
-from .errors import StartError
 from .faults import Fault, Hit
+from .process import StartError
 from .recording import RecordedCommand, Recording, RecordingError
 from .sentinel import Sentinel
 from .server import AsyncServer, Server

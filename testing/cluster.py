@@ -16,17 +16,17 @@ from __future__ import annotations
 import contextlib
 import time
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from ..commands.cluster.topology import Topology
 from ..protocol.key_slots import SLOTS, key_slot
 from ..server.cluster.presence import Presence
 from .control import Control
+from .process import InWith
 from .server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from types import TracebackType
 
     import redis.asyncio.cluster
     import redis.cluster
@@ -163,7 +163,7 @@ class ClusterShard:
         return self._cluster.topology.slots_of(self.shard)
 
 
-class Cluster:
+class Cluster(InWith):
     """A Redis Cluster for tests, in threads of this process.
 
     Args:
@@ -244,13 +244,7 @@ class Cluster:
         for node in self.nodes:
             node.discard()
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def _leave(self) -> None:
         self.stop_all()
 
     # Clients

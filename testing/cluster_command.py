@@ -10,7 +10,7 @@ import threading
 from typing import Final
 
 from .cluster import Cluster
-from .errors import StartError
+from .process import StartError
 
 _DESCRIPTION: Final = """\
 Start the nodes of a Redis Cluster in this process, for tests of clients. Any directive of redis.conf may follow, for all

@@ -7,8 +7,6 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from .wire import encode
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -152,3 +150,8 @@ class Control:
     def close(self) -> None:
         """Close it."""
         self._socket.close()
+
+
+def encode(*words: bytes) -> bytes:
+    """Return a command as clients send it."""
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)

@@ -6,16 +6,43 @@ import os
 import subprocess
 import sys
 import threading
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
-from .errors import StartError
-
 if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
     from .log import ServerLog
 
 START_SECONDS: Final = 30
 STOP_SECONDS: Final = 30
 _READY: Final = "READY "  # testing/child.py prints it
+
+
+class StartError(RuntimeError):
+    """A server did not start, whatever the reason; the text says why, with the server's log."""
+
+
+class InWith(ABC):
+    """What starts when a ``with`` block begins, and stops when it ends."""
+
+    @abstractmethod
+    def start(self) -> object:
+        """Start, and wait until clients are served."""
+
+    @abstractmethod
+    def _leave(self) -> None:
+        """Stop everything."""
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leave()
 
 
 class ServerProcess:

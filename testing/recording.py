@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ..protocol.globs import matches
-from .wire import parse_reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -243,3 +242,19 @@ def _matches(glob: str, key: str) -> bool:
 
 def _shown(word: str) -> str:
     return word if word.isprintable() and word and " " not in word else repr(word)
+
+
+def parse_reply(data: bytes) -> Any:
+    """Return an encoded reply as Python values, texts decoded; errors are exceptions, also inside arrays.
+
+    Pushes beside a reply (SUBSCRIBE of several channels) make it a list of all of them.
+    """
+    import hiredis
+
+    incomplete = object()
+    reader = hiredis.Reader(encoding="utf-8", errors="surrogateescape", notEnoughData=incomplete)
+    reader.feed(data)
+    values: list[Any] = []
+    while (value := reader.gets()) is not incomplete:
+        values.append(value)
+    return values[0] if len(values) == 1 else values

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from .errors import StartError
+from .process import StartError
 
 if TYPE_CHECKING:
     import os

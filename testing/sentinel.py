@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
+from .process import InWith
 from .server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     import redis
     import redis.asyncio
@@ -21,7 +21,7 @@ _SILENT: Final = timedelta(seconds=5)
 _POLL_SECONDS: Final = 0.01
 
 
-class Sentinel:
+class Sentinel(InWith):
     """A Rillet in sentinel mode over a Rillet master and replicas; use it in a ``with``.
 
     Args:
@@ -97,13 +97,7 @@ class Sentinel:
             server.stop()
         self.servers.clear()
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def _leave(self) -> None:
         self.stop()
 
     # The servers

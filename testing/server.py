@@ -15,10 +15,9 @@ from urllib.parse import quote
 from ..storage.files import replace_file
 from .clock import Clock
 from .control import Control, ControlError
-from .errors import StartError
 from .faults import HasFaults
 from .log import ServerLog
-from .process import START_SECONDS, STOP_SECONDS, ServerProcess
+from .process import START_SECONDS, STOP_SECONDS, InWith, ServerProcess, StartError
 from .seeds import run_commands, seed_file
 from .snapshot import SnapshotStore
 from .spies import HasSpies
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from .snapshot import Snapshot
 
 
-class Server(HasSpies, HasFaults):
+class Server(HasSpies, HasFaults, InWith):
     """A Rillet server for a test.
 
     Args:
@@ -105,13 +104,7 @@ class Server(HasSpies, HasFaults):
         self._halt()
         self.start()
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def _leave(self) -> None:
         self.stop()
 
     @property
