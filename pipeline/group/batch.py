@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _LONGEST_BETWEEN_CLAIMS: Final = 2.0
 _MOST_AT_ONCE: Final = 10_000
+_MANY: Final = 8
+_IN_A_ROUND_TRIP: Final = 20
 
 
 @dataclass(frozen=True)
@@ -95,15 +98,34 @@ class Gatherer:
         """
         batch = Batch()
         streams = self.streams() if until is None else list(until)
+        with_pending, with_new = self._sieve(streams)
         for stream in streams:
             if stream not in self._recovered:
-                self._recover(batch, stream, limits)
+                if stream in with_pending:
+                    self._recover(batch, stream, limits)
+                else:
+                    self._recovered.add(stream)
         if self._options.claim_min_idle_ms is not None and (
             until is not None or self._clock() >= self._look_again
         ):
-            self._claim(batch, streams, limits, until)
-        self._read_new(batch, streams, limits, until)
+            self._claim(batch, [each for each in streams if each in with_pending], limits, until)
+        self._read_new(batch, [each for each in streams if each in with_new], limits, until)
         return batch
+
+    def _sieve(self, streams: Sequence[str]) -> tuple[set[str], set[str]]:
+        """Return in which streams something may be pending, and in which something may be new.
+
+        Of many streams two round trips say that; of few it would take as many as looking into them.
+        """
+        if len(streams) < _MANY:
+            return set(streams), set(streams)
+        facts = self.member.all_facts(streams)
+        newest = self.last_ids(streams)  # after the groups: what comes in between is for the next batch
+        idle = {name for name, row in facts.items() if row[b"pending"] == 0}
+        read = {
+            name for name, row in facts.items() if ids.parse_reply(row[b"last-delivered-id"]) >= newest[name]
+        }
+        return set(streams) - idle, set(streams) - read
 
     def _recover(self, batch: Batch, stream: str, limits: Limits) -> None:
         """Take what is pending with us and in no batch: a life of ours ended between delivery and Spark's log."""
@@ -120,7 +142,7 @@ class Gatherer:
     def _ensure_group(self, stream: str) -> None:
         """A stream that a pattern found later has its group made when it is first seen."""
         if self._options.create_group and self._options.pattern is not None:
-            self.member.create_group(stream, "0")
+            self.member.create_groups({stream: "0"})
 
     def _claim(
         self, batch: Batch, streams: Sequence[str], limits: Limits, until: dict[str, int] | None
@@ -182,24 +204,27 @@ class Gatherer:
         self, batch: Batch, streams: Sequence[str], limits: Limits, until: dict[str, int] | None
     ) -> None:
         """Read the streams in turn, a reply each, until all are dry or the batch is full."""
-        waiting = [streams[(self._turn + at) % len(streams)] for at in range(len(streams))]
+        waiting = deque(streams)
+        waiting.rotate(-self._turn)
         self._turn += 1
         while waiting:
-            for stream in list(waiting):
-                room = min(batch.room(limits), self._options.fetch_size)
-                if room <= 0:
-                    return
-                if until is not None:
-                    room = min(room, self._unread(stream, until[stream], room))
-                run, size = self.member.read_new(stream, room) if room else (None, 0)
-                if run is None:
-                    waiting.remove(stream)
-                    continue
-                batch.pieces.append(run)
-                batch.rows += run.count
-                batch.size += size
-                if run.count < room:
-                    waiting.remove(stream)
+            room = min(batch.room(limits), self._options.fetch_size)
+            if room <= 0:
+                return
+            # Of limited bytes it is known after each reply how many are left.
+            at_once = 1 if limits.size is not None else min(batch.room(limits) // room, _IN_A_ROUND_TRIP)
+            asked: dict[str, int] = {}
+            for stream in [waiting.popleft() for _ in range(min(at_once, len(waiting)))]:
+                unread = room if until is None else self._unread(stream, until[stream], room)
+                if unread:
+                    asked[stream] = unread
+            for stream, (run, size) in self.member.read_new(asked).items():
+                if run is not None:
+                    batch.pieces.append(run)
+                    batch.rows += run.count
+                    batch.size += size
+                    if run.count == asked[stream]:
+                        waiting.append(stream)
 
     def _unread(self, stream: str, end: int, most: int) -> int:
         """Return how many entries are new up to an id, as far as that matters; others may be quicker with some of them."""

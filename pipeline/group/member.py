@@ -15,11 +15,12 @@ from ..redis.key_names import key_of
 from .offset import BatchPart, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ..redis.connection import Connection
 
 _PAGE: Final = 1000
+_PIECES_AT_ONCE: Final = 50
 _GREATEST_COUNT: Final = 2**63 - 1
 
 
@@ -52,20 +53,22 @@ class Member:
         self.group = group
         self.consumer = consumer
 
-    def create_group(self, stream: str, start: str) -> None:
-        """Create the group, and an empty stream where there is none; a group that exists stays where it stands.
+    def create_groups(self, starts: Mapping[str, str]) -> None:
+        """Create the group in streams, and empty streams where there are none; a group that exists stays where it stands.
 
         Args:
-            stream: the key.
-            start: the id after which it reads, or ``"$"``.
+            starts: by stream the id after which the group reads, or ``"$"``.
+
+        Raises:
+            ServerError: a key is no stream, or the server refuses.
         """
-        try:
-            self.connection.call(
-                "XGROUP", "CREATE", key_of(stream), self.group, start, "MKSTREAM", repeatable=True
-            )
-        except ServerError as error:
-            if error.code != "BUSYGROUP":
-                raise
+        asked = [
+            ("XGROUP", "CREATE", key_of(stream), self.group, start, "MKSTREAM")
+            for stream, start in starts.items()
+        ]
+        for reply in self.connection.pipeline(asked, repeatable=True):
+            if isinstance(reply, ServerError) and reply.code != "BUSYGROUP":
+                raise reply
 
     # Entries that were delivered before
 
@@ -149,16 +152,19 @@ class Member:
 
     # New entries
 
-    def read_new(self, stream: str, most: int) -> tuple[Run | None, int]:
-        """Have up to ``most`` new entries delivered; return them, or None, and their bytes."""
-        reply = self.connection.call(
-            *("XREADGROUP", "GROUP", self.group, self.consumer),
-            *("COUNT", most, "STREAMS", key_of(stream), ">"),
-        )
-        if not reply or not reply[0][1]:
-            return None, 0
-        entries: list[Any] = reply[0][1]
-        return Run(stream, ids.parse(entries[0][0]), ids.parse(entries[-1][0]), len(entries)), _size(entries)
+    def read_new(self, most: Mapping[str, int]) -> dict[str, tuple[Run | None, int]]:
+        """Have new entries delivered, in one round trip.
+
+        Args:
+            most: how many, by stream.
+
+        Returns:
+            By stream what came, or None, and its bytes.
+        """
+        reader = ("XREADGROUP", "GROUP", self.group, self.consumer)
+        asked = [(*reader, "COUNT", count, "STREAMS", key_of(name), ">") for name, count in most.items()]
+        replies = checked(self.connection.pipeline(asked))
+        return {name: _run(name, reply) for name, reply in zip(most, replies, strict=True)}
 
     def last_delivered(self, stream: str) -> int:
         """Return the id up to which the group has read.
@@ -200,23 +206,45 @@ class Member:
 
     def acknowledge(self, pieces: Iterable[BatchPart]) -> None:
         """Acknowledge all entries of a batch, whichever consumer owns them by now; repeating it is harmless."""
-        for piece in pieces:
-            key = key_of(piece.stream)
-            if isinstance(piece, Run):
-                # All entries of a run were delivered to us: no more than its count can be pending.
-                rows = self.connection.call(
-                    *("XPENDING", key, self.group),
-                    *(ids.text(piece.first), ids.text(piece.last), piece.count),
+        every = list(pieces)
+        for at in range(0, len(every), _PIECES_AT_ONCE):
+            page = every[at : at + _PIECES_AT_ONCE]
+            runs = [piece for piece in page if isinstance(piece, Run)]
+            # All entries of a run were delivered to us: no more than its count can be pending.
+            asked = [
+                (
+                    "XPENDING",
+                    key_of(run.stream),
+                    self.group,
+                    ids.text(run.first),
+                    ids.text(run.last),
+                    run.count,
                 )
-                words = [row[0] for row in rows]
-            else:
-                words = [ids.text(stream_id).encode() for stream_id in piece.ids]
-            if words:
-                self.connection.call("XACK", key, self.group, *words, repeatable=True)
+                for run in runs
+            ]
+            words = [
+                (run.stream, [row[0] for row in rows])
+                for run, rows in zip(runs, checked(self.connection.pipeline(asked)), strict=True)
+            ]
+            words += [
+                (piece.stream, [ids.text(each).encode() for each in piece.ids])
+                for piece in page
+                if not isinstance(piece, Run)
+            ]
+            acks = [("XACK", key_of(stream), self.group, *members) for stream, members in words if members]
+            checked(self.connection.pipeline(acks, repeatable=True))
 
 
 def _name(word: bytes) -> str:
     return word.decode(errors="backslashreplace")
+
+
+def _run(stream: str, reply: Any) -> tuple[Run | None, int]:
+    if not reply or not reply[0][1]:
+        return None, 0
+    entries: list[Any] = reply[0][1]
+    first, last = ids.parse_reply(entries[0][0]), ids.parse_reply(entries[-1][0])
+    return Run(stream, first, last, len(entries)), _size(entries)
 
 
 def _size(entries: Iterable[Sequence[Any]]) -> int:

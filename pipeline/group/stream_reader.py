@@ -11,11 +11,8 @@ log, after a restart too. ``commit`` comes later, and never for the last batch o
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -28,7 +25,6 @@ from pyspark.sql.streaming.datasource import (
 from ..quick_ack import QuickAck
 from ..redis import ids
 from ..redis.connection import ConnectionLost, ServerError
-from ..redis.key_names import key_of
 from ..redis.options import OptionError, Options
 from ..redis.shards import connect
 from ..redis.stream_state import fetch_states
@@ -39,15 +35,16 @@ from ..source.own_names import OwnNames
 from .batch import Batch, Gatherer, Limits
 from .history import judge, take_positions
 from .member import Member
-from .offset import BatchPart, GroupOffset, Run, shares
+from .offset import GroupOffset, shares
 from .options import GroupOptions
+from .task import GROUP_COLUMNS, GroupPartition, read_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    import pyarrow as pa
     from pyspark.sql.types import DataType, StructType
 
-    from ..redis.connection import Connection
     from ..source.offsets import Position
 
 __all__ = ["GROUP_COLUMNS", "GroupPartition", "GroupStreamReader", "group_columns"]
@@ -56,7 +53,6 @@ _NO_GROUP: Final = {
     False: "Create it (XGROUP CREATE), or let createGroup be true",
     True: "It was there before: create it again after the last entry that was read, or begin with a new checkpoint",
 }
-GROUP_COLUMNS: Final = {"consumer": pa.string(), "delivery_count": pa.int64(), "claimed": pa.bool_()}
 
 
 def group_columns() -> dict[str, DataType]:
@@ -68,14 +64,6 @@ def group_columns() -> dict[str, DataType]:
     from pyspark.sql.types import BooleanType, LongType, StringType
 
     return {"consumer": StringType(), "delivery_count": LongType(), "claimed": BooleanType()}
-
-
-@dataclass
-class GroupPartition(InputPartition):
-    """The entries that one task reads; everything it needs to know of its batch."""
-
-    consumer: str
-    pieces: tuple[BatchPart, ...]
 
 
 class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -113,8 +101,9 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         """Create the groups that are missing, and begin before the first batch."""
         gatherer = self._gathering()
         if self._options.create_group:
-            for stream in gatherer.streams():
-                gatherer.member.create_group(stream, self._options.start_of(stream))
+            gatherer.member.create_groups(
+                {stream: self._options.start_of(stream) for stream in gatherer.streams()}
+            )
         return GroupOffset(self._options.group, self._options.consumer).as_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
@@ -297,52 +286,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
             DataLossError: some were deleted since they were delivered, and ``failOnDataLoss`` is on.
         """
         assert isinstance(partition, GroupPartition)
-        columns = Columns(self._schema, self._columns, GROUP_COLUMNS)
-        endpoint = self._options.endpoint
-        with (
-            connect(endpoint) as master,
-            connect(endpoint, replica=True) if endpoint.read_replicas else nullcontext(master) as connection,
-        ):
-            for piece in partition.pieces:
-                entries = _fetch(connection, piece, self._options.fetch_size)
-                if len(entries) != piece.count and connection is not master:
-                    entries = _fetch(master, piece, self._options.fetch_size)  # the replica lags
-                if len(entries) != piece.count and self._options.fail_on_data_loss:
-                    raise DataLossError(_missing_text(piece, len(entries)))
-                if isinstance(piece, Run):
-                    owner, deliveries = partition.consumer, 1
-                else:
-                    owner, deliveries = piece.owner, piece.deliveries
-                for at in range(0, len(entries), self._options.fetch_size):
-                    page = entries[at : at + self._options.fetch_size]
-                    claimed = not isinstance(piece, Run) and owner != partition.consumer
-                    extra: dict[str, list[Any]] = {
-                        "consumer": [owner] * len(page),
-                        "delivery_count": [deliveries] * len(page),
-                        "claimed": [claimed] * len(page),
-                    }
-                    yield columns.batch(piece.stream, page, extra)
-
-
-def _fetch(connection: Connection, piece: BatchPart, at_once: int) -> list[Any]:
-    """Return the entries of a piece that are still there."""
-    entries: list[Any] = []
-    key = key_of(piece.stream)
-    if isinstance(piece, Run):
-        start, end = ids.text(piece.first), ids.text(piece.last)
-        while page := connection.call("XRANGE", key, start, end, "COUNT", at_once):
-            entries += page
-            if len(page) < at_once:
-                break
-            start = f"({page[-1][0].decode()}"
-        return entries
-    words = [ids.text(each) for each in piece.ids]
-    for at in range(0, len(words), at_once):
-        for found in connection.pipeline([("XRANGE", key, word, word) for word in words[at : at + at_once]]):
-            if isinstance(found, ServerError):
-                raise found
-            entries += found
-    return entries
+        return read_pieces(partition, Columns(self._schema, self._columns, GROUP_COLUMNS), self._options)
 
 
 def _gone_text(gone: Sequence[tuple[str, int]], group: str) -> str:
@@ -351,18 +295,4 @@ def _gone_text(gone: Sequence[tuple[str, int]], group: str) -> str:
         f"{len(gone)} entries that were pending in group {group!r} had been deleted or trimmed "
         f"({shown}{', ...' if len(gone) > 3 else ''}); they are pending no more, so that starting again goes on "
         "without them, as failOnDataLoss=false does at once"
-    )
-
-
-def _missing_text(piece: BatchPart, found: int) -> str:
-    first, last = (piece.first, piece.last) if isinstance(piece, Run) else (piece.ids[0], piece.ids[-1])
-    if found > piece.count:
-        return (
-            f"stream {piece.stream!r} has {found} entries from {ids.text(first)} to {ids.text(last)}, where {piece.count} "
-            "were delivered: it was deleted and made again"
-        )
-    return (
-        f"{piece.count - found} of {piece.count} entries of stream {piece.stream!r} from {ids.text(first)} to "
-        f"{ids.text(last)} were deleted or trimmed after they had been delivered and before they were read; "
-        "failOnDataLoss=false goes on without them"
     )

@@ -33,7 +33,7 @@ class Scene:
         endpoint = Endpoint(port=server.port)
         self.connection, self.other = InterruptedWire(endpoint), Connection(endpoint)
         self.member = Member(self.connection, "g", "me")
-        self.member.create_group(self.stream, "0")
+        self.member.create_groups({self.stream: "0"})
         self.ids = [
             self.other.call("XADD", self.stream, f"{number}-0", "n", number) for number in range(1, 4)
         ]

@@ -13,7 +13,7 @@ from support.group_scene import Scene
 from support.micro_batches import Faults, fail_connections, surviving
 from support.servers import KINDS
 
-from rillet.pipeline.group import stream_reader
+from rillet.pipeline.group import stream_reader, task
 from rillet.pipeline.redis.connection import Connection, ServerError
 from rillet.pipeline.redis.options import OptionError
 from rillet.pipeline.source.offsets import OffsetError
@@ -370,7 +370,7 @@ steps = st.one_of(
 @pytest.mark.parametrize("kind", KINDS)
 def test_after_crashes_anywhere_nothing_is_missing_doubled_or_pending(running, monkeypatch, kind):
     faults = Faults()
-    fail_connections(monkeypatch, faults, stream_reader)
+    fail_connections(monkeypatch, faults, stream_reader, task)
 
     @settings(
         max_examples=60 if kind == "rillet" else 25,
@@ -408,3 +408,35 @@ def test_after_crashes_anywhere_nothing_is_missing_doubled_or_pending(running, m
             assert scene.pending() == 0
 
     run()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_streams_are_read_and_acknowledged_many_at_a_time(running, monkeypatch, kind):
+    with Scene(running(kind), streams=None, streamsPattern="many-*", discoveryIntervalMs=0) as scene:
+        names = [f"many-{number:02}" for number in range(60)]
+        scene.call("DEL", *names)
+        for number, name in enumerate(names):
+            for _ in range(1 + number % 3):
+                scene.call("XADD", name, "*", "n", number)
+        requests = []
+        honest = Connection.exchange
+
+        def exchange(self, request, words, **how):
+            requests.append(len(words))
+            return honest(self, request, words, **how)
+
+        monkeypatch.setattr(Connection, "exchange", exchange)
+        scene.engine.finish()
+        assert sorted(row["stream"] for row in scene.rows[0]) == sorted(
+            name for number, name in enumerate(names) for _ in range(1 + number % 3)
+        )
+        assert sum(requests) > 5 * len(names)
+        assert len(requests) < len(names)
+        # Of those in which nothing is new or pending, none is looked into.
+        scene.call("XADD", names[7], "*", "n", 1)
+        requests.clear()
+        scene.engine.trigger()
+        assert [row["stream"] for row in scene.rows[1]] == [names[7]]
+        assert len(requests) < 16
+        assert all(scene.call("XPENDING", name, "g")[0] == 0 for name in names if name != names[7])
+        scene.call("DEL", *names)

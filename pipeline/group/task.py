@@ -1,0 +1,163 @@
+"""What a task of group mode does: fetch the entries of a batch by their ids, and make sure that all of them were still there."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from ..redis import ids
+from ..redis.connection import ServerError, checked
+from ..redis.key_names import key_of
+from ..redis.no_cycles import no_cycles
+from ..redis.shards import connect
+from ..source.losses import DataLossError
+from .offset import BatchPart, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ..redis.connection import Connection
+    from ..source.entry_batches import Columns
+    from .options import GroupOptions
+
+GROUP_COLUMNS: Final = {"consumer": pa.string(), "delivery_count": pa.int64(), "claimed": pa.bool_()}
+
+
+@dataclass
+class GroupPartition(InputPartition):
+    """The entries that one task reads; everything it needs to know of its batch."""
+
+    consumer: str
+    pieces: tuple[BatchPart, ...]
+
+
+def read_pieces(
+    partition: GroupPartition, columns: Columns, options: GroupOptions
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a partition, those of short pieces in batches of several streams.
+
+    Raises:
+        DataLossError: some entries were deleted since they were delivered, and ``failOnDataLoss`` is on.
+    """
+    endpoint, size = options.endpoint, options.fetch_size
+    rows = _Rows(columns)
+    with (
+        connect(endpoint) as master,
+        connect(endpoint, replica=True) if endpoint.read_replicas else nullcontext(master) as connection,
+        no_cycles(),
+    ):
+        for piece, found in _fetched(connection, partition.pieces, size):
+            entries = found
+            if len(entries) != piece.count and connection is not master:
+                entries = _fetch(master, piece, size)  # the replica lags
+            if len(entries) != piece.count and options.fail_on_data_loss:
+                raise DataLossError(_missing_text(piece, len(entries)))
+            owner = partition.consumer if isinstance(piece, Run) else piece.owner
+            deliveries = 1 if isinstance(piece, Run) else piece.deliveries
+            for at in range(0, len(entries), size):
+                page = entries[at : at + size]
+                rows.add(piece.stream, page, owner, deliveries, claimed=owner != partition.consumer)
+                if rows.count >= size:
+                    yield rows.batch()
+        if rows.count:
+            yield rows.batch()
+
+
+class _Rows:
+    """Entries that become one batch."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self._clear()
+
+    def _clear(self) -> None:
+        self._entries: list[Any] = []
+        self._streams: list[tuple[str, int]] = []
+        self._extra: dict[str, list[Any]] = {name: [] for name in GROUP_COLUMNS}
+
+    @property
+    def count(self) -> int:
+        return len(self._entries)
+
+    def add(self, stream: str, page: list[Any], owner: str, deliveries: int, *, claimed: bool) -> None:
+        self._entries += page
+        self._streams.append((stream, len(page)))
+        for name, value in (("consumer", owner), ("delivery_count", deliveries), ("claimed", claimed)):
+            self._extra[name] += [value] * len(page)
+
+    def batch(self) -> pa.RecordBatch:
+        """Return them, and begin again."""
+        found = self._columns.batch(self._streams, self._entries, self._extra)
+        self._clear()
+        return found
+
+
+def _fetched(
+    connection: Connection, pieces: Sequence[BatchPart], at_once: int
+) -> Iterator[tuple[BatchPart, list[Any]]]:
+    """Fetch pieces in their order, short runs many at a time."""
+    for is_short, members in groupby(pieces, lambda each: isinstance(each, Run) and each.count < at_once):
+        if not is_short:
+            for piece in members:
+                yield piece, _fetch(connection, piece, at_once)
+            continue
+        page: list[BatchPart] = []
+        rows = 0
+        for piece in members:
+            page.append(piece)
+            rows += piece.count
+            if rows >= at_once:
+                yield from _short(connection, page, at_once)
+                page, rows = [], 0
+        yield from _short(connection, page, at_once)
+
+
+def _short(
+    connection: Connection, page: Sequence[BatchPart], at_once: int
+) -> Iterator[tuple[BatchPart, list[Any]]]:
+    asked = [
+        ("XRANGE", key_of(each.stream), ids.text(each.first), ids.text(each.last), "COUNT", at_once)
+        for each in page
+        if isinstance(each, Run)
+    ]
+    yield from zip(page, checked(connection.pipeline(asked)), strict=True)
+
+
+def _fetch(connection: Connection, piece: BatchPart, at_once: int) -> list[Any]:
+    """Return the entries of a piece that are still there."""
+    entries: list[Any] = []
+    key = key_of(piece.stream)
+    if isinstance(piece, Run):
+        start, end = ids.text(piece.first), ids.text(piece.last)
+        while page := connection.call("XRANGE", key, start, end, "COUNT", at_once):
+            entries += page
+            if len(page) < at_once:
+                break
+            start = f"({page[-1][0].decode()}"
+        return entries
+    words = [ids.text(each) for each in piece.ids]
+    for at in range(0, len(words), at_once):
+        for found in connection.pipeline([("XRANGE", key, word, word) for word in words[at : at + at_once]]):
+            if isinstance(found, ServerError):
+                raise found
+            entries += found
+    return entries
+
+
+def _missing_text(piece: BatchPart, found: int) -> str:
+    first, last = (piece.first, piece.last) if isinstance(piece, Run) else (piece.ids[0], piece.ids[-1])
+    if found > piece.count:
+        return (
+            f"stream {piece.stream!r} has {found} entries from {ids.text(first)} to {ids.text(last)}, where {piece.count} "
+            "were delivered: it was deleted and made again"
+        )
+    return (
+        f"{piece.count - found} of {piece.count} entries of stream {piece.stream!r} from {ids.text(first)} to "
+        f"{ids.text(last)} were deleted or trimmed after they had been delivered and before they were read; "
+        "failOnDataLoss=false goes on without them"
+    )
