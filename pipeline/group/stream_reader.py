@@ -25,6 +25,7 @@ from pyspark.sql.streaming.datasource import (
 from ..quick_ack import QuickAck
 from ..redis import ids
 from ..redis.connection import ConnectionLost, ServerError
+from ..redis.no_cycles import no_cycles
 from ..redis.options import OptionError, Options
 from ..redis.shards import connect
 from ..redis.stream_state import fetch_states
@@ -116,6 +117,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
             return ReadMaxBytes(self._options.max_bytes)
         return ReadMaxRows(self._options.max_rows)
 
+    @no_cycles()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Acknowledge the batch that Spark has committed, and have the next one delivered.
 
@@ -196,7 +198,8 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
                     self._acknowledged = committed.batch
                 batch = gatherer.gather(limits, self._until)
                 if batch.pieces:
-                    broken |= self._judge(gatherer.member)  # it may have been on the way
+                    if gatherer.member.connection.breaks:
+                        broken |= self._judge(gatherer.member)  # another server may have answered on the way
                     self._positions |= take_positions(
                         gatherer.member, {piece.stream for piece in batch.pieces}
                     )
@@ -215,6 +218,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
                     raise ServerError(f"{error}. {_NO_GROUP[bool(committed.batch)]}") from error
                 is_found_again = True  # a stream of the pattern was deleted since it was looked up: a new gatherer does that
 
+    @no_cycles()
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         """Return where the group stands, by stream: how far it and the stream are, entries not delivered (null if unknown), pending."""
         gatherer = self._gathering()
@@ -231,6 +235,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
         }
         return {"v": 1, "mode": "group", "group": self._options.group, "streams": found}
 
+    @no_cycles()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[GroupPartition]:
         """Share the entries of a batch among tasks."""
         if start == end:
