@@ -326,11 +326,10 @@ class Server:
         self.log.warning(f"Internal error: {context.get('message')}", details=trace)
 
     async def shutdown(self) -> None:
-        """Stop accepting, release blocked clients, flush and fsync the AOF, close every connection."""
+        """Stop accepting, end what works in the background, flush and fsync the AOF, close every connection."""
         self.signals.ending = True
         self.log.warning("User requested shutdown...")
         self.listeners.close()
-        # As in Redis the connections end without an error reply, so that client libraries reconnect.
         self.blocking.stop()
         if self.has("migrations"):
             self.migrations.stop()
@@ -339,9 +338,6 @@ class Server:
         self.pause.stop()
         self.background_jobs.stop()
         self.replication.stop()
-        # From here on no command runs; replies that wait for the AOF are still sent.
-        for client in [*self.controls, *self.clients.values()]:  # first those that look for the end
-            client.close()
         await self.persistence.stop()
         self.snapshots.stop()
         await self._leave()
@@ -351,14 +347,12 @@ class Server:
         """Close every connection after its replies, and remove the files of a living server."""
         self.signals.ending = True
         self.listeners.close()
-        for client in [*self.clients.values(), *self.controls]:
-            client.close()
+        self._close_clients()
         for _ in range(50):
             if not self.clients and not self.controls:
                 break
             await asyncio.sleep(0.01)
-        for client in [*self.clients.values(), *self.controls]:
-            client.close(after_reply=False)
+        self._close_clients(after_reply=False)
         await asyncio.sleep(0)
         self.listeners.remove_files()
         self.folder.release()
@@ -369,10 +363,9 @@ class Server:
             os._exit(1)
         # In a process that is not the server's own only this server ends.
         self.exit_status = 1
+        self._stopping.set()
         self.persistence.drop()
-        for client in [*self.clients.values(), *self.controls]:
-            client.close(after_reply=False)
-        self.stop()
+        self._close_clients(after_reply=False)
 
     def _on_divergence(self) -> None:
         """End, because the append-only file and the replicas hold different data."""
@@ -380,31 +373,38 @@ class Server:
         self.die()
 
     def stop(self) -> None:
-        """Request the end; callable by commands and, with call_soon_threadsafe, other threads."""
+        """Decide the end: from here on no command runs; replies that wait for the AOF are still sent.
+
+        Callable by commands and, with call_soon_threadsafe, other threads.
+        """
+        if self.stopping:
+            return
         self._stopping.set()
+        self.replication.stop()  # while replicas can be sent the rest of the stream
+        # As in Redis the connections end without an error reply, so that client libraries reconnect.
+        self._close_clients()
+
+    def _close_clients(self, *, after_reply: bool = True) -> None:
+        for client in [*self.controls, *self.clients.values()]:  # first those that look for the end
+            client.close(after_reply=after_reply)
 
     def end(self, *, save: bool | None, force: bool) -> bool:
-        """Write the last snapshot if one is wanted (None: if there are save points), then request the end.
+        """Write the last snapshot if one is wanted (None: if there are save points), then decide the end.
 
         Returns:
             False if the snapshot could not be written, so the server keeps running; ``force`` ends it even then.
         """
-        before = self.snapshots.saves
         self.signals.ending = True
         may_save = self._loaded and not self.loading
         if may_save and not self.snapshots.save_at_end(wanted=save, force=force):
             self.signals.ending = False
             return False
-        if self.snapshots.saves > before:
-            # Later writes would be missing in the file.
-            for client in [*self.clients.values(), *self.controls]:
-                client.close()
         self.stop()
         return True
 
     @property
     def stopping(self) -> bool:
-        """Whether the end was requested."""
+        """Whether the end was decided."""
         return self._stopping.is_set()
 
     @property

@@ -126,6 +126,24 @@ class Control:
                 if not str(error).startswith(("NOTBUSY", "BUSY")):
                     raise
 
+    def server_has_ended(self) -> bool:
+        """Whether the server runs no more commands.
+
+        It asks, because the connections of a server that ends are not closed in one moment: another client may see the
+        end of its own before this one is closed. One that does not answer in time has not ended.
+        """
+        import hiredis
+
+        if not self.is_open:
+            return False
+        try:
+            self.run(b"PING")
+        except hiredis.ReplyError:
+            return False
+        except ControlError:
+            return self.is_open  # `run_all` closes it after a timeout
+        return False
+
     @property
     def is_closed(self) -> bool:
         """Whether the server has closed it."""

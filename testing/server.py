@@ -110,14 +110,14 @@ class Server(HasSpies, HasFaults, InWith):
     @property
     def running(self) -> bool:
         """Whether it is running; a server that was shut down by a command is not."""
-        ends = self._control is not None and self._control.is_closed
-        if self._process is not None:
-            if ends:
-                self._process.popen.wait(START_SECONDS)
-            return self._process.popen.poll() is None
-        if ends and self._thread is not None:
-            self._thread.join(START_SECONDS)
-        return self._thread is not None and self._thread.is_alive()
+        process, thread, server = self._process, self._thread, self._server
+        if process is not None:
+            if self._control is not None and self._control.server_has_ended():
+                process.popen.wait(STOP_SECONDS)
+            return process.popen.poll() is None
+        if thread is not None and server is not None and server.stopping:
+            thread.join(STOP_SECONDS)
+        return thread is not None and thread.is_alive()
 
     # For tests
 

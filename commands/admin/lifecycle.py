@@ -57,7 +57,7 @@ def role(client: Client, args: list[bytes]) -> bytes:
 
 @handles(specs.SHUTDOWN)
 def shutdown(client: Client, args: list[bytes]) -> bytes | None:
-    """Close the connection without a reply, after a final snapshot if SAVE or the save points require one."""
+    """Close all connections, this one without a reply, after a final snapshot if SAVE or the save points require one."""
     if client.trusted:  # a file that is loaded, or the master of a replica
         raise ReplyError(b"ERR SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client")
     options = [word.upper() for word in args[1:]]
@@ -78,7 +78,6 @@ def shutdown(client: Client, args: list[bytes]) -> bytes | None:
         client.server.part(Scripting).stop()
     if not client.server.internals.end(save=save, force=b"FORCE" in options):
         raise ReplyError(b"ERR Errors trying to SHUTDOWN. Check logs.")
-    client.close()
     return None
 
 

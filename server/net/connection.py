@@ -86,7 +86,9 @@ class Connection(Client, asyncio.Protocol):
         server = self.server
         server.stats.connections_received += 1
         self._take_addresses()
-        if server.is_full():
+        if server.stopping:
+            self._turn_away(b"")
+        elif server.is_full():
             server.stats.connections_rejected += 1
             self._turn_away(MAX_CLIENTS)
         elif (

@@ -12,6 +12,7 @@ import pytest
 import redis
 
 import rillet.testing
+from rillet.testing.control import Control
 
 
 def is_listening(port: int) -> bool:
@@ -108,6 +109,50 @@ def test_shutdown_by_a_client_does_not_confuse_stop(server):
         client.shutdown(nosave=True)
     server.stop()
     assert not server.running
+
+
+class LateNews:
+    """Forwards one connection; the client hears of the end of the server only when it next sends something."""
+
+    def __init__(self, port):
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._target = "127.0.0.1", port
+        self._thread = threading.Thread(target=self._forward, daemon=True)
+
+    def _forward(self):
+        with self._listener.accept()[0] as client, socket.create_connection(self._target) as server:
+            while data := client.recv(65536):
+                try:
+                    server.sendall(data)
+                    reply = server.recv(65536)
+                except ConnectionError:
+                    return
+                if not reply:
+                    return
+                client.sendall(reply)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._thread.join(30)
+        self._listener.close()
+
+
+def test_a_server_that_was_shut_down_is_not_running_even_if_its_control_connection_still_stands(server):
+    server._release_control()
+    with LateNews(server.port) as late:
+        server._control = Control(server.host, late.port, None)
+        with server.client() as client:
+            client.set("k", "v")
+            client.shutdown(nosave=True)
+        assert not server.running
+        server.start()
+        server.reset()
+        with server.client() as client:
+            assert client.dbsize() == 0
 
 
 def test_reset_makes_it_as_good_as_new(server):
