@@ -22,6 +22,7 @@ def make_certificates(folder: Path) -> Path:
     """Fill a folder with ca.crt, and for `server`, `client` and `stranger` a certificate and a key each."""
     for ca in ("ca", "other"):
         _openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", f"/CN={ca}",
+                 "-addext", "keyUsage=critical,keyCertSign,cRLSign",
                  "-keyout", f"{folder}/{ca}.key", "-out", f"{folder}/{ca}.crt")  # fmt: skip
     for name, ca in (("server", "ca"), ("client", "ca"), ("stranger", "other")):
         _openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", f"/CN={name}",

@@ -162,7 +162,8 @@ def certificate(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tls")
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-days", "2",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+         "-addext", "keyUsage=critical,digitalSignature,keyCertSign", "-days", "2",
          "-keyout", folder / "key", "-out", folder / "cert"],
         check=True, capture_output=True,
     )  # fmt: skip
