@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rillet.server.server import Server
 
-DEADLINE = 30.0
+DEADLINE = 60.0
 
 
 def eventually(condition: Callable[[], Any], seconds: float = DEADLINE) -> Any:

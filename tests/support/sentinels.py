@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NAME = "mymaster"
 DOWN_AFTER = 1500  # milliseconds: a loaded machine lets servers be silent for long
-SECONDS = 40
+SECONDS = 60
 PASSWORD = "secret"
 
 

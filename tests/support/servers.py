@@ -145,13 +145,13 @@ class ServerProcess:
         self.stop()
         raise RuntimeError(f"{self.kind} did not start (exit {status}), its log:\n{self.log[-2000:]}")
 
-    def _wait_until_it_answers(self, seconds: float = 20.0) -> bool:
+    def _wait_until_it_answers(self, seconds: float = 60.0) -> bool:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             assert self._process is not None
             if self._process.poll() is not None:
                 return False
-            with contextlib.suppress(OSError, ConnectionClosedError), Wire(self.port, timeout=2) as wire:
+            with contextlib.suppress(OSError, ConnectionClosedError), Wire(self.port, timeout=10) as wire:
                 reply = wire.call("PING")
                 if not reply.value.startswith(b"LOADING"):
                     return True

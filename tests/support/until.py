@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
     """Ask again and again until the condition holds; fails after `seconds`, which only bounds a broken test."""
     end = time.monotonic() + seconds
     while not condition():

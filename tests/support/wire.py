@@ -122,7 +122,7 @@ def encode_command(*words: bytes | str | int) -> bytes:
 class Wire:
     """One connection. `call` sends a command and reads exactly one reply."""
 
-    def __init__(self, port: int, protocol: int = 2, timeout: float = 10.0) -> None:
+    def __init__(self, port: int, protocol: int = 2, timeout: float = 60.0) -> None:
         self._socket = self._connect(port, timeout)
         self._unread = b""
         self.protocol = protocol

@@ -198,7 +198,7 @@ def test_shutdown_nosave_ends_the_script_and_the_server():
             run_slowly(runner, [other], "EVAL", code, 0)
             wait_until_busy(other)
             other.send("SHUTDOWN", "NOSAVE")
-            assert server._process.wait(20) == 0
+            assert server._process.wait(60) == 0
         log = b"".join(path.read_bytes() for path in (server.dir / "appendonlydir").glob("*.incr.aof"))
         assert b"cut" not in log
 
@@ -214,7 +214,7 @@ def test_a_signal_ends_the_script_and_the_server(own_server):
         run_slowly(runner, [other], "EVAL", FOR_EVER, 0)
         wait_until_busy(other)
         own_server._process.send_signal(signal.SIGTERM)
-        assert own_server._process.wait(20) == 0
+        assert own_server._process.wait(60) == 0
 
 
 def test_a_second_signal_does_not_wait_for_a_script_that_has_written(own_server):
@@ -224,7 +224,7 @@ def test_a_second_signal_does_not_wait_for_a_script_that_has_written(own_server)
         own_server._process.send_signal(signal.SIGTERM)
         wait_until_busy(other)
         own_server._process.send_signal(signal.SIGTERM)
-        assert own_server._process.wait(20) == 1
+        assert own_server._process.wait(60) == 1
 
 
 def test_a_threshold_of_zero_switches_it_off(server):

@@ -57,9 +57,9 @@ def test_a_blocked_reader_wakes_up(secure, certificates):
         reader.xgroup_create("s", "g", "$", mkstream=True)
         pubsub = reader.pubsub()
         pubsub.subscribe("c")
-        assert pubsub.get_message(timeout=5)["type"] == "subscribe"
+        assert pubsub.get_message(timeout=60)["type"] == "subscribe"
         writer.call("PUBLISH", "c", "hello")
-        assert pubsub.get_message(timeout=5)["data"] == b"hello"
+        assert pubsub.get_message(timeout=60)["data"] == b"hello"
 
 
 @pytest.mark.parametrize("name", [None, "stranger"])
