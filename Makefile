@@ -9,17 +9,19 @@ BIN    := $(VENV)/bin
 # Modules are compiled once, not at each of the hundreds of starts: a machine may have that switched off for all.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install run test test-heavy test-frameworks test-spark coverage crash lint format docs bench bench-typical bench-compare bench-scaling bench-latency bench-fair bench-aof bench-spark fuzz differential clean
+.PHONY: help install run test test-pythons test-heavy test-frameworks test-spark coverage crash lint format docs bench bench-typical bench-compare bench-scaling bench-latency bench-fair bench-aof bench-spark fuzz differential clean
 
 help:
 	@echo "make run [PORT=6379] [ARGS='--appendonly yes']   start the server"
 	@echo "make test [ARGS='-k xclaim']                     run every test"
+	@echo "make test RILLET_RANDOM=1                        the same with other random examples each time"
+	@echo "make test-pythons [ARGS='-m \"not spark\"']        run every test on each Python found, 3.11 to 3.14"
 	@echo "make test-heavy                                  tests that take long: more versions of real clusters"
 	@echo "make test-frameworks                             all frameworks, heavy ones too, installed into .frameworks"
 	@echo "make test-spark                                  a cluster, Connect, Declarative Pipelines (installs pandas, gRPC)"
-	@echo "make crash [KILLS=1000] [SPARK_KILLS=100] [CLUSTER_KILLS=20]   kill -9 under load, again and again"
-	@echo "make fuzz [MINUTES=60] [SEED=7] [ARGS='-k acl']    every fuzzer of tests/fuzz for long; make test runs 20 s"
-	@echo "make differential [COMMANDS=1000000]            beside Redis 7.0, 8.2, 8.6, 8.10 and Valkey, for long"
+	@echo "make crash [KILLS=1000] [SPARK_KILLS=100] [CLUSTER_KILLS=20] [SEED=7]   kill -9 under load, again and again"
+	@echo "make fuzz [MINUTES=60] [SEED=7] [ARGS='-k acl']    every fuzzer of tests/fuzz for long"
+	@echo "make differential [COMMANDS=1000000] [SEED=7]   beside Redis 7.0, 8.2, 8.6, 8.10 and Valkey, for long"
 	@echo "make docs                                        the site, into build/site"
 	@echo "make bench [QUICK=1] [ARGS='xadd xclaim']        beside redis-server and valkey-server"
 	@echo "make bench-typical [QUICK=1]                     small groups, single messages, the newest entries"
@@ -44,7 +46,11 @@ run: install
 
 test: $(VENV)/.installed-dev
 	@PYTHON=$(BIN)/python sh tests/peers.sh
-	$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
+	RILLET_RANDOM=$(RILLET_RANDOM) $(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
+
+# Each in an environment of its own below .venvs/.
+test-pythons:
+	@sh tests/pythons.sh ARGS='$(ARGS)'
 
 # `make test` leaves out those marked as heavy (see addopts in pyproject.toml).
 test-heavy: $(VENV)/.installed-dev
@@ -70,20 +76,21 @@ coverage: $(VENV)/.installed-dev
 	-$(BIN)/coverage combine --quiet # the file of a process that a test killed may be torn
 	$(BIN)/coverage report --fail-under=95
 
+# What all chance of a long run comes from; `make test` has the same seed each time.
+SEED := $(or $(SEED),$(shell date +%s))
+
 KILLS ?= 1000
 SPARK_KILLS ?= 100
 CLUSTER_KILLS ?= 20
 
 crash: $(VENV)/.installed-dev
-	RILLET_KILLS=$(KILLS) RILLET_SPARK_KILLS=$(SPARK_KILLS) RILLET_CLUSTER_KILLS=$(CLUSTER_KILLS) \
+	RILLET_SEED=$(SEED) RILLET_KILLS=$(KILLS) RILLET_SPARK_KILLS=$(SPARK_KILLS) RILLET_CLUSTER_KILLS=$(CLUSTER_KILLS) \
 		$(BIN)/python -m pytest -n 2 --dist loadgroup -m "" tests/crash $(ARGS)
 
 MINUTES ?= 60
-SEED ?= $(shell date +%s)
-
 # Two workers share the fuzzers, so all together get twice the minutes.
 fuzz: $(VENV)/.installed-dev
-	RILLET_FUZZ_SECONDS=$$(($(MINUTES) * 120)) RILLET_FUZZ_SEED=$(SEED) \
+	RILLET_RANDOM=1 RILLET_FUZZ_SECONDS=$$(($(MINUTES) * 120)) RILLET_FUZZ_SEED=$(SEED) \
 		$(BIN)/python -m pytest -n 2 --dist worksteal -rP tests/fuzz $(ARGS)
 
 COMMANDS ?= 100000
@@ -91,9 +98,9 @@ COMMANDS ?= 100000
 # Builds Redis 8.6.2 and 8.2.3 as well: two minutes each, once. A million commands take about an hour.
 differential: $(VENV)/.installed-dev
 	@PYTHON=$(BIN)/python sh tests/peers.sh 8.10.2 8.6.2 8.2.3
-	RILLET_ALL_VERSIONS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup tests/differential \
+	RILLET_RANDOM=1 RILLET_SEED=$(SEED) RILLET_ALL_VERSIONS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup tests/differential \
 		tests/storage/rdb tests/server/persistence tests/server/replication $(ARGS)
-	$(BIN)/python tests/differential/long_run.py --commands $(COMMANDS)
+	$(BIN)/python tests/differential/long_run.py --commands $(COMMANDS) --seed $(SEED)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -147,4 +154,4 @@ bench-spark: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/spark.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) .types .frameworks build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venvs .types .frameworks build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 
 
 # Two cores that other things use too: how long an example takes says nothing.
-settings.register_profile("rillet", deadline=None)
-settings.load_profile("rillet")
+settings.register_profile("random", deadline=None)
+# What is proven before a change lands must not depend on luck: the same examples each time.
+settings.register_profile("same", deadline=None, derandomize=True)
 
 
 @pytest.fixture(scope="session")
@@ -91,6 +93,8 @@ class MissingPeersOfWorkers:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    is_random = os.environ.get("RILLET_RANDOM") or config.getoption("--hypothesis-seed") is not None
+    settings.load_profile("random" if is_random else "same")
     config.pluginmanager.register(MissingPeersOfWorkers())
 
 

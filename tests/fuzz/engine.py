@@ -1,4 +1,4 @@
-"""One engine for all fuzzers: a corpus that is replayed first, a box of time, seeds, shrinking, reports.
+"""One engine for all fuzzers: a corpus that is replayed first, a number of inputs, seeds, shrinking, reports.
 
 An input is bytes: a payload, a file, or a text of one command a line. A fuzzer checks inputs, and makes new ones.
 
@@ -10,8 +10,9 @@ An input is bytes: a payload, a file, or a text of one command a line. A fuzzer 
     def test_a_mutated_payload_is_refused_or_can_be_used(): fuzzer.run(check, generate)
 
 Environment:
-    RILLET_FUZZ_SECONDS: seconds of all fuzzers together; each has its share of it. 20 by default.
-    RILLET_FUZZ_SEED: the number that all chance comes from; 1 by default, so that `make test` repeats itself.
+    RILLET_FUZZ_SECONDS: seconds of all fuzzers together; each has its share of it. Without it each makes a fixed number
+        of inputs.
+    RILLET_FUZZ_SEED: the number that all chance comes from; 1 by default. So `make test` repeats itself, on any machine.
     RILLET_FUZZ_INPUT: a file; the tests of seeds check it instead of their corpus, and nothing else runs.
 """
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 CORPUS: Final = Path(__file__).parent / "corpus"
-# Seconds of a run of `make test`: 20 in all.
+# Of each fuzzer: its part of the seconds of a long run, and its number of inputs in `make test`, which take about as long.
 SHARES: Final = {
     "requests": 2.0,
     "restore": 3.5,
@@ -52,6 +53,16 @@ SHARES: Final = {
     "lua_arguments": 2.5,
     "acl": 3.0,
     "commands": 4.0,
+}
+INPUTS: Final = {
+    "requests": 700,
+    "restore": 1200,
+    "rdb": 700,
+    "aof": 900,
+    "manifest": 700,
+    "lua_arguments": 100,
+    "acl": 150,
+    "commands": 90,
 }
 # Generous: these end what would never end, they measure nothing.
 HANG_SECONDS: Final = 120
@@ -146,15 +157,16 @@ class Fuzzer:
     # A run
 
     def run(self, check: Check, generate: Generate) -> int:
-        """Make inputs and check them until the time is up; gives how many there were."""
+        """Make inputs and check them until there were enough, or the time is up; gives how many there were."""
         if os.environ.get("RILLET_FUZZ_INPUT"):
             return 0
         number = os.environ.get("RILLET_FUZZ_SEED", "1")
-        until = time.monotonic() + self.seconds
+        seconds = self.seconds
+        until = None if seconds is None else time.monotonic() + seconds
         corpus = self.texts()
         for each in count():
-            if time.monotonic() >= until:
-                print(f"{self.name}: {each} inputs of seed {number} in {self.seconds:.1f} seconds")  # noqa: T201
+            if each >= INPUTS[self.name] if until is None else time.monotonic() >= until:
+                print(f"{self.name}: {each} inputs of seed {number}")  # noqa: T201
                 return each
             data = generate(Random(f"{number}/{self.name}/{each}"), corpus)
             try:
@@ -164,10 +176,10 @@ class Fuzzer:
         raise AssertionError
 
     @property
-    def seconds(self) -> float:
-        """The share of this fuzzer."""
-        everything = float(os.environ.get("RILLET_FUZZ_SECONDS", "20"))
-        return everything * SHARES[self.name] / sum(SHARES.values())
+    def seconds(self) -> float | None:
+        """The share of this fuzzer; None where the number of inputs is fixed."""
+        everything = os.environ.get("RILLET_FUZZ_SECONDS")
+        return None if everything is None else float(everything) * SHARES[self.name] / sum(SHARES.values())
 
     def check_once(self, check: Check, data: bytes) -> None:
         """Check one input, which may neither hang nor take much memory."""

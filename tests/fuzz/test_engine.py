@@ -39,11 +39,22 @@ def test_the_end_of_the_time_is_no_failure(fuzzer):
     assert fuzzer.run(refuse_xs, lambda _chance, corpus: corpus[0]) > 0
 
 
+def test_without_a_time_there_is_a_number_of_inputs_however_long_they_take(fuzzer, monkeypatch):
+    monkeypatch.delenv("RILLET_FUZZ_SECONDS")
+    monkeypatch.setitem(engine.INPUTS, "requests", 7)
+    made = []
+    assert fuzzer.run(made.append, lambda chance, corpus: mutate(chance, corpus[0] * 20)) == 7
+    assert len(made) == 7
+
+
 def test_the_same_seed_makes_the_same_inputs_and_another_one_others(fuzzer, monkeypatch):
+    monkeypatch.delenv("RILLET_FUZZ_SECONDS")
+    monkeypatch.setitem(engine.INPUTS, "requests", 50)
+
     def inputs():
         made = []
         fuzzer.run(made.append, lambda chance, corpus: mutate(chance, corpus[0] * 20))
-        return made[:50]
+        return made
 
     first = inputs()
     assert inputs() == first
