@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     Wire = Connection | SecureChannel  # receives the bytes of a socket: a connection, or its TLS channel
 
-_LONGEST_ARRIVAL: Final = 0.1
+# Of the loop, until a client that it has accepted has a transport. Turns, because a busy machine makes any time too short.
+_TURNS_TO_ARRIVE: Final = 10
 
 
 class Listeners:
@@ -40,6 +41,7 @@ class Listeners:
         self.shaking_hands: set[SecureChannel] = set()
         self.arriving: set[Wire] = set()
         self._postponed: list[Connection] = []
+        self._waiting: asyncio.Handle | None = None
         self._tls: ssl.SSLContext | None = None
         self._files: list[Path] = []  # the unix socket and the pidfile, once they exist
 
@@ -179,12 +181,24 @@ class Listeners:
             return False
         client.wait(POSTPONED, self)
         if not self._postponed:
-            # A client whose socket fails before it has a transport never arrives.
-            self._server.loop.call_later(_LONGEST_ARRIVAL, self._all_are_here)
+            self._wait(_TURNS_TO_ARRIVE)
         self._postponed.append(client)
         return True
 
+    def _wait(self, turns: int) -> None:
+        """Wait no longer than some turns: a client whose socket fails before it has a transport never arrives."""
+        self._waiting = self._server.loop.call_soon(self._wait_on, turns - 1)
+
+    def _wait_on(self, turns: int) -> None:
+        if turns:
+            self._wait(turns)
+        else:
+            self._all_are_here()
+
     def _all_are_here(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
         self.arriving.clear()
         self._server.update_checks()
         postponed, self._postponed = self._postponed, []

@@ -59,7 +59,8 @@ def test_no_command_runs_after_shutdown_was_decided(server, rest):
         server.wait_for_blocked(1)
 
         def at_once():
-            ender.data_received(b"SET early 1\r\n" + SHUTDOWN + rest)
+            ender.data_received(b"SET early 1\r\n")
+            ender.data_received(SHUTDOWN + rest)
             late.data_received(b"SET late 1\r\nRPUSH late 1\r\n")
             late.take_turn()
             ender.take_turn()
@@ -91,7 +92,7 @@ def test_a_replica_has_all_that_ran_before_the_decision(server):
     with LiveServer(replicaof=("127.0.0.1", server.port)) as replica, server.wire() as wire:
         eventually(lambda: replica.info("master_link_status") == "up")
         [ender] = connections(server, wire)
-        server.run_inside(lambda: ender.data_received(b"SET k v\r\n" + SHUTDOWN))
+        server.run_inside(lambda: [ender.data_received(each) for each in (b"SET k v\r\n", SHUTDOWN)])
         with replica.wire() as reader:
             eventually(lambda: replica.call(reader, "GET", "k") == b"v")
 

@@ -120,7 +120,7 @@ KEPT = {
         Snapshots: _changes _target
     """,
     "the random numbers of a fault that is gone": "Faults: _decided",
-    "clients that are still to connect": "Listeners: _postponed arriving",
+    "clients that are still to connect": "Listeners: _postponed _waiting arriving",
     "the sockets and files of the server": "Listeners: _files _tls doors\nFolder: _locks",
     "control connections, and the one that resets": "Server: controls current_client",
     "the end of the server": "Server: _stopping exit_status\nSignals: ending",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import time
 
 import pytest
 from support.live import LiveServer, eventually
@@ -364,3 +365,26 @@ def test_nothing_is_remembered_of_a_client_that_is_gone(server):
         assert wire.call("PUBSUB", "CHANNELS").plain() == []
         assert wire.call("PUBSUB", "NUMPAT").plain() == 0
         assert wire.call("EXISTS", "k").plain() == 0
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_script_waits_for_clients_that_were_accepted_however_busy_the_machine_is(server, wire, arrives):
+    """Nothing reads from them before they have a transport; one whose socket fails never has one."""
+    client = server_side(server, wire)
+    listeners, states = server.inside.listeners, []
+
+    def at_once():
+        coming = listeners._expect(connection_module.Connection(server.inside))
+        client.data_received(b"EVAL 'return 1' 0\r\n")
+
+        def look():
+            states.append(client.state)
+            if arrives:
+                listeners.welcome(coming)
+
+        server.inside.loop.call_soon(look)
+        time.sleep(0.2)
+
+    server.run_inside(at_once)
+    assert wire.read().plain() == 1
+    assert states == [State.POSTPONED]
