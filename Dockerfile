@@ -1,16 +1,24 @@
-FROM python:3.13-slim
-
-# A plain user, and a volume for the append-only file.
-RUN useradd --system --uid 999 --home-dir /data --create-home rillet
-WORKDIR /opt/rillet
+# The wheel is built apart, so that the image holds neither sources nor what built them.
+FROM python:3.13-slim AS build
+WORKDIR /source
 COPY . .
-RUN pip install --no-cache-dir --disable-pip-version-check .
+RUN pip wheel --no-cache-dir --disable-pip-version-check --no-deps --wheel-dir /wheels .
+
+FROM python:3.13-slim
+LABEL org.opencontainers.image.title="Rillet" \
+      org.opencontainers.image.description="A Redis-compatible Streams server in Python, for local development and tests" \
+      org.opencontainers.image.source="https://github.com/rillet/rillet" \
+      org.opencontainers.image.licenses="MIT"
+RUN --mount=from=build,source=/wheels,target=/wheels \
+    pip install --no-cache-dir --disable-pip-version-check /wheels/*.whl \
+    && ln -s rillet /usr/local/bin/redis-server \
+    && useradd --system --uid 999 --home-dir /data --create-home rillet
+COPY --chmod=755 image/entrypoint image/redis-cli /usr/local/bin/
 
 USER rillet
 WORKDIR /data
 VOLUME /data
 EXPOSE 6379
-HEALTHCHECK --interval=10s --timeout=3s --start-period=5s \
-    CMD ["python", "-c", "import socket; s = socket.create_connection(('127.0.0.1', 6379), 2); s.sendall(b'PING\\r\\n'); assert s.recv(5)[:1] in b'+-'"]
-# Reachable from other containers: protected mode would refuse them as long as no password is set.
-ENTRYPOINT ["rillet", "--bind", "*", "--protected-mode", "no", "--dir", "/data"]
+HEALTHCHECK --interval=10s --timeout=3s --start-period=5s CMD ["redis-cli", "ping"]
+ENTRYPOINT ["entrypoint"]
+CMD ["redis-server"]

@@ -41,17 +41,17 @@ def note_import(event, _arguments):
 
 def note_line(self, level, text, details=""):
     write(self, level, text, details)
-    if when in text and left:
+    if when in text and left or "Ready to accept" in text and len(left) == 1 and kind == "import":
+        left[0] = 1  # a start that has fewer imports ends at its last line
         count()
 
 from rillet.__main__ import main
 if kind == "call":
     sys.setprofile(count)
-elif kind == "import":
-    sys.addaudithook(note_import)
 else:
     from rillet.server.log import Log
     write, Log._write = Log._write, note_line
+    sys.addaudithook(note_import)
 sys.exit(main())
 """
 
@@ -104,7 +104,7 @@ def test_ctrl_c_at_a_line_of_the_start_ends_in_order(start, line):
     assert output.index("scheduling shutdown") < output.index("User requested shutdown") < output.index(BYE)
 
 
-@pytest.mark.parametrize("number", [1, 2, *random.Random(23).sample(range(3, 350), 4)])
+@pytest.mark.parametrize("number", [1, 2, *random.Random(23).sample(range(3, 300), 4)])
 def test_ctrl_c_at_any_import_ends_in_order(start, number):
     status, output = start("import", number)
     assert (status, "Traceback" in output) == (0, False), output
@@ -135,7 +135,7 @@ def test_a_stop_during_the_start_runs_no_part_of_it_in_vain(start):
 
 def test_the_log_file_has_the_end_of_an_early_stop(start, tmp_path):
     """The log file is known once the directives are read."""
-    status, output = start("import", "300", 0, "--logfile", str(tmp_path / "log"))
+    status, output = start("import", "150", 0, "--logfile", str(tmp_path / "log"))
     assert (status, BYE in output) == (0, False)
     assert BYE in (tmp_path / "log").read_text()
 
