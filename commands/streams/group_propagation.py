@@ -17,7 +17,7 @@ from ...storage.streams import ids as stream_id
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...storage.groups.claiming import Change
+    from ...storage.groups.claims import Change
     from ...storage.groups.deliveries import Consumer
     from ...storage.groups.group import Group
     from ..runtime.client import Client

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
-from ...storage.groups.claiming import ClaimTerms, autoclaim
+from ...storage.groups.claiming import autoclaim
+from ...storage.groups.claims import ClaimTerms
 from ..runtime.arguments import INT64_MAX, parse_integer
 from ..spec.command import handles
 from . import specs

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown
-from ...storage.groups.claiming import ClaimTerms, claim, find_run
+from ...storage.groups.claiming import claim, find_run
+from ...storage.groups.claims import ClaimTerms
 from ..runtime.arguments import parse_integer
 from ..spec.command import handles
 from . import specs
@@ -68,9 +69,17 @@ def xclaim(client: Client, args: list[bytes]) -> bytes:
     server = client.server
     now = server.keyspace.now
     latest = latest_delivery(args[4], now, b"ERR Invalid min-idle-time argument for XCLAIM")
-    run = _find_run(stream, args) if len(args) >= _RUN and not args[6][:1].isalpha() else None
-    numbers = [] if run is not None else leading_ids(args, 5)
-    at = 5 + (len(numbers) if run is None else len(run.ids))
+    books = group.plain_for(len(args) - 5)
+    singles = None if books is None else books.named(args, 5)
+    run: EntryRun | None = None
+    numbers: list[int] = []
+    if singles is not None:
+        at = 5 + len(singles)
+    else:
+        run = _find_run(stream, args) if len(args) >= _RUN and not args[6][:1].isalpha() else None
+        if run is None:
+            numbers = leading_ids(args, 5)
+        at = 5 + (len(numbers) if run is None else len(run.ids))
     terms, last_id = _parse_options(args, at, now, latest) if at < len(args) else (ClaimTerms(latest, now), 0)
 
     is_moved = last_id > group.last_id
@@ -79,17 +88,21 @@ def xclaim(client: Client, args: list[bytes]) -> bytes:
     if consumer is None:
         consumer = new_consumer(client, args[1], group, args[3])
     consumer.seen_ms = now
-    claimed = claim(group, stream, consumer, args[5:at], numbers, run, terms)
+    is_propagated = server.propagation.active
+    if books is not None and singles is not None:
+        claimed = books.claim(stream, consumer, singles, terms, len(singles), with_changes=is_propagated)
+    else:
+        claimed = claim(group, stream, consumer, args[5:at], numbers, run, terms)
     changed = claimed.count + len(claimed.deleted)
     if claimed.count:
         consumer.active_ms = now
     if changed:
         server.keyspace.dirty += changed
-        if server.propagation.active:
+        if is_propagated:
             propagate_claims(client, args[1], args[2], group, claimed.changes)
     elif is_moved:
         server.keyspace.dirty += 1
-        if server.propagation.active:
+        if is_propagated:
             propagate_position(client, args[1], args[2], group)
     if terms.just_id:
         return replies.bulk_array(claimed.ids)

@@ -25,7 +25,7 @@ from .xgroup import no_consumer_group
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...storage.groups.deliveries import Block, Consumer
+    from ...storage.groups.deliveries import Consumer, Facts
     from ...storage.groups.group import Group
     from ..runtime.client import Client
     from ..spec.versions import Compat
@@ -170,7 +170,7 @@ def _full_group(client: Client, stream: Stream, name: bytes, group: Group, count
 
 def _pending(
     group: Group, count: int | None, consumer: Consumer | None = None
-) -> Iterator[tuple[bytes, Block]]:
+) -> Iterator[tuple[bytes, Facts]]:
     places = find_pending(group, count=count, consumer=consumer)
     return zip(texts_of(places), blocks_of(places), strict=True)
 

@@ -18,7 +18,7 @@ from .lookup import find_group, parse_interval
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...storage.groups.deliveries import Block
+    from ...storage.groups.deliveries import Facts
     from ...storage.groups.group import Group
     from ...storage.groups.pel_pages import Page, Places
     from ..runtime.client import Client
@@ -66,7 +66,7 @@ def _facts(places: Places, now: int) -> bytes:
     """``[[id, consumer, milliseconds since its delivery, deliveries], …]``; what has no owner is idle for -1."""
     number = 0
     pieces = [b""]
-    last: Block | None = None
+    last: Facts | None = None
     facts = b""
     for page, positions in places:
         number += len(positions)
@@ -76,14 +76,20 @@ def _facts(places: Places, now: int) -> bytes:
             continue
         for text, block in zip(texts_of([(page, positions)]), blocks, strict=True):
             if block is not last:
+                if (
+                    last is None
+                    or block.ms != last.ms
+                    or block.count != last.count
+                    or block.consumer is not last.consumer
+                ):
+                    facts = _with_whom(block, now)
                 last = block
-                facts = _with_whom(block, now)
             pieces += (_HEADS[len(text)], text, facts)
     pieces[0] = replies.array_header(number)
     return b"".join(pieces)
 
 
-def _with_whom(block: Block, now: int) -> bytes:
+def _with_whom(block: Facts, now: int) -> bytes:
     """What follows the id."""
     owner = block.consumer.name
     idle = max(now - block.ms, 0) if block.ms != UNOWNED_MS else -1

@@ -7,12 +7,12 @@ one entry is ``_claim_each``; every run gives what that rule gives.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from ..streams import ids as stream_id
 from ..streams.chunk import texts_in
-from ..streams.ids import MAX_COUNT
 from ..streams.iteration import find_runs
+from .claims import SCAN_FACTOR, Claimed
 from .pel_pages import blocks_of, texts_of
 
 if TYPE_CHECKING:
@@ -21,65 +21,12 @@ if TYPE_CHECKING:
     from ..streams.chunk import Piece
     from ..streams.iteration import Run
     from ..streams.stream import Stream
-    from .deliveries import Block, Consumer
+    from .claims import Change, ClaimTerms
+    from .deliveries import Consumer, Facts
     from .group import Group
     from .pel_pages import Page, Places
 
-SCAN_FACTOR: Final = 10  # XAUTOCLAIM looks at COUNT times so many pending entries
 _MANY: Final = 1024  # a scan of more entries does not keep the packed chunks that it opens
-# Entries that share their facts afterwards: IDs, name of the owner, delivery time (milliseconds), delivery count.
-Change: TypeAlias = "tuple[Sequence[bytes], bytes, int, int]"
-
-
-class ClaimTerms:
-    """Which entries a claim may take, and the facts that they get.
-
-    Attributes:
-        latest: only entries delivered at this time (milliseconds since the epoch) or before are claimed.
-        ms: their delivery time afterwards.
-        retry_count: their delivery count afterwards; negative: one more than before, or with ``just_id`` the same.
-        just_id: the caller wants IDs instead of entries.
-        force: entries that are not pending become so.
-    """
-
-    __slots__ = ("force", "just_id", "latest", "ms", "retry_count")
-
-    def __init__(self, latest: int, ms: int) -> None:
-        self.latest = latest
-        self.ms = ms
-        self.retry_count = -1
-        self.just_id = False
-        self.force = False
-
-    def next_count(self, count: int) -> int:
-        """The delivery count after a claim."""
-        if self.retry_count >= 0:
-            return self.retry_count
-        return count if self.just_id else min(count + 1, MAX_COUNT)
-
-
-class Claimed:
-    """What a claim has done.
-
-    Attributes:
-        count: how many entries the consumer got.
-        items: these entries as encoded arrays, in one or more parts; empty with ``just_id``.
-        ids: their IDs in canonical form; only with ``just_id``.
-        deleted: IDs that left the PEL because the stream has no such entry any more.
-        changes: all of this in order, for replicas and the AOF. A deleted entry keeps the facts that it had; those of
-            an entry without owner have the time ``UNOWNED_MS``.
-        cursor: the first pending ID that an XAUTOCLAIM has not looked at, ``0-0`` if there is none.
-    """
-
-    __slots__ = ("changes", "count", "cursor", "deleted", "ids", "items")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.items: list[bytes] = []
-        self.ids: list[bytes] = []
-        self.deleted: list[bytes] = []
-        self.changes: list[Change] = []
-        self.cursor = b"0-0"
 
 
 class EntryRun:
@@ -150,7 +97,7 @@ def _claim_each(
     find, take = group.pel.find, group.take
     force, just_id, latest, ms, name = terms.force, terms.just_id, terms.latest, terms.ms, consumer.name
     changes, items = claimed.changes, claimed.items
-    target: Block | None = None
+    target: Facts | None = None
     deleted: list[int] = []
     for word, number in zip(words, numbers, strict=True):
         place = find(number >> 64, number & stream_id.MAX_U64)
@@ -237,7 +184,7 @@ def _claim_run(group: Group, consumer: Consumer, run: EntryRun, terms: ClaimTerm
     return claimed
 
 
-def _are_old(blocks: list[Block], latest: int) -> bool:
+def _are_old(blocks: list[Facts], latest: int) -> bool:
     """Whether all of them were delivered at ``latest`` or before."""
     first = blocks[0]
     if blocks.count(first) == len(blocks):
@@ -245,7 +192,7 @@ def _are_old(blocks: list[Block], latest: int) -> bool:
     return all(block.ms <= latest for block in set(blocks))
 
 
-def _move(group: Group, consumer: Consumer, places: Places, blocks: list[Block], terms: ClaimTerms) -> None:
+def _move(group: Group, consumer: Consumer, places: Places, blocks: list[Facts], terms: ClaimTerms) -> None:
     """Give pending entries, each in its block, to the consumer."""
     first = blocks[0]
     if blocks.count(first) == len(blocks):
@@ -276,12 +223,16 @@ def autoclaim(
         terms: what is claimed, and the new facts.
         with_changes: whether ``Claimed.changes`` is needed.
     """
+    books = group.plain_for(min(count, len(group.pel)))
+    if books is not None:
+        singles = books.singles_from(start)
+        return books.claim(stream, consumer, singles, terms, count, with_changes=with_changes)
     claimed = Claimed()
     name, latest = consumer.name, terms.latest
     are_many = count > _MANY
     left, budget = count, count * SCAN_FACTOR
     found: Places = []
-    found_blocks: list[Block] = []
+    found_blocks: list[Facts] = []
     deleted: list[int] = []
     for page, pending in group.pel.pending_runs(start):
         if not (left and budget):
@@ -371,7 +322,7 @@ def _segments(positions: Sequence[int]) -> Iterator[tuple[int, int]]:
     yield first, last + 1
 
 
-def _changes(ids: list[bytes], blocks: list[Block], name: bytes, terms: ClaimTerms) -> list[Change]:
+def _changes(ids: list[bytes], blocks: list[Facts], name: bytes, terms: ClaimTerms) -> list[Change]:
     """What becomes of entries that are claimed."""
     first = blocks[0]
     if blocks.count(first) == len(blocks):
@@ -385,7 +336,7 @@ def _changes(ids: list[bytes], blocks: list[Block], name: bytes, terms: ClaimTer
 def _mixed_changes(
     page: Page,
     positions: Sequence[int],
-    blocks: list[Block],
+    blocks: list[Facts],
     gone: Collection[int],
     name: bytes,
     terms: ClaimTerms,

@@ -31,14 +31,29 @@ UNOWNED_MS: Final = -(1 << 63)
 _by_ms: Final = attrgetter("ms")
 
 
-class Block:
-    """Entries that share consumer, delivery time and count.
+class Facts:
+    """What is known of a pending entry, or of several that share it: what the PEL has beside an ID.
+
+    Attributes:
+        consumer: the owner.
+        ms: delivery time, milliseconds since the epoch; UNOWNED_MS if there is no owner.
+        count: how often it was delivered.
+    """
+
+    __slots__ = ("consumer", "count", "ms")
+
+    def __init__(self, consumer: Consumer, ms: int, count: int) -> None:
+        self.consumer = consumer
+        self.ms = ms
+        self.count = count
+
+
+class Block(Facts):
+    """Entries that share their facts.
 
     Which entries are still its own only the PEL knows: those that it has in this block.
 
     Attributes:
-        ms: delivery time, milliseconds since the epoch; UNOWNED_MS if the entries have no owner.
-        count: how often the entries were delivered.
         ids: the IDs in the order in which they came, each at most once, as their halves by turns; None where looking
             from ``first`` to ``last`` finds them soon enough. IDs that went elsewhere may linger.
         first, last: if ``ids`` is None, no entry has a smaller or a greater ID, and they came in the order of their IDs;
@@ -47,7 +62,7 @@ class Block:
         live: how many it has. A block with none is dead and falls out of all lists.
     """
 
-    __slots__ = ("consumer", "count", "first", "ids", "last", "live", "ms", "size")
+    __slots__ = ("first", "ids", "last", "live", "size")
 
     def __init__(self, consumer: Consumer, ms: int, count: int, first: int, last: int, size: int) -> None:
         self.consumer = consumer
@@ -116,7 +131,7 @@ class Consumer(Freeable):
         seen_ms: last time a command named it.
         active_ms: last time it was given entries, NEVER (-1) if it never was.
         pending: number of entries it owns.
-        blocks: its blocks in the order they were made, dead ones among them.
+        blocks: its blocks in the order they were made, dead ones among them; none while the books are plain.
         since: how many entries the group had ever delivered when the newest delivery to it began.
         order: its entries in ID order, and others that have been its own; None until they are needed.
     """
@@ -145,6 +160,11 @@ class Consumer(Freeable):
         if len(blocks) > self._prune_at:
             blocks[:] = [block for block in blocks if block.live]
             self._prune_at = 2 * len(blocks) + self._slack
+
+    def forget_waste(self, slack: int) -> None:
+        """Some of what it had is gone: drop the order if most of what stands there is no longer its own."""
+        if self.order is not None and self.order.listed > 2 * self.pending + slack:
+            self.order = None
 
 
 class TimeOrder(Freeable):

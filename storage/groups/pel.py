@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from ..streams.chunk import Chunk, Piece
     from ..streams.tuning import Tuning
-    from .deliveries import Block
-    from .pel_pages import Place, Places
+    from .deliveries import Block, Facts
+    from .pel_pages import Place, Places, Span
 
 _SPARSE: Final = 4  # a page of which only one in so many is pending is made smaller
 _LONGEST: Final = 41  # bytes of the text of an ID
@@ -89,7 +89,7 @@ class Pel(Freeable):
         found = self.find(number >> 64, number & MAX_U64)
         return None if found is None or found[0].blocks[found[1]] is None else found
 
-    def at(self, number: int) -> Block | None:
+    def at(self, number: int) -> Facts | None:
         """The block of an ID, None if it is not pending."""
         found = self.find(number >> 64, number & MAX_U64)
         return None if found is None else found[0].blocks[found[1]]
@@ -156,7 +156,7 @@ class Pel(Freeable):
             return None
         return list(places)
 
-    def blocks_at(self, piece: Piece) -> list[Block | None]:
+    def blocks_at(self, piece: Piece) -> list[Facts | None]:
         """The block of each of these entries, None for what is not pending."""
         places = self._line_up([piece])
         if places is None:
@@ -189,7 +189,7 @@ class Pel(Freeable):
         self._page = page
         return places
 
-    def spans(self, start: int = 0, end: int = MAX_ID) -> Iterator[tuple[Page, int, int]]:
+    def spans(self, start: int = 0, end: int = MAX_ID) -> Iterator[Span]:
         """The IDs from start to end, both included: pages with their first position and that after their last one.
 
         What is not pending is among them. Nothing may be added or go before the walk is over.
@@ -243,7 +243,7 @@ class Pel(Freeable):
                 if other is block:
                     yield page, at
 
-    def listed(self) -> Iterator[tuple[int, Block]]:
+    def listed(self) -> Iterator[tuple[int, Facts]]:
         """What is pending, in any order and maybe twice, even where a change was broken off in its middle."""
         for page in self._pages:
             for at, block in enumerate(page.blocks[: min(len(page.ms), len(page.seq))]):
@@ -287,8 +287,11 @@ class Pel(Freeable):
 
     # Adding
 
-    def append(self, pieces: list[Piece], block: Block, last: int) -> None:
-        """List neighbours in the stream that are greater than ``highest``; ``last`` is the last of them."""
+    def append(self, pieces: list[Piece], each: Sequence[Facts], last: int) -> None:
+        """List neighbours in the stream that are greater than ``highest``; ``last`` is the last of them.
+
+        ``each`` has the facts of each of them.
+        """
         pages = self._pages
         page = pages[-1] if pages else self._page
         for chunk, start, stop in pieces:
@@ -307,10 +310,11 @@ class Pel(Freeable):
             else:
                 seq = widened(chunk.seq[start:stop])
                 page = self._begin(Page(chunk.ms[start:stop], seq, [], 0, private=True))
-            if number == 1:
-                page.blocks.append(block)
+            if len(pieces) == 1:
+                page.blocks += each
             else:
-                page.blocks += [block] * number
+                page.blocks += each[:number]
+                each = each[number:]
             page.live += number
             self._size += number
             self.appended += number
@@ -349,7 +353,7 @@ class Pel(Freeable):
                 self._tidy(before)
         return page
 
-    def put(self, number: int, block: Block) -> Block | None:
+    def put(self, number: int, block: Facts) -> Facts | None:
         """Let any ID be pending, in a block; answers the one that it was in before."""
         ms, seq = number >> 64, number & MAX_U64
         if number > self.highest:
@@ -368,7 +372,7 @@ class Pel(Freeable):
             self._size += 1
         return before
 
-    def _append_one(self, ms: int, seq: int, block: Block) -> None:
+    def _append_one(self, ms: int, seq: int, block: Facts) -> None:
         page = self._pages[-1] if self._pages else None
         if page is None or len(page.blocks) >= (
             self._tuning.page if page.private else self._tuning.tiny_page
@@ -382,7 +386,7 @@ class Pel(Freeable):
         page.live += 1
         self._size += 1
 
-    def _insert(self, number: int, block: Block) -> None:
+    def _insert(self, number: int, block: Facts) -> None:
         pages, firsts = self._pages, self._firsts
         if not pages:
             self._append_one(number >> 64, number & MAX_U64, block)
@@ -426,18 +430,18 @@ class Pel(Freeable):
                 for at in positions:
                     page.blocks[at] = block
 
-    def pop(self, text: bytes) -> Block | None:
+    def pop(self, text: bytes) -> Facts | None:
         """Take the entry with this ID off; answers the block it was in, None if the word names nothing pending."""
         ms, _, seq = text.partition(b"-")
         if ms.isdigit() and seq.isdigit() and len(text) <= _LONGEST:
             return self._take(int(ms), int(seq))
         return None
 
-    def remove(self, number: int) -> Block | None:
+    def remove(self, number: int) -> Facts | None:
         """As ``pop``, by the integer."""
         return self._take(number >> 64, number & MAX_U64)
 
-    def _take(self, ms: int, seq: int) -> Block | None:
+    def _take(self, ms: int, seq: int) -> Facts | None:
         page, at = self._page, self._at
         blocks = page.blocks
         # Mostly the next one is acknowledged next.
@@ -457,6 +461,19 @@ class Pel(Freeable):
         if live * _SPARSE < len(blocks):
             self._tidy(page)
         return block
+
+    def take_off(self, number: int, at: int, facts: Facts) -> None:
+        """As ``remove``, by the facts that only this entry has, and its probable place in the page."""
+        pages = self._pages
+        page = pages[bisect_right(self._firsts, number) - 1]
+        blocks = page.blocks
+        if at >= len(blocks) or blocks[at] is not facts:
+            at = page.position(number)
+        blocks[at] = None
+        self._size -= 1
+        page.live = live = page.live - 1
+        if live * _SPARSE < len(blocks) and page is not pages[-1]:
+            self._tidy(page)
 
     def clear(self, places: Places) -> None:
         """Take pending entries off."""
@@ -498,8 +515,8 @@ class Pel(Freeable):
         del self._firsts[index]
         self._page = pages[-1]
 
-    def copy(self, twins: dict[Block, Block]) -> Pel:
-        """The same with other blocks for these."""
+    def copy(self, twins: dict[Facts, Facts]) -> Pel:
+        """The same with other facts for these."""
         twin = Pel(self._tuning)
         twin.highest = self.highest
         twin.appended = self.appended

@@ -11,11 +11,11 @@ from ..streams.ids import MAX_U64
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from .deliveries import Block
+    from .deliveries import Facts
 
 
 class Page:
-    """IDs in ascending order, each with the block that it belongs to.
+    """IDs in ascending order, each with its facts: mostly a block, which others share.
 
     Attributes:
         ms, seq: the halves of the IDs. There may be more IDs than blocks: those are not known here. Each number has
@@ -28,7 +28,7 @@ class Page:
     __slots__ = ("blocks", "live", "ms", "private", "seq")
 
     def __init__(
-        self, ms: array[int], seq: array[int], blocks: list[Block | None], live: int, private: bool
+        self, ms: array[int], seq: array[int], blocks: list[Facts | None], live: int, private: bool
     ) -> None:
         self.ms = ms
         self.seq = seq
@@ -94,6 +94,7 @@ def widened(column: array[int]) -> array[int]:
 
 
 Place: TypeAlias = "tuple[Page, int]"
+Span: TypeAlias = "tuple[Page, int, int]"  # with the first position and that after the last one
 # Entries by the pages they stand in and their positions there. Good until something is added or goes.
 Places: TypeAlias = "list[tuple[Page, Sequence[int]]]"
 
@@ -123,9 +124,9 @@ def numbers_of(places: Places) -> list[int]:
     return [page.number(at) for page, positions in places for at in positions]
 
 
-def blocks_of(places: Places) -> list[Block]:
+def blocks_of(places: Places) -> list[Facts]:
     """Their blocks; the entries are pending."""
-    blocks: list[Block | None] = []
+    blocks: list[Facts | None] = []
     if len(places) == 1:
         page, positions = places[0]
         if type(positions) is range:

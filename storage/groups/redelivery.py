@@ -11,7 +11,7 @@ from .pel_search import find_pending, oldest
 
 if TYPE_CHECKING:
     from ..streams.stream import Stream
-    from .claiming import Change
+    from .claims import Change
     from .deliveries import Consumer
     from .group import Group
     from .pel_pages import Places

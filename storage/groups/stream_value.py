@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 _STREAM_BYTES: Final = 1000
 _GROUP_BYTES: Final = 2300
 _CONSUMER_BYTES: Final = 700
-# The reference to its block, its ID if that is not shared with the stream, its share of a page.
-_PENDING_BYTES: Final = 8 + 16 + 2
 _GROUPS: Final = 64  # of more groups the first ones serve as a sample
 
 
@@ -56,8 +54,7 @@ def _groups_bytes(groups: dict[bytes, Group], samples: int) -> int:
 
 
 def _group_bytes(group: Group) -> int:
-    consumers, pending = group.weight
-    return _GROUP_BYTES + consumers * _CONSUMER_BYTES + pending * _PENDING_BYTES
+    return _GROUP_BYTES + group.weight[0] * _CONSUMER_BYTES + group.memory
 
 
 def rewritten_bytes(stream: Stream, key: bytes) -> int:

@@ -27,6 +27,9 @@ class Tuning:
         patience: IDs that are passed in search of one consumer's before they are put in order.
         merged: deliveries of one millisecond that are merged; more are found on one walk.
         index_chunk: about how many IDs a chunk in the order of one consumer has.
+        plain: a group with fewer pending entries may have plain books, and keeps them up to twice as many.
+        together: entries from which on a command handles them in runs, for which dense books are made.
+        rewriting: books become plain once entries were asked for one by one, one in so many of those that are pending.
     """
 
     chunk_entries: int = 128
@@ -43,6 +46,9 @@ class Tuning:
     patience: int = 4096
     merged: int = 16
     index_chunk: int = 512
+    plain: int = 1024
+    together: int = 32
+    rewriting: int = 4
 
 
 DEFAULT: Final = Tuning()

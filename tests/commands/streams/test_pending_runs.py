@@ -13,7 +13,7 @@ from rillet.commands.streams import xclaim
 from rillet.storage.groups import claiming
 from rillet.storage.groups.pel import Pel
 from rillet.storage.streams.stream import Stream
-from rillet.storage.streams.tuning import DEFAULT, Tuning
+from rillet.storage.streams.tuning import Tuning
 
 N = 40
 OPTIONS = st.lists(
@@ -37,8 +37,9 @@ WORDS = st.one_of(
     ),
     st.lists(st.sampled_from(["1-0", "2-0", "3-0", "03-0", "4", "9-0", "77-0", "x"]), min_size=1, max_size=4),
 )
-# Runs of few entries go beyond one chunk and one page.
-TINY = Tuning(chunk_entries=8, page=8)
+# Runs of few entries go beyond one chunk and one page; plain books, which know no runs, are tested elsewhere.
+TINY = Tuning(chunk_entries=8, page=8, plain=0)
+DENSE = Tuning(plain=0)
 STEP = st.one_of(
     st.tuples(st.just("read"), st.sampled_from("ab"), st.integers(1, 15)),
     st.tuples(st.just("claim"), st.sampled_from("abc"), st.sampled_from([0, 0, 50]), WORDS, OPTIONS),
@@ -65,7 +66,7 @@ def command(step) -> list[str | int]:
     return ["XDEL", "s", f"{rest[0]}-0"]
 
 
-def a_client(tuning=DEFAULT):
+def a_client(tuning):
     client = make_client()
     client.db.add(b"s", Stream(tuning))
     client.server.propagation.active = True
@@ -127,7 +128,7 @@ def test_runs_give_what_single_entries_give(steps):
 
 @pytest.mark.parametrize("count", [8, 12, 100])
 def test_neighbours_are_claimed_as_one_run(count):
-    client = a_client()
+    client = a_client(DENSE)
     run(client, "XREADGROUP", "GROUP", "g", "a", "STREAMS", "s", ">")
     with mock.patch.object(claiming, "_claim_each", side_effect=AssertionError):
         run(client, "XCLAIM", "s", "g", "b", 0, *[f"{ms}-0" for ms in range(1, min(count, N) + 1)], "JUSTID")
@@ -142,7 +143,7 @@ def test_neighbours_are_claimed_as_one_run(count):
 def test_one_young_or_deleted_entry_does_not_break_an_autoclaim_into_single_entries(
     is_shared, young, deleted
 ):
-    client = a_client()
+    client = a_client(DENSE)
     run(client, "XREADGROUP", "GROUP", "g", "a", "STREAMS", "s", ">")
     client.server.advance(100)
     if not is_shared:

@@ -38,18 +38,18 @@ def test_the_way_of_a_ping_is_straight(server, wire):
     assert journey.hops == len(journey.modules) - 1, journey
 
 
-def test_xclaim_of_one_enters_12_files_and_hops_16_times(server, wire):
+def test_xclaim_of_one_enters_10_files_and_hops_14_times(server, wire):
     journey = travel(server, wire, "XCLAIM", "s", "g", "b", 0, "1-0")
     assert wire.read().plain() == [[b"1-0", [b"field", b"value"]]]
-    assert len(journey.modules) <= 12, journey
-    assert journey.hops <= 16, journey
+    assert len(journey.modules) <= 10, journey
+    assert journey.hops <= 14, journey
 
 
-def test_xautoclaim_of_two_enters_14_files_and_hops_25_times(server, wire):
+def test_xautoclaim_of_two_enters_14_files_and_hops_22_times(server, wire):
     journey = travel(server, wire, "XAUTOCLAIM", "s", "g", "c", 0, "2-0", "COUNT", 2)
     assert [text for text, _ in wire.read().plain()[1]] == [b"2-0", b"3-0"]
     assert len(journey.modules) <= 14, journey
-    assert journey.hops <= 25, journey
+    assert journey.hops <= 22, journey
 
 
 def test_a_wake_up_enters_13_files_and_hops_26_times(server, wire):

@@ -14,7 +14,9 @@ from rillet.storage.streams.chunk import length_of, texts_in
 from rillet.storage.streams.ids import MAX_ID, parse
 from rillet.storage.streams.stream import Stream
 from rillet.storage.streams.trimming import trim_to_length
+from rillet.storage.streams.tuning import DEFAULT, Tuning
 
+DENSE = Tuning(plain=0)  # no group is small enough for plain books
 FIELDS = b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
 
 
@@ -133,7 +135,7 @@ def test_pending_entries_come_in_id_order_with_their_facts():
 
 
 def test_deliveries_to_one_consumer_in_one_millisecond_share_a_block():
-    group = Group()
+    group = Group(tuning=DENSE)
     delivered(group, b"a", 1, 1)
     delivered(group, b"a", 2, 3)
     assert len(blocks(group)) == 1
@@ -230,8 +232,9 @@ def test_whether_anything_is_idle_is_known_without_looking_at_entries():
     assert not any_idle(group, 50)
 
 
-def test_acknowledged_entries_leave_nothing_behind():
-    group = Group()
+@pytest.mark.parametrize("tuning", [DENSE, DEFAULT])
+def test_acknowledged_entries_leave_nothing_behind(tuning):
+    group = Group(tuning=tuning)
     consumer = group.create_consumer(b"a", 1)
     for ms in range(1, 20_001):
         group.deliver(consumer, pieces_of([number(ms)]), 1, number(ms) - 1, number(ms), ms)
@@ -239,7 +242,8 @@ def test_acknowledged_entries_leave_nothing_behind():
             group.acknowledge([number(ms - 10)])
     assert len(group.pel) == 10
     assert sum(len(page.blocks) for page in group.pel._pages) < 300
-    assert len(group._times._blocks) < 300
+    if tuning is DENSE:
+        assert len(group.books.times._blocks) < 300
     assert len(consumer.blocks) < 300
 
 

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.pending import idle_ids, pending_ids, pieces_of, places_of
 
+from rillet.storage.groups.dense import Dense
 from rillet.storage.groups.group import Group
 from rillet.storage.groups.pel_pages import numbers_of, texts_of
-from rillet.storage.groups.pel_search import any_idle, find_pending
+from rillet.storage.groups.pel_search import any_idle, find_pending, oldest
+from rillet.storage.groups.plain import Plain
 from rillet.storage.streams.chunk import ids_in
 from rillet.storage.streams.cold_chunks import Cold
 from rillet.storage.streams.ids import MAX_ID, encode
@@ -41,9 +43,13 @@ class PelMachine(RuleBasedStateMachine):
         self.now = 1000
 
     @initialize(
-        reorder=st.sampled_from([0, 4]), large=st.sampled_from([0, 1, 8]), dense=st.sampled_from([1, 100])
+        reorder=st.sampled_from([0, 4]),
+        large=st.sampled_from([0, 1, 8]),
+        dense=st.sampled_from([1, 100]),
+        plain=st.sampled_from([0, 4, 1000]),
+        rewriting=st.sampled_from([1, 1000]),
     )
-    def begin(self, reorder: int, large: int, dense: int) -> None:
+    def begin(self, reorder: int, large: int, dense: int, plain: int, rewriting: int) -> None:
         tuning = Tuning(
             chunk_entries=5,
             page=6,
@@ -57,6 +63,9 @@ class PelMachine(RuleBasedStateMachine):
             large_part=large,
             patience=3,
             index_chunk=4,
+            plain=plain,
+            together=4,
+            rewriting=rewriting,
         )
         self.stream = Stream(tuning)
         self.cold = Cold()
@@ -96,6 +105,13 @@ class PelMachine(RuleBasedStateMachine):
     @rule(count=st.integers(1, 9))
     def read_without_delivering(self, count: int) -> None:
         self.group.last_id = self.stream.take_after(self.group.last_id, count)[2]
+
+    @rule()
+    def rewrite_the_books(self) -> None:
+        if type(self.group.books) is Plain:
+            self.group.become_dense()
+        else:
+            self.group.become_plain()
 
     @rule(back=st.integers(0, 40))
     def set_back(self, back: int) -> None:
@@ -284,8 +300,18 @@ class PelMachine(RuleBasedStateMachine):
             assert pending_ids(self.group, consumer=consumer) == expected
 
     @invariant()
+    def all_have_their_turn_by_time(self) -> None:
+        turns = [page.number(at) for page, at in oldest(self.group)]
+        assert sorted(turns) == sorted(self.model)
+        times = [self.model[number][1] for number in turns]
+        assert times == sorted(times)
+
+    @invariant()
     def blocks_list_each_id_once_and_time_is_in_order(self) -> None:
-        blocks = self.group.times.until(1 << 62)
+        books = self.group.books
+        if type(books) is not Dense:
+            return
+        blocks = books.times.until(1 << 62)
         assert blocks is not None
         assert [block.ms for block in blocks] == sorted(block.ms for block in blocks)
         entries = {block: list(self.group.pel.of_block(block)) for block in blocks}

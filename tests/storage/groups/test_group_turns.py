@@ -9,6 +9,7 @@ from support.pending import looks, pieces_of, places_of
 from rillet.storage.groups.deliveries import UNOWNED_MS
 from rillet.storage.groups.group import Group
 from rillet.storage.groups.pel_search import given_back, oldest, oldest_ms
+from rillet.storage.groups.plain import Plain
 from rillet.storage.streams.tuning import Tuning
 
 SOME = st.lists(st.integers(0, 30), min_size=1, max_size=3, unique=True)
@@ -22,6 +23,7 @@ STEP = st.one_of(
     st.tuples(st.just("acknowledge"), SOME),
     st.tuples(st.just("clock"), st.integers(-2, 3)),
     st.tuples(st.just("copy")),
+    st.tuples(st.just("rewrite")),
 )
 
 
@@ -80,15 +82,25 @@ class Turns:
             self.drop(ids)
         elif name == "clock":
             self.now += rest[0]
-        else:
+        elif name == "copy":
             self.group = group.copy()
+        elif type(group.books) is Plain:
+            group.become_dense()
+        else:
+            group.become_plain()
 
 
-@given(st.lists(STEP, max_size=50), st.sampled_from([1, 16]), st.sampled_from([3, 2048]))
-def test_the_longest_idle_has_its_turn_first(steps, few, wide):
-    turns = Turns(Tuning(merged=few, wide=wide))
+@given(
+    st.lists(STEP, max_size=50),
+    st.sampled_from([1, 16]),
+    st.sampled_from([3, 2048]),
+    st.sampled_from([0, 5, 100]),
+)
+def test_the_longest_idle_has_its_turn_first(steps, few, wide, plain):
+    turns = Turns(Tuning(merged=few, wide=wide, plain=plain, together=2))
     for step in steps:
         turns.do(*step)
+        turns.group.check_invariants()
         for latest in (turns.now, turns.now - 3, UNOWNED_MS):
             assert [page.number(at) for page, at in oldest(turns.group, latest)] == [
                 number for ms, number in turns.turns if ms <= latest
@@ -144,7 +156,7 @@ def test_dead_blocks_in_front_are_passed_once():
             group.acknowledge(turn[1:])
 
     assert 0 < looks(group, claim) < 500 * 200
-    assert len(group._times) < number
+    assert len(group.books.times) < number
 
 
 def zip_first(places, number):

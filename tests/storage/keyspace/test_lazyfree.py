@@ -19,8 +19,10 @@ from rillet.storage.freeing import Freeable
 from rillet.storage.groups import pel_pages
 from rillet.storage.groups.consumer_index import IdOrder
 from rillet.storage.groups.deliveries import Consumer, TimeOrder
+from rillet.storage.groups.dense import Dense
 from rillet.storage.groups.group import Group
 from rillet.storage.groups.pel import Pel
+from rillet.storage.groups.plain import Plain
 from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.keyspace.lazyfree import PIECE, LazyFree
 from rillet.storage.streams import chunk
@@ -71,6 +73,12 @@ def with_group(by):
     return make
 
 
+def with_plain_books(witness: bytes) -> Stream:
+    stream = with_group(1)(witness)
+    assert type(stream.groups[b"g"].become_plain()) is Plain
+    return stream
+
+
 def a_hash(witness: bytes) -> Hash:
     value = Hash()
     value.fields = {b"f%d" % number: b"v" for number in range(N)} | {b"w": witness}
@@ -84,6 +92,7 @@ MAKERS = {
     "sorted set": lambda witness: SortedSet({witness: 0.0} | {b"%d" % number: 1.0 for number in range(N)}),
     "stream with deliveries of many": with_group(1000),
     "stream with deliveries of one": with_group(1),
+    "stream with plain books": with_plain_books,
     "keys": lambda witness: {b"%d" % number: a_hash(witness) if number == 5 else b"v" for number in range(N)},
 }
 
@@ -163,7 +172,8 @@ def test_the_parts_of_an_object_are_all_that_may_be_large_in_it(kind):
         left += [part for part in parts.values() if isinstance(part, (list, dict, set, deque, Freeable))]
     assert seen or kind == "keys"
     if isinstance(value, Stream):
-        assert {Stream, Group, Pel, Consumer, IdOrder, Idempotency, MacroNodes, TimeOrder} <= seen
+        books = {Plain} if "plain" in kind else {Dense, TimeOrder}
+        assert {Stream, Group, Pel, Consumer, IdOrder, Idempotency, MacroNodes, *books} <= seen
 
 
 def test_what_is_used_elsewhere_stays_whole():
@@ -315,7 +325,7 @@ def test_the_weight_of_a_group_counts_its_pending_cleanup_and_does_not_finish_it
 
 
 # Freed whole: each has at most some hundred objects.
-LEAVES = {"Block", "Chunk", "ColdChunk", "Delivery", "Node", "Page"}
+LEAVES = {"Block", "Chunk", "ColdChunk", "Delivery", "Facts", "Node", "Page", "Single"}
 
 
 def freeable_classes(base: type = Freeable) -> list[type]:
