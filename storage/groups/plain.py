@@ -175,7 +175,7 @@ class Plain(Books):
     def _new(
         self, consumer: Consumer, ms: int, count: int, number: int, column: array[int], at: int
     ) -> Single:
-        """The facts of an entry that had none here; whoever makes them puts them into its page."""
+        """The facts of an entry that had none here; the caller puts them into its page."""
         self._turn = turn = self._turn + 1
         single = Single(consumer, ms, count, number, column, at, turn)
         self.singles[single.text] = single
