@@ -364,7 +364,7 @@ class Plain(Books):
                     yield single  # type: ignore[misc]  # as all there
 
     def _queue(self, single: Single) -> None:
-        """Put what has changed behind all of its time, or leave the order to be made anew."""
+        """Put what has changed behind all of its time, or leave the order to be made again."""
         times = self._times
         if times is None:
             return
