@@ -8,6 +8,7 @@ deleted: then the master is read after all.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from .addresses import place_text
@@ -52,20 +53,17 @@ def reading(endpoint: Endpoint, shard: str, written: Written | None, key: bytes)
         written: how far a replica is to be; None: the master is read.
         key: one of its streams.
     """
-    if written is not None:
-        with connect(endpoint, replica=True) as replica:
-            if _has(replica, written, key):
-                yield replica
-                return
-    with connect(endpoint, near=shard) as master:
-        yield master
+    with connect(endpoint, near=shard, replica=written is not None and _has(endpoint, written, key)) as found:
+        yield found
 
 
-def _has(replica: Connection, written: Written, key: bytes) -> bool:
+def _has(endpoint: Endpoint, written: Written, key: bytes) -> bool:
+    """Ask a replica once: one that is gone is not waited for, as the master has all."""
     try:
-        facts = _facts(replica.server_of(key))
+        with connect(replace(endpoint, retries=0), replica=True) as replica:
+            facts = _facts(replica.server_of(key))
     except RedisError:
-        return False  # it is gone; the master is there, or says what is wrong
+        return False
     offset = int(facts.get("slave_repl_offset", facts["master_repl_offset"]))
     return facts["master_replid"] == written.history and offset >= written.offset
 
