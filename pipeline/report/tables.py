@@ -8,7 +8,7 @@ Percentiles are exact.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..cli.times import format_time
 from ..ledger.spans import views
@@ -256,7 +256,7 @@ def traffic(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
             UNION ALL SELECT {point.format("began_ms")}, if(began = 'first', 'delivered', 'redelivered') FROM held
                 WHERE began in ('first', 'claimed', 'repeated') AND consumer is not null
             UNION ALL SELECT {point.format("ended_ms")}, 'acked' FROM held WHERE ended = 'acked')
-        SELECT {bounds.from_ms} + points.point * {bounds.step_ms} AS ms, count_if(what = 'added') AS added,
+        SELECT {bounds.from_ms} + points.point * {bounds.step_ms}L AS ms, count_if(what = 'added') AS added,
             count_if(what = 'delivered') AS delivered, count_if(what = 'redelivered') AS redelivered,
             count_if(what = 'acked') AS acked
         FROM {_points(bounds)} points LEFT JOIN counted ON counted.point = points.point
@@ -315,12 +315,40 @@ def lag(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
             SELECT {_OF_GROUP}, greatest(coalesce({point.format("began_ms")}, 0), 0) AS point, 1 AS move FROM held
             UNION ALL SELECT {_OF_GROUP}, coalesce({point.format("ended_ms")}, 0), -1 FROM held WHERE ended is not null),
         moved AS (SELECT {_OF_GROUP}, point, sum(move) AS move FROM moves GROUP BY ALL)
-        SELECT {_OF_GROUP}, {bounds.from_ms} + point * {bounds.step_ms} AS ms,
+        SELECT {_OF_GROUP}, {bounds.from_ms} + point * {bounds.step_ms}L AS ms,
             if(gone or reached is null, 0, greatest(coalesce(added, 0) - reached, 0)) AS waiting,
             greatest(coalesce(sum(move) OVER (PARTITION BY {_OF_GROUP} ORDER BY point), 0), 0) AS pending
         FROM waiting LEFT JOIN moved USING (db, stream, `group`, point)
         ORDER BY {_OF_GROUP}, point
     """)  # noqa: S608 - as above
+
+
+def sums(spark: SparkSession) -> dict[str, DataFrame]:
+    """Return the figures of the whole ledger, and of the pending lists by group and consumer."""
+    ends = "percentile(if(ended = 'acked', greatest(ended_ms - first_ms, 0), null), {0})"
+    return {
+        "whole": spark.sql(f"""
+            SELECT count(*) AS messages, coalesce(sum(handed), 0) AS deliveries, count_if(handed > 1) AS redelivered,
+                coalesce(sum(greatest(handed - 1, 0)), 0) AS redeliveries,
+                count_if(ended = 'acked') AS acked, count_if(ended is null) AS pending,
+                {ends.format(0.5)} AS p50, {ends.format(0.99)} AS p99
+            FROM messages
+        """),  # noqa: S608 - as above
+        "entries": spark.sql("SELECT count_if(event = 'added' and ordinal >= 0) AS added FROM events"),
+        "owners": spark.sql("""
+            SELECT db, stream, `group`, consumer, count(*) AS messages, max(deliveries) AS deliveries,
+                max(idle_ms) AS oldest_ms, min(idle_ms) AS newest_ms
+            FROM pending GROUP BY db, stream, `group`, consumer ORDER BY messages DESC, oldest_ms DESC LIMIT 25
+        """),
+    }
+
+
+def summed(rows: dict[str, list[dict[str, Any]]], bounds: Bounds) -> dict[str, Any]:
+    """Return what the page is given of the rows of ``sums``."""
+    return {
+        **rows["whole"][0], **rows["entries"][0], "owners": rows["owners"],
+        "span_ms": bounds.until_ms - bounds.from_ms,
+    }  # fmt: skip
 
 
 def _point(bounds: Bounds) -> str:

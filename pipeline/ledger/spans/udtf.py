@@ -22,6 +22,17 @@ _SCHEMA = pa.schema(
 _BATCH = 1 << 13
 
 
+def replay(rows: pa.Table) -> pa.Table:
+    """Return the spans of a whole ledger, in this process.
+
+    Args:
+        rows: of ``redis-aof``, in their order.
+    """
+    function = Spans()
+    found = [spans for batch in rows.to_batches() for spans in function.eval(batch)]
+    return pa.concat_tables([_SCHEMA.empty_table(), *found, *function.terminate()])
+
+
 class Spans:
     """One is made for each lineage."""
 

@@ -6,12 +6,15 @@ import io
 import re
 from types import SimpleNamespace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import rillet.testing
 from rillet.pipeline.cli.progress import Progress
 from rillet.pipeline.report import tables
 from rillet.pipeline.report.command import make
+from rillet.pipeline.report.gather import Gathering
 
 STREAM = "<i>orders & $x$"
 BEGIN = 1_800_000_000_000
@@ -59,18 +62,24 @@ class Story:
         self.client.xreadgroup("g", consumer, {STREAM: ">"}, count=count)
 
 
+def report_on(spark, folder, out, *, here=True):
+    """The page of a report, and what was said while it was made."""
+    said = io.StringIO()
+    gathering = Gathering(spark, folder, out / "tables", tables.Settings(), Progress(4, said), here=here)
+    return make(gathering, out), said.getvalue()
+
+
 @pytest.fixture(scope="module")
 def made(spark, tmp_path_factory):
     story = Story(tmp_path_factory.mktemp("story"))
     out = tmp_path_factory.mktemp("report")
-    said = io.StringIO()
-    page = make(spark, story.folder, out, tables.Settings(), Progress(12, said))
+    page, said = report_on(spark, story.folder, out)
 
     def table(name):
         return [row.asDict() for row in spark.read.parquet(str(out / "tables" / name)).collect()]
 
     return SimpleNamespace(
-        story=story, table=table, page=page.read_text(encoding="utf-8"), said=said.getvalue()
+        story=story, table=table, page=page.read_text(encoding="utf-8"), said=said, out=out
     )
 
 
@@ -165,5 +174,44 @@ def test_the_page_shows_it_and_needs_nothing_else(made):
 
 
 def test_progress_names_every_step(made):
-    assert made.said.startswith("[1/12] reading the append-only files: ")
-    assert "[12/12] drawing the page: " in made.said
+    assert made.said.startswith("[1/4] reading the append-only files: ")
+    assert "[4/4] drawing the page: " in made.said
+
+
+def test_tasks_of_spark_find_what_is_found_without_them(made, spark, tmp_path):
+    page, _ = report_on(spark, made.story.folder, tmp_path, here=False)
+    assert page.read_text(encoding="utf-8").partition("<svg")[0] == made.page.partition("<svg")[0]
+    for name in ("ledger", "spans", *tables.TABLES):
+        here, there = (read(out / "tables" / name) for out in (made.out, tmp_path))
+        assert here.schema.names == there.schema.names
+        assert in_order(here) == in_order(there), name
+
+
+def read(folder):
+    return pa.concat_tables(pq.read_table(path) for path in sorted(folder.glob("*.parquet")))
+
+
+def in_order(rows):
+    return sorted(map(repr, rows.to_pylist()))
+
+
+def test_a_ledger_of_months_has_points_of_days(tmp_path, spark):
+    with rillet.testing.Server(
+        aof_timestamp_enabled="ms", appendonly=True, dir=str(tmp_path), save=""
+    ) as server:
+        server.clock.freeze(BEGIN)
+        client = server.client()
+        client.xgroup_create("s", "g", "0", mkstream=True)
+        for day in (0, 100, 200):
+            server.clock.freeze(BEGIN + day * 86_400_000)
+            client.xadd("s", {"day": day})
+            client.xreadgroup("g", "ann", {"s": ">"})
+    settings = tables.Settings()
+    gathering = Gathering(
+        spark, str(tmp_path / "appendonlydir"), tmp_path, settings, Progress(2, io.StringIO()), here=True
+    )
+    bounds = gathering._replay_here()
+    tables.define(spark)
+    traffic = tables.traffic(spark, bounds, settings).collect()
+    assert [(row.ms - BEGIN) // 86_400_000 for row in traffic if row.added] == [0, 100, 200]
+    assert tables.lag(spark, bounds, settings).collect()[-1].pending == 3

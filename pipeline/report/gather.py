@@ -1,0 +1,178 @@
+"""The tables of a report, from an append-only folder to Parquet files and to the rows that the page shows.
+
+Large folders are read, replayed and written by Spark's tasks. A small one (``HERE`` bytes) is read and replayed in this
+process, and each table is collected once and written from here: starting Spark's Python workers, and jobs that write and
+read again, would take longer than all else.
+"""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from . import page, tables
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ..cli.progress import Progress
+    from .tables import Bounds, Settings
+
+HERE: Final = 32 << 20
+_SHOWN: Final = 25  # rows of a table on the page
+_CURVES: Final = 100_000  # rows of a curve's table that may come to the driver
+_AT_ONCE: Final = 4  # queries; each has long steps of one thread
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the page needs: rows to show and how many there are, by table, and figures of the whole."""
+
+    shown: dict[str, list[dict[str, Any]]]
+    counts: dict[str, int]
+    sums: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Gathering:
+    """One report in the making.
+
+    Attributes:
+        folder: of the tables.
+        settings: what the user chose.
+        here: whether this process reads the files.
+    """
+
+    spark: SparkSession
+    aof: str
+    folder: Path
+    settings: Settings
+    progress: Progress
+    history: bool = True
+    here: bool = False
+
+    def run(self) -> tuple[Bounds, Found]:
+        """Write all tables.
+
+        Raises:
+            ValueError: the ledger says nothing about streams.
+        """
+        bounds = self._replay_here() if self.here else self._replay_by_spark()
+        tables.define(self.spark)
+        with self.progress.step(f"answering {len(tables.TABLES)} questions"):
+            shown, counts, sums = self._collect(bounds) if self.here else self._write(bounds)
+            self.progress.note(f"{sum(counts.values()):,} rows")
+        return bounds, Found(shown, counts, sums)
+
+    # Events and spans
+
+    def _replay_here(self) -> Bounds:
+        from ..ledger.format import LedgerReader
+        from ..ledger.spans.udtf import replay
+        from ..redis.options import Options
+
+        with self.progress.step("reading the append-only files"):
+            reader = LedgerReader(Options({"path": self.aof, "history": str(self.history)}))
+            events = _joined([batch for part in reader.partitions() for batch in reader.read(part)])
+            self._keep(events, "ledger")
+            bounds = self._look()
+        with self.progress.step("replaying them: who held what from when to when"):
+            spans = replay(events)
+            self._keep(spans, "spans")
+            self.progress.note(f"{spans.num_rows:,} spans")
+        return bounds
+
+    def _replay_by_spark(self) -> Bounds:
+        from ..ledger.spans import views
+
+        spark = self.spark
+        with self.progress.step("reading the append-only files"):
+            reader = spark.read.format("redis-aof").option("history", str(self.history).lower())
+            self._kept(reader.load(self.aof), "ledger", files=None)
+            bounds = self._look()
+        with self.progress.step("replaying them: who held what from when to when"):
+            events = spark.table("events").drop("clock_ms").withColumnRenamed("ms", "clock_ms")
+            views.register(spark, events, tables.REPLAYED)
+            spans = self._kept(spark.table(f"{tables.REPLAYED}_spans"), "spans", files=None)
+            self.progress.note(f"{spans.count():,} spans")
+        return bounds
+
+    def _look(self) -> Bounds:
+        bounds = tables.look(self.spark, self.settings)
+        self.progress.note(f"{bounds.events:,} events")
+        if words := bounds.outside():
+            self.progress.say(f"--at {words}")
+        return bounds
+
+    # Tables
+
+    def _collect(self, bounds: Bounds) -> tuple[dict[str, Any], dict[str, int], dict[str, Any]]:
+        """Collect each table once, several at a time."""
+        frames = {}
+        for name, (query, _) in tables.TABLES.items():
+            frames[name] = query(self.spark, bounds, self.settings)
+            frames[name].createOrReplaceTempView(name)  # a later one may read it
+        sums = tables.sums(self.spark)
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            asked = {name: pool.submit(frame.toArrow) for name, frame in (frames | sums).items()}
+            found = {name: each.result() for name, each in asked.items()}
+        for name in tables.TABLES:
+            self._write_here(found[name], name)
+        shown = {name: found[name].slice(0, _most(name)).to_pylist() for name in tables.TABLES}
+        counts = {name: found[name].num_rows for name in tables.TABLES}
+        return shown, counts, tables.summed({name: found[name].to_pylist() for name in sums}, bounds)
+
+    def _write(self, bounds: Bounds) -> tuple[dict[str, Any], dict[str, int], dict[str, Any]]:
+        """Have Spark write one table after the other, and look at the first rows of each."""
+        shown, counts = {}, {}
+        for name, (query, _) in tables.TABLES.items():
+            found = self._kept(query(self.spark, bounds, self.settings), name, files=1)
+            shown[name] = [row.asDict() for row in found.limit(_most(name)).collect()]
+            counts[name] = found.count() if len(shown[name]) == _most(name) else len(shown[name])
+        rows = {
+            name: [row.asDict() for row in frame.collect()] for name, frame in tables.sums(self.spark).items()
+        }
+        return shown, counts, tables.summed(rows, bounds)
+
+    # Parquet
+
+    def _keep(self, rows: pa.Table, name: str) -> None:
+        path = self._write_here(rows, name)
+        self.spark.read.parquet(str(path)).createOrReplaceTempView(name)
+
+    def _write_here(self, rows: pa.Table, name: str) -> Path:
+        """Write a table as Spark would: a folder with one file."""
+        import pyarrow.parquet as pq
+
+        path = self.folder / name
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir(parents=True)
+        pq.write_table(rows, path / "part-00000.parquet")
+        return path
+
+    def _kept(self, frame: DataFrame, name: str, *, files: int | None) -> DataFrame:
+        """Have Spark write a table; as it was written, under its name."""
+        path = str(self.folder / name)
+        (frame if files is None else frame.coalesce(files)).write.mode("overwrite").parquet(path)
+        written = self.spark.read.schema(frame.schema).parquet(path)
+        written.createOrReplaceTempView(name)
+        return written
+
+
+def _most(name: str) -> int:
+    return _CURVES if name in page.WHOLE else _SHOWN
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.Table:
+    """Return the rows of all pieces in their order."""
+    import pyarrow as pa
+
+    from ..ledger import schema
+
+    rows = pa.Table.from_batches(batches, schema.arrow())
+    return rows.sort_by([("file_seq", "ascending"), ("ordinal", "ascending")])
