@@ -7,7 +7,8 @@
     spark = rillet.pipeline.session("orders")
     spark.readStream.format("redis-streams").option("streams", "orders").load()
 
-Importing it does not import PySpark; ``pip install 'rillet[spark]'`` brings all that a session needs, Java included.
+Importing it does not import PySpark; ``pip install 'rillet[spark]'`` brings what a session needs, and
+``rillet[java]`` a Java where the machine has none.
 """
 
 from __future__ import annotations

@@ -7,12 +7,15 @@ describe those of group mode and of the sink):
 url | host port db unixSocket, username password where the server is; a url also says redis+cluster:// or
                                                 redis+sentinel:// (sentinelUsername sentinelPassword); readFrom=replica
 tls tlsCaCert tlsCert tlsKey tlsSkipVerify      how to speak to it
+passwordEnv passwordFile credentialsProvider    instead of password: read for each new connection
 timeoutMs retries retryIntervalMs               30,000 ms for a reply, 5 more tries, 200 ms and doubling
 streams | streamsPattern | load(name)           names (commas or a JSON list), or a glob looked up every
                                                 discoveryIntervalMs (10,000); new streams are read from their start
+subscribe subscribePattern                      Kafka's names: streams, and a regular expression over whole names
 startingOffsets endingOffsets                   earliest, latest, an id, or JSON by stream: reading begins after the
                                                 one and ends with the other; batch: earliest to latest, stream: latest
 startingTimestamp endingTimestamp               from this moment on, up to before that one; ms or ISO 8601
+starting-, endingOffsetsByTimestamp             the same as JSON by stream
 maxRowsPerTrigger maxBytesPerTrigger            how much a micro-batch takes, shared by backlog
 minRowsPerTrigger maxTriggerDelay               how little it waits for, and how long (15m)
 minPartitions maxRowsPerPartition fetchSize     tasks (100,000 rows each; short ranges share one), XRANGE's COUNT (1000)
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
     )
     from pyspark.sql.types import StructType
 
+    from .range.batch_reader import RangeBatchReader
+
 MODES: Final = ("range", "group")
 
 
@@ -69,7 +74,6 @@ class RedisStreams(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of ``spark.read``."""
-        from .range.batch_reader import RangeBatchReader
         from .source.options import SourceOptions
 
         options = Options(self.options)
@@ -79,7 +83,13 @@ class RedisStreams(DataSource):
             )
         found = SourceOptions.of(options, streaming=False)
         Columns(schema, found.columns)  # refuse here what tasks would refuse
-        return RangeBatchReader(schema, found)
+        return self._batch_reader()(schema, found)
+
+    @staticmethod
+    def _batch_reader() -> type[RangeBatchReader]:
+        from .range.batch_reader import RangeBatchReader
+
+        return RangeBatchReader
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return the reader of ``spark.readStream``."""
@@ -110,3 +120,13 @@ class RedisStreams(DataSource):
     @staticmethod
     def _mode(options: Options) -> str:
         return options.choice("mode", MODES, "range")
+
+
+class PushingRedisStreams(RedisStreams):
+    """The same for sessions with ``spark.sql.python.filterPushdown.enabled``; without it Spark refuses readers that take filters."""
+
+    @staticmethod
+    def _batch_reader() -> type[RangeBatchReader]:
+        from .range.batch_reader import PushingBatchReader
+
+        return PushingBatchReader

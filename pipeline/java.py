@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from ..storage.files import replace_file
+from .error_tokens import Tokened
 
 SUPPORTED: Final = (17, 21, 25)
 _VECTOR: Final = "jdk.incubator.vector"
@@ -30,8 +31,10 @@ exec "{java}" "$@"
 """
 
 
-class NoJavaError(RuntimeError):
+class NoJavaError(Tokened, RuntimeError):
     """No Java 17, 21 or 25 was found; the text says where it was looked for and what helps."""
+
+    label = "NO_JAVA"
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ def find_java() -> Java:
             return java
     looked = f" Not usable: {'; '.join(rejected)}." if rejected else ""
     raise NoJavaError(
-        f"Spark needs Java 17, 21 or 25, and none was found: pip install 'rillet[spark]'.{looked}"
+        f"Spark needs Java 17, 21 or 25, and none was found: pip install 'rillet[java]' brings one.{looked}"
     )
 
 

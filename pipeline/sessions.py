@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.util import find_spec
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from . import worker_python
+from .extras import need
 from .java import use_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 _ALWAYS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
+    PUSHDOWN: "true",
     # A query that was killed while it wrote its first offset leaves half a file behind, and Spark would never start it again.
     "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
 }
@@ -78,13 +82,18 @@ def session(app_name: str = "rillet", **conf: object) -> SparkSession:
 
 
 def register(spark: SparkSession) -> None:
-    """Make our formats known to a session: ``spark.read.format("redis-streams")`` and ``"redis-aof"``."""
+    """Make our formats known to a session: ``spark.read.format("redis-streams")`` and ``"redis-aof"``.
+
+    Filters on ids, times and streams are pushed down if ``spark.sql.python.filterPushdown.enabled`` is set by then. Warns where Spark's workers on this machine run another Python that cannot import Rillet.
+    """
     need_spark()
-    from .formats import RedisStreams
+    _check_workers(spark)
+    from .formats import PushingRedisStreams, RedisStreams
     from .ledger.format import LedgerDataSource
 
     _add_to_python_path(spark)
-    spark.dataSource.register(RedisStreams)
+    pushes = spark.conf.get(PUSHDOWN, "false") == "true"
+    spark.dataSource.register(PushingRedisStreams if pushes else RedisStreams)
     spark.dataSource.register(LedgerDataSource)
 
 
@@ -106,11 +115,24 @@ def need_spark() -> None:
     """Stop early and clearly where the extra is not installed.
 
     Raises:
-        ImportError: with the command that installs it.
+        MissingPackageError: with the command that installs it.
     """
-    for name in ("pyspark", "pyarrow"):
-        if find_spec(name) is None:
-            raise ImportError(f"rillet.pipeline needs {name}: pip install 'rillet[spark]'", name=name)
+    need("pyspark", "pyarrow")
+
+
+def _check_workers(spark: SparkSession) -> None:
+    """Warn where workers on this machine run a Python that cannot read our formats; Spark would say no more than "not found"."""
+    context = getattr(spark, "_sc", None)
+    if context is None or context.master.partition("[")[0] != "local":
+        return
+    worker = context.pythonExec
+    if worker_python.is_this_one(worker) or (wrong := worker_python.what_is_wrong(worker)) is None:
+        return
+    warnings.warn(
+        f"Spark's workers will fail: {wrong[0]}; {wrong[1]}. This process runs {sys.executable}: set PYSPARK_PYTHON to it "
+        "before the session starts, as rillet.pipeline.session() does",
+        stacklevel=3,
+    )
 
 
 def _text(value: object) -> str:

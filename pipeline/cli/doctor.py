@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
+from .. import worker_python
+from ..error_tokens import Tokened
 from ..java import NoJavaError, find_java, java_home
-from ..redis.connection import RedisError
+from ..redis.connection import ConnectionLost, RedisError
 from ..redis.options import Endpoint, OptionError
 from ..redis.shards import connect
 from .endpoint_arguments import add_endpoint_arguments, endpoint_options
@@ -29,7 +31,6 @@ _CLOCK_LIMIT_MS: Final = 1000
 _NEEDED: Final = (("pyspark", (4, 2)), ("pyarrow", (18,)), ("hiredis", (3, 2)))
 _MARKS: Final = {"ok": "ok     ", "warning": "warning", "wrong": "WRONG  "}
 _RAISED: Final = re.compile(r"(?:: )?[A-Za-z_][\w.]*: ")
-_WORKER: Final = "import sys, rillet.pipeline.redis.connection; print('%d.%d' % sys.version_info[:2])"
 
 
 @dataclass(frozen=True)
@@ -56,14 +57,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the findings; return 1 if anything is wrong."""
-    given = endpoint_options(arguments) | {"retries": "0", "timeoutMs": "5000"}
+    address = endpoint_options(arguments)
+    given = address | {"retries": "0", "timeoutMs": "5000"}
     try:
         endpoint = Endpoint.of(given)
     except OptionError as error:
         print(error, file=sys.stderr)  # noqa: T201 - a tool on the command line
         return 2
     checks: list[Callable[[], Iterator[Finding]]] = [
-        check_python, check_packages, check_java, check_shell, lambda: check_redis(endpoint)
+        check_python, check_packages, check_java, check_shell, lambda: check_redis(endpoint, is_asked=bool(address))
     ]  # fmt: skip
     if arguments.spark:
         checks.append(lambda: check_spark(given))
@@ -77,37 +79,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def check_python() -> Iterator[Finding]:
     """Check this Python, and the one Spark's workers will run."""
-    own = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    yield Finding("ok", "python", f"{own} at {sys.executable}")
+    yield Finding("ok", "python", f"{sys.version_info[0]}.{sys.version_info[1]} at {sys.executable}")
     worker = os.environ.get("PYSPARK_PYTHON", sys.executable)
-    about = "worker python"
-    try:
-        done = _run(worker, "-c", _WORKER)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        yield Finding(
-            "wrong",
-            about,
-            f"{worker} does not run: {error}",
-            "unset PYSPARK_PYTHON, or name a Python with Rillet",
-        )
-        return
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        yield Finding(
-            "wrong",
-            about,
-            f"{worker} cannot import rillet: {last}",
-            f"{worker} -m pip install 'rillet[spark]'",
-        )
-    elif done.stdout.strip() != own:
-        yield Finding(
-            "wrong",
-            about,
-            f"{worker} is {done.stdout.strip()}, this is {own}",
-            "Spark needs the same version in both",
-        )
-    else:
-        yield Finding("ok", about, worker)
+    wrong = worker_python.what_is_wrong(worker)
+    yield Finding("wrong", "worker python", *wrong) if wrong else Finding("ok", "worker python", worker)
 
 
 def check_packages() -> Iterator[Finding]:
@@ -133,7 +108,7 @@ def check_java() -> Iterator[Finding]:
     try:
         java = find_java()
     except NoJavaError as error:
-        yield Finding("wrong", "java", str(error))
+        yield Finding("wrong", "java", error.words)
         return
     home = java_home(java)
     program = [str(home / "bin" / "java"), "--add-modules=jdk.incubator.vector", "-version"]
@@ -165,8 +140,13 @@ def check_shell() -> Iterator[Finding]:
         )
 
 
-def check_redis(endpoint: Endpoint) -> Iterator[Finding]:
-    """Yield the server: reachable, new enough, and with our clock."""
+def check_redis(endpoint: Endpoint, *, is_asked: bool = True) -> Iterator[Finding]:
+    """Yield the server: reachable, new enough, and with our clock.
+
+    Args:
+        endpoint: where it is.
+        is_asked: whether the user said where; no server at the usual place is nothing wrong.
+    """
     try:
         with connect(endpoint, at_start=True) as connection:
             info = _info(connection.call("INFO", "server"))
@@ -174,7 +154,12 @@ def check_redis(endpoint: Endpoint) -> Iterator[Finding]:
             seconds, microseconds = connection.call("TIME")
             after = time.time()
     except RedisError as error:
-        yield Finding("wrong", "redis", str(error), "--host, --port, --password … say where it is")
+        advice = "--host, --port, --password … say where it is"
+        if is_asked or not isinstance(error, ConnectionLost):
+            yield Finding("wrong", "redis", error.words, advice)
+        else:
+            start = f"start one (rillet --port {endpoint.port}), or {advice}; report and ledger need none"
+            yield Finding("warning", "redis", f"no server at {endpoint} yet", start)
         return
     name = "Valkey" if "valkey_version" in info else "Rillet" if "rillet_version" in info else "Redis"
     version = info.get(f"{name.lower()}_version", info.get("redis_version", "?"))
@@ -220,7 +205,8 @@ def check_spark(given: Mapping[str, str]) -> Iterator[Finding]:
 
 def _reason(error: Exception) -> str:
     """Return one line of an error: of a traceback of Python or Java, what was raised."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
+    text = error.words if isinstance(error, Tokened) else str(error)
+    lines = [line for line in text.splitlines() if line.strip()]
     raised = [line for line in lines if _RAISED.match(line)]
     return (raised or lines[:1] or [type(error).__name__])[-1].removeprefix(": ")
 

@@ -7,6 +7,8 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
+from ..extras import EXTRAS, MissingPackageError, install
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -22,15 +24,13 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "compact": ("..jobs.compact", "join the small files of ingest and ledger"),
     "replay": ("..jobs.replay", "entries of the past, from Parquet or an append-only file, into a stream"),
     "deadletter": ("..jobs.deadletter", "look at dead letters, and requeue them"),
+    "package": ("..jobs.package", "what executors need of Rillet, as a file for spark-submit --py-files"),
     "declarative": (
         "..declarative.command",
         "set up and run the Declarative Pipelines project: bronze, silver, gold",
     ),
 }
-_NEEDED: Final = frozenset(
-    {"pyspark", "pyarrow", "py4j", "matplotlib", "prometheus_client", "jinja2", "markupsafe"}
-)
-_HOW: Final = "The pipeline needs {module}, which is not installed: pip install 'rillet[spark]'"
+_HOW: Final = "The pipeline needs {module}, which is not installed: {command}"
 
 
 class Verb(Protocol):
@@ -65,7 +65,10 @@ def main(words: Sequence[str]) -> int:
         return verb.run(arguments)
     except ImportError as error:
         module = (error.name or "").partition(".")[0]
-        if module not in _NEEDED:
+        if isinstance(error, MissingPackageError):
+            print(f"rillet pipeline: {error.words}", file=sys.stderr)  # noqa: T201 - as below
+            return 1
+        if module not in EXTRAS:
             raise
-        print(_HOW.format(module=module), file=sys.stderr)  # noqa: T201 - a tool on the command line
+        print(_HOW.format(module=module, command=install(EXTRAS[module])), file=sys.stderr)  # noqa: T201 - a tool on the command line
         return 1

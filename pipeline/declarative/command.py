@@ -44,8 +44,19 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.only_make:
         sys.stdout.write(f"cd {folder} && {' '.join(command)}\n")
         return 0
+    from ..extras import need
     from ..java import use_java
 
+    need(
+        "pyspark",
+        "pandas",
+        "grpc",
+        "grpc_status",
+        "zstandard",
+        "yaml",
+        by="spark-pipelines",
+        extra="declarative",
+    )
     use_java()
     settings = {
         "PYSPARK_PYTHON": sys.executable,

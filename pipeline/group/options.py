@@ -10,16 +10,24 @@ from ..redis import ids
 from ..redis.cluster import key_in_slot_of
 from ..redis.key_names import key_of, name_of
 from ..redis.options import ENDPOINT_NAMES, Endpoint, OptionError, Options
-from ..redis.shards import scan
 from ..source.entry_batches import COLUMN_OPTIONS
-from ..source.options import EARLIEST, LATEST, Bounds, read_bounds, read_discovery, read_streams
+from ..source.options import (
+    ALIASES,
+    EARLIEST,
+    LATEST,
+    Bounds,
+    find_streams,
+    read_bounds,
+    read_discovery,
+    read_streams,
+)
 
 if TYPE_CHECKING:
     from ..redis.connection import Connection
 
 NAMES: Final = (
-    "mode", "streams", "streamsPattern", "group", "consumer", "createGroup", "startingOffsets", "claimMinIdleMs",
-    "startingTimestamp", "maxDeliveries", "deadLetterStream", "maxRowsPerTrigger", "maxBytesPerTrigger", "minPartitions",
+    "mode", "streams", "streamsPattern", "subscribePattern", "group", "consumer", "createGroup", "startingOffsets", "claimMinIdleMs",
+    "startingTimestamp", "startingOffsetsByTimestamp", "maxDeliveries", "deadLetterStream", "maxRowsPerTrigger", "maxBytesPerTrigger", "minPartitions",
     "maxRowsPerPartition", "fetchSize", "failOnDataLoss", "discoveryIntervalMs",
 )  # fmt: skip
 _PLACE: Final = "<stream>"
@@ -64,6 +72,7 @@ class GroupOptions:
         Raises:
             OptionError: one is unknown, missing or malformed, or contradicts another.
         """
+        options = options.renamed(ALIASES)
         options.refuse_unknown((*ENDPOINT_NAMES, *COLUMN_OPTIONS, *NAMES))
         names, pattern = read_streams(options)
         result = cls(
@@ -118,7 +127,7 @@ class GroupOptions:
         """Return the streams that there are to read now; dead letters are none of them."""
         if self.pattern is None:
             return list(self.names)
-        found = scan(connection, self.pattern)
+        found = find_streams(connection, self.pattern)
         if self.dead_letter_stream is None:
             return found
         letters = {self.dead_letters_of(name) for name in found}

@@ -215,7 +215,7 @@ class GroupStreamReader(QuickAck, DataSourceStreamReader, SupportsTriggerAvailab
                 if not isinstance(error, ServerError) or error.code != "NOGROUP":
                     raise
                 if is_found_again:
-                    raise ServerError(f"{error}. {_NO_GROUP[bool(committed.batch)]}") from error
+                    raise ServerError(f"{error.words}. {_NO_GROUP[bool(committed.batch)]}") from error
                 is_found_again = True  # a stream of the pattern was deleted since it was looked up: a new gatherer does that
 
     @no_cycles()

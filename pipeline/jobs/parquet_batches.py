@@ -11,6 +11,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Final, Protocol
 
+from ..error_tokens import Tokened
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -22,8 +24,10 @@ CHECKPOINT: Final = "_checkpoint"
 _SCHEME: Final = re.compile(r"file:|[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-class JobError(Exception):
+class JobError(Tokened):
     """A job can not do what it was asked; the text is for its user."""
+
+    label = "JOB_REFUSED"
 
 
 def local_folder(word: str) -> Path:

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from ..extras import need
 from ..redis.connection import RedisError
 from .parquet_batches import (
     CHECKPOINT,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ..group.acknowledger import Acknowledger
 
 _LOOK: Final = 0.1  # seconds
+_PACKAGES: Final = {"parquet": (), "delta": ("deltalake",), "iceberg": ("pyiceberg", "sqlalchemy")}
 
 
 def add_target_arguments(parser: argparse.ArgumentParser) -> None:
@@ -94,6 +96,7 @@ def run(
 
     from ..sessions import session
 
+    need(*_PACKAGES[arguments.format], by=f"--format {arguments.format}", extra="lake")
     try:
         folder = local_folder(arguments.out)
     except JobError as error:

@@ -15,13 +15,14 @@ from ..source.offsets import Position
 from ..source.options import EARLIEST, LATEST
 from ..source.own_names import OwnNames
 from .partitions import range_partitions
+from .pushdown import COLUMNS, Narrowed, narrow
 from .task import RangePartition, read_range
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
-    from pyspark.sql.datasource import InputPartition
+    from pyspark.sql.datasource import Filter, InputPartition
     from pyspark.sql.types import StructType
 
     from ..redis.stream_state import StreamState
@@ -38,6 +39,7 @@ class RangeBatchReader(QuickAck, DataSourceReader):
     def __init__(self, schema: StructType, options: SourceOptions) -> None:
         self._schema = schema
         self._options = options
+        self._narrowed = Narrowed()
 
     @no_cycles()
     def partitions(self) -> list[InputPartition]:
@@ -46,15 +48,17 @@ class RangeBatchReader(QuickAck, DataSourceReader):
         start: dict[str, Position] = {}
         end: dict[str, Position] = {}
         with connect(options.endpoint, at_start=True) as connection:
-            states = stream_state.fetch_states(connection, options.names(connection))
+            names = filter(self._narrowed.wants, options.names(connection))
+            states = stream_state.fetch_states(connection, names)
             OwnNames(self._schema, options.columns).check(states)
             for name, now in states.items():
                 if now is None:
                     if options.pattern is None:
                         raise OptionError(f"there is no stream {name!r} at {options.endpoint}")
                     continue
-                start[name] = resolve(options.start.of(name), now)
-                end[name] = resolve(options.end.of(name), now)
+                low, high = self._narrowed.low, self._narrowed.high
+                start[name] = later(resolve(options.start.of(name), now), resolve(max(low - 1, 0), now))
+                end[name] = earlier(resolve(options.end.of(name), now), resolve(max(high, 0), now))
             found: list[InputPartition] = list(range_partitions(start, end, states, options, connection))
         return found
 
@@ -62,6 +66,27 @@ class RangeBatchReader(QuickAck, DataSourceReader):
         """Yield the rows of one range; there is one without a range where there is nothing to read."""
         if isinstance(partition, RangePartition):
             yield from read_range(partition, self._schema, self._options)
+
+
+class PushingBatchReader(RangeBatchReader):
+    """The same, where Spark hands over the filters of a query."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Take what bounds of ids and a choice of streams can say; return what Spark still has to evaluate."""
+        prefix = self._options.columns.prefix
+        ours = {prefix + name: name for name in COLUMNS if prefix + name in self._schema.names}
+        self._narrowed, left = narrow(filters, ours)
+        return left
+
+
+def later(one: Position, other: Position) -> Position:
+    """Return the position that is further on."""
+    return other if other.id > one.id else one
+
+
+def earlier(one: Position, other: Position) -> Position:
+    """Return the position that is less far on."""
+    return other if other.id < one.id else one
 
 
 def resolve(bound: int | str, now: StreamState) -> Position:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import hiredis
 
+from ..error_tokens import Tokened
 from .addresses import place_text
 
 if TYPE_CHECKING:
@@ -38,21 +39,31 @@ _CLOSES: Final = frozenset({"EXEC", "DISCARD", "UNWATCH"})
 _LATER: Final = ("LOADING", "BUSY ", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN", "ERR max number of clients")
 
 
-class RedisError(Exception):
+class RedisError(Tokened):
     """Any failure between us and the server."""
+
+    label = "NO_SERVER"
 
 
 class ServerError(RedisError):
     """An error reply; the text is the server's own: ``"WRONGTYPE Operation against …"``."""
 
+    label = "SERVER_ERROR"
+
+    def __str__(self) -> str:
+        # The server's own first word is as stable as a token of ours.
+        return self.words
+
     @property
     def code(self) -> str:
         """Its first word: ``"WRONGTYPE"``."""
-        return str(self).partition(" ")[0]
+        return self.words.partition(" ")[0]
 
 
 class ConnectionLost(RedisError):  # noqa: N818 - reads as what it says
     """No connection, or it broke while a command that may not be repeated was under way."""
+
+    label = "CONNECTION_LOST"
 
 
 class Unreachable(ConnectionLost):
@@ -271,8 +282,9 @@ class Connection:
     def _introduce(self, sock: socket.socket) -> None:
         to = self.endpoint
         hello: list[tuple[Word, ...]] = []
-        if to.password:
-            hello.append(("AUTH", to.username, to.password) if to.username else ("AUTH", to.password))
+        username, password = to.login()
+        if password:
+            hello.append(("AUTH", username, password) if username else ("AUTH", password))
         if to.db:
             hello.append(("SELECT", to.db))
         if self._refuse_others:

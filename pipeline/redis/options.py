@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, overload
 
+from ..error_tokens import Tokened
+from . import credentials
 from .addresses import Address, Kind, Place, parse_address, place_text
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ ENDPOINT_NAMES: Final = (
     "sentinelUsername", "sentinelPassword",
     "tls", "tlsCaCert", "tlsCert", "tlsKey", "tlsSkipVerify",
     "timeoutMs", "retries", "retryIntervalMs",
+    *credentials.NAMES,
 )  # fmt: skip
 
 
@@ -27,8 +30,10 @@ ENDPOINT_NAMES: Final = (
 _RETRIES_THROUGH_A_FAILOVER: Final = 15
 
 
-class OptionError(ValueError):
+class OptionError(Tokened, ValueError):
     """An option is missing, malformed or contradicts another; the text names it as users write it."""
+
+    label = "BAD_OPTION"
 
 
 class Options:
@@ -39,6 +44,24 @@ class Options:
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = {name.lower(): str(value) for name, value in given.items()}
+
+    def renamed(self, aliases: Mapping[str, str]) -> Options:
+        """Return the same with the names that Kafka's source has for ours.
+
+        Args:
+            aliases: our name by each other one.
+
+        Raises:
+            OptionError: one is given under both names.
+        """
+        given = dict(self._given)
+        for other, name in aliases.items():
+            if other not in self:
+                continue
+            if name in self:
+                raise OptionError(f"options {other!r} and {name!r} are the same: give one of them")
+            given[name.lower()] = given.pop(other.lower())
+        return Options(given)
 
     def __contains__(self, name: str) -> bool:
         return bool(self._given.get(name.lower()))
@@ -160,6 +183,9 @@ class Endpoint:
     sentinel_username: str | None = None
     sentinel_password: str | None = field(default=None, repr=False)
     read_replicas: bool = False
+    password_env: str | None = None
+    password_file: str | None = None
+    credentials_provider: str | None = None
 
     @classmethod
     def of(cls, options: Options | Mapping[str, str]) -> Endpoint:
@@ -193,6 +219,9 @@ class Endpoint:
             sentinel_username=given.text("sentinelUsername"),
             sentinel_password=given.text("sentinelPassword"),
             read_replicas=given.choice("readFrom", ("master", "replica"), "master") == "replica",
+            password_env=given.text("passwordEnv"),
+            password_file=given.text("passwordFile"),
+            credentials_provider=given.text("credentialsProvider"),
         )
         endpoint._refuse_contradictions(given)
         return endpoint
@@ -200,8 +229,15 @@ class Endpoint:
     def _refuse_contradictions(self, given: Options) -> None:
         if self.unix_socket and ("host" in given or "port" in given or self.tls):
             raise OptionError("option 'unixSocket' goes without 'host', 'port' and 'tls'")
-        if self.username and not self.password:
+        ways = [name for name in ("password", *credentials.NAMES) if name in given]
+        if self.password and "password" not in ways:
+            ways.append("url")
+        if len(ways) > 1:
+            raise OptionError(f"give one of the options {', '.join(map(repr, ways))}")
+        if self.username and not ways:
             raise OptionError("option 'username' needs a 'password'")
+        if self.credentials_provider and ":" not in self.credentials_provider:
+            raise OptionError("option 'credentialsProvider' takes package.module:name, a function to call")
         if not self.tls:
             for name in ("tlsCaCert", "tlsCert", "tlsKey", "tlsSkipVerify"):
                 if name in given:
@@ -221,6 +257,24 @@ class Endpoint:
         """Return one server of it: the next place to try is for the caller to find."""
         host, port = place
         return replace(self, host=host, port=port, kind="server", places=(), service=None, retries=0)
+
+    def login(self) -> tuple[str | None, str | None]:
+        """Return user name and password as they are now; ask for each new connection.
+
+        Raises:
+            OptionError: they cannot be read.
+        """
+        if not (self.password_env or self.password_file or self.credentials_provider):
+            return self.username, self.password
+        try:
+            return credentials.read(
+                self.username,
+                env=self.password_env,
+                file=self.password_file,
+                provider=self.credentials_provider,
+            )
+        except ValueError as error:
+            raise OptionError(str(error)) from error
 
     def __str__(self) -> str:
         """Return the address for messages: no password in it."""

@@ -43,6 +43,7 @@ class SentinelConnection(Connection):
         for place in to.places:
             sentinel = replace(
                 to.at(place), db=0, username=to.sentinel_username, password=to.sentinel_password,
+                password_env=None, password_file=None, credentials_provider=None,
                 timeout_ms=min(to.timeout_ms, _LONGEST_ANSWER_MS),
             )  # fmt: skip
             try:

@@ -58,8 +58,8 @@ def fetch_states(connection: Connection, names: Iterable[str]) -> dict[str, Stre
     found: dict[str, StreamState | None] = {}
     for name, reply in zip(wanted, replies, strict=True):
         if isinstance(reply, ServerError):
-            if "no such key" not in str(reply).lower():
-                raise ServerError(f"{reply} (stream {name!r})")
+            if "no such key" not in reply.words.lower():
+                raise ServerError(f"{reply.words} (stream {name!r})")
             found[name] = None
         else:
             found[name] = parse_state(reply)

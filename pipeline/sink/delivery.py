@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from ..error_tokens import Tokened
 from ..redis import ids
 from ..redis.connection import ServerError
 
@@ -24,8 +25,10 @@ _OUT_OF_ORDER: Final = (
 _SHOWN: Final = 3
 
 
-class SinkError(RuntimeError):
+class SinkError(Tokened, RuntimeError):
     """Rows could not be written; the text says what the server answered to which of them."""
+
+    label = "NOT_WRITTEN"
 
 
 def send(connection: Connection, options: SinkOptions, chunks: Iterable[Chunk]) -> int:
@@ -83,8 +86,8 @@ def check(connection: Connection, options: SinkOptions, chunk: Chunk, replies: S
     if not failed:
         return
     commands = chunk.commands()
-    wrong = [(commands[row], str(reply)) for row, reply in failed if _OLD_ID not in str(reply)]
-    old = [commands[row] for row, reply in failed if _OLD_ID in str(reply)]
+    wrong = [(commands[row], reply.words) for row, reply in failed if _OLD_ID not in reply.words]
+    old = [commands[row] for row, reply in failed if _OLD_ID in reply.words]
     if old and not wrong and options.old_ids == "check":
         missing = _not_there(connection, options, old)
         wrong = [(words, _OUT_OF_ORDER) for words in missing]
@@ -106,7 +109,7 @@ def check_wait(wait: Wait, replies: Sequence[Any]) -> None:
     """
     for (name, *_), reply in zip(wait.commands, replies, strict=True):
         if isinstance(reply, ServerError):
-            raise SinkError(f"the server refused {name} (option 'wait'): {reply}")
+            raise SinkError(f"the server refused {name} (option 'wait'): {reply.words}")
         if name == "WAIT" and reply < wait.replicas:
             missing = f"{reply} of {wait.replicas} replicas have"
         elif name == "WAITAOF" and reply[0] < 1:

@@ -377,7 +377,7 @@ class Publisher:
 def _raise_first(replies: Iterable[Any]) -> None:
     for reply in replies:
         if isinstance(reply, ServerError):
-            raise SinkError(f"the server refused to publish: {reply}")
+            raise SinkError(f"the server refused to publish: {reply.words}")
 
 
 def _vanished(staged: Staged) -> SinkError:

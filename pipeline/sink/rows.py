@@ -11,6 +11,7 @@ import hiredis
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..error_tokens import Tokened
 from ..redis.key_names import name_of
 
 if TYPE_CHECKING:
@@ -25,8 +26,10 @@ _SIMPLE: Final = (
 )  # fmt: skip
 
 
-class RowError(ValueError):
+class RowError(Tokened, ValueError):
     """A row cannot be an entry; the text says which and why."""
+
+    label = "BAD_ROW"
 
 
 @dataclass(frozen=True)

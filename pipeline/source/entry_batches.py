@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..error_tokens import Tokened
 from ..redis.key_names import printable_name
 from ..redis.options import OptionError, Options
 from .values import ISO, TIME_FORMATS, decode_json, needs_exact, parse_json, parse_texts, text_array
@@ -38,13 +39,13 @@ METADATA: Final[dict[str, pa.DataType]] = {
     "seq": pa.decimal128(20, 0),
     "fields": _FIELDS,
 }
-_LAST_MS: Final = (
-    253_402_300_799_999  # the last millisecond of the year 9999, which Python's datetime ends with
-)
+LAST_MS: Final = 253_402_300_799_999  # of the year 9999, which Python's datetime ends with
 
 
-class MalformedEntryError(ValueError):
+class MalformedEntryError(Tokened, ValueError):
     """parseMode is FAILFAST and a value does not fit its column."""
+
+    label = "MALFORMED_ENTRY"
 
 
 @dataclass(frozen=True)
@@ -283,7 +284,7 @@ def _keys(numbers: pa.Array) -> pa.Array:
 
 def _times(numbers: pa.Array) -> pa.Array:
     ms = pc.list_element(numbers, 0)
-    within = pc.if_else(pc.less_equal(ms, pa.scalar(_LAST_MS, pa.uint64())), ms, pa.scalar(None, pa.uint64()))
+    within = pc.if_else(pc.less_equal(ms, pa.scalar(LAST_MS, pa.uint64())), ms, pa.scalar(None, pa.uint64()))
     return pc.multiply(within.cast(pa.int64()), 1000).cast(METADATA["ts"])
 
 

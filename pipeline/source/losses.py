@@ -5,11 +5,15 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from ..error_tokens import Tokened
+
 LOG: Final = logging.getLogger("rillet.pipeline")
 
 
-class DataLossError(RuntimeError):
+class DataLossError(Tokened, RuntimeError):
     """Entries were trimmed or deleted before they were read, or the stream is another one than before."""
+
+    label = "DATA_LOSS"
 
 
 def report_loss(what: str, *, fail: bool, otherwise: str = "goes on without them") -> None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ..error_tokens import Tokened
 from ..redis import ids
 
 if TYPE_CHECKING:
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 
 
-class OffsetError(ValueError):
+class OffsetError(Tokened, ValueError):
     """The checkpoint holds an offset that this version cannot read."""
+
+    label = "BAD_OFFSET"
 
 
 @dataclass(frozen=True)

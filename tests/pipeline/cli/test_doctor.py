@@ -34,6 +34,14 @@ def test_a_server_that_does_not_answer_is_wrong(capsys):
     assert "WRONG   redis: no answer from the Redis server at 127.0.0.1:1" in capsys.readouterr().out
 
 
+def test_no_server_at_the_usual_place_is_nothing_wrong(monkeypatch, capsys):
+    monkeypatch.setattr(Endpoint, "port", 1)
+    assert main.main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert "warning redis: no server at 127.0.0.1:1 yet\n          -> start one (rillet --port 1)" in out
+    assert "WRONG" not in out
+
+
 def test_a_contradiction_in_the_words_is_reported(capsys):
     assert main.main(["doctor", "--username", "u"]) == 2
     assert "needs a 'password'" in capsys.readouterr().err

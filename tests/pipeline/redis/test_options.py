@@ -6,6 +6,7 @@ import pickle
 
 import pytest
 
+from rillet.pipeline.redis import credentials
 from rillet.pipeline.redis.options import ENDPOINT_NAMES, Endpoint, OptionError, Options
 
 
@@ -49,7 +50,7 @@ def test_an_endpoint_reads_every_option():
     assert Endpoint.of(given) == expected
     assert Endpoint.of({"unixSocket": "/s"}) == Endpoint(unix_socket="/s")
     by_url = {"url", "readFrom", "sentinelUsername", "sentinelPassword"}
-    assert set(given) | {"unixSocket"} | by_url == set(ENDPOINT_NAMES)
+    assert set(given) | {"unixSocket", *credentials.NAMES} | by_url == set(ENDPOINT_NAMES)
 
 
 @pytest.mark.parametrize(

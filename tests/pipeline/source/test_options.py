@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from rillet.pipeline.redis import ids
-from rillet.pipeline.redis.options import OptionError, Options
+from rillet.pipeline.redis.connection import Connection
+from rillet.pipeline.redis.options import Endpoint, OptionError, Options
 from rillet.pipeline.source.options import Bounds, SourceOptions
 
 
@@ -46,8 +49,8 @@ def test_durations_have_units(word, seconds):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"streams": ""}, "one of the options 'streams' and 'streamsPattern'"),
-        ({"streamsPattern": "x"}, "one of the options 'streams' and 'streamsPattern'"),
+        ({"streams": ""}, "one of the options 'streams', 'streamsPattern'"),
+        ({"streamsPattern": "x"}, "one of the options 'streams', 'streamsPattern'"),
         ({"streams": "[1]"}, "JSON list"),
         ({"streams": "a,,b"}, "with commas"),
         ({"streams": "[oops"}, "not valid JSON"),
@@ -67,3 +70,41 @@ def test_durations_have_units(word, seconds):
 def test_a_wrong_option_is_named(given, message):
     with pytest.raises(OptionError, match=message):
         read(**given)
+
+
+def test_names_of_kafkas_source_are_read_as_ours():
+    found = read(streams="", subscribe="a,b", maxOffsetsPerTrigger="500", minOffsetsPerTrigger="5")
+    assert (found.streams, found.max_rows, found.min_rows) == (("a", "b"), 500, 5)
+    times = read(startingOffsetsByTimestamp='{"s": 1000, "t": "1970-01-01T00:00:02Z"}').start
+    assert (times.of("s"), times.of("t")) == (ids.join(999, ids.MAX_U64), ids.join(1999, ids.MAX_U64))
+    until = read(streaming=False, endingOffsetsByTimestamp='{"s": 5}').end
+    assert until.of("s") == ids.join(4, ids.MAX_U64)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"subscribe": "s"}, "'subscribe' and 'streams' are the same"),
+        ({"streams": "", "subscribePattern": "a["}, "no regular expression"),
+        ({"streams": "", "subscribePattern": "a", "streamsPattern": "a*"}, "give one of"),
+        ({"startingOffsetsByTimestamp": '{"s": 5}', "startingTimestamp": "5"}, "give one of"),
+        ({"startingOffsetsByTimestamp": "5"}, "takes JSON of times by stream"),
+        ({"startingOffsetsByTimestamp": '{"s": "x"}'}, "takes milliseconds since 1970"),
+    ],
+)
+def test_what_contradicts_them_is_named(given, words):
+    with pytest.raises(OptionError, match=words):
+        read(**given)
+
+
+def test_a_pattern_of_kafkas_is_a_regular_expression_over_whole_names(running):
+    with Connection(Endpoint(port=running("redis7").port)) as connection:
+        connection.call("FLUSHALL")
+        for name in ("orders-1", "orders-22", "old-orders-1", "orders.*"):
+            connection.call("XADD", name, "*", "n", 1)
+        connection.call("SET", "orders-3", "no stream")
+        found = read(streams="", subscribePattern=r"orders-\d+")
+        assert found.names(connection) == ["orders-1", "orders-22"]
+        assert pickle.loads(pickle.dumps(found)).names(connection) == ["orders-1", "orders-22"]
+        assert read(streams="", streamsPattern="orders.*").names(connection) == ["orders.*"]
+        connection.call("FLUSHALL")

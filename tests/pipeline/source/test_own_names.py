@@ -19,7 +19,7 @@ from rillet.pipeline.source.options import SourceOptions
 from rillet.pipeline.source.own_names import OwnNames
 
 ORDER = StructType().add("ts", "timestamp").add("id", "string").add("total", "long")
-WORDS = r"entries of stream 'orders-\d+' have a field 'ts', and column 'ts' .* is the time of .* 'metadataPrefix'.*'_ts'"
+WORDS = r"entries of stream 'own-names-\d+' have a field 'ts', and column 'ts' .* is the time of .* 'metadataPrefix'.*'_ts'"
 numbers = itertools.count()
 
 
@@ -31,7 +31,7 @@ def redis(request, running):
 
 @pytest.fixture
 def stream(redis):
-    name = f"orders-{next(numbers)}"
+    name = f"own-names-{next(numbers)}"
     yield name
     redis.call("DEL", name)
 

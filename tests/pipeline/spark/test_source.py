@@ -231,3 +231,18 @@ def test_limits_cut_batches_and_the_lag_is_reported(spark, redis, stream, tmp_pa
     source = query.recentProgress[0].sources[0]
     end, latest = json.loads(source.endOffset), json.loads(source.latestOffset)
     assert latest["streams"][stream]["added"] - end["streams"][stream]["added"] == 15
+
+
+@on_rillet
+def test_where_becomes_bounds_and_the_plan_shows_them(spark, redis, stream, capsys):
+    add(redis, stream, 100)
+    rows = batch(spark, redis, f"{stream},no-such-stream").schema("stream string, ts timestamp, n int").load()
+    found = rows.where(f"stream = '{stream}' and ts >= timestamp_millis(91) and n % 2 = 0")
+    assert [row.n for row in found.orderBy("n").collect()] == [92, 94, 96, 98, 100]
+    found.explain(mode="formatted")
+    plan = capsys.readouterr().out
+    pushed = plan.partition("PushedFilters: [")[2].partition("]")[0]
+    assert f"EqualTo(stream,{stream})" in pushed
+    assert "GreaterThanOrEqual(ts," in pushed
+    assert "Filter" in plan  # n % 2 is left to Spark
+    assert rows.where(f"stream = '{stream}' and ts < timestamp_millis(11)").count() == 10

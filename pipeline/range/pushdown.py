@@ -1,0 +1,149 @@
+"""What a query's ``where`` leaves of streams: bounds of ids and a choice of names, from the filters Spark hands over.
+
+A filter that is not returned is one that Spark does not look at again, so bounds are exact or the filter is returned.
+``id`` is text, and as text 10-0 comes before 9-0: comparisons of it are Spark's, those of ``id_key`` and ``ts`` are ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import (
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+    StringStartsWith,
+)
+
+from ..redis import ids
+from ..redis.key_names import printable_name
+from ..source.entry_batches import LAST_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pyspark.sql.datasource import Filter
+
+COLUMNS: Final = ("stream", "id", "id_key", "ts")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_WITH_A_TIME: Final = ids.from_ms(LAST_MS + 1) - 1
+_KEY_BYTES: Final = 16
+
+
+@dataclass(frozen=True)
+class Narrowed:
+    """Ids from ``low`` to ``high``, both included, of streams with one of the names and all of the prefixes."""
+
+    low: int = 0
+    high: int = ids.MAX_ID
+    names: frozenset[str] | None = None
+    prefixes: tuple[str, ...] = ()
+
+    def wants(self, name: str) -> bool:
+        """Return whether rows of a stream are asked for."""
+        shown = printable_name(name)
+        return (self.names is None or shown in self.names) and all(map(shown.startswith, self.prefixes))
+
+    def within(self, low: int, high: int) -> Narrowed:
+        """Return the same with closer bounds."""
+        return replace(self, low=max(self.low, low), high=min(self.high, high))
+
+    def among(self, names: Iterable[str]) -> Narrowed:
+        """Return the same for these streams only."""
+        given = frozenset(names)
+        return replace(self, names=given if self.names is None else self.names & given)
+
+
+NOTHING: Final = (1, 0)  # bounds that no id is in
+
+
+def narrow(filters: Iterable[Filter], columns: Mapping[str, str]) -> tuple[Narrowed, list[Filter]]:
+    """Return what the filters leave, and those that Spark still has to evaluate.
+
+    Args:
+        filters: all of which hold.
+        columns: our columns by the names that the rows give them.
+    """
+    narrowed, left = Narrowed(), []
+    for each in filters:
+        path: Any = getattr(each, "attribute", ())
+        column = columns.get(path[0]) if len(path) == 1 else None
+        closer, is_exact = _narrow_by(narrowed, each, column) if column else (narrowed, False)
+        narrowed = closer
+        if not is_exact:
+            left.append(each)
+    return narrowed, left
+
+
+def _narrow_by(narrowed: Narrowed, each: Filter, column: str) -> tuple[Narrowed, bool]:
+    """Return what one filter leaves, and whether that is exact."""
+    if isinstance(each, IsNotNull):
+        return (narrowed.within(0, _LAST_WITH_A_TIME) if column == "ts" else narrowed), True
+    if column == "stream":
+        return _by_stream(narrowed, each)
+    if isinstance(each, In):
+        bounds = [_bounds(EqualTo(each.attribute, value), column) for value in each.value]
+        known = [found for found in bounds if found is not None]
+        if len(known) < len(bounds) or not known:
+            return narrowed, False
+        return narrowed.within(min(low for low, _ in known), max(high for _, high in known)), False
+    found = _bounds(each, column)
+    return (narrowed, False) if found is None else (narrowed.within(*found), True)
+
+
+def _by_stream(narrowed: Narrowed, each: Filter) -> tuple[Narrowed, bool]:
+    if isinstance(each, EqualTo) and isinstance(each.value, str):
+        return narrowed.among([each.value]), True
+    if isinstance(each, In) and all(isinstance(value, str) for value in each.value):
+        return narrowed.among(each.value), True
+    if isinstance(each, StringStartsWith):
+        return replace(narrowed, prefixes=(*narrowed.prefixes, each.value)), True
+    return narrowed, False
+
+
+def _bounds(each: Filter, column: str) -> tuple[int, int] | None:
+    """Return the least and the greatest id for which a comparison holds; None if that is not known."""
+    value: Any = getattr(each, "value", None)
+    if column == "id" and isinstance(each, EqualTo) and isinstance(value, str):
+        try:
+            stream_id = ids.parse(value)
+        except ValueError:
+            return NOTHING
+        return (stream_id, stream_id) if ids.text(stream_id) == value else NOTHING
+    if column == "id_key" and isinstance(value, (bytes, bytearray)) and len(value) == _KEY_BYTES:
+        first = ids.from_key(bytes(value))
+        return _compared(each, first, first + 1)
+    if column == "ts" and isinstance(value, datetime) and value.tzinfo is not None:
+        micros = (value - _EPOCH) // timedelta(microseconds=1)
+        # From the millisecond that holds the moment, and from the next one: the same if it is the beginning of one.
+        ms, is_whole = micros // 1000, micros % 1000 == 0
+        if not is_whole and isinstance(each, EqualTo):
+            return NOTHING
+        found = _compared(each, _from_ms(ms if is_whole else ms + 1), _from_ms(ms + 1))
+        return None if found is None else (found[0], min(found[1], _LAST_WITH_A_TIME))
+    return None
+
+
+def _compared(each: Filter, first: int, after: int) -> tuple[int, int] | None:
+    """Return the bounds of a comparison with a value whose own ids are those from ``first`` up to before ``after``."""
+    if isinstance(each, EqualTo):
+        return first, after - 1
+    if isinstance(each, GreaterThan):
+        return after, ids.MAX_ID
+    if isinstance(each, GreaterThanOrEqual):
+        return first, ids.MAX_ID
+    if isinstance(each, LessThan):
+        return 0, first - 1
+    if isinstance(each, LessThanOrEqual):
+        return 0, after - 1
+    return None
+
+
+def _from_ms(ms: int) -> int:
+    return max(ms, 0) << 64
