@@ -1,0 +1,61 @@
+"""``rillet pipeline package FILE.zip``: what executors need of Rillet, as one file for ``spark-submit --py-files``.
+
+The sources and the sink need no more beside it than hiredis and PyArrow. Reading append-only files that begin with an RDB
+base also needs anycrc, bitarray, sortedcontainers and xxhash.
+"""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+# The server, its commands and Lua stay at home.
+_ROOMS: Final = ("pipeline", "protocol", "storage")
+_KINDS: Final = frozenset({".py", ".css", ".html", ".yml", ".typed"})
+# A file that is packed twice is the same twice.
+_MOMENT: Final = (1980, 1, 1, 0, 0, 0)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words of the verb."""
+    parser.add_argument(
+        "file", metavar="FILE.zip", help="where to write; executors look into files that end so"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write it; 1 if its name is one that executors would not look into."""
+    target = Path(arguments.file)
+    if target.suffix != ".zip":
+        sys.stderr.write(
+            f"rillet pipeline package: {target} does not end with .zip: Spark's Python would not look into it\n"
+        )
+        return 1
+    target.parent.mkdir(parents=True, exist_ok=True)
+    count = pack(target)
+    sys.stderr.write(f"{target} has {count} files: spark-submit --py-files {target} …\n")
+    return 0
+
+
+def pack(target: Path) -> int:
+    """Write the zip; return how many files are in it."""
+    root = Path(__file__).parents[2]
+    names = sorted(_files(root))
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in names:
+            archive.writestr(zipfile.ZipInfo(f"rillet/{name}", _MOMENT), (root / name).read_bytes())
+    return len(names)
+
+
+def _files(root: Path) -> Iterator[str]:
+    yield from (path.name for path in root.iterdir() if path.name in {"__init__.py", "py.typed"})
+    for room in _ROOMS:
+        for path in (root / room).rglob("*"):
+            if path.suffix in _KINDS and "__pycache__" not in path.parts:
+                yield path.relative_to(root).as_posix()
