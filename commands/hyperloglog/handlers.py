@@ -33,6 +33,15 @@ def _open(client: Client, data: bytes | None) -> HyperLogLog:
         raise ReplyError(_NOT_ONE) from error
 
 
+def _registers(client: Client, name: bytes) -> tuple[bytearray, bool] | None:
+    """The registers of a counter, and whether it is dense; None if the key is missing."""
+    data = read_string(client, name)
+    if data is None:
+        return None
+    counter = _open(client, data)
+    return counter.registers(), counter.is_dense
+
+
 def _store(client: Client, name: bytes, counter: HyperLogLog, changes: int) -> None:
     """Store the counter, keep the expiry of the key, and signal the change."""
     db = client.db
@@ -66,11 +75,8 @@ def pfcount(client: Client, args: list[bytes]) -> bytes:
     name = args[1]
     try:
         if len(args) > 2:
-            counters = [
-                _open(client, data) for each in args[1:] if (data := read_string(client, each)) is not None
-            ]
-            registers = [counter.registers() for counter in counters]
-            return replies.integer(estimate(highest(registers)) if registers else 0)
+            found = [found for each in args[1:] if (found := _registers(client, each)) is not None]
+            return replies.integer(estimate(highest([each for each, _ in found])) if found else 0)
         data = read_string(client, name)
         if data is None:
             return replies.ZERO
@@ -93,13 +99,13 @@ def pfcount(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.PFMERGE)
 def pfmerge(client: Client, args: list[bytes]) -> bytes:
     """Reply OK."""
-    sources = [_open(client, data) for name in args[1:] if (data := read_string(client, name)) is not None]
-    counter = _open(client, write_string(client, args[1]))
     try:
-        if any(source.is_dense for source in sources):
+        found = [found for name in args[1:] if (found := _registers(client, name)) is not None]
+        counter = _open(client, write_string(client, args[1]))
+        if any(is_dense for _, is_dense in found):
             counter.become_dense()
-        if sources:
-            for place, rank in enumerate(highest([source.registers() for source in sources])):
+        if found:
+            for place, rank in enumerate(highest([each for each, _ in found])):
                 if rank:
                     counter.set(place, rank)
     except CorruptError as error:

@@ -92,7 +92,7 @@ def _add(client: Client, args: list[bytes], position: int, options: frozenset[by
     for amount, member in zip(amounts, members, strict=True):
         before = scores.get(member)
         score = amount if before is None or not increments else before + amount
-        if isnan(score):
+        if isnan(score) and b"NX" not in options:
             raise ReplyError(_NAN)
         if options and _is_stopped(options, before, score):
             reply = replies.null(client.resp)

@@ -58,7 +58,7 @@ class NackOptions:
         mode: SILENT takes the delivery back from the counter, FAIL leaves it, FATAL sets it to its maximum.
         retry_count: the counter itself, None if it is not given.
         force: ids that are not pending become so.
-        ids: as they were sent.
+        ids: as they were sent; the last IDS counts.
     """
 
     __slots__ = ("_number_at", "force", "ids", "mode", "retry_count")
@@ -69,13 +69,13 @@ class NackOptions:
             raise ReplyError(BAD_MODE)
         self.retry_count: int | None = None
         self.force = False
-        self._number_at = 0  # where the number of IDs stands
+        self._number_at = 0  # where the number of IDs stands, in the last IDS
         ids: list[bytes] | None = None
         options = Arguments(args, 4)
         while options:
             word = options.next()
             name = word.upper()
-            if name == b"IDS" and ids is None and options:
+            if name == b"IDS" and options:
                 self._number_at = len(args) - options.remaining
                 number = parse_integer(options.next(), BAD_NUMBER)
                 if not 1 <= number <= _INT_MAX:

@@ -42,7 +42,7 @@ _STILL_NEEDED: Final = 2
 
 
 def _policy_and_ids(args: list[bytes], at: int) -> tuple[bytes, list[bytes]]:
-    """[KEEPREF | DELREF | ACKED] and IDS numids id …, in any order; words beyond ``numids`` are options again."""
+    """[KEEPREF | DELREF | ACKED] and IDS numids id …, in any order; the last IDS counts."""
     policy: bytes | None = None
     ids: list[bytes] | None = None
     options = Arguments(args, at)
@@ -50,7 +50,7 @@ def _policy_and_ids(args: list[bytes], at: int) -> tuple[bytes, list[bytes]]:
         word = options.option()
         if word in POLICIES and policy is None:
             policy = word
-        elif word == b"IDS" and ids is None and options:
+        elif word == b"IDS" and options:
             number = parse_integer(options.next(), BAD_NUMBER)
             if number < 1:
                 raise ReplyError(BAD_NUMBER)

@@ -122,6 +122,7 @@ LEX = ["-", "+", "[a", "(b", "[c", "a", "", "["]
 SCORES = ["-inf", "+inf", "(1", "1", "2", "(3", "0", "10", "(inf"]
 LATER_MS, LATER_S = "33177117420123", "33177117420"
 # Relative times are long, so that no server sees them pass.
+RELATIVE = {"EXPIRE", "PEXPIRE", "HEXPIRE", "HPEXPIRE", "SETEX", "PSETEX"}
 TIMES = ["100", "1000", "100000", "0", "-1", "9223372036854775807"]
 SCRIPTS = [
     "return redis.call('SET', KEYS[1], ARGV[1])",
@@ -132,9 +133,13 @@ SCRIPTS = [
 ]
 
 
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))[:2]
+
+
 def served(version: str) -> list[Command]:
     """The commands that a version knows and that can be compared."""
-    limit = tuple(map(int, version.split(".")))[:2]
+    limit = _number(version)
     return [
         command
         for name, command in REGISTRY.items()
@@ -142,8 +147,18 @@ def served(version: str) -> list[Command]:
         and not name.endswith("|help")  # our own words
         and name not in LEFT_OUT
         and name.partition("|")[0] not in CONTAINERS
-        and tuple(map(int, command.since.split(".")))[:2] <= limit
+        and _number(command.since) <= limit
     ]
+
+
+def _with_long_times(words: Words) -> Words:
+    """The words with every relative time long: a short one would pass on one server before it does on the other."""
+    upper = [word.upper() for word in words]
+    places = {at + 1 for at, word in enumerate(upper) if word in {"EX", "PX"}} | (
+        {2} if upper[0] in RELATIVE else set()
+    )
+    short = {at for at in places if at < len(words) and words[at].isdigit() and 0 < int(words[at]) < 100_000}
+    return ["100000" if at in short else word for at, word in enumerate(words)]
 
 
 def _without_two_replies(words: Words) -> Words:
@@ -154,6 +169,7 @@ def _without_two_replies(words: Words) -> Words:
 
 def _settled(name: str, words: Words) -> Words:
     """The words of a command without what on_purpose.py names, and without what takes long."""
+    words = _with_long_times(words)
     upper = [word.upper() for word in words]
     if name == "set":
         return _without_two_replies(words)
@@ -190,12 +206,16 @@ class Maker:
         seed: the same seed makes the same runs.
         version: of the server that is the judge; newer commands are left out.
         family: only commands of this group of COMMAND DOCS, or all.
+        newer_options: whether commands have options that the version does not know.
     """
 
-    def __init__(self, seed: int, version: str = "8.10", family: str | None = None) -> None:
+    def __init__(
+        self, seed: int, version: str = "8.10", family: str | None = None, *, newer_options: bool = True
+    ) -> None:
         self.random = random.Random(seed)
         self.commands = [command for command in served(version) if family in {None, command.group}]
         self.groups = sorted({command.group for command in self.commands} - {"transactions"})
+        self._known = _number(version) if not newer_options else (99, 0)
         self._count = 1
         self._group = ""
 
@@ -230,7 +250,7 @@ class Maker:
 
     def _words(self, argument: Argument, record: Command) -> Words:
         draw = self.random
-        if "optional" in argument.flags and draw.random() < 0.6:
+        if "optional" in argument.flags and (draw.random() < 0.6 or not self._knows(argument)):
             return []
         times = 1
         if "multiple" in argument.flags:
@@ -240,13 +260,16 @@ class Maker:
             if argument.token is not None and (number == 0 or "multiple_token" in argument.flags):
                 out.append(argument.token if draw.random() < 0.8 else argument.token.lower())
             if argument.type == "oneof":
-                out += self._words(draw.choice(argument.arguments), record)
+                out += self._words(draw.choice(list(filter(self._knows, argument.arguments))), record)
             elif argument.type == "block":
                 for part in argument.arguments:
                     out += self._words(part, record)
             elif argument.type != "pure-token":
                 out.append(self._value(argument, record))
         return out
+
+    def _knows(self, argument: Argument) -> bool:
+        return argument.since is None or _number(argument.since) <= self._known
 
     def _value(self, argument: Argument, record: Command) -> str:
         draw = self.random

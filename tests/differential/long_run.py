@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from differential.anything import Maker
 from differential.pairs import JUDGES, NEWEST, VERSIONS
 from differential.player import Comparison, describe
+from support.wire import ConnectionClosedError
 
 if TYPE_CHECKING:
     from differential.anything import Run
@@ -36,6 +37,7 @@ class Outcome:
     Attributes:
         differing: seeds whose runs differ.
         passing: seeds whose runs differed once and not again: they depend on time, and have a cause as well.
+        ended: seeds whose runs ended a server.
         followed: by command and real server, how often Rillet followed it where the real servers differ.
     """
 
@@ -44,6 +46,7 @@ class Outcome:
     seconds: float = 0.0
     differing: list[int] = field(default_factory=list)
     passing: list[int] = field(default_factory=list)
+    ended: list[int] = field(default_factory=list)
     followed: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def __str__(self) -> str:
@@ -55,6 +58,8 @@ class Outcome:
             lines.append(f"  seeds: {' '.join(map(str, self.differing))}")
         if self.passing:
             lines.append(f"  differed once and not again: {' '.join(map(str, self.passing))}")
+        if self.ended:
+            lines.append(f"  ended a server: {' '.join(map(str, self.ended))}")
         lines += [
             f"  {command} as {kind}: {count}" for (command, kind), count in sorted(self.followed.items())
         ]
@@ -67,15 +72,22 @@ def play(mine: str, commands: int, seed: int) -> Outcome:
     comparison = Comparison(mine, *JUDGES[mine])
     try:
         while outcome.commands < commands:
-            run = Maker(seed, VERSIONS[mine]).run(SIZE)
-            found = comparison.first_difference(run)
-            if found is not None:
-                look_closer(outcome, seed, run, found, comparison)
+            run = Maker(seed, VERSIONS[mine], newer_options=len(JUDGES[mine]) == 1).run(SIZE)
+            try:
+                found = comparison.first_difference(run)
+                if found is not None:
+                    look_closer(outcome, seed, run, found, comparison)
+            except (ConnectionClosedError, ConnectionError):
+                outcome.ended.append(seed)
+                print(f"--- {mine}, seed {seed}, ended {' and '.join(comparison.ended())}", flush=True)
+                comparison.close()
+                comparison = Comparison(mine, *JUDGES[mine])
+            outcome.followed += comparison.followed
+            comparison.followed.clear()
             outcome.commands += SIZE
             seed += 1
     finally:
         comparison.close()
-    outcome.followed = comparison.followed
     outcome.seconds = time.monotonic() - began
     return outcome
 
@@ -105,7 +117,7 @@ def main(arguments: list[str] | None = None) -> int:
         for mine in given.chosen or JUDGES
     ]
     print("", *outcomes, sep="\n")
-    return 1 if any(outcome.differing or outcome.passing for outcome in outcomes) else 0
+    return 1 if any(outcome.differing or outcome.passing or outcome.ended for outcome in outcomes) else 0
 
 
 if __name__ == "__main__":

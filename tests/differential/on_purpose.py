@@ -121,6 +121,12 @@ ON_PURPOSE: dict[str, Purpose] = {
         "in the order of insertion",
         "both promise nothing; every element is returned at least once",
     ),
+    "refcounts": Purpose(
+        "OBJECT REFCOUNT of a string, in the transaction that wrote it, and as 7.0 of a small number",
+        "how many places of its memory hold the value: 3, or 2147483647 for a shared number",
+        "1 (2147483647 for a number that 7.0 always shares)",
+        "values are not shared with requests here",
+    ),
     # What no run reaches.
     "commands-left-out": Purpose(
         "vector sets, arrays (AR*), HOTKEYS, BACKUP, modules, PFDEBUG, PFSELFTEST",

@@ -60,6 +60,8 @@ def hide(node: Node, words: Words) -> Node:
         return _hide_numbers(node, at_least=0)
     if name in EXPIRING:
         return _hide_numbers(node, at_least=10**9)
+    if name == "object":
+        return _hide_numbers(node, at_least=1) if words[1].upper() == "REFCOUNT" else node  # refcounts
     if name in {"sort", "sort_ro"} and "BY" in {word.upper() for word in words}:
         return _sorted_deep(node)  # elements of equal weight
     if name in UNORDERED:
@@ -287,6 +289,10 @@ class Comparison:
     def close(self) -> None:
         for each in (self.mine, *self.reals):
             each.close()
+
+    def ended(self) -> list[str]:
+        """The servers that no longer run."""
+        return [each.kind for each in (self.mine, *self.reals) if not each.server.is_running()]
 
     def first_difference(self, run: Run) -> Difference | None:
         """Play a run on all; None where nothing differs."""

@@ -5,9 +5,12 @@ These are a few thousand, always the same; `make differential COMMANDS=1000000` 
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
 from differential import long_run
-from differential.anything import BEGINNING, LOOKS, Maker
+from differential.anything import BEGINNING, LOOKS, Maker, _with_long_times
 from differential.pairs import JUDGES, VERSIONS
 from differential.player import Comparison, Difference, batches, describe, waits_forever
 from support.servers import compared
@@ -26,7 +29,7 @@ def test_random_commands_leave_the_same_as_on_the_real_server(mine, part):
     comparison = Comparison(mine, *JUDGES[mine])
     try:
         for seed in range(part * RUNS, (part + 1) * RUNS):
-            run = Maker(seed, VERSIONS[mine]).run(SIZE)
+            run = Maker(seed, VERSIONS[mine], newer_options=len(JUDGES[mine]) == 1).run(SIZE)
             first = comparison.first_difference(run)
             if first is not None:
                 pytest.fail(f"seed {seed}\n{describe(*comparison.shrink(run, first))}", pytrace=False)
@@ -118,3 +121,44 @@ def test_a_difference_that_does_not_come_again_is_counted_too(monkeypatch, capsy
     printed = capsys.readouterr().out
     assert "--- rillet, seed 5, not again" in printed
     assert "differed once and not again: 5" in printed
+
+
+def test_a_server_that_ends_is_started_again_and_its_seed_is_told(monkeypatch, capsys):
+    play, killed = Comparison.first_difference, []
+
+    def first_difference(comparison, run):
+        if not killed:
+            killed.append(comparison.reals[0].server)
+            os.kill(killed[0].pid, signal.SIGKILL)
+        return play(comparison, run)
+
+    monkeypatch.setattr(Comparison, "first_difference", first_difference)
+    assert long_run.main(["--commands", "240", "--as", "rillet", "--seed", "5"]) == 1
+    printed = capsys.readouterr().out
+    assert "--- rillet, seed 5, ended redis810" in printed
+    assert "240 commands" in printed
+    assert "ended a server: 5" in printed
+
+
+def test_short_times_become_long():
+    for words in (
+        ["PSETEX", "n", "17", "v"],
+        ["EXPIRE", "k", "5"],
+        ["SET", "k", "v", "PX", "3"],
+        ["SET", "k", "v", "px", "3"],
+    ):
+        assert "100000" in _with_long_times(words)
+    for words in (
+        ["EXPIRE", "k", "-1"],
+        ["EXPIRE", "k", "0"],
+        ["SETRANGE", "k", "5", "v"],
+        ["SET", "k", "v", "PXAT", "3"],
+    ):
+        assert _with_long_times(words) == words
+
+
+def test_options_that_the_version_does_not_know_are_left_out():
+    for newer in (False, True):
+        maker = Maker(1, "7.0", "bitmap", newer_options=newer)
+        commands = [maker.command() for _ in range(1_000)]
+        assert any("DIFF" in map(str.upper, words) for words in commands) is newer

@@ -145,6 +145,13 @@ class ServerProcess:
         self.stop()
         raise RuntimeError(f"{self.kind} did not start (exit {status}), its log:\n{self.log[-2000:]}")
 
+    def is_running(self) -> bool:
+        """Whether the process has not ended; one that is ending is given the time to."""
+        assert self._process is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(5)
+        return self._process.returncode is None
+
     def _wait_until_it_answers(self, seconds: float = 60.0) -> bool:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
