@@ -123,7 +123,7 @@ def test_a_difference_that_does_not_come_again_is_counted_too(monkeypatch, capsy
     assert "differed once and not again: 5" in printed
 
 
-def test_a_server_that_ends_is_started_again_and_its_seed_is_told(monkeypatch, capsys):
+def test_a_server_that_ends_is_started_again_and_its_seed_is_printed(monkeypatch, capsys):
     play, killed = Comparison.first_difference, []
 
     def first_difference(comparison, run):
