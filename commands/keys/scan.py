@@ -48,7 +48,10 @@ def parse_cursor(client: Client, word: bytes) -> int:
 
 @handles(specs.SCAN)
 def scan(client: Client, args: list[bytes]) -> bytes:
-    """Reply ``[next cursor, [keys]]``; COUNT is how many keys are examined, the options filter them."""
+    """Reply ``[next cursor, [keys]]``; COUNT is how many keys are examined, the options filter them.
+
+    Those that MATCH chooses are deleted if they have expired, whatever their TYPE.
+    """
     cursor = parse_cursor(client, args[1])
     options = Arguments(args, 2)
     count = _DEFAULT_COUNT
@@ -69,12 +72,14 @@ def scan(client: Client, args: list[bytes]) -> bytes:
             raise ReplyError(SYNTAX)
     db = client.db
     cursor, found = db.order().page(cursor, count)
+    if client.server.compat.scan_expires_unmatched:
+        found = [name for name in found if db.peek(name) is not None]
     if pattern is not None:
         fits = matcher(pattern)
         found = [name for name in found if fits(name)]
+    found = [name for name in found if db.peek(name) is not None]
     if wanted_type is not None:
         found = [name for name in found if type_name(db.entries[name]) == wanted_type]
-    found = [name for name in found if db.peek(name) is not None]
     _expire_one_by_one(client)
     return replies.array_header(2) + replies.bulk(b"%d" % cursor) + replies.bulk_array(found)
 

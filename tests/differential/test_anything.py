@@ -12,8 +12,9 @@ import pytest
 from differential import long_run
 from differential.anything import BEGINNING, LOOKS, Maker, _with_long_times
 from differential.pairs import JUDGES, VERSIONS
-from differential.player import Comparison, Difference, batches, describe, waits_forever
+from differential.player import Comparison, Difference, _is_one_of, batches, describe, waits_forever
 from support.servers import compared
+from support.wire import parse
 
 COMMANDS = 6_000
 # Workers share them.
@@ -162,3 +163,20 @@ def test_options_that_the_version_does_not_know_are_left_out():
         maker = Maker(1, "7.0", "bitmap", newer_options=newer)
         commands = [maker.command() for _ in range(1_000)]
         assert any("DIFF" in map(str.upper, words) for words in commands) is newer
+
+
+@pytest.mark.parametrize(
+    ("mine", "right"),
+    [("*[:1 :2]", True), ("*[:1 :4]", True), ("*[:3 :2]", True), ("*[:1 :3]", False), ("*[:1]", False)],
+)
+def test_elements_of_a_reply_may_follow_different_servers(mine, right):
+    nodes = {text: _node(text) for text in (mine, "*[:1 :2]", "*[:3 :4]", "-ERR")}
+    assert _is_one_of(nodes[mine], [nodes["-ERR"], nodes["*[:1 :2]"], nodes["*[:3 :4]"]]) is right
+    assert _is_one_of(nodes[mine], [nodes["*[:1 :2]"]]) is (mine == "*[:1 :2]")
+
+
+def _node(text):
+    words = text[2:-1].split()
+    raw = f"*{len(words)}\r\n" + "".join(f"{word}\r\n" for word in words) if text[0] == "*" else f"{text}\r\n"
+    node, _ = parse(raw.encode())
+    return node

@@ -140,6 +140,22 @@ def test_keys_that_had_expired_are_deleted_one_by_one_by_what_looks_at_any_key(l
 
 
 @pytest.mark.parametrize(("mine", "real"), PAIRS)
+@pytest.mark.parametrize("options", ["TYPE list", "TYPE nosuch", "MATCH a", "MATCH a TYPE list", "MATCH x"])
+def test_scan_deletes_expired_keys_that_it_does_not_return(logged, options, mine, real):
+    appended = []
+    for kind in (mine, real):
+        with logged(kind).server.wire() as wire:
+            wire.call("FLUSHALL")
+            for key in ("a", "b"):
+                wire.call("SET", key, "v", "PX", "1")
+            wire.call("DEBUG", "SLEEP", "0.02")
+            logged(kind).tail.take()
+            wire.call("SCAN", "0", *options.split())
+            appended.append(sorted(logged(kind).effects(Masks())))
+    assert appended[0] == appended[1]
+
+
+@pytest.mark.parametrize(("mine", "real"), PAIRS)
 @pytest.mark.parametrize("case", [pytest.param(case, id=f"{case.file}-{case.title}") for case in SCRIPTS])
 def test_a_script_is_propagated_as_by_the_real_server(logged, case, mine, real):
     wanted, got = (play_script(logged(kind), case) for kind in (real, mine))
