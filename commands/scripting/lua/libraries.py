@@ -61,7 +61,7 @@ class Functions:
         self._new_interpreter = new_interpreter
         self._log = log
         self._libraries: dict[bytes, Library] = {}
-        self._seen = sources.version
+        self._seen = -1 if sources.codes else sources.version  # a file may have been loaded before
         self._loading: Library | None = None
         self.loading_since: int | None = None  # nanoseconds of perf_counter, while the code of a library runs
 
