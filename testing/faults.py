@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from datetime import timedelta
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ..commands.debug.fault_spec import parse_fault
@@ -250,8 +251,8 @@ class HasFaults:
 
 def _milliseconds(time: Seconds) -> int:
     seconds = time.total_seconds() if isinstance(time, timedelta) else time
-    if seconds < 0:
-        raise ValueError("a time must not be negative")
+    if not 0 <= seconds < inf:
+        raise ValueError("a time must be a number of seconds, not negative")
     return round(seconds * 1000)
 
 
