@@ -66,6 +66,7 @@ class Server(HasSpies, HasFaults, InWith):
         self._server_clock: ServerClock | None = None
         self._process: ServerProcess | None = None
         self._control: Control | None = None
+        self._controlling = threading.Lock()  # any thread may be the first to control the server
         self._seed = seed
         self._planted: Snapshot | None = None
         self._snapshots: SnapshotStore | None = None
@@ -284,10 +285,11 @@ class Server(HasSpies, HasFaults, InWith):
         """Return the control connection; another one if the server has closed it."""
         if not self.running:
             raise ControlError("The server is not running")
-        if self._control is None or not self._control.is_open or self._control.is_closed:
-            self._release_control()
-            self._control = self._connect()
-        return self._control
+        with self._controlling:
+            if self._control is None or not self._control.is_open or self._control.is_closed:
+                self._release_control()
+                self._control = self._connect()
+            return self._control
 
     def _connect(self) -> Control:
         password = self._directives.get("requirepass")

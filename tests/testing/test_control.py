@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from support.wire import Wire
 
@@ -48,3 +50,20 @@ def test_reset_makes_a_plain_connection_of_a_control_connection(running, control
     control.call("AUTH", "bob", "any")
     assert control.call("GET", "k").header.startswith(b"NOPERM")
     assert "name=mine" in str(control.call("CLIENT", "LIST"))
+
+
+def test_threads_that_control_a_server_share_one_connection(running, monkeypatch):
+    connect, made = running._connect, []
+
+    def slowly():
+        made.append(threading.Thread(target=running.reset))
+        if len(made) == 1:
+            made[0].start()
+            made[0].join(0.2)  # it waits for the connection that is being made here
+        return connect()
+
+    running._release_control()
+    monkeypatch.setattr(running, "_connect", slowly)
+    running.reset()
+    made[0].join()
+    assert len(made) == 1
