@@ -251,6 +251,8 @@ class Dispatcher:
         error = ReplyError(text)
         if client.transaction is not None:
             client.transaction.aborted = True
+        else:
+            client.asking = False  # it was for this command, which does not run
         if entry is not None and entry.name == "exec":
             # EXEC itself was refused: its transaction, if there is one, is discarded.
             if client.transaction is not None:

@@ -7,7 +7,7 @@ import threading
 import hiredis
 import pytest
 import redis
-from redis.exceptions import AskError, ClusterDownError, ResponseError
+from redis.exceptions import AskError, ClusterDownError, MovedError, ResponseError
 from support.live import eventually
 from support.until import until
 
@@ -319,3 +319,13 @@ def test_a_node_that_resets_keeps_its_role(cluster):
         client.set(KEY, "w")
         assert client.get(KEY) == b"w"
     eventually(lambda: replica.call(b"DBSIZE") == 1)
+
+
+def test_asking_is_over_after_a_command_that_is_refused(cluster):
+    cluster.begin_move(SLOT, to=cluster.shards[1])
+    with cluster.shards[1].master.client(single_connection_client=True) as client:
+        client.execute_command("ASKING")
+        with pytest.raises(ResponseError, match="unknown command"):
+            client.execute_command("NONSENSE")
+        with pytest.raises(MovedError):
+            client.execute_command("GET", KEY)
