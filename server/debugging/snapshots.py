@@ -115,6 +115,10 @@ class DataSnapshots:
                 pass
         except RdbError as error:
             raise ReplyError(f"ERR Not an RDB file that can be read: {error}".encode()) from error
+        for code in snapshot.libraries.codes.values():
+            self._server.scripting.functions.compile(
+                code
+            )  # FUNCTION LOAD's error, and not one at a later FCALL
         self.by_name[name] = snapshot
 
     def find(self, name: bytes) -> Keyspace:

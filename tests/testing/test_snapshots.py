@@ -297,3 +297,13 @@ def test_streams_keep_the_idempotency_settings_of_their_snapshot(server, client)
     assert client.execute_command("XINFO", "STREAM", "s")["idmp-maxsize"] == 100
     client.execute_command("XADD", "new", "*", "f", "v")
     assert client.execute_command("XINFO", "STREAM", "new")["idmp-maxsize"] == 7
+
+
+def test_a_file_with_a_library_that_does_not_compile_is_refused():
+    with rillet.testing.Server() as server, server.client() as client:
+        server._server.keyspace.libraries.put(b"bad", b"#!lua name=bad\nnonsense(")
+        client.execute_command("DEBUG", "SNAPSHOT", "TAKE", "bad")
+        file = client.execute_command("DEBUG", "SNAPSHOT", "DUMP", "bad")
+        with pytest.raises(redis.ResponseError, match="Error compiling function"):
+            client.execute_command("DEBUG", "SNAPSHOT", "LOAD", "other", file)
+        assert [name for name, _ in client.execute_command("DEBUG", "SNAPSHOT", "LIST")] == [b"bad"]
