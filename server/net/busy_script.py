@@ -15,11 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import selectors
 import signal
 import socket
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -37,6 +35,17 @@ if TYPE_CHECKING:
     Wire = Connection | SecureChannel  # receives the bytes of a socket: a connection, or its TLS channel
 
 _READ_AT_ONCE: Final = 1 << 16
+
+
+@contextlib.contextmanager
+def _lent(fd: int) -> Iterator[socket.socket]:
+    """Lend the socket of a file descriptor, which stays open; on Windows only sockets read and write one."""
+    sock = socket.socket(fileno=fd)
+    sock.setblocking(False)  # socket.setdefaulttimeout of the process would make it wait
+    try:
+        yield sock
+    finally:
+        sock.detach()
 
 
 class DirectTransport:
@@ -62,7 +71,8 @@ class DirectTransport:
             return
         if not self.unsent:
             try:
-                data = data[os.write(self.fd, data) :]
+                with _lent(self.fd) as sock:
+                    data = data[sock.send(data) :]
             except BlockingIOError:
                 pass
             except OSError:
@@ -197,7 +207,8 @@ class Busy:
         if (wire.connection if isinstance(wire, SecureChannel) else wire).state is AWAITING_TURN:
             return  # it is queued for a turn; until then its bytes wait in the socket
         try:
-            data = os.read(fd, _READ_AT_ONCE)
+            with _lent(fd) as sock:
+                data = sock.recv(_READ_AT_ONCE)
         except BlockingIOError:
             return
         except OSError:
@@ -252,11 +263,10 @@ class Busy:
         self._run = run
         self._selector = selectors.DefaultSelector()
         server.loop.call_soon(self._leave)
-        if sys.platform == "win32":
-            return
         for listener, meet in server.listeners.doors:
             for known in listener.sockets:
-                door = socket.socket(fileno=os.dup(known.fileno()))
+                with _lent(known.fileno()) as sock:
+                    door = sock.dup()
                 self._doors.append(door)
                 self._watch(door.fileno(), partial(self._accept, door, meet))
         for client in [*server.clients.values(), *server.controls]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ...commands.runtime.state import POSTPONED
+from .. import platform
 from .connection import Connection
 
 if TYPE_CHECKING:
@@ -134,6 +135,9 @@ class Listeners:
         server, path = self._server, self._server.config.unixsocket
         if not path:
             return True
+        if not platform.HERE.has_unix_sockets:
+            server.log.warning("Failed opening Unix socket: this system has none")
+            return False
         try:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)  # noqa: PTH108 - ruff takes pathlib for blocking I/O here
