@@ -40,6 +40,8 @@ _STYLE: Final[dict[Any, Any]] = {
 _WIDTH: Final = 10.4  # inches of 72 units
 _TIMES: Final = (1, 10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000, 36_000_000, 86_400_000, 864_000_000)
 _GROUPS: Final = 4
+# What the ticks leave out of a date, by what they show (years, months, days, hours, minutes, seconds): as all dates here.
+_OFFSETS: Final = ["", "%Y", "%Y-%m", "%Y-%m-%d", "%Y-%m-%d", "%Y-%m-%d %H:%M"]
 
 
 def _named(key: Sequence[Any]) -> str:
@@ -85,7 +87,8 @@ def over_time(traffic: Sequence[Row], lag: Sequence[Row], groups: Sequence[Row])
             axis.margins(x=0)
         locator = dates.AutoDateLocator(minticks=5, maxticks=10)  # type: ignore[no-untyped-call]
         axes[-1].xaxis.set_major_locator(locator)
-        axes[-1].xaxis.set_major_formatter(dates.ConciseDateFormatter(locator, tz=UTC))  # type: ignore[no-untyped-call]
+        dated = dates.ConciseDateFormatter(locator, tz=UTC, offset_formats=_OFFSETS)  # type: ignore[no-untyped-call]
+        axes[-1].xaxis.set_major_formatter(dated)
         axes[-1].set_xlabel("time (UTC)", loc="left")
         return _svg(figure, "time")
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
@@ -239,6 +240,35 @@ def _state(row: Row) -> str:
     return Markup('<span class="state {}">{}</span>').format(kind, state)
 
 
+def _let_go(row: Row) -> str:
+    """Return the line that ends the pending state of a message; nothing where it has ended."""
+    if row["state"] != "pending":
+        return Markup("")
+    words = [
+        "redis-cli",
+        *(["-n", str(row["db"])] if row["db"] else []),
+        "XACK",
+        row["stream"],
+        row["group"],
+        row["entry_id"],
+    ]
+    return Markup("<code>{}</code>").format(shlex.join(words))
+
+
+def _take_over(row: Row) -> str:
+    """Return the line that gives what a silent consumer has to another one."""
+    if not row["pending"]:
+        return Markup("")
+    words = [
+        "redis-cli",
+        *(["-n", str(row["db"])] if row["db"] else []),
+        "XAUTOCLAIM",
+        row["stream"],
+        row["group"],
+    ]
+    return Markup("<code>{} <i>consumer</i> {} 0</code>").format(shlex.join(words), row["silent_ms"])
+
+
 def _group(row: Row) -> str:
     name = Markup("{} <i>/</i> {}").format(row["stream"], row["group"])
     return name + Markup(" <small>db {}</small>").format(row["db"]) if row["db"] else name
@@ -261,6 +291,7 @@ _COLUMNS: Final = {
     "poison": (
         _GROUP, _ENTRY, _number("deliveries"), Column("handed from one to the next", "path", _path),
         Column("now", "", _state), _moment("first_ms", "first delivered"), _moment("last_ms", "last delivered"),
+        Column("to let it go", "command", _let_go),
     ),
     "consumers": (
         _CONSUMER, _GROUP, _number("deliveries"), _number("acked"), _number("taken_over", "took over"),
@@ -270,6 +301,7 @@ _COLUMNS: Final = {
     "abandoned": (
         _CONSUMER, _GROUP, _number("pending", "still in its hands"), _number("taken_away", "taken over by others"),
         _moment("last_seen_ms", "last seen"), _length("silent_ms", "silent for"),
+        Column("to take its messages over", "command", _take_over),
     ),
     "owners": (
         _GROUP, _CONSUMER, _number("messages"), _number("deliveries", "most deliveries"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
 
 from rillet.pipeline.cli.main import main
 from rillet.pipeline.cli.progress import Progress
+from rillet.pipeline.report import figures
 from rillet.pipeline.report.page import Report, render
 from rillet.pipeline.report.tables import TABLES, Bounds, Settings
 
@@ -74,6 +76,40 @@ def test_no_value_of_any_table_becomes_markup():
     assert "<img" not in page
     # stream and group in five tables, consumer in three, entry in two, path and state in one; three in the story
     assert page.count("&lt;img src=&#39;x&#39;&gt;&amp;") == 5 * 2 + 3 + 2 + 2 + 3
+
+
+def test_the_line_that_helps_is_beside_what_is_wrong():
+    row = {
+        "db": 2, "stream": "it's", "group": "g", "entry_id": "5-0", "deliveries": 7, "path": "ann", "state": "pending",
+        "first_ms": 1, "last_ms": 1,
+    }  # fmt: skip
+    page = report(poison=[row, row | {"entry_id": "6-0", "state": "acked"}])
+    assert "<code>redis-cli -n 2 XACK &#39;it&#39;&#34;&#39;&#34;&#39;s&#39; g 5-0</code>" in page
+    assert "g 6-0</code>" not in page
+    gone = {
+        "db": 0, "stream": "s", "group": "g", "consumer": "ann", "pending": 2, "taken_away": 0, "last_seen_ms": 1,
+        "silent_ms": 90_000,
+    }  # fmt: skip
+    page = report(abandoned=[gone, gone | {"pending": 0, "taken_away": 1}])
+    assert page.count("<code>redis-cli XAUTOCLAIM s g <i>consumer</i> 90000 0</code>") == 1
+
+
+def test_each_cell_knows_its_heading_for_narrow_screens():
+    row = {
+        "db": 0, "stream": "s", "group": "g", "consumer": "ann", "pending": 0, "taken_away": 1, "last_seen_ms": 1,
+        "silent_ms": 90_000,
+    }  # fmt: skip
+    cells = re.findall(r"<td [^>]*>", report(abandoned=[row]))
+    assert len(cells) == 7
+    assert all('data-of="' in cell for cell in cells)
+
+
+def test_dates_of_plots_are_written_as_all_others():
+    moments = [1_800_000_000_000 + 1000 * n for n in range(100)]
+    traffic = [{"ms": ms, "added": 1, "delivered": 1, "acked": 1, "redelivered": 0} for ms in moments]
+    text = "".join(re.findall(r">([^<>]+)</text>", figures.over_time(traffic, [], [])))
+    assert "2027-01-15 08:0" in text
+    assert "Jan" not in text
 
 
 def test_progress_counts_its_steps():
