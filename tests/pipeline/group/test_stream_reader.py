@@ -345,7 +345,7 @@ def test_the_checkpoint_of_another_group_is_refused(server):
     ("given", "error"),
     [
         ({"group": None}, "'group' is required"),
-        ({"streams": None}, "'streams' and 'streamsPattern'"),
+        ({"streams": None}, "one of the options 'streams', 'streamsPattern'"),
         ({"maxDeliveries": 3}, "'maxDeliveries' and 'deadLetterStream' go together"),
         ({"minRowsPerTrigger": 3}, "unknown option 'minrowspertrigger'"),
         ({"claimMinIdle": 3}, "did you mean 'claimMinIdleMs'"),

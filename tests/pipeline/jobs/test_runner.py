@@ -89,4 +89,7 @@ def test_a_folder_is_a_path_or_a_file_uri():
 @pytest.mark.parametrize("place", ["s3a://bucket/lake", "hdfs://host:8020/lake", "file://elsewhere/lake"])
 def test_folders_elsewhere_are_refused(verb, place, capsys):
     assert main([*verb, place]) == 1
-    assert f"rillet pipeline {verb[0]}: {place} is not on this machine" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert err.startswith(
+        f"rillet pipeline {verb[0]}: [REDIS_STREAMS.JOB_REFUSED] {place} is not on this machine"
+    )
