@@ -17,6 +17,7 @@ help:
 	@echo "make test RILLET_RANDOM=1                        the same with other random examples each time"
 	@echo "make test-pythons [ARGS='-m \"not spark\"']        run every test on each Python found, 3.11 to 3.14"
 	@echo "make test-heavy                                  tests that take long: more versions of real clusters"
+	@echo "make test-console                                the console in chromium, which it installs"
 	@echo "make test-frameworks                             all frameworks, heavy ones too, installed into .frameworks"
 	@echo "make test-spark                                  a cluster, Connect, Declarative Pipelines (installs pandas, gRPC)"
 	@echo "make crash [KILLS=1000] [SPARK_KILLS=100] [CLUSTER_KILLS=20] [SEED=7]   kill -9 under load, again and again"
@@ -56,6 +57,12 @@ test-pythons:
 test-heavy: $(VENV)/.installed-dev
 	@PYTHON=$(BIN)/python sh tests/peers.sh
 	$(BIN)/pytest -n 2 -m heavy --durations 0 --durations-min 1 $(ARGS)
+
+# The console in a real browser: on each kind of server, light, dark and as on a phone.
+test-console: $(VENV)/.installed-dev
+	@PYTHON=$(BIN)/python sh tests/peers.sh
+	@sh tests/browser.sh
+	$(BIN)/pytest -m "" --durations 0 --durations-min 1 tests/console $(ARGS)
 
 # Frameworks that take long are left out as well; this runs all of them.
 test-frameworks: $(VENV)/.installed-dev

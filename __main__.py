@@ -17,6 +17,9 @@ Usage: rillet [/path/to/redis.conf] [options] [-]
        rillet check-rdb <dump.rdb>
        rillet cluster [--shards 3] [--replicas 0] [--port 7000]     (for tests of clients)
        rillet pipeline <verb>     (Spark: --help lists the verbs)
+       rillet dev                 (a server in memory and its console)
+       rillet console redis://…   (streams and groups in the browser)
+       rillet top redis://…       (the same in the terminal)
 
 Options are directives of redis.conf:
        rillet --port 7000 --appendonly yes --dir /var/lib/rillet
@@ -38,6 +41,18 @@ def main() -> int:
         from .pipeline.cli.main import main as pipeline
 
         return pipeline(sys.argv[2:])
+    if sys.argv[1:2] == ["console"]:
+        from .console.command import main as console
+
+        return console(sys.argv[2:])
+    if sys.argv[1:2] == ["dev"]:
+        from .console.dev import main as dev
+
+        return dev(sys.argv[2:])
+    if sys.argv[1:2] == ["top"]:
+        from .console.top import main as top
+
+        return top(sys.argv[2:])
     if sys.argv[1:2] == ["cluster"]:
         from .testing.cluster_command import main as cluster
 

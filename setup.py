@@ -2,7 +2,7 @@
 
 from setuptools import find_packages, setup
 
-ROOMS = ("commands", "pipeline", "protocol", "server", "storage", "testing")
+ROOMS = ("commands", "console", "pipeline", "protocol", "server", "storage", "testing")
 FOUND = find_packages(include=[*ROOMS, *(f"{room}.*" for room in ROOMS)])
 
 # setuptools leaves the file of this name out of the wheel; a build frontend would pass its own.

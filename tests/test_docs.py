@@ -18,7 +18,7 @@ PAGES = [
     ROOT / "SECURITY.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-FOLDERS = ("benchmarks", "commands", "docs", "pipeline", "protocol", "server", "storage", "tests")
+FOLDERS = ("benchmarks", "commands", "console", "docs", "pipeline", "protocol", "server", "storage", "tests")
 
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 QUOTED = re.compile(r"`([^`\s]+)`")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("protocol", "storage", "commands", "server", "pipeline")
+FOLDERS = ("protocol", "storage", "commands", "server", "pipeline", "console")
 FILES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 # Rooms of programs beside the server.
 BESIDE = [path for folder in ("testing", "benchmarks") for path in sorted((ROOT / folder).rglob("*.py"))]

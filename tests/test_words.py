@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("benchmarks", "commands", "docs", "pipeline", "protocol", "server", "storage", "tests")
+FOLDERS = ("benchmarks", "commands", "console", "docs", "pipeline", "protocol", "server", "storage", "tests")
 SUFFIXES = {".py", ".lua", ".md"}
 LEFT_ALONE = {
     "docs/commands.md",  # the summaries of COMMAND DOCS

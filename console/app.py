@@ -1,0 +1,333 @@
+"""The application: pages, their live parts, and actions that show their commands before they run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl
+
+from redis.exceptions import RedisError
+from starlette.applications import Starlette
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from .actions import ACTIONS, plan, run
+from .link import GoneError, Link, ReadOnlyError
+from .pages import PAGES, NotFoundError, Page
+from .render import HERE, environment
+from .security import COOKIE, Guard
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from starlette.requests import Request
+
+    from .actions import Outcome, Plan
+    from .poller import Poller
+
+FORM_BYTES: Final = 1 << 20
+STOP_SECONDS: Final = 3.0  # for a server that does not answer any more
+KEPT_OUTCOMES: Final = 100
+
+
+class AddressError(Exception):
+    """An address that lacks a name, or has one that cannot be read."""
+
+
+class FormError(Exception):
+    """A form that is not from a page of ours, or too big."""
+
+
+class Console:
+    """What all requests share.
+
+    Args:
+        poller: reads the server; it runs as long as the application.
+        guard: decides who may ask.
+        read_only: None: read-only unless the server is a Rillet with debug commands.
+    """
+
+    def __init__(self, poller: Poller, guard: Guard, *, read_only: bool | None = None) -> None:
+        self.poller = poller
+        self.guard = guard
+        self._read_only = read_only
+        self._templates = environment()
+        self._outcomes: OrderedDict[str, tuple[Plan, Outcome]] = OrderedDict()
+        self._ending = False
+
+    @property
+    def link(self) -> Link:
+        """The connection that the poller and the actions share."""
+        return self.poller.link
+
+    @property
+    def read_only(self) -> bool:
+        """Whether actions only show their commands."""
+        if self._read_only is not None:
+            return self._read_only
+        facts = self.poller.overview.facts
+        return facts is None or not facts.debug
+
+    def end_live(self) -> None:
+        """End the live parts of all open pages, which would go on as long as the browser."""
+        self._ending = True
+        self.poller.release()
+
+    def application(self) -> Starlette:
+        """Return the ASGI application."""
+        paths = [Route(path, self._page) for path in PAGES]
+        app = Starlette(
+            routes=[
+                *paths,
+                Route("/live", self._live),
+                Route("/act/{name}", self._action, methods=["GET"]),
+                Route("/act/{name}", self._run, methods=["POST"]),
+                Route("/done/{name}", self._done),
+                Route("/login", self._login, methods=["GET", "POST"]),
+                Mount("/static", StaticFiles(directory=HERE / "static")),
+            ],
+            lifespan=self._lifespan,
+            exception_handlers={
+                404: self._no_such_page,
+                GoneError: self._is_gone,
+                NotFoundError: self._not_found,
+                RedisError: self._refused,
+                AddressError: self._not_understood,
+                FormError: self._foreign_form,
+                ReadOnlyError: self._foreign_form,
+            },
+        )
+        app.add_middleware(_Guarded, guard=self.guard)
+        return app
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        task = asyncio.ensure_future(self.poller.run())
+        # A poller that fails for a reason of its own must not leave pages that stand still.
+        task.add_done_callback(lambda done: done.cancelled() or done.result())
+        try:
+            yield
+        finally:
+            self.poller.stop()
+            await asyncio.wait([task], timeout=STOP_SECONDS)
+            task.cancel()
+            await self.link.close()
+
+    def _common(self) -> dict[str, Any]:
+        self.link.read_only = self.read_only
+        return {
+            "overview": self.poller.overview,
+            "address": self.link.shown,
+            "read_only": self.read_only,
+            "csrf": self.guard.csrf,
+            "live": "",
+            "asks_for_token": self.guard.asks_for_token,
+        }
+
+    def _render(self, template: str, status: int = 200, **context: Any) -> HTMLResponse:
+        page = self._templates.get_template(template)
+        return HTMLResponse(page.render({**self._common(), **context}), status)
+
+    async def _page(self, request: Request) -> Response:
+        page = _made(request.url.path, typed(request))
+        await self.poller.freshen()
+        context = await page.context(self.poller, whole=True)
+        live = f"/live?page={request.url.path}&{request.url.query}"
+        return self._render(page.template, **{**context, "live": live})
+
+    async def _live(self, request: Request) -> Response:
+        query = typed(request)
+        page = _made(query.get("page", ""), query)
+        return StreamingResponse(self._events(page), media_type="text/event-stream")
+
+    async def _events(self, page: Page) -> AsyncIterator[str]:
+        """Send the parts of a page that changed, at each tick; a browser that is slow misses ticks."""
+        sent: dict[str, str] = {}
+        async with self._viewing(page):
+            while not self._ending:
+                for name, html in (await self._parts(page)).items():
+                    if sent.get(name) != html:
+                        sent[name] = html
+                        yield _event(name, html)
+                await self.poller.ticked()
+
+    def _viewing(self, page: Page) -> contextlib.AbstractAsyncContextManager[None]:
+        return self.poller.viewing(page.subjects())
+
+    async def _parts(self, page: Page) -> dict[str, str]:
+        common = self._common()
+        parts = {"status": self._part("status", common)}
+        if self.poller.overview.gone or self.poller.overview.facts is None:
+            return parts
+        try:
+            context = {**common, **await page.context(self.poller, whole=False)}
+        except GoneError:
+            return parts
+        except (NotFoundError, RedisError) as error:
+            return {**parts, "notice": self._part("notice", {**common, "notice": str(error)})}
+        parts["notice"] = self._part("notice", {**common, "notice": ""})
+        return parts | {name: self._part(name, context) for name in page.parts}
+
+    def _part(self, name: str, context: Mapping[str, Any]) -> str:
+        return self._templates.get_template(f"parts/{name}.html").render(context)
+
+    async def _action(self, request: Request) -> Response:
+        action = ACTIONS.get(request.path_params["name"])
+        if action is None:
+            raise NotFoundError("There is no such action.")
+        await self.poller.freshen()
+        made = plan(action, typed(request))
+        part = "parts/plan.html" if request.headers.get("hx-request") else "action.html"
+        return self._render(
+            part,
+            plan=made,
+            action=action,
+            consumers=await self._consumers(made),
+            facts=self.poller.overview.facts,
+        )
+
+    async def _consumers(self, made: Plan) -> list[bytes]:
+        """Return names to suggest: of the streams' groups, the consumers of the one that is meant."""
+        if not any(one.suggest == "consumers" for one in made.action.fields):
+            return []
+        page = _made("/group", made.typed)
+        detail = await self.poller.look(page.subjects()[0])
+        return [lane.consumer.name for lane in detail.lanes]
+
+    async def _run(self, request: Request) -> Response:
+        form = await self._form(request)
+        action = ACTIONS.get(request.path_params["name"])
+        if action is None:
+            raise NotFoundError("There is no such action.")
+        if self.read_only:
+            raise ReadOnlyError(
+                "The console is read-only: copy the command, or start it with --allow-writes."
+            )
+        made = plan(action, form)
+        if made.problem or form.get("shown", "").replace("\r\n", "\n") != made.text:
+            # What runs is what was shown, to the letter.
+            return self._render(
+                "action.html", 409, plan=made, action=action, consumers=[], facts=self.poller.overview.facts
+            )
+        self.link.read_only = False
+        outcome = await run(self.link, made)
+        self.poller.hurry()
+        name = secrets.token_urlsafe(12)
+        self._outcomes[name] = (made, outcome)
+        while len(self._outcomes) > KEPT_OUTCOMES:
+            self._outcomes.popitem(last=False)
+        return RedirectResponse(f"/done/{name}", 303)
+
+    async def _done(self, request: Request) -> Response:
+        kept = self._outcomes.get(request.path_params["name"])
+        if kept is None:
+            raise NotFoundError("What came of this action is not kept any more.")
+        return self._render("done.html", plan=kept[0], outcome=kept[1])
+
+    async def _form(self, request: Request) -> dict[str, str]:
+        form = await _posted(request)
+        if not self.guard.is_ours(form.get("csrf", "")):
+            raise FormError(
+                "This form is not from a page of the console as it runs now. Go back and load it again."
+            )
+        return form
+
+    async def _login(self, request: Request) -> Response:
+        if not self.guard.asks_for_token:
+            return RedirectResponse("/", 303)
+        wrong = False
+        if request.method == "POST":
+            if self.guard.fits((await _posted(request)).get("token", "")):
+                answer = RedirectResponse("/", 303)
+                answer.set_cookie(
+                    COOKIE,
+                    self.guard.cookie(),
+                    httponly=True,
+                    samesite="strict",
+                    secure=request.url.scheme == "https",
+                )
+                return answer
+            wrong = True
+            await asyncio.sleep(0.3)  # guessing takes its time
+        page = self._templates.get_template("login.html")
+        return HTMLResponse(page.render(wrong=wrong), 401 if wrong else 200)
+
+    def _error(self, status: int, title: str, text: str) -> Response:
+        return self._render("error.html", status, title=title, text=text)
+
+    async def _no_such_page(self, _: Request, __: Exception) -> Response:
+        return self._error(404, "No such page", "The console has no page at this address.")
+
+    async def _is_gone(self, _: Request, error: Exception) -> Response:
+        return self._error(503, "The server is gone", f"{error}. This page comes back when the server does.")
+
+    async def _not_found(self, _: Request, error: Exception) -> Response:
+        return self._error(404, "Not there", str(error))
+
+    async def _refused(self, _: Request, error: Exception) -> Response:
+        return self._error(502, "The server replied with an error", str(error))
+
+    async def _not_understood(self, _: Request, error: Exception) -> Response:
+        return self._error(400, "This address says too little", str(error))
+
+    async def _foreign_form(self, _: Request, error: Exception) -> Response:
+        return self._error(403, "Not done", str(error))
+
+
+class _Guarded:
+    """Puts the guard around the application, as Starlette adds its layers."""
+
+    def __init__(self, app: Any, guard: Guard) -> None:
+        guard.app = app
+        self._guard = guard
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self._guard(scope, receive, send)
+
+
+def _event(name: str, html: str) -> str:
+    """Return a server-sent event, whose lines each need their mark."""
+    lines = "".join(f"data: {line}\n" for line in html.splitlines())
+    return f"event: {name}\n" + (lines or "data:\n") + "\n"
+
+
+def _made(path: str, query: Mapping[str, str]) -> Page:
+    made = PAGES.get(path)
+    if made is None:
+        raise NotFoundError("There is no such page.")
+    try:
+        return made(query)
+    except ValueError as error:
+        raise AddressError(str(error)) from error
+
+
+def typed(request: Request) -> dict[str, str]:
+    """Return the words of an address; one that repeats, such as the IDs of a table, is joined by spaces."""
+    return _joined(request.query_params.multi_items())
+
+
+def _joined(items: list[tuple[str, str]]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, text in items:
+        found[name] = f"{found[name]} {text}" if name == "id" and name in found else text
+    return found
+
+
+async def _posted(request: Request) -> dict[str, str]:
+    """Return a form that was posted.
+
+    Raises:
+        FormError: it is too big, or of another type.
+    """
+    if request.headers.get("content-type", "").partition(";")[0] != "application/x-www-form-urlencoded":
+        raise FormError("A form of another type is not taken.")
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > FORM_BYTES:
+            raise FormError("A form of this size is not taken.")
+    return _joined(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))

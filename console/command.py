@@ -1,0 +1,96 @@
+"""``rillet console``: the console for a server, on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+PORT: Final = 8379
+_DESCRIPTION: Final = """\
+A console for streams and consumer groups in the browser, for Rillet, Redis from 6.2 on and Valkey from 7.2 on. It listens
+on loopback. It changes nothing, unless the server is a Rillet with debug commands, or --allow-writes is given.
+"""
+_MISSING: Final = "rillet console needs more packages: pip install 'rillet[console]' ({})"
+
+
+def parser(prog: str) -> argparse.ArgumentParser:
+    """Return the options of the web server, which ``rillet dev`` has, too."""
+    made = argparse.ArgumentParser(prog=prog, description=_DESCRIPTION)
+    made.add_argument(
+        "--console-port", "-p", type=int, default=PORT, help=f"of the page; 0: a free one ({PORT})"
+    )
+    made.add_argument("--console-bind", default="127.0.0.1", help="address to listen on (127.0.0.1)")
+    made.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a Host that a proxy sends; may repeat",
+    )
+    made.add_argument(
+        "--token-file", metavar="FILE", help="its first line is asked for; also RILLET_CONSOLE_TOKEN"
+    )
+    made.add_argument(
+        "--token", default="", help="asked for once in each browser; other users can see it in ps"
+    )
+    return made
+
+
+def main(words: list[str]) -> int:
+    """Serve the console until SIGINT or SIGTERM; return 0 after an orderly end."""
+    made = parser("rillet console")
+    made.add_argument(
+        "url", help="redis://user@host:port/db, rediss://, unix://, redis+sentinel://, redis+cluster://"
+    )
+    changes = made.add_mutually_exclusive_group()
+    changes.add_argument(
+        "--read-only", action="store_const", const=True, dest="read_only", help="change nothing"
+    )
+    changes.add_argument(
+        "--allow-writes", action="store_const", const=False, dest="read_only", help="let actions run"
+    )
+    options = made.parse_args(words)
+    try:
+        from .serving import serve
+
+        return serve(with_password(options.url), options, read_only=options.read_only, say=_print)
+    except ValueError as error:
+        made.error(str(error))
+    except ImportError as error:
+        print(_MISSING.format(error), file=sys.stderr)  # noqa: T201 - a command-line tool
+        return 1
+
+
+def with_password(url: str) -> str:
+    """Return an address with the password of REDISCLI_AUTH, where it has none: other users cannot see it in ps."""
+    password = os.environ.get("REDISCLI_AUTH")
+    parts = urlsplit(url)
+    if not password or parts.password is not None:
+        return url
+    place = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=f"{parts.username or ''}:{quote(password, safe='')}@{place}").geturl()
+
+
+def token_of(options: argparse.Namespace) -> str:
+    """Return the token of the options or the environment; empty without one.
+
+    Raises:
+        ValueError: the file is empty or cannot be read.
+    """
+    if options.token_file:
+        try:
+            token = Path(options.token_file).read_text(encoding="utf-8").partition("\n")[0].strip()
+        except OSError as error:
+            raise ValueError(f"--token-file: {error}") from error
+        if not token:
+            raise ValueError("--token-file: its first line is empty")
+        return token
+    return str(options.token or os.environ.get("RILLET_CONSOLE_TOKEN", ""))
+
+
+def _print(line: str) -> None:
+    print(line, flush=True)  # noqa: T201 - a command-line tool

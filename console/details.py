@@ -1,0 +1,245 @@
+"""What a page looks at in detail: subjects for the poller. Each read is bounded, whatever a server holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from redis.exceptions import RedisError
+
+from . import replies
+from .link import command
+from .model import Entry, Group, GroupDetail, Lane, PendingEntry, Stream, StreamDetail
+
+if TYPE_CHECKING:
+    from .history import Key
+    from .link import Link
+
+LANES: Final = 30  # consumers of a group that are shown
+CELLS: Final = 40  # pending entries of each
+SAMPLE: Final = 25  # pending entries of the group
+NEWEST: Final = 20  # entries of a live tail
+PAGE_BYTES: Final = 4 << 20  # of entries that are read for a page
+SCANNED: Final = 2_000  # entries that a filter looks at for a page
+MESSAGE_GROUPS: Final = 200  # groups that a message's page asks
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSubject:
+    """A consumer group: its lanes, the first of its PEL, and how far it is."""
+
+    key: bytes
+    group: bytes
+
+    @property
+    def series(self) -> tuple[Key, ...]:
+        """What is drawn."""
+        return ((self.key, self.group),)
+
+    async def read(self, link: Link) -> GroupDetail:
+        """Read it in two batches: the group and its consumers, then the first pending entries of each."""
+        key, name = self.key, self.group
+        now, length, groups, consumers, summary, sample = await link.send(
+            [
+                command("TIME"),
+                command("XLEN", key),
+                command("XINFO", "GROUPS", key),
+                command("XINFO", "CONSUMERS", key, name),
+                command("XPENDING", key, name),
+                command("XPENDING", key, name, "-", "+", SAMPLE),
+            ]
+        )
+        found = next((group for group in replies.groups(groups) if group.name == name), None)
+        if found is None or isinstance(consumers, RedisError):
+            nothing = Group(name, 0, 0, "0-0", None, None)
+            return GroupDetail(key, nothing, 0, replies.now(now), missing=True)
+        all_of_them = sorted(
+            replies.consumers(consumers), key=lambda one: (-one.pending, -one.idle, one.name)
+        )
+        shown = all_of_them[:LANES]
+        busy = [one for one in shown if one.pending]
+        got = await link.send([command("XPENDING", key, name, "-", "+", CELLS, one.name) for one in busy])
+        held = {one.name: replies.pending(reply) for one, reply in zip(busy, got, strict=True)}
+        owned = (
+            sum(int(count) for _, count in replies.listed(summary[3]))
+            if not isinstance(summary, RedisError)
+            else 0
+        )
+        return GroupDetail(
+            key,
+            found,
+            length if isinstance(length, int) else 0,
+            replies.now(now),
+            lanes=tuple(Lane(one, held.get(one.name, ())) for one in sorted(shown, key=lambda one: one.name)),
+            hidden=len(all_of_them) - len(shown),
+            sample=replies.pending(sample),
+            unowned=0 if isinstance(summary, RedisError) else max(0, int(summary[0]) - owned),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSubject:
+    """A stream and its newest entries."""
+
+    key: bytes
+
+    @property
+    def series(self) -> tuple[Key, ...]:
+        """What is drawn."""
+        return ((self.key,),)
+
+    async def read(self, link: Link) -> StreamDetail:
+        """Read as many of the newest entries as are few bytes."""
+        count = await entries_of(link, self.key, PAGE_BYTES, NEWEST)
+        now, length, groups, newest = await link.send(
+            [
+                command("TIME"),
+                command("XLEN", self.key),
+                command("XINFO", "GROUPS", self.key),
+                command("XREVRANGE", self.key, "+", "-", "COUNT", count),
+            ]
+        )
+        missing = isinstance(length, RedisError) or isinstance(groups, RedisError)
+        stream = Stream(self.key, 0 if missing else length, groups=() if missing else replies.groups(groups))
+        return StreamDetail(stream, replies.now(now), replies.entries(newest), missing)
+
+
+async def entries_of(link: Link, key: bytes, size: int, most: int) -> int:
+    """Return how many entries of a stream have about so many bytes: at least one, at most ``most``."""
+    length, memory = await link.send([command("XLEN", key), command("MEMORY", "USAGE", key)])
+    if not isinstance(length, int) or not isinstance(memory, int) or not length:
+        return most
+    return max(1, min(most, size * length // max(1, memory)))
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Entries of a stream, newest first.
+
+    Attributes:
+        scanned: entries that were read, of which those that fit the filter are shown.
+        older: where the next page begins; empty at the end of the stream.
+    """
+
+    entries: tuple[Entry, ...]
+    scanned: int
+    older: str
+
+
+async def page_of(link: Link, key: bytes, start: str, count: int, field: bytes, contains: bytes) -> Page:
+    """Read a page of entries up to an ID, of those that have a field, or whose value contains something."""
+    filtered = bool(field or contains)
+    found: list[Entry] = []
+    scanned, at = 0, start
+    batch = await entries_of(link, key, PAGE_BYTES, 200 if filtered else count + 1)
+    while True:
+        got = replies.entries(await link.call("XREVRANGE", key, at, "-", "COUNT", batch))
+        for place, entry in enumerate(got):
+            if len(found) == count:
+                return Page(tuple(found), scanned, entry.id)
+            scanned += 1
+            if not filtered or _fits(entry, field, contains):
+                found.append(entry)
+            if scanned >= SCANNED:
+                rest = got[place + 1 :]
+                return Page(tuple(found), scanned, rest[0].id if rest else before(entry.id))
+        if len(got) < batch:
+            return Page(tuple(found), scanned, "")
+        at = before(got[-1].id)
+        if not filtered:
+            return Page(tuple(found), scanned, at)
+
+
+def _fits(entry: Entry, field: bytes, contains: bytes) -> bool:
+    return any((not field or name == field) and contains in value for name, value in entry.fields)
+
+
+def before(entry_id: str) -> str:
+    """Return the greatest ID that is smaller."""
+    milliseconds, _, sequence = entry_id.partition("-")
+    if int(sequence or 0):
+        return f"{milliseconds}-{int(sequence) - 1}"
+    if int(milliseconds):
+        return f"{int(milliseconds) - 1}-{(1 << 64) - 1}"
+    return "0-0"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a message is in a group.
+
+    Attributes:
+        state: "pending", "unowned", "passed" (acknowledged, or it was never delivered to this group) or "waiting".
+    """
+
+    group: Group
+    state: str
+    pending: PendingEntry | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageDetail:
+    """A message: its fields, or None where it was deleted, and where it is in each group."""
+
+    key: bytes
+    id: str
+    entry: Entry | None
+    now: int
+    standings: tuple[Standing, ...]
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSubject:
+    """A message and what each group says of it."""
+
+    key: bytes
+    id: str
+
+    @property
+    def series(self) -> tuple[Key, ...]:
+        """What is drawn."""
+        return ()
+
+    async def read(self, link: Link) -> MessageDetail:
+        """Read the entry, and a line of each group's PEL."""
+        now, found, groups = await link.send(
+            [
+                command("TIME"),
+                command("XRANGE", self.key, self.id, self.id),
+                command("XINFO", "GROUPS", self.key),
+            ]
+        )
+        if isinstance(found, RedisError):
+            raise found
+        all_of_them = replies.groups(groups)
+        asked = all_of_them[:MESSAGE_GROUPS]
+        got = await link.send(
+            [command("XPENDING", self.key, group.name, self.id, self.id, 1) for group in asked]
+        )
+        entry = next(iter(replies.entries(found)), None)
+        return MessageDetail(
+            self.key,
+            self.id,
+            entry,
+            replies.now(now),
+            tuple(_standing(group, self.id, reply) for group, reply in zip(asked, got, strict=True)),
+            len(all_of_them) - len(asked),
+        )
+
+
+def _standing(group: Group, entry_id: str, reply: Any) -> Standing:
+    pending = next(iter(replies.pending(reply)), None)
+    if pending is not None:
+        return Standing(group, "pending" if pending.consumer else "unowned", pending)
+    return Standing(group, "passed" if id_pair(entry_id) <= id_pair(group.last_delivered) else "waiting")
+
+
+def id_pair(entry_id: str) -> tuple[int, int]:
+    """Return an ID as numbers.
+
+    Raises:
+        ValueError: it is none.
+    """
+    milliseconds, _, sequence = entry_id.partition("-")
+    return int(milliseconds), int(sequence or 0)

@@ -1,0 +1,83 @@
+"""``rillet dev``: a server for a day of work, and its console, in one command."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from .command import parser
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+_DESCRIPTION: Final = """\
+Start a Rillet in memory, with debug commands for loopback, and its console. Nothing is left behind in the folder.
+"""
+_READY: Final = "Ready to accept connections"
+
+
+def main(words: list[str]) -> int:
+    """Run both until SIGINT or SIGTERM; return 0 after an orderly end, 1 if the server does not start."""
+    made = parser("rillet dev")
+    made.description = _DESCRIPTION
+    made.add_argument("--port", type=int, default=6379, help="of the server; 0: a free one (6379)")
+    made.add_argument("--persist", metavar="DIR", help="keep the data there, in an append-only file")
+    options = made.parse_args(words)
+    try:
+        from .serving import serve
+    except ImportError as error:
+        print(f"rillet dev needs more packages: pip install 'rillet[console]' ({error})", file=sys.stderr)  # noqa: T201 - a command-line tool
+        return 1
+    if options.persist:
+        Path(options.persist).mkdir(parents=True, exist_ok=True)
+    with subprocess.Popen(  # noqa: S603 - our own interpreter
+        _server_words(options),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as server:
+        assert server.stdout is not None
+        try:
+            port = _port_when_ready(server.stdout)
+            if port is None:
+                return 1
+            # Its log is read on: a full pipe would hold the server up.
+            threading.Thread(target=lambda: list(server.stdout or ()), daemon=True).start()
+            _say(f"Server: redis://127.0.0.1:{port}")
+            return serve(f"redis://127.0.0.1:{port}", options, read_only=False, say=_say)
+        except ValueError as error:
+            made.error(str(error))
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def _server_words(options: argparse.Namespace) -> list[str]:
+    keeps = ["--dir", options.persist, "--appendonly", "yes"] if options.persist else []
+    return [
+        *(sys.executable, "-m", "rillet", "--port", str(options.port), "--bind", "127.0.0.1"),
+        *("--save", "", "--enable-debug-command", "local", *keeps),
+    ]
+
+
+def _port_when_ready(log: Iterator[str]) -> int | None:
+    """Read a server's log until it is ready and return its port; None if it ends before, and print what it said."""
+    said, port = [], None
+    for line in log:
+        said.append(line)
+        if found := re.search(r"\bport=(\d+)", line):
+            port = int(found[1])
+        if _READY in line:
+            return port
+    print("".join(said), end="", file=sys.stderr)  # noqa: T201 - a command-line tool
+    return None
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)  # noqa: T201 - a command-line tool

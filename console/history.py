@@ -1,0 +1,56 @@
+"""How numbers went: a bounded ring of samples for each stream and group."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from itertools import pairwise
+from typing import Final
+
+SAMPLES: Final = 600
+SERIES: Final = 1_000  # of 600 samples with four numbers each: at most about 100 MB, and usually far less
+
+Key = tuple[bytes, ...]  # a stream's key, or a key and a group
+Sample = tuple[float, float | None, float | None, float | None]
+
+
+class History:
+    """The last samples of each series; the series that was touched longest ago makes room for a new one."""
+
+    def __init__(self, samples: int = SAMPLES, series: int = SERIES) -> None:
+        self._samples = samples
+        self._most = series
+        self._series: OrderedDict[Key, deque[Sample]] = OrderedDict()
+
+    def add(self, key: Key, sample: Sample) -> None:
+        """Append a sample: a time in seconds, and three numbers whose meaning is the caller's."""
+        ring = self._series.get(key)
+        if ring is None:
+            if len(self._series) >= self._most:
+                self._series.popitem(last=False)
+            ring = self._series[key] = deque(maxlen=self._samples)
+        ring.append(sample)
+        self._series.move_to_end(key)
+
+    def of(self, key: Key) -> list[Sample]:
+        """Return the samples of a series, oldest first."""
+        return list(self._series.get(key, ()))
+
+    def clear(self) -> None:
+        """Forget all, because another server answers now."""
+        self._series.clear()
+
+
+def rate(before: Sample | None, after: Sample, column: int) -> float | None:
+    """Return by how much a column that counts grew a second; None where it is unknown or began again."""
+    if before is None:
+        return None
+    old, new = before[column], after[column]
+    seconds = after[0] - before[0]
+    if old is None or new is None or seconds <= 0 or new < old:
+        return None
+    return (new - old) / seconds
+
+
+def rates(samples: list[Sample], column: int) -> list[float | None]:
+    """Return the rate at each sample; the first has none."""
+    return [None, *(rate(before, after, column) for before, after in pairwise(samples))]

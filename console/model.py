@@ -1,0 +1,174 @@
+"""What pages show: plain records, read from a server and never changed.
+
+Times are milliseconds since 1970 by the server's clock, idle times milliseconds; None is what this server's version does
+not say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+POISON_DELIVERIES = 5  # from here on a message is probably at fault, not its consumers
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """A server as INFO describes it.
+
+    Attributes:
+        kind: "Rillet", "Redis" or "Valkey".
+        version: its own; ``redis_version`` is the one of Redis that it is compatible with.
+        commands: upper-case names of optional commands that it knows, of those the console asks for.
+        debug: whether DEBUG CLOCK and DEBUG FAULT may be used: a Rillet with debug commands for us.
+    """
+
+    kind: str
+    version: str
+    redis_version: tuple[int, ...]
+    mode: str
+    role: str
+    uptime: int
+    memory: int
+    clients: int
+    operations: int
+    commands: frozenset[str] = frozenset()
+    debug: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A consumer group as XINFO GROUPS describes it.
+
+    Attributes:
+        oldest_id: the smallest pending ID.
+        oldest_idle: the longest idle time among the first pending entries by ID; None where nothing is pending.
+        oldest_deliveries: the greatest delivery count among them.
+    """
+
+    name: bytes
+    consumers: int
+    pending: int
+    last_delivered: str
+    entries_read: int | None
+    lag: int | None
+    oldest_id: str = ""
+    oldest_idle: int | None = None
+    oldest_deliveries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A stream: XLEN or XINFO STREAM, MEMORY USAGE, and its groups.
+
+    Attributes:
+        added: entries added since it exists; None before Redis 7.
+        rate_in: entries a second since the last round; None at the first sight.
+        rate_out: deliveries a second, of all groups together.
+        gone: an error that came instead, such as a key of another type by now.
+    """
+
+    key: bytes
+    length: int
+    last_id: str = ""
+    added: int | None = None
+    memory: int | None = None
+    groups: tuple[Group, ...] = ()
+    rate_in: float | None = None
+    rate_out: float | None = None
+    gone: str = ""
+
+    @property
+    def pending(self) -> int:
+        """Entries in the PELs of all groups."""
+        return sum(group.pending for group in self.groups)
+
+    @property
+    def worst_lag(self) -> int | None:
+        """The biggest lag of a group; None without groups, or where no lag is known."""
+        return max((group.lag for group in self.groups if group.lag is not None), default=None)
+
+    @property
+    def oldest_idle(self) -> int | None:
+        """The longest that a group's first pending entry is with its consumer."""
+        return max(
+            (group.oldest_idle for group in self.groups if group.oldest_idle is not None), default=None
+        )
+
+    @property
+    def trouble(self) -> tuple[int, int, int, int]:
+        """A key to sort by, worst last: poison, the oldest pending entry, lag, what is pending."""
+        poison = sum(group.oldest_deliveries >= POISON_DELIVERIES for group in self.groups)
+        return (poison, self.oldest_idle or 0, self.worst_lag or 0, self.pending)
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A consumer as XINFO CONSUMERS describes it.
+
+    Attributes:
+        idle: since its last attempt; ``inactive``: since its last success, from Redis 7.2 on.
+    """
+
+    name: bytes
+    pending: int
+    idle: int
+    inactive: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PendingEntry:
+    """An entry of a PEL; ``consumer`` is empty and ``idle`` is -1 after XNACK."""
+
+    id: str
+    consumer: bytes
+    idle: int
+    deliveries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry of a stream: fields in their order, which may repeat."""
+
+    id: str
+    fields: tuple[tuple[bytes, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A consumer and the first of its pending entries, by ID."""
+
+    consumer: Consumer
+    entries: tuple[PendingEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDetail:
+    """All that the page of a group shows.
+
+    Attributes:
+        lanes: of the consumers that are shown; ``hidden`` counts the others.
+        sample: the first pending entries of the whole group, by ID.
+        unowned: how many entries have no consumer, after XNACK; exact.
+    """
+
+    key: bytes
+    group: Group
+    length: int
+    now: int
+    last_id: str = ""
+    lanes: tuple[Lane, ...] = ()
+    hidden: int = 0
+    sample: tuple[PendingEntry, ...] = ()
+    unowned: int = 0
+    missing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDetail:
+    """All that the live part of a stream's page shows."""
+
+    stream: Stream
+    now: int
+    newest: tuple[Entry, ...] = ()
+    missing: bool = False
+    more: dict[str, str] = field(default_factory=dict)

@@ -1,0 +1,163 @@
+"""Bytes for people: names and commands as redis-cli writes them, values as text that is cut."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_ESCAPES: Final = {0x0A: "\\n", 0x0D: "\\r", 0x09: "\\t", 0x07: "\\a", 0x08: "\\b", 0x22: '\\"', 0x5C: "\\\\"}
+_BACK: Final = {"n": b"\n", "r": b"\r", "t": b"\t", "a": b"\a", "b": b"\b"}
+_QUOTED: Final = re.compile(r"\\x([0-9a-fA-F]{2})|\\(.)|([^\\]+|\\$)", re.DOTALL)
+_SPECIAL: Final = re.compile(r"[\s\"'\\]")
+
+VALUE_CHARACTERS: Final = 2_000
+NAME_CHARACTERS: Final = 200
+JSON_BYTES: Final = 65_536
+
+
+def quote(word: bytes) -> str:
+    """Return a word as redis-cli takes it: plain where it can be, else in quotes with escapes.
+
+    What it returns is printable, and ``unquote`` returns the same bytes again.
+    """
+    try:
+        text = word.decode()
+    except UnicodeDecodeError:
+        text = ""
+    if text and text.isprintable() and not _SPECIAL.search(text):
+        return text
+    if text and text.isprintable():
+        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + "".join(_escape(byte) for byte in word) + '"'
+
+
+def _escape(byte: int) -> str:
+    return _ESCAPES.get(byte) or (chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02x}")
+
+
+def unquote(text: str) -> bytes:
+    """Return the bytes of a word that was typed: all as it stands, unless it is in double quotes.
+
+    Raises:
+        ValueError: a quote that opens is not closed.
+    """
+    if not text.startswith('"'):
+        return text.encode()
+    if len(text) < 2 or not text.endswith('"'):
+        raise ValueError(f"the quotes of {text} are not closed")
+    parts: list[bytes] = []
+    for byte, escaped, plain in _QUOTED.findall(text[1:-1]):
+        if byte:
+            parts.append(bytes([int(byte, 16)]))
+        elif escaped:
+            parts.append(_BACK.get(escaped, escaped.encode()))
+        elif '"' in plain or plain == "\\":
+            raise ValueError(f'{text} has a quote inside: write it as \\"')
+        else:
+            parts.append(plain.encode())
+    return b"".join(parts)
+
+
+def command_line(words: Iterable[bytes]) -> str:
+    """Return a command as it is typed into redis-cli."""
+    return " ".join(quote(word) for word in words)
+
+
+def split_line(line: str) -> list[bytes]:
+    """Return the words of a line that was typed, as redis-cli splits it.
+
+    Raises:
+        ValueError: quotes that are not closed.
+    """
+    words: list[bytes] = []
+    at = 0
+    while at < len(line):
+        if line[at].isspace():
+            at += 1
+            continue
+        end = _end_of_word(line, at)
+        word = line[at:end]
+        words.append(word[1:-1].replace("\\'", "'").encode() if word[0] == "'" else unquote(word))
+        at = end
+    return words
+
+
+def _end_of_word(line: str, at: int) -> int:
+    mark = line[at]
+    if mark not in "\"'":
+        end = at
+        while end < len(line) and not line[end].isspace():
+            end += 1
+        return end
+    end = at + 1
+    while end < len(line) and line[end] != mark:
+        end += 2 if line[end] == "\\" else 1
+    if end >= len(line):
+        raise ValueError("quotes are not closed")
+    if end + 1 < len(line) and not line[end + 1].isspace():
+        raise ValueError("a closing quote is followed by a space")
+    return end + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value as a page shows it.
+
+    Attributes:
+        text: printable, at most ``VALUE_CHARACTERS`` long.
+        size: of the whole value, in bytes.
+        cut: whether ``text`` leaves out its end.
+        binary: whether the value is no UTF-8, so that ``text`` is made of escapes.
+        tree: the parsed JSON of an object or array, or None.
+    """
+
+    text: str
+    size: int
+    cut: bool
+    binary: bool
+    tree: Any = None
+
+
+def value(raw: bytes, limit: int = VALUE_CHARACTERS) -> Value:
+    """Return what a page shows of a value; only its beginning is looked at when it is long."""
+    head = raw[: limit * 4]
+    text, binary = _text(head, whole=len(head) == len(raw))
+    cut = len(head) < len(raw) or len(text) > limit
+    return Value(text[:limit], len(raw), cut, binary, None if cut or binary else _tree(raw))
+
+
+def _text(head: bytes, *, whole: bool) -> tuple[str, bool]:
+    try:
+        text = head.decode()
+    except UnicodeDecodeError as error:
+        # A character that the cut has split makes no binary of a text.
+        if whole or error.start < len(head) - 3:
+            return "".join(_escape(byte) for byte in head), True
+        text = head[: error.start].decode()
+    return "".join(c if c.isprintable() or c in "\n\t" else _escape_character(c) for c in text), False
+
+
+def _escape_character(character: str) -> str:
+    return "".join(_escape(byte) for byte in character.encode())
+
+
+def _tree(raw: bytes) -> Any:
+    if not raw[:1].strip() or raw[:1] not in b"{[" or len(raw) > JSON_BYTES:
+        return None
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+
+
+def name(raw: bytes) -> str:
+    """Return a name for a page: as ``quote``, cut in the middle of nothing but its end."""
+    if len(raw) <= NAME_CHARACTERS:
+        return quote(raw)
+    text = quote(raw[:NAME_CHARACTERS])
+    return f"{text} … ({len(raw):,} bytes)"

@@ -1,0 +1,262 @@
+"""The pages: what each looks at, and what its templates are given."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from .actions import Values
+from .details import GroupSubject, MessageSubject, StreamSubject, id_pair, page_of
+from .model import POISON_DELIVERIES
+from .render import HEAT_MS, chart
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .model import Stream
+    from .poller import Poller, Subject
+
+ROWS: Final = 200  # streams on the overview
+ENTRIES: Final = 25  # entries on a page of a stream
+SORTS: Final = ("trouble", "name", "length", "memory", "rate", "lag", "oldest")
+
+
+class NotFoundError(Exception):
+    """There is no such stream, group or message (any more)."""
+
+
+class Page:
+    """A page at an address.
+
+    Attributes:
+        template: the whole page.
+        parts: templates of what is sent again when it changes, each into the element of its name.
+
+    Raises:
+        ValueError: the address lacks a name.
+    """
+
+    template: ClassVar[str]
+    parts: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, typed: Mapping[str, str]) -> None:
+        self.typed = typed
+        self.values = Values(typed)
+
+    def subjects(self) -> list[Subject[Any]]:
+        """Return what is read while the page is open."""
+        return []
+
+    async def context(self, poller: Poller, *, whole: bool) -> dict[str, Any]:
+        """Return what the templates show; ``whole``: also what only a loaded page shows.
+
+        Raises:
+            NotFoundError: what the page is about does not exist.
+        """
+        raise NotImplementedError
+
+
+class OverviewPage(Page):
+    """All streams, by trouble."""
+
+    template = "overview.html"
+    parts = ("streams",)
+
+    async def context(self, poller: Poller, *, whole: bool) -> dict[str, Any]:
+        """Sort and filter what the last round found."""
+        del whole
+        overview = poller.overview
+        find = self.values.text("find")
+        sort = self.values.text("sort", "trouble")
+        fitting = [
+            stream
+            for stream in overview.streams.values()
+            if not find or find.lower().encode() in stream.key.lower()
+        ]
+        fitting.sort(key=lambda stream: stream.key)
+        if sort != "name":
+            fitting.sort(key=lambda stream: _sort_key(stream, sort), reverse=True)
+        streams = overview.streams.values()
+        return {
+            "overview": overview,
+            "rows": fitting[:ROWS],
+            "fitting": len(fitting),
+            "find": find,
+            "sort": sort,
+            "sorts": SORTS,
+            "pending": sum(stream.pending for stream in streams),
+            "groups": sum(len(stream.groups) for stream in streams),
+            "rate_in": sum(stream.rate_in or 0 for stream in streams),
+            "rate_out": sum(stream.rate_out or 0 for stream in streams),
+            "worst_lag": max((stream.worst_lag or 0 for stream in streams), default=0),
+            "oldest": max(
+                (stream.oldest_idle for stream in streams if stream.oldest_idle is not None), default=None
+            ),
+        }
+
+
+def _sort_key(stream: Stream, sort: str) -> Any:
+    return {
+        "length": stream.length,
+        "memory": stream.memory or 0,
+        "rate": stream.rate_in or 0,
+        "lag": stream.worst_lag or 0,
+        "oldest": stream.oldest_idle or 0,
+    }.get(sort, stream.trouble)
+
+
+class StreamPage(Page):
+    """A stream: its groups, its live tail, and older entries by ID, time and field."""
+
+    template = "stream.html"
+    parts = ("stream_facts", "stream_groups", "stream_tail", "chart_data")
+
+    def __init__(self, typed: Mapping[str, str]) -> None:
+        super().__init__(typed)
+        self.key = self.values.word("key")
+
+    def subjects(self) -> list[Subject[Any]]:
+        """Return the one thing that it is about."""
+        return [StreamSubject(self.key)]
+
+    async def context(self, poller: Poller, *, whole: bool) -> dict[str, Any]:
+        """Join the live detail with what the rounds know, and read the page of older entries that was asked for."""
+        detail = await poller.look(StreamSubject(self.key))
+        if detail.missing:
+            raise NotFoundError("There is no stream with this key.")
+        known = poller.overview.streams.get(self.key)
+        fresh = {group.name: group for group in detail.stream.groups}
+        stream = detail.stream
+        if known is not None:
+            kept = {group.name: group for group in known.groups}
+            groups = tuple(
+                replace(
+                    group,
+                    oldest_id=kept[name].oldest_id,
+                    oldest_idle=kept[name].oldest_idle,
+                    oldest_deliveries=kept[name].oldest_deliveries,
+                )
+                if name in kept and group.pending
+                else group
+                for name, group in fresh.items()
+            )
+            stream = replace(known, length=stream.length, groups=groups)
+        samples = poller.history.of((self.key,))
+        return {
+            "key": self.key,
+            "stream": stream,
+            "detail": detail,
+            "now": detail.now,
+            "chart": chart(samples, {"length": (1, False), "added/s": (2, True), "delivered/s": (3, True)}),
+            **(await self._older(poller) if whole else {}),
+        }
+
+    async def _older(self, poller: Poller) -> dict[str, Any]:
+        start, field, contains = (self.values.text(name) for name in ("from", "field", "contains"))
+        problem, page = "", None
+        if start or field or contains:
+            try:
+                at = _start(start)
+            except ValueError as error:
+                problem = str(error)
+            else:
+                fields = self.values.word("field") if field else b""
+                page = await page_of(poller.link, self.key, at, ENTRIES, fields, contains.encode())
+        return {"page": page, "from_": start, "field": field, "contains": contains, "problem": problem}
+
+
+def _start(text: str) -> str:
+    """Return the ID at which to begin: an ID, or the last one of a moment.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if not text:
+        return "+"
+    try:
+        if "T" in text or ":" in text or text.count("-") == 2:
+            moment = dt.datetime.fromisoformat(text)
+            if moment.tzinfo is None:
+                moment = moment.replace(tzinfo=dt.UTC)
+            return str(int(moment.timestamp() * 1000))
+        id_pair(text)
+    except ValueError:
+        raise ValueError(f"{text} is no ID and no time: write 1526919030474-0 or 2026-05-21T14:30") from None
+    return text
+
+
+class GroupPage(Page):
+    """A group: who holds what, since when, and how often it was tried."""
+
+    template = "group.html"
+    parts = ("group_facts", "group_lanes", "group_pending", "chart_data")
+
+    def __init__(self, typed: Mapping[str, str]) -> None:
+        super().__init__(typed)
+        self.key, self.group = self.values.word("key"), self.values.word("group")
+
+    def subjects(self) -> list[Subject[Any]]:
+        """Return the one thing that it is about."""
+        return [GroupSubject(self.key, self.group)]
+
+    async def context(self, poller: Poller, *, whole: bool) -> dict[str, Any]:
+        """Show the group's detail and how its lag went."""
+        del whole
+        detail = await poller.look(GroupSubject(self.key, self.group))
+        if detail.missing:
+            raise NotFoundError("There is no such group.")
+        facts = poller.overview.facts
+        samples = poller.history.of((self.key, self.group))
+        return {
+            "key": self.key,
+            "group": self.group,
+            "detail": detail,
+            "now": detail.now,
+            "poison": POISON_DELIVERIES,
+            "heat_ms": HEAT_MS,
+            "knows_nack": facts is not None and "XNACK" in facts.commands,
+            "oldest": max((entry.idle for entry in detail.sample), default=None),
+            "most": max((entry.deliveries for entry in detail.sample), default=0),
+            "chart": chart(samples, {"lag": (1, False), "pending": (2, False), "delivered/s": (3, True)}),
+        }
+
+
+class MessagePage(Page):
+    """A message and where it is in each group."""
+
+    template = "message.html"
+    parts = ("message_groups",)
+
+    def __init__(self, typed: Mapping[str, str]) -> None:
+        super().__init__(typed)
+        self.key = self.values.word("key")
+        self.id = self.values.ids()[0].decode()
+
+    def subjects(self) -> list[Subject[Any]]:
+        """Return the one thing that it is about."""
+        return [MessageSubject(self.key, self.id)]
+
+    async def context(self, poller: Poller, *, whole: bool) -> dict[str, Any]:
+        """Show the entry and a line for each group."""
+        del whole
+        detail = await poller.look(MessageSubject(self.key, self.id))
+        if detail.entry is None and not any(standing.pending for standing in detail.standings):
+            raise NotFoundError("There is no such message (any more), and it is pending in no group.")
+        facts = poller.overview.facts
+        return {
+            "key": self.key,
+            "id": self.id,
+            "detail": detail,
+            "now": detail.now,
+            "poison": POISON_DELIVERIES,
+            "knows_nack": facts is not None and "XNACK" in facts.commands,
+        }
+
+
+PAGES: Final[dict[str, type[Page]]] = {
+    "/": OverviewPage,
+    "/stream": StreamPage,
+    "/group": GroupPage,
+    "/message": MessagePage,
+}

@@ -1,0 +1,425 @@
+"""One poller for all pages: rounds over all streams, and details of what is being looked at, within a budget."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from redis.exceptions import RedisError
+
+from . import replies
+from .history import SERIES, History, Sample, rate
+from .link import GoneError, command
+from .model import ServerFacts, Stream
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+
+    from .history import Key
+    from .link import Command, Link
+    from .model import Group
+
+TICK: Final = 1.0  # seconds between two looks at what is watched
+UNWATCHED: Final = 10.0  # seconds between two rounds while no page is open
+SHARE: Final = 20  # a round may take this part of the time: 5 %
+BATCH: Final = 200  # streams in one pipeline, so that other clients of the server come between
+MOST_STREAMS: Final = 2_000
+SCANS: Final = 10  # SCAN calls a round
+SCAN_COUNT: Final = 1_000
+OLDEST: Final = 1_000  # groups a round whose first pending entries are read
+FIRST: Final = 10  # of those, for the longest idle time and the most deliveries
+WEIGHED: Final = 50  # streams a round whose memory is measured
+HEAVY: Final = 65_536  # bytes of the entries in XINFO STREAM from which on it is asked less often
+HEAVY_ROUNDS: Final = 30
+ASKED: Final = ("XNACK", "XACKDEL", "XDELEX")  # commands that not every version knows
+
+Found_co = TypeVar("Found_co", covariant=True)
+Item = TypeVar("Item")
+
+
+class Subject(Protocol[Found_co]):
+    """Something that a page looks at in detail. Equal subjects are read once, however many pages look."""
+
+    @property
+    def series(self) -> tuple[Key, ...]:
+        """What its page draws: recorded from the first look on, however many groups there are."""
+        ...
+
+    async def read(self, link: Link) -> Found_co:
+        """Read it, in few batches."""
+        ...
+
+    def __hash__(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A server and its streams as the last round found them.
+
+    Attributes:
+        facts: None before the first round.
+        gone: why the server cannot be reached; empty while it can.
+        gone_since: seconds by the monotonic clock.
+        sweeping: whether the keys have not all been looked at yet.
+        left_out: streams beyond ``MOST_STREAMS``.
+        taken: seconds that the round took.
+    """
+
+    facts: ServerFacts | None = None
+    streams: dict[bytes, Stream] = field(default_factory=dict)
+    keys: int = 0
+    now: int = 0
+    gone: str = ""
+    gone_since: float = 0.0
+    sweeping: bool = True
+    left_out: bool = False
+    taken: float = 0.0
+
+
+class Poller:
+    """Reads a server for all pages.
+
+    Attributes:
+        overview: what the last round found.
+        history: of streams ``(seconds, length, added, delivered)``, of groups ``(seconds, lag, pending, delivered)``.
+    """
+
+    def __init__(self, link: Link, tick: float = TICK) -> None:
+        self.link = link
+        self.overview = Overview()
+        self.history = History()
+        self._tick = tick
+        self._watched: Counter[Subject[Any]] = Counter()
+        self._details: dict[Subject[Any], tuple[float, Any]] = {}
+        self._reading: dict[Subject[Any], asyncio.Task[Any]] = {}
+        self._ticked = asyncio.Event()
+        self._viewers = 0
+        self._hurry = asyncio.Event()
+        # The sweep over the keys, and what it has found so far.
+        self._cursor = b"0"
+        self._found: set[bytes] = set()
+        self._keys: dict[bytes, None] = {}
+        self._heavy: dict[bytes, int] = {}
+        self._last: dict[bytes, Sample] = {}
+        self._drawn: set[Key] = set()
+        self._turn = 0
+        self._last_round = -1000.0
+        self._stopped = False
+        self._run_id = b""
+        self._known: frozenset[str] = frozenset()
+        self._debug = False
+
+    async def run(self) -> None:
+        """Poll until ``stop`` or a cancellation. A server that goes away is tried again at each tick."""
+        due = 0.0
+        while not self._stopped:
+            self._hurry.clear()
+            try:
+                if time.monotonic() >= due or self.overview.gone:
+                    await self.round()
+                    pause = max(self._tick, SHARE * self.overview.taken, 0 if self._viewers else UNWATCHED)
+                    due = time.monotonic() + pause - self._tick / 2
+                await self._read_watched()
+            except GoneError as error:
+                self._lose(str(error))
+            self.release()
+            # Not wait_for: that of Python 3.11 may swallow a cancellation.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._tick):
+                    await self._hurry.wait()
+                    due = 0.0
+
+    async def freshen(self) -> None:
+        """Wait for a round, if the last one is older than the budget asks for: pages may have been closed until now."""
+        if self.overview.gone or time.monotonic() - self._last_round < max(
+            2 * self._tick, SHARE * self.overview.taken
+        ):
+            return
+        self._hurry.set()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(5):
+                await self.ticked()
+
+    def stop(self) -> None:
+        """End ``run`` after its tick, and let those go on who wait for it."""
+        self._stopped = True
+        self._hurry.set()
+        self.release()
+
+    def hurry(self) -> None:
+        """Let the next round begin now, because something was changed or a page was opened."""
+        self._hurry.set()
+
+    def release(self) -> None:
+        """Let those go on who wait for a tick."""
+        ticked, self._ticked = self._ticked, asyncio.Event()
+        ticked.set()
+
+    async def ticked(self) -> None:
+        """Wait for the end of the next tick."""
+        await self._ticked.wait()
+
+    @contextlib.asynccontextmanager
+    async def viewing(self, subjects: Iterable[Subject[Any]]) -> AsyncIterator[None]:
+        """Keep reading these while a page shows them."""
+        held = list(subjects)
+        if not self._viewers:
+            self._hurry.set()
+        self._viewers += 1
+        self._watched.update(held)
+        try:
+            yield
+        finally:
+            self._viewers -= 1
+            self._watched.subtract(held)
+            self._watched += Counter()  # drops those at 0
+
+    async def look(self, subject: Subject[Found_co], *, fresh: bool = False) -> Found_co:
+        """Return a subject's detail: the last one if it is young, else read now, once for all who ask.
+
+        Raises:
+            GoneError: the server cannot be reached.
+            RedisError: what the server replied instead.
+        """
+        if len(self._drawn) < SERIES:
+            self._drawn.update(subject.series)
+        known = self._details.get(subject)
+        if known is not None and not fresh and time.monotonic() - known[0] < 2 * self._tick:
+            found: Found_co = known[1]
+            return found
+        return await self._read(subject)
+
+    async def _read(self, subject: Subject[Found_co]) -> Found_co:
+        task = self._reading.get(subject)
+        if task is None:
+            task = self._reading[subject] = asyncio.ensure_future(subject.read(self.link))
+            task.add_done_callback(lambda _: self._reading.pop(subject, None))
+        found: Found_co = await asyncio.shield(task)
+        self._details[subject] = (time.monotonic(), found)
+        return found
+
+    async def _read_watched(self) -> None:
+        for subject in list(self._watched):
+            try:
+                await self._read(subject)
+            except RedisError:  # the page that looks at it shows the error
+                self._details.pop(subject, None)
+        for subject in [one for one in self._details if one not in self._watched]:
+            if time.monotonic() - self._details[subject][0] > 10:
+                del self._details[subject]
+
+    def _lose(self, why: str) -> None:
+        since = self.overview.gone_since if self.overview.gone else time.monotonic()
+        self.overview = replace(self.overview, gone=why, gone_since=since)
+        self._details.clear()
+
+    async def round(self) -> None:
+        """Read all streams and their groups.
+
+        Raises:
+            GoneError: the server cannot be reached.
+        """
+        started = time.monotonic()
+        facts, now, keys = await self._server()
+        await self._sweep()
+        wanted = list(self._keys)[:MOST_STREAMS]
+        streams: dict[bytes, Stream] = {}
+        for at in range(0, len(wanted), BATCH):
+            for stream in await self._streams(wanted[at : at + BATCH]):
+                streams[stream.key] = stream
+        streams = await self._oldest(streams)
+        streams = await self._weigh(streams)
+        self._turn += 1
+        self._last_round = time.monotonic()
+        streams = self._remember(streams)
+        self.overview = Overview(
+            facts,
+            streams,
+            keys,
+            now,
+            sweeping=self._cursor != b"0",
+            left_out=len(self._keys) > MOST_STREAMS,
+            taken=time.monotonic() - started,
+        )
+
+    async def _server(self) -> tuple[ServerFacts, int, int]:
+        got = await self.link.send([command("INFO"), command("TIME"), command("DBSIZE")])
+        for reply in got[:2]:
+            if isinstance(reply, RedisError):
+                raise GoneError(str(reply))  # NOAUTH, NOPERM, LOADING: nothing can be shown
+        run_id = next((line for line in got[0].splitlines() if line.startswith(b"run_id:")), b"")
+        known = self.overview.facts
+        if known is None or run_id != self._run_id:
+            # Another server answers here, or the same one was started again: nothing of before holds.
+            self.history.clear()
+            self._keys.clear()
+            self._found.clear()
+            self._last.clear()
+            self._cursor = b"0"
+            self._known, self._debug = await self._abilities()
+            self._run_id = run_id
+        keys = 0 if isinstance(got[2], RedisError) else int(got[2])
+        return replies.facts(got[0], self._known, debug=self._debug), replies.now(got[1]), keys
+
+    async def _abilities(self) -> tuple[frozenset[str], bool]:
+        known, clock = await self.link.send(
+            [command("COMMAND", "INFO", *ASKED), command("DEBUG", "CLOCK", "NOW")]
+        )
+        names = frozenset(item[0].decode().upper() for item in replies.listed(known) if item)
+        return names, not isinstance(clock, RedisError)
+
+    async def _sweep(self) -> None:
+        """Go on with SCAN; a sweep that has come round drops the keys that it did not see."""
+        for _ in range(SCANS):
+            reply = (
+                await self.link.send([command("SCAN", self._cursor, "COUNT", SCAN_COUNT, "TYPE", "stream")])
+            )[0]
+            if isinstance(reply, RedisError):
+                raise GoneError(str(reply))
+            self._cursor, keys = bytes(reply[0]), reply[1]
+            self._found.update(keys)
+            self._keys.update(dict.fromkeys(keys))
+            if self._cursor == b"0":
+                self._keys = {key: None for key in self._keys if key in self._found}
+                self._found = set()
+                return
+
+    async def _streams(self, keys: list[bytes]) -> list[Stream]:
+        asked: list[Command] = []
+        for key in keys:
+            light = self._heavy.get(key, 0) > self._turn
+            asked += [
+                command("XLEN", key) if light else command("XINFO", "STREAM", key),
+                command("XINFO", "GROUPS", key),
+            ]
+        got = await self.link.send(asked)
+        found = []
+        for key, about, groups in zip(keys, got[::2], got[1::2], strict=True):
+            stream = self._stream(key, about, groups)
+            if stream is None:
+                self._keys.pop(key, None)
+            else:
+                found.append(stream)
+        return found
+
+    def _stream(self, key: bytes, about: Any, groups: Any) -> Stream | None:
+        error = next((str(reply) for reply in (about, groups) if isinstance(reply, RedisError)), "")
+        before = self.overview.streams.get(key)
+        if error:
+            gone = "no such key" in error.lower() or "WRONGTYPE" in error or "wrong kind" in error
+            return None if gone else Stream(key, 0, gone=error)
+        kept = before or Stream(key, 0)
+        if isinstance(about, int):
+            return replace(kept, length=about, groups=self._keep(before, replies.groups(groups)))
+        said = replies.pairs(about)
+        size = sum(
+            len(word)
+            for entry in (said.get("first-entry"), said.get("last-entry"))
+            if entry
+            for word in entry[1] or ()
+        )
+        if size > HEAVY:
+            self._heavy[key] = self._turn + HEAVY_ROUNDS
+        return Stream(
+            key,
+            said["length"],
+            said["last-generated-id"].decode(),
+            said.get("entries-added"),
+            kept.memory,
+            self._keep(before, replies.groups(groups)),
+        )
+
+    @staticmethod
+    def _keep(before: Stream | None, groups: tuple[Group, ...]) -> tuple[Group, ...]:
+        """Keep what was known of the first pending entries: not every round reads all of them."""
+        known = {group.name: group for group in before.groups} if before else {}
+        return tuple(
+            replace(
+                group,
+                oldest_id=known[group.name].oldest_id,
+                oldest_idle=known[group.name].oldest_idle,
+                oldest_deliveries=known[group.name].oldest_deliveries,
+            )
+            if group.pending and group.name in known
+            else group
+            for group in groups
+        )
+
+    async def _oldest(self, streams: dict[bytes, Stream]) -> dict[bytes, Stream]:
+        busy = [
+            (stream.key, group.name)
+            for stream in streams.values()
+            for group in stream.groups
+            if group.pending
+        ]
+        chosen = _turns(busy, self._turn, OLDEST)
+        got = await self._batched([command("XPENDING", key, name, "-", "+", FIRST) for key, name in chosen])
+        first = {at: replies.pending(reply) for at, reply in zip(chosen, got, strict=True)}
+        changed = {key for key, _ in chosen}
+        return {
+            key: replace(
+                stream,
+                groups=tuple(_with_oldest(group, first.get((key, group.name))) for group in stream.groups),
+            )
+            if key in changed
+            else stream
+            for key, stream in streams.items()
+        }
+
+    async def _weigh(self, streams: dict[bytes, Stream]) -> dict[bytes, Stream]:
+        fresh = [key for key, stream in streams.items() if stream.memory is None]
+        chosen = fresh[:WEIGHED] or _turns(list(streams), self._turn, WEIGHED)
+        got = await self.link.send([command("MEMORY", "USAGE", key) for key in chosen])
+        for key, reply in zip(chosen, got, strict=True):
+            if isinstance(reply, int):
+                streams[key] = replace(streams[key], memory=reply)
+        return streams
+
+    async def _batched(self, commands: list[Command]) -> list[Any]:
+        got: list[Any] = []
+        for at in range(0, len(commands), 2 * BATCH):
+            got += await self.link.send(commands[at : at + 2 * BATCH])
+        return got
+
+    def _remember(self, streams: dict[bytes, Stream]) -> dict[bytes, Stream]:
+        """Add a sample of each series, or where there are too many of those that were looked at."""
+        at = time.monotonic()
+        all_of_them = len(streams) + sum(len(stream.groups) for stream in streams.values()) <= SERIES
+        found: dict[bytes, Stream] = {}
+        samples: dict[bytes, Sample] = {}
+        for key, stream in streams.items():
+            read = [group.entries_read for group in stream.groups if group.entries_read is not None]
+            sample = samples[key] = (at, stream.length, stream.added, sum(read) if read else None)
+            if all_of_them or (key,) in self._drawn:
+                self.history.add((key,), sample)
+            for group in stream.groups:
+                if all_of_them or (key, group.name) in self._drawn:
+                    self.history.add((key, group.name), (at, group.lag, group.pending, group.entries_read))
+            last = self._last.get(key)
+            found[key] = replace(stream, rate_in=rate(last, sample, 2), rate_out=rate(last, sample, 3))
+        self._last = samples
+        return found
+
+
+def _turns(items: list[Item], turn: int, most: int) -> list[Item]:
+    if len(items) <= most:
+        return items
+    start = turn * most % len(items)
+    return (items + items)[start : start + most]
+
+
+def _with_oldest(group: Group, first: Any) -> Group:
+    if not group.pending or first == ():
+        return replace(group, oldest_id="", oldest_idle=None, oldest_deliveries=0)
+    if first is None:
+        return group
+    return replace(
+        group,
+        oldest_id=first[0].id,
+        oldest_idle=max(entry.idle for entry in first),
+        oldest_deliveries=max(entry.deliveries for entry in first),
+    )

@@ -1,0 +1,162 @@
+"""Templates, and the words in which pages put numbers, times and names. Everything is escaped."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from . import names
+from .history import rates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from .history import Sample
+
+HERE: Final = Path(__file__).parent
+LINKED_BYTES: Final = 4_000  # a longer name makes no address that servers and browsers take
+UNKNOWN: Final = "\u2013"
+HEAT_MS: Final = (1_000, 10_000, 60_000, 600_000, 3_600_000)
+
+
+def environment() -> Environment:
+    """Return the environment of all pages, escaping whatever it is given."""
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(
+        name=name, quote=names.quote, duration=duration, size=size, count=count, rate=rate, time=exact, value=names.value,
+        id_time=id_time, heat=heat, clip=clip,
+    )  # fmt: skip
+    made.globals.update(url=url, ago=ago, linked=linked)
+    return made
+
+
+def name(raw: bytes) -> Markup:
+    """Return a name isolated from the direction of what stands around it."""
+    return Markup("<bdi>{}</bdi>").format(names.name(raw))
+
+
+def clip(text: str, length: int = 60) -> str:
+    """Return the beginning of a text for a table's cell."""
+    return text if len(text) <= length else text[:length] + "…"
+
+
+def url(path: str, **words: bytes | str | int) -> str:
+    """Return an address of the console; names are written as redis-cli takes them."""
+    typed = {
+        key: names.quote(word) if isinstance(word, bytes) else str(word)
+        for key, word in words.items()
+        if word not in {b"", ""} or isinstance(word, bytes)
+    }
+    return f"{path}?{urlencode(typed)}" if typed else path
+
+
+def linked(*words: bytes) -> bool:
+    """Return whether names are short enough for an address."""
+    return sum(map(len, words)) <= LINKED_BYTES
+
+
+def duration(milliseconds: float | None) -> str:
+    """Return a time span in its greatest unit: 250 ms, 3 min, 2 h."""
+    if milliseconds is None:
+        return UNKNOWN
+    if milliseconds < 0:
+        return UNKNOWN
+    if milliseconds < 1_000:
+        return f"{milliseconds:.0f} ms"
+    for unit, length in (("s", 1_000), ("min", 60_000), ("h", 3_600_000), ("d", 86_400_000)):
+        most = {"s": 60, "min": 60, "h": 48, "d": 730}[unit]
+        if milliseconds / length < most:
+            return f"{int(milliseconds // length)} {unit}"
+    return f"{int(milliseconds // (365 * 86_400_000))} y"
+
+
+def size(count_of_bytes: float | None) -> str:
+    """Return bytes in their greatest unit."""
+    if count_of_bytes is None:
+        return UNKNOWN
+    for unit in ("B", "KB", "MB", "GB"):
+        if count_of_bytes < 1024:
+            return (
+                f"{count_of_bytes:.0f} {unit}"
+                if unit == "B" or count_of_bytes >= 10
+                else f"{count_of_bytes:.1f} {unit}"
+            )
+        count_of_bytes /= 1024
+    return f"{count_of_bytes:.1f} TB"
+
+
+def count(number: float | None) -> str:
+    """Return a whole number with its thousands apart, or a dash."""
+    return UNKNOWN if number is None else f"{number:,.0f}"
+
+
+def rate(number: float | None) -> str:
+    """Return a rate a second."""
+    if number is None:
+        return UNKNOWN
+    if number == 0:
+        return "0/s"
+    return (
+        f"{number:,.0f}/s"
+        if number >= 10
+        else f"{number:.1f}/s"
+        if number >= 0.1
+        else f"{number * 60:.1f}/min"
+    )
+
+
+def exact(milliseconds: float) -> str:
+    """Return a moment in UTC."""
+    try:
+        moment = dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{milliseconds:.0f} ms since 1970"
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{int(milliseconds) % 1000:03d} UTC"
+
+
+def id_time(entry_id: str) -> int:
+    """Return the milliseconds of an ID."""
+    return int(entry_id.partition("-")[0])
+
+
+def ago(moment: int, now: int) -> Markup:
+    """Return how long ago a moment is, with the exact one on hover. An ID that is no time shows as a dash."""
+    if moment < 1_000_000_000_000:  # before 2001: an ID that counts
+        return Markup('<span class="nil">\u2013</span>')
+    words = (
+        f"{duration(now - moment)} ago"
+        if now - moment >= 1_000
+        else "now"
+        if now >= moment
+        else f"in {duration(moment - now)}"
+    )
+    return Markup('<time title="{}">{}</time>').format(exact(moment), words)
+
+
+def heat(idle: int | None) -> int:
+    """Return how hot an idle time is, 0 to 5."""
+    return sum((idle or 0) >= step for step in HEAT_MS)
+
+
+def chart(samples: list[Sample], columns: Mapping[str, tuple[int, bool]]) -> str:
+    """Return the data of a chart as JSON: seconds before now, then each column, as a rate where it counts."""
+    newest = samples[-1][0] if samples else 0.0
+    rows: list[Any] = [[round(sample[0] - newest, 1) for sample in samples]]
+    for column, as_rate in columns.values():
+        values: Iterable[float | None] = (
+            rates(samples, column) if as_rate else [sample[column] for sample in samples]
+        )
+        rows.append([None if number is None else round(number, 2) for number in values])
+    return json.dumps({"names": list(columns), "rows": rows})

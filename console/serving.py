@@ -1,0 +1,89 @@
+"""The web server of the console, from its options to its end by a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+
+from .app import Console
+from .command import token_of
+from .link import Link
+from .poller import Poller
+from .security import Guard
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator
+
+
+class _Server(uvicorn.Server):
+    """Ends in order at a signal, and live pages with it; uvicorn's own would let the signal kill the process then."""
+
+    def __init__(self, config: uvicorn.Config, end_live: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._end_live = end_live
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        def stop(number: int, frame: Any) -> None:
+            self.handle_exit(number, frame)
+            loop.call_soon_threadsafe(self._end_live)
+
+        loop = asyncio.get_running_loop()
+        kept = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in kept.items():
+                signal.signal(number, handler)
+
+
+def serve(
+    url: str, options: argparse.Namespace, *, read_only: bool | None, say: Callable[[str], None]
+) -> int:
+    """Serve the console of a server until a signal ends it.
+
+    Raises:
+        ValueError: an option that does not fit.
+    """
+    token = token_of(options)
+    loopback = options.console_bind in {"127.0.0.1", "::1", "localhost"}
+    if not loopback and not token:
+        raise ValueError("--console-bind beyond loopback needs a token: --token-file FILE")
+    hosts = {*options.allow_host} | (set() if loopback else {options.console_bind})
+    listener = _listen(options.console_bind, options.console_port)
+
+    async def run() -> int:
+        console = Console(Poller(Link(url)), Guard(frozenset(hosts), token), read_only=read_only)
+        config = uvicorn.Config(
+            console.application(),
+            log_level="warning",
+            access_log=False,  # addresses hold names of keys
+            server_header=False,
+            timeout_graceful_shutdown=5,
+        )
+        name = f"[{options.console_bind}]" if ":" in options.console_bind else options.console_bind
+        say(f"Console of {console.link.shown}: http://{name}:{listener.getsockname()[1]}/")
+        await _Server(config, console.end_live).serve(sockets=[listener])
+        return 0
+
+    with listener:
+        return asyncio.run(run())
+
+
+def _listen(address: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((address, port))
+    except OSError as error:
+        listener.close()
+        raise ValueError(f"{address}:{port}: {error.strerror}; --console-port 0 takes a free one") from error
+    listener.listen(128)
+    return listener

@@ -1,0 +1,116 @@
+// What the pages need beyond htmx: charts, copying, the keyboard, and coming back after the server does.
+"use strict";
+
+// Live parts are morphed; what a person has chosen or opened stays.
+Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name) => name !== "checked" && name !== "open" && name !== "value";
+
+const charts = new Map();
+
+function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+function draw(place) {
+  const holder = document.querySelector(`#${place.dataset.chartOf} [data-chart]`);
+  if (!holder) return;
+  const { names, rows } = JSON.parse(holder.dataset.chart);
+  const known = charts.get(place);
+  if (rows[0].length < 2) {
+    if (!known && !place.firstChild) {
+      const note = document.createElement("p");
+      note.className = "empty";
+      note.textContent = "The line begins with the next seconds.";
+      place.append(note);
+    }
+    return;
+  }
+  if (known) {
+    known.setData(rows);
+    return;
+  }
+  place.replaceChildren();
+  const left = (place.dataset.left || "").split(" ");
+  const axis = { stroke: colour("--muted"), grid: { stroke: colour("--grid"), width: 1 }, ticks: { show: false }, font: "12px sans-serif" };
+  const compact = (_, values) => values.map((v) => (v === null ? "" : Intl.NumberFormat("en", { notation: "compact" }).format(v)));
+  const ago = (_, values) => values.map((v) => (v === 0 ? "now" : v % 60 === 0 ? `${-v / 60} min` : `${-v} s`));
+  const width = place.clientWidth;
+  const options = {
+    width, height: 200,
+    scales: { x: { time: false }, left: { range: (_, low, high) => [0, Math.max(1, high) * 1.08] }, right: { range: (_, low, high) => [0, Math.max(1, high) * 1.08] } },
+    axes: [
+      { ...axis, values: ago, incrs: [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600] },
+      { ...axis, scale: "left", values: compact, size: 48 },
+      { ...axis, scale: "right", side: 1, values: compact, size: 48, grid: { show: false } },
+    ],
+    series: [
+      { label: "before", value: (_, v) => (v === null ? "–" : `${Math.round(-v)} s`) },
+      ...names.map((name, i) => ({
+        label: name, scale: left.includes(name) ? "left" : "right", stroke: colour(`--series-${i + 1}`), width: 2,
+        dash: [[], [6, 4], [2, 3]][i], points: { show: false }, value: (_, v) => (v === null ? "–" : v.toLocaleString("en")),
+      })),
+    ],
+  };
+  charts.set(place, new uPlot(options, rows, place));
+}
+
+function drawAll() {
+  document.querySelectorAll("[data-chart-of]").forEach(draw);
+}
+
+function redrawAll() {
+  charts.forEach((chart) => chart.destroy());
+  charts.clear();
+  drawAll();
+}
+
+let state = null;
+function checkState() {
+  const now = document.querySelector("#status [data-state]")?.dataset.state;
+  // A page that could not be made while the server was gone is made again.
+  if (state && state !== "up" && now === "up" && document.querySelector("[data-gone]")) location.reload();
+  document.body.classList.toggle("is-gone", now === "gone");
+  state = now;
+}
+
+document.addEventListener("htmx:afterSwap", (event) => {
+  if (event.target.id === "chart_data") drawAll();
+  if (event.target.id === "status") checkState();
+});
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  const text = button.dataset.copy;
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+  } catch {
+    getSelection().selectAllChildren(button.parentElement.querySelector("pre"));
+    button.textContent = "Selected";
+  }
+  setTimeout(() => { button.textContent = "Copy"; }, 1500);
+});
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
+  const rows = [...document.querySelectorAll("[data-row]")].filter((row) => row.querySelector("a"));
+  const at = rows.findIndex((row) => row.contains(document.activeElement));
+  const step = { j: 1, k: -1 }[event.key];
+  if (step && rows.length) {
+    const row = rows[Math.max(0, Math.min(rows.length - 1, at < 0 ? 0 : at + step))];
+    row.querySelector("a").focus();
+    event.preventDefault();
+  } else if (event.key === "/") {
+    document.querySelector("[data-search]")?.focus();
+    event.preventDefault();
+  } else if (event.key === "u") {
+    const up = document.querySelectorAll("[data-up]");
+    if (up.length) location.href = up[up.length - 1].href;
+  }
+});
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
+let resizing;
+addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(redrawAll, 150); });
+drawAll();
+checkState();

@@ -1,0 +1,199 @@
+"""Actions on real servers: what is shown, what is sent, and what came of it."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+
+from rillet.console.actions import ACTIONS, plan, run
+from rillet.console.link import Link, ReadOnlyError, command, shown
+
+KINDS = ("rillet", "redis7", "valkey")
+
+
+@pytest.fixture(params=KINDS)
+def client(request, running):
+    server = running(request.param)
+    with redis.Redis(port=server.port) as connected:
+        connected.flushall()
+        yield connected
+
+
+@pytest.fixture
+async def link(client):
+    async with Link(f"redis://127.0.0.1:{client.connection_pool.connection_kwargs['port']}") as made:
+        made.read_only = False
+        yield made
+
+
+def scene(client, entries=6):
+    for number in range(1, entries + 1):
+        client.xadd("orders", {"item": "cup"}, f"{number}-0")
+    client.xgroup_create("orders", "billing", "0")
+    client.xreadgroup("billing", "Bob", {"orders": ">"}, count=entries)
+
+
+def made(name, **typed):
+    return plan(ACTIONS[name], {"key": "orders", "group": "billing", **typed})
+
+
+def holders(client):
+    return {
+        row["message_id"]: row["consumer"]
+        for row in client.xpending_range("orders", "billing", "-", "+", 1000)
+    }
+
+
+def knows_xnack(client):
+    try:
+        client.execute_command("XNACK", "no-such-key", "g", "FAIL", "IDS", 1, "1-0")
+    except redis.ResponseError as error:
+        return "unknown command" not in str(error)
+    raise AssertionError
+
+
+async def test_claimed_entries_are_with_the_other_consumer(client, link):
+    scene(client)
+    chosen = made("claim", to="Alice", id="1-0 2-0")
+    assert chosen.text == "XCLAIM orders billing Alice 0 1-0 2-0"
+    assert (await run(link, chosen)).good
+    assert [holders(client)[one] for one in (b"1-0", b"2-0", b"3-0")] == [b"Alice", b"Alice", b"Bob"]
+
+
+async def test_acknowledged_entries_leave_the_pel(client, link):
+    scene(client)
+    outcome = await run(link, made("ack", id="1-0,6-0"))
+    assert outcome.lines == (("XACK orders billing 1-0 6-0", "(integer) 2"),)
+    assert len(holders(client)) == 4
+
+
+async def test_a_retired_consumer_loses_nothing(client, link):
+    scene(client, entries=250)
+    chosen = made("retire", consumer="Bob", to="Alice", idle="0")
+    assert [line.split()[0] for line in chosen.text.splitlines()] == ["XAUTOCLAIM", "XPENDING", "EVAL"]
+    outcome = await run(link, chosen)
+    assert outcome.good
+    assert set(holders(client).values()) == {b"Alice"}
+    assert len(holders(client)) == 250
+    assert [one["name"] for one in client.xinfo_consumers("orders", "billing")] == [b"Alice"]
+
+
+async def test_retiring_takes_what_looks_too_young_for_xautoclaim(client, link):
+    scene(client)
+    assert (await run(link, made("retire", consumer="Bob", to="Alice", idle="3600000"))).good
+    assert set(holders(client).values()) == {b"Alice"}
+
+
+async def test_retiring_drops_what_was_deleted_from_the_stream(client, link):
+    scene(client)
+    client.xdel("orders", "1-0")
+    assert (await run(link, made("retire", consumer="Bob", to="Alice", idle="3600000"))).good
+    assert [one["name"] for one in client.xinfo_consumers("orders", "billing")] == [b"Alice"]
+
+
+async def test_a_consumer_that_is_not_dead_is_not_deleted(client, link):
+    scene(client)
+    chosen = made("retire", consumer="Bob", to="Alice", idle="0")
+    send = link.send
+
+    async def send_after_bob(commands):
+        if commands[0][0] == b"EVAL":
+            client.xadd("orders", {"item": "late"})
+            client.xreadgroup("billing", "Bob", {"orders": ">"})
+        return await send(commands)
+
+    link.send = send_after_bob
+    outcome = await run(link, chosen)
+    assert not outcome.good
+    assert "not deleted" in outcome.lines[-1][1]
+    assert b"Bob" in holders(client).values()
+
+
+def test_a_consumer_does_not_hand_over_to_itself():
+    assert "another consumer" in made("retire", consumer="Bob", to="Bob").problem
+
+
+async def test_entries_are_given_back_where_xnack_is_known(client, link):
+    scene(client)
+    outcome = await run(link, made("giveback", id="1-0"))
+    if knows_xnack(client):
+        assert outcome.good
+        assert holders(client)[b"1-0"] == b""
+    else:
+        assert "unknown command" in outcome.lines[0][1]
+
+
+async def test_groups_and_consumers_come_and_go(client, link):
+    for name, typed in (
+        ("newgroup", {"id": "0"}),
+        ("newconsumer", {"consumer": '"Zo\\xc3\\xab"'}),
+        ("add", {"field": "item", "value": "cup", "id": "5-0"}),
+        ("setid", {"id": "5-0"}),
+    ):
+        outcome = await run(link, made(name, **typed))
+        assert outcome.good, outcome
+    assert client.xinfo_groups("orders")[0]["last-delivered-id"] == b"5-0"
+    assert client.xinfo_consumers("orders", "billing")[0]["name"] == "Zoë".encode()
+    assert (await run(link, made("delconsumer", consumer="Zoë"))).good
+    assert (await run(link, made("delete", id="5-0"))).good
+    assert (await run(link, made("delgroup"))).good
+    assert client.xinfo_groups("orders") == []
+
+
+async def test_an_error_ends_a_run_and_is_shown(client, link):
+    outcome = await run(link, made("setid", id="1-0"))
+    assert not outcome.good
+    assert outcome.lines[0][1].startswith("(error) ")
+
+
+async def test_the_story_leaves_one_entry_with_each(client, link):
+    assert (await run(link, made("example"))).good
+    assert sorted(holders(client).values()) == [b"Alice", b"Bob"]
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "problem"),
+    [
+        ("claim", {"to": "Alice"}, "IDs"),
+        ("claim", {"to": "Alice", "id": "1-0", "idle": "-1"}, "whole number"),
+        ("claim", {"to": '"Alice', "id": "1-0"}, "quotes"),
+        ("ack", {"id": "JUSTID"}, "no ID"),
+        ("setid", {"id": "abc"}, "no ID"),
+    ],
+)
+def test_what_makes_no_command_is_said(name, typed, problem):
+    chosen = made(name, **typed)
+    assert problem in chosen.problem
+    assert chosen.steps == []
+
+
+async def test_a_read_only_link_sends_no_command_that_changes_something(client, link):
+    scene(client)
+    link.read_only = True
+    for name in ACTIONS:
+        chosen = made(name, id="1-0", to="Alice", consumer="Bob", value="x")
+        with pytest.raises(ReadOnlyError):
+            await run(link, chosen)
+    for words in (
+        ("FLUSHALL",),
+        ("DEBUG", "CLOCK", "ADVANCE", 5),
+        ("DEBUG", "FAULT", "CLEAR"),
+        ("CLIENT", "KILL", "x"),
+    ):
+        with pytest.raises(ReadOnlyError):
+            await link.send([command(*words)])
+    assert set(holders(client).values()) == {b"Bob"}
+
+
+@pytest.mark.parametrize(
+    ("address", "plain"),
+    [
+        ("redis://ann:s3cret@db:6379/2", "redis://ann@db:6379/2"),
+        ("rediss://:s3cret@db", "rediss://db"),
+        ("redis://db?password=s3cret", "redis://db"),
+        ("unix://:s3cret@/run/redis.sock?db=1", "unix:///run/redis.sock"),
+        ("redis+sentinel://:s3cret@a:1,b:2/main", "redis+sentinel://a:1,b:2/main"),
+    ],
+)
+def test_an_address_is_shown_without_its_password(address, plain):
+    assert shown(address) == plain

@@ -1,0 +1,376 @@
+"""The console in a real browser, on each kind of server.
+
+One browser for this file: its tests are sync, because Playwright's own loop and pytest-asyncio's exclude each other.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from urllib.parse import urlsplit
+
+import pytest
+import redis
+from playwright.sync_api import expect, sync_playwright
+from support import servers
+from support.console import CHROMIUM_FLAGS, ConsoleProcess, axe, chromium
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+KINDS = ("rillet", "redis7", "valkey")
+WIDTH, PHONE = 1320, 375
+PATIENCE = (
+    int(os.environ.get("RILLET_CONSOLE_PATIENCE", "60")) * 1000
+)  # milliseconds; bounds a broken test only
+
+expect.set_options(timeout=PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium(), args=CHROMIUM_FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def consoles():
+    """A server of its own and a console for each kind, started at the first use."""
+    started = {}
+
+    def get(kind):
+        if kind not in started:
+            flags = ("--enable-debug-command", "local") if kind == "rillet" else ()
+            server = servers.start_server(kind, *flags)
+            writes = () if kind == "rillet" else ("--allow-writes",)
+            started[kind] = (server, ConsoleProcess(f"redis://127.0.0.1:{server.port}", *writes))
+        return started[kind]
+
+    yield get
+    for server, console in started.values():
+        console.stop()
+        server.discard()
+
+
+@pytest.fixture(params=KINDS)
+def console(request, consoles):
+    server, console = consoles(request.param)
+    with redis.Redis(port=server.port) as client:
+        client.flushall()
+        console.client, console.kind = client, request.param
+        yield console
+
+
+class Watched:
+    """A page that remembers what went wrong on it, and whom it asked."""
+
+    def __init__(self, browser, console, width=WIDTH, scheme="light"):
+        self.context = browser.new_context(
+            base_url=console.url, color_scheme=scheme, viewport={"width": width, "height": 900}
+        )
+        self.context.set_default_timeout(PATIENCE)
+        self.page = self.context.new_page()
+        self.wrong, self.hosts = [], set()
+        self.page.on(
+            "console",
+            lambda message: self.wrong.append(message.text) if message.type in {"error", "warning"} else None,
+        )
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
+        self.own = urlsplit(console.url).netloc
+
+    def check(self):
+        assert self.wrong == []
+        assert self.hosts <= {self.own}
+
+    def close(self):
+        self.context.close()
+
+
+@pytest.fixture
+def opened(browser):
+    found = []
+
+    def open_(console, path="/", **options):
+        watched = Watched(browser, console, **options)
+        found.append(watched)
+        watched.page.goto(path)
+        return watched.page
+
+    yield open_
+    for watched in found:
+        watched.check()
+        watched.close()
+
+
+def scene(client, entries=12):
+    for number in range(1, entries + 1):
+        client.xadd("orders", {"item": "teapot", "data": '{"a": {"b": [1, null, "x"]}}'}, f"{number}-0")
+    client.xgroup_create("orders", "billing", "0")
+    client.xreadgroup("billing", "Bob", {"orders": ">"}, count=5)
+    client.xreadgroup("billing", "Alice", {"orders": ">"}, count=2)
+    for _ in range(6):
+        client.xclaim("orders", "billing", "Bob", 0, ["1-0"])
+
+
+def violations(page):
+    page.evaluate(f"{axe().read_text()}; null")
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        (one["id"], [node["target"] for node in one["nodes"]][:3], one["nodes"][0].get("failureSummary"))
+        for one in found["violations"]
+    ]
+
+
+def pages_of(console):
+    yield "/", "orders"
+    yield "/stream?key=orders", "12-0"
+    yield "/stream?key=orders&field=item&contains=tea", "12-0"
+    yield "/group?key=orders&group=billing", "Bob"
+    yield "/message?key=orders&id=1-0", "Bob has it"
+    yield "/act/claim?key=orders&group=billing&id=1-0&to=Alice", "XCLAIM orders billing Alice 0 1-0"
+    yield "/act/retire?key=orders&group=billing&consumer=Bob", "still to be filled in"
+    yield "/nothing", "No such page"
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(WIDTH, "light"), (WIDTH, "dark"), (PHONE, "light")], ids=["light", "dark", "phone"]
+)
+def test_every_page_is_accessible_and_fits(console, opened, width, scheme):
+    if console.kind != "rillet" and scheme == "dark":
+        pytest.skip("colours do not depend on the server")
+    scene(console.client)
+    page = opened(console, "/", width=width, scheme=scheme)
+    for path, text in pages_of(console):
+        if path == "/nothing":
+            continue  # its status is an error in the browser's console, as it is to be
+        page.goto(path)
+        expect(page.locator("main")).to_contain_text(text)
+        assert violations(page) == [], path
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+
+
+def test_links_lead_from_streams_to_a_message_and_back(console, opened):
+    scene(console.client)
+    page = opened(console)
+    page.get_by_role("link", name="orders", exact=True).click()
+    expect(page.get_by_role("heading", name="orders", level=1)).to_be_visible()
+    page.get_by_role("table").get_by_role("link", name="billing").click()
+    expect(page.locator(".lane")).to_have_count(2)
+    bob = page.locator(".lane", has_text="Bob")
+    expect(bob.locator(".cell")).to_have_count(5)
+    expect(bob.locator(".cell.poison")).to_have_count(1)
+    bob.locator(".cell").first.click()
+    expect(page.get_by_role("heading", name="1-0", level=1)).to_be_visible()
+    expect(page.locator(".tree").first).to_contain_text("null")
+    page.go_back()
+    expect(page.locator(".lane")).to_have_count(2)
+    page.reload()
+    expect(page.locator(".lane")).to_have_count(2)
+
+
+def run_shown(page, shown):
+    """See the command, run it, and see that it went well."""
+    expect(page.locator("#plan .command pre")).to_contain_text(shown)
+    page.get_by_role("button", name="Run").click()
+    expect(page.locator("h1 .badge.good")).to_have_text("done")
+    expect(page.locator("section").first).to_contain_text(shown.split()[0])
+
+
+def test_every_action_shows_its_command_and_runs_it(console, opened):
+    client = console.client
+    page = opened(console)
+    page.get_by_role("link", name="Try the XCLAIM story").click()
+    run_shown(page, "XCLAIM orders billing Alice 0 1-0")
+    page.get_by_role("link", name="To the group").click()
+    expect(page.locator(".lane")).to_have_count(2)
+
+    # What is chosen stays chosen while the page is live.
+    page.get_by_label("Choose 2-0").check()
+    client.xreadgroup("billing", "Carol", {"orders": ">"})
+    expect(page.locator(".lane")).to_have_count(3)
+    expect(page.get_by_label("Choose 2-0")).to_be_checked()
+    page.get_by_role("button", name="Claim").click()
+    expect(page.locator("#plan")).to_contain_text("still to be filled in")
+    page.get_by_label("To consumer").fill("Carol")
+    run_shown(page, "XCLAIM orders billing Carol 0 2-0")
+    assert client.xpending_range("orders", "billing", "2-0", "2-0", 1)[0]["consumer"] == b"Carol"
+
+    page.goto("/group?key=orders&group=billing")
+    page.get_by_label("Choose 1-0").check()
+    page.get_by_role("button", name="Acknowledge").click()
+    run_shown(page, "XACK orders billing 1-0")
+
+    if console.kind == "rillet":
+        page.goto("/message?key=orders&id=2-0")
+        page.get_by_role("link", name="Give back").click()
+        run_shown(page, "XNACK orders billing FAIL IDS 1 2-0")
+        page.goto("/group?key=orders&group=billing")
+        expect(page.locator(".lane.unowned .cell")).to_have_count(1)
+    else:
+        page.goto("/group?key=orders&group=billing")
+        expect(page.locator("#picked")).to_contain_text("needs XNACK")
+
+    page.get_by_role("link", name="Retire Carol").click()
+    page.get_by_label("To consumer").fill("Dave")
+    run_shown(page, "XAUTOCLAIM orders billing Dave")
+    assert {one["name"] for one in client.xinfo_consumers("orders", "billing")} == {b"Alice", b"Bob", b"Dave"}
+
+    page.goto("/group?key=orders&group=billing")
+    page.get_by_role("link", name="Delete Bob").click()
+    run_shown(page, "XGROUP DELCONSUMER orders billing Bob")
+    page.goto("/group?key=orders&group=billing")
+    page.get_by_role("link", name="Add a consumer").click()
+    page.get_by_label("Name").fill("Erin")
+    run_shown(page, "XGROUP CREATECONSUMER orders billing Erin")
+    page.goto("/group?key=orders&group=billing")
+    page.get_by_role("link", name="Set the ID").click()
+    page.get_by_label("ID", exact=True).fill("2-0")
+    run_shown(page, "XGROUP SETID orders billing 2-0")
+    page.goto("/group?key=orders&group=billing")
+    page.get_by_role("link", name="Destroy").click()
+    run_shown(page, "XGROUP DESTROY orders billing")
+    page.get_by_role("link", name="To the stream").click()
+    page.get_by_role("link", name="Create a group").click()
+    page.get_by_label("Group").fill("new group")
+    run_shown(page, 'XGROUP CREATE orders "new group" $ MKSTREAM')
+    page.goto("/stream?key=orders")
+    page.get_by_role("link", name="Add an entry").click()
+    page.get_by_label("Value").fill("a cup")
+    run_shown(page, "XADD orders * item")
+    assert client.xlen("orders") == 4
+    page.goto("/message?key=orders&id=3-0")
+    page.get_by_role("link", name="Delete").click()
+    run_shown(page, "XDEL orders 3-0")
+    assert client.xlen("orders") == 3
+
+
+def test_two_browsers_see_the_same_changes(console, opened):
+    scene(console.client)
+    path = "/group?key=orders&group=billing"
+    one, other = opened(console, path), opened(console, path, width=PHONE, scheme="dark")
+    console.client.xreadgroup("billing", "Carol", {"orders": ">"}, count=1)
+    for page in (one, other):
+        expect(page.locator(".lane", has_text="Carol").locator(".cell")).to_have_count(1)
+    console.client.xack("orders", "billing", "1-0", "2-0")
+    for page in (one, other):
+        expect(page.locator(".lane", has_text="Bob").locator(".cell")).to_have_count(3)
+
+
+def test_the_live_tail_shows_what_is_added(console, opened):
+    scene(console.client)
+    page = opened(console, "/stream?key=orders")
+    expect(page.locator("[id='entry-12-0']")).to_be_visible()
+    console.client.xadd("orders", {"item": "<b>cup</b>"}, "13-0")
+    expect(page.locator("[id='entry-13-0']")).to_contain_text("<b>cup</b>")
+    expect(page.locator(".chart canvas")).to_be_visible()
+
+
+def test_a_page_stays_usable_while_many_entries_flow_in(console, opened):
+    scene(console.client)
+    page = opened(console, "/stream?key=orders")
+    ended = threading.Event()
+
+    def flow():
+        with redis.Redis(port=console.client.connection_pool.connection_kwargs["port"]) as client:
+            while not ended.is_set():
+                pipeline = client.pipeline(transaction=False)
+                for _ in range(1_000):
+                    pipeline.xadd("orders", {"item": "cup"}, maxlen=20_000)
+                pipeline.execute()
+
+    writer = threading.Thread(target=flow)
+    writer.start()
+    try:
+        length = page.locator(".tile strong").first
+        expect(length).to_have_text(re.compile(r"\d,\d{3}"))
+        seen = length.inner_text()
+        expect(
+            page.locator(".tile", has=page.get_by_text("Added", exact=True)).locator("strong")
+        ).to_have_text(re.compile(r"[1-9].*/s"))
+        page.get_by_role("link", name="Add an entry").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Add an entry")
+        page.go_back()
+        expect(page.locator(".tile strong").first).not_to_have_text(seen)
+    finally:
+        ended.set()
+        writer.join()
+
+
+def test_hostile_names_run_no_script_and_ask_no_other_host(console, opened):
+    word = b'<img src=http://evil.example/x onerror="window.hacked=1"><script>window.hacked=1</script>'
+    console.client.xadd(word, {word: word}, "1-0")
+    console.client.xgroup_create(word, word, "0")
+    console.client.xreadgroup(word, word, {word: ">"})
+    page = opened(console)
+    page.locator("tbody th > a").first.click()
+    expect(page.locator("h1")).to_contain_text("<img src=http://evil.example/x")
+    page.get_by_role("table").get_by_role("link").first.click()
+    expect(page.locator(".lane")).to_have_count(1)
+    console.client.xadd(word, {word: word}, "2-0")
+    console.client.xreadgroup(word, word, {word: ">"})
+    expect(page.locator(".cell[href]")).to_have_count(2)
+    page.get_by_role("link", name=re.compile("^Retire")).click()
+    page.get_by_label("To consumer").fill("<script>window.hacked=1</script>")
+    expect(page.locator("#plan pre")).to_contain_text("<script>")
+    assert page.evaluate("window.hacked") is None
+
+
+def test_the_keyboard_goes_through_rows_and_up_again(console, opened):
+    scene(console.client)
+    console.client.xadd("quiet", {"a": 1})
+    page = opened(console)
+    expect(page.locator("tbody tr")).to_have_count(2)
+    page.keyboard.press("j")
+    expect(page.locator("tbody tr").nth(0).locator("th > a")).to_be_focused()
+    page.keyboard.press("j")
+    expect(page.locator("tbody tr").nth(1).locator("th > a")).to_be_focused()
+    page.keyboard.press("k")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="orders", level=1)).to_be_visible()
+    page.keyboard.press("u")
+    expect(page.get_by_role("heading", name="Streams", level=1)).to_be_visible()
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    page.keyboard.type("qui")
+    page.keyboard.press("Enter")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    page.keyboard.press("Tab")
+    page.locator(".skip").focus()
+    expect(page.locator(".skip")).to_be_in_viewport()
+
+
+def test_an_empty_server_says_what_to_type_next(console, opened):
+    page = opened(console)
+    expect(page.locator("main")).to_contain_text("XADD orders * item teapot amount 2")
+    assert violations(page) == []
+    console.client.xadd("orders", {"item": "teapot"})
+    expect(page.locator("tbody tr")).to_have_count(1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_follows_a_server_that_goes_and_comes_back(kind, browser, monkeypatch):
+    with servers.start_server(kind) as server:
+        port = server.port
+        with ConsoleProcess(f"redis://127.0.0.1:{port}") as console:
+            with redis.Redis(port=port) as client:
+                scene(client)
+            watched = Watched(browser, console)
+            page = watched.page
+            page.goto("/stream?key=orders")
+            expect(page.locator("#status")).to_contain_text(re.compile("Rillet|Redis|Valkey"))
+            expect(page.locator("#status")).to_contain_text("read-only")
+            server.stop()
+            expect(page.locator("#status [data-state=gone]")).to_be_visible()
+            monkeypatch.setattr(servers, "free_port", lambda: port)
+            server.start()
+            expect(page.locator("#status [data-state=up]")).to_be_visible()
+            expect(page.get_by_role("alert")).to_contain_text("no stream with this key")
+            with redis.Redis(port=port) as client:
+                client.xadd("orders", {"item": "after the restart"})
+            expect(page.locator("#stream_tail")).to_contain_text("after the restart")
+            expect(page.get_by_role("alert")).to_have_count(0)
+            watched.check()
+            watched.close()

@@ -1,0 +1,267 @@
+"""The poller: what it reads, how little it asks for, and how it comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+import redis
+from redis.exceptions import ResponseError
+from support import servers
+
+from rillet.console import poller as polling
+from rillet.console import replies
+from rillet.console.details import GroupSubject, MessageSubject, StreamSubject, before, page_of
+from rillet.console.history import History, rate
+from rillet.console.link import GoneError, Link
+from rillet.console.poller import Poller
+
+
+class WatchedLink(Link):
+    """A link that remembers what it sent."""
+
+    def __init__(self, address):
+        super().__init__(address)
+        self.sent = []
+
+    async def send(self, commands):
+        self.sent += commands
+        return await super().send(commands)
+
+
+@pytest.fixture(params=["rillet", "redis7", "valkey"])
+def client(request, running):
+    server = running(request.param)
+    with redis.Redis(port=server.port) as connected:
+        connected.flushall()
+        yield connected
+
+
+@pytest.fixture
+async def poller(client):
+    async with WatchedLink(f"redis://127.0.0.1:{client.connection_pool.connection_kwargs['port']}") as link:
+        yield Poller(link, tick=0.01)
+
+
+def fill(client, streams=3, entries=4):
+    for number in range(streams):
+        key = f"s{number}"
+        for entry in range(1, entries + 1):
+            client.xadd(key, {"n": entry}, f"{entry}-0")
+        client.xgroup_create(key, "g", "0")
+        client.xreadgroup("g", "Bob", {key: ">"}, count=2)
+
+
+@contextlib.asynccontextmanager
+async def polling_of(poller):
+    task = asyncio.ensure_future(poller.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def until(poller, condition):
+    async with asyncio.timeout(60):
+        while not condition():
+            await poller.ticked()
+
+
+async def test_a_round_finds_streams_and_their_groups(client, poller):
+    fill(client)
+    client.set("other", 1)
+    await poller.round()
+    overview = poller.overview
+    assert sorted(overview.streams) == [b"s0", b"s1", b"s2"]
+    assert overview.keys == 4
+    stream = overview.streams[b"s1"]
+    assert (stream.length, stream.last_id, stream.pending, stream.worst_lag) == (4, "4-0", 2, 2)
+    assert (stream.groups[0].oldest_id, stream.groups[0].oldest_deliveries) == ("1-0", 1)
+    assert stream.memory
+    assert stream.memory > 0
+
+
+async def test_a_stream_that_is_deleted_or_becomes_something_else_leaves(client, poller):
+    fill(client)
+    await poller.round()
+    client.delete("s0")
+    client.delete("s1")
+    client.set("s1", "a string")
+    await poller.round()
+    assert list(poller.overview.streams) == [b"s2"]
+
+
+async def test_no_pel_and_no_stream_is_ever_read_whole(client, poller):
+    fill(client, streams=1, entries=400)
+    client.xreadgroup("g", "Bob", {"s0": ">"})
+    await poller.round()
+    await poller.look(StreamSubject(b"s0"))
+    await poller.look(GroupSubject(b"s0", b"g"))
+    await poller.look(MessageSubject(b"s0", "1-0"))
+    await page_of(poller.link, b"s0", "+", 25, b"", b"")
+    for words in poller.link.sent:
+        if words[0] == b"XPENDING" and len(words) > 3:
+            assert int(words[5]) <= 40
+        if words[0] in {b"XRANGE", b"XREVRANGE"}:
+            assert words[2] == words[3] or int(words[5]) <= 200
+        assert words[:2] != (b"XINFO", b"STREAM") or b"FULL" not in words
+
+
+async def test_entries_that_are_big_are_read_in_small_numbers(client, poller):
+    for number in range(1, 31):
+        client.xadd("big", {"v": b"x" * 1_000_000}, f"{number}-0")
+    detail = await poller.look(StreamSubject(b"big"))
+    assert 1 <= len(detail.newest) <= 6
+
+
+async def test_big_entries_are_left_out_of_most_rounds(client, poller):
+    client.xadd("big", {"v": b"x" * 100_000}, "1-0")
+    await poller.round()
+    poller.link.sent.clear()
+    client.xadd("big", {"v": b"y"}, "2-0")
+    await poller.round()
+    assert (b"XINFO", b"STREAM", b"big") not in poller.link.sent
+    assert poller.overview.streams[b"big"].length == 2
+
+
+async def test_pages_that_look_at_the_same_thing_share_one_read(client, poller):
+    fill(client, streams=1)
+    subject = GroupSubject(b"s0", b"g")
+    details = await asyncio.gather(*(poller.look(GroupSubject(b"s0", b"g"), fresh=True) for _ in range(20)))
+    assert len({id(detail) for detail in details}) == 1
+    assert poller.link.sent.count((b"XINFO", b"CONSUMERS", b"s0", b"g")) == 1
+    assert await poller.look(subject) is details[0]
+
+
+async def test_what_is_watched_follows_the_server(client, poller):
+    fill(client, streams=1)
+    subject = GroupSubject(b"s0", b"g")
+    async with polling_of(poller), poller.viewing([subject]):
+        await until(poller, lambda: subject in poller._details)
+        assert poller._details[subject][1].group.pending == 2
+        client.xack("s0", "g", "1-0")
+        await until(poller, lambda: poller._details[subject][1].group.pending == 1)
+
+
+async def test_rates_are_the_growth_between_two_rounds(client, poller):
+    fill(client, streams=1)
+    async with polling_of(poller), poller.viewing([]):
+        await until(poller, lambda: poller.overview.streams)
+        client.xadd("s0", {"n": 5})
+        client.xreadgroup("g", "Bob", {"s0": ">"}, count=1)
+        await until(poller, lambda: (poller.overview.streams[b"s0"].rate_in or 0) > 0)
+
+
+async def test_a_server_that_goes_away_is_said_and_found_again(monkeypatch):
+    with servers.start_server("redis7") as server:
+        port = server.port
+        async with Link(f"redis://127.0.0.1:{port}") as link:
+            poller = Poller(link, tick=0.01)
+            async with polling_of(poller), poller.viewing([]):
+                await until(poller, lambda: poller.overview.facts)
+                server.stop()
+                await until(poller, lambda: poller.overview.gone)
+                monkeypatch.setattr(servers, "free_port", lambda: port)
+                server.start()
+                await until(poller, lambda: not poller.overview.gone)
+                with redis.Redis(port=port) as client:
+                    client.xadd("new", {"a": 1})
+                await until(poller, lambda: b"new" in poller.overview.streams)
+
+
+async def test_a_wrong_password_is_shown_without_it():
+    with servers.start_server("redis7", "--requirepass", "right") as server:
+        async with Link(f"redis://:s3cret@127.0.0.1:{server.port}") as link:
+            with pytest.raises((GoneError, ResponseError)) as raised:
+                await Poller(link).round()
+    assert "s3cret" not in str(raised.value)
+
+
+async def test_more_streams_than_the_budget_are_counted_as_left_out(client, poller, monkeypatch):
+    monkeypatch.setattr(polling, "MOST_STREAMS", 2)
+    fill(client)
+    await poller.round()
+    assert len(poller.overview.streams) == 2
+    assert poller.overview.left_out
+
+
+async def test_a_slow_round_is_followed_by_a_long_pause(client, poller, monkeypatch):
+    rounds = []
+    original = poller.round
+
+    async def slow():
+        await original()
+        rounds.append(1)
+        poller.overview = polling.replace(poller.overview, taken=1000.0)
+
+    monkeypatch.setattr(poller, "round", slow)
+    async with polling_of(poller):
+        for _ in range(20):
+            await poller.ticked()
+    assert len(rounds) == 1
+
+
+async def test_a_filter_pages_through_what_fits(client, poller):
+    for number in range(1, 101):
+        client.xadd("s", {"kind": "even" if number % 2 == 0 else "odd", "n": number}, f"{number}-0")
+    first = await page_of(poller.link, b"s", "+", 20, b"kind", b"even")
+    assert [entry.id for entry in first.entries] == [f"{number}-0" for number in range(100, 60, -2)]
+    second = await page_of(poller.link, b"s", first.older, 40, b"kind", b"even")
+    assert [entry.id for entry in second.entries] == [f"{number}-0" for number in range(60, 0, -2)]
+    assert second.older == ""
+
+
+async def test_pages_without_a_filter_leave_nothing_out(client, poller):
+    for number in range(1, 61):
+        client.xadd("s", {"n": number}, f"{number}-0")
+    seen, at = [], "+"
+    while at:
+        page = await page_of(poller.link, b"s", at, 25, b"", b"")
+        seen += [entry.id for entry in page.entries]
+        at = page.older
+    assert seen == [f"{number}-0" for number in range(60, 0, -1)]
+
+
+async def test_a_message_is_where_each_group_says(client, poller):
+    fill(client, streams=1)
+    client.xgroup_create("s0", "late", "0")
+    client.xack("s0", "g", "2-0")
+    states = {}
+    for entry_id in ("1-0", "2-0", "4-0"):
+        detail = await poller.look(MessageSubject(b"s0", entry_id))
+        states[entry_id] = {standing.group.name: standing.state for standing in detail.standings}
+    assert states == {
+        "1-0": {b"g": "pending", b"late": "waiting"},
+        "2-0": {b"g": "passed", b"late": "waiting"},
+        "4-0": {b"g": "waiting", b"late": "waiting"},
+    }
+
+
+def test_what_an_old_server_does_not_say_is_unknown():
+    group = replies.groups([[b"name", b"g", b"consumers", 1, b"pending", 2, b"last-delivered-id", b"3-0"]])[0]
+    assert (group.lag, group.entries_read) == (None, None)
+    consumer = replies.consumers([[b"name", b"c", b"pending", 1, b"idle", 5]])[0]
+    assert consumer.inactive is None
+
+
+@pytest.mark.parametrize(("entry_id", "smaller"), [("5-3", "5-2"), ("5-0", f"4-{2**64 - 1}"), ("0-0", "0-0")])
+def test_the_id_before_another(entry_id, smaller):
+    assert before(entry_id) == smaller
+
+
+def test_a_history_is_bounded_in_both_directions():
+    history = History(samples=3, series=2)
+    for number in range(5):
+        for key in ((b"a",), (b"b",), (b"c",)):
+            history.add(key, (float(number), number, None, None))
+    assert history.of((b"a",)) == []
+    assert [sample[0] for sample in history.of((b"c",))] in ([2.0, 3.0, 4.0], [4.0])
+
+
+def test_a_counter_that_began_again_has_no_rate():
+    assert rate((1.0, 5, None, None), (3.0, 9, None, None), 1) == 2.0
+    assert rate((1.0, 5, None, None), (3.0, 1, None, None), 1) is None
+    assert rate(None, (3.0, 1, None, None), 1) is None
