@@ -56,7 +56,7 @@ def page(command: Command) -> str:
                 f"- [{title_of(each)}]({path_of(each).rpartition('/')[2]}): {each.summary}" for each in below
             )
         )
-    if command.handler is None:
+    if not command.is_served:
         return "\n\n".join(parts) + "\n"
     parts += [f"```text\n{usage_line(command)}\n```", facts(command)]
     if command.arguments:
