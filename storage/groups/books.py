@@ -1,7 +1,7 @@
 """The books of a group: who has which pending entry, since when, and how often it was delivered.
 
 There are two ways of keeping them, with this one interface: ``dense.Dense`` for many entries that come and go together,
-``plain.Plain`` for few that are handled one by one. ``Group.books_for`` chooses and rewrites them.
+``plain.Plain`` for few that are claimed one by one. ``Group.plain_for`` chooses and rewrites them.
 """
 
 from __future__ import annotations

@@ -248,11 +248,13 @@ class Dense(Books):
             assert isinstance(facts, Block)
         block = facts
         block.live = live = block.live - count
-        block.consumer.pending -= count
+        consumer = block.consumer
+        consumer.pending -= count
         if not live:
             block.ids = None
             self.times.died()
-            block.consumer.forget_waste(self.tuning.slack)
+            if consumer.order is not None:
+                consumer.forget_waste(self.tuning.slack)
         elif live * 4 < block.size and block.size > self.tuning.slack:
             self._tidy(block)
 

@@ -34,7 +34,7 @@ class Group(Freeable):
     """One group of a stream.
 
     The PEL has the facts of each pending entry: consumer, delivery time, count. They are kept by its books, plain ones
-    while the group is small and asked for few entries at a time, else dense ones (see ``books``).
+    while the group is small and its entries are claimed a few at a time, else dense ones (see ``books``).
 
     Attributes:
         last_id: last delivered ID (int).
@@ -148,52 +148,52 @@ class Group(Freeable):
 
     # Books
 
-    def books_for(self, number: int) -> Books:
-        """The books, to be asked for so many entries at once; they may be rewritten in the other way before.
+    def plain_for(self, number: int) -> Plain | None:
+        """The books for a claim of so many entries, if they are plain or become so now; else None.
 
-        That costs time for each pending entry, so it is done only after some such work has come together. Whether it
-        is done makes no difference but time and memory.
+        Rewriting the books costs time for each pending entry, so it is done only after some such work has come
+        together. Whether it is done makes no difference but time and memory.
         """
         if self.pending_cleanup is not None:
             self.finish_cleanup()
         books = self._books
         tuning = self.tuning
+        if number >= tuning.together:
+            return self._strain(books, number) if type(books) is Plain else None
         if type(books) is Plain:
-            pending = len(books.singles)
-            if number >= tuning.together:
-                self._unsuited += number
-                if self._unsuited > pending:
-                    return self.become_dense()
-            if pending > 2 * tuning.plain:
-                return self.become_dense()
-        elif number < tuning.together:
-            self._unsuited += number
-            if len(self._pel) < tuning.plain and self._unsuited * tuning.rewriting > len(self._pel):
-                return self.become_plain()
+            self._unsuited = 0
+            return books
+        self._unsuited = unsuited = self._unsuited + number
+        pending = len(self._pel)
+        if pending < tuning.plain and unsuited * tuning.rewriting > pending:
+            return self.become_plain()
+        return None
+
+    def _strain(self, books: Plain, number: int) -> Plain | None:
+        """Ask plain books for so many entries, by a delivery or a claim of many; None if they become dense by that."""
+        self._unsuited += number
+        pending = len(books.singles)
+        if pending > 2 * self.tuning.plain or self._unsuited > pending + self.tuning.together:
+            self.become_dense()
+            return None
         return books
 
-    def plain_for(self, number: int) -> Plain | None:
-        """As ``books_for``, None if the books are not plain."""
-        books = self.books_for(number)
-        return books if type(books) is Plain else None
-
-    def become_plain(self) -> Books:
+    def become_plain(self) -> Plain:
         """Rewrite the books: each pending entry has facts of its own."""
         places = list(self.books.oldest(MAX_MS))
-        self._books = Plain(self._pel, self.tuning, places)
+        self._books = plain = Plain(self._pel, self.tuning, places)
         for consumer in (self.unowned, *self._consumers.values()):
             consumer.blocks.clear()
         self._unsuited = 0
-        return self._books
+        return plain
 
-    def become_dense(self) -> Books:
+    def become_dense(self) -> None:
         """Rewrite the books: entries that have the same facts share them."""
         books = self.books
         assert isinstance(books, Plain)
         self._books = dense = Dense(self._pel, self.tuning)
         dense.adopt(books.in_turn())
         self._unsuited = 0
-        return dense
 
     # Place in the stream
 
@@ -276,7 +276,11 @@ class Group(Freeable):
             last: the last of them.
             now: delivery time in milliseconds.
         """
-        books = self.books_for(number)
+        if self.pending_cleanup is not None:
+            self.finish_cleanup()
+        if type(self._books) is Plain:
+            self._strain(self._books, number)
+        books = self._books
         if after < self._pel.highest:
             # The group was set back or entries were claimed by FORCE: some may be pending already.
             books.assign(consumer, list(ids_in(pieces)), now, 1)
@@ -381,7 +385,9 @@ class Group(Freeable):
 
     def acknowledge_all(self, ids: list[bytes]) -> bool:
         """Take entries off the PEL if all these words are pending ids, and none is repeated; else do nothing: False."""
-        return self.books_for(len(ids)).acknowledge_all(ids)
+        if self.pending_cleanup is not None:
+            self.finish_cleanup()
+        return self._books.acknowledge_all(ids)
 
     def check_invariants(self) -> None:
         """Assert that PEL, blocks, order by time and consumers agree; for tests. It finishes ``pending_cleanup``."""

@@ -1,7 +1,7 @@
 """Books of singles: each entry has facts of its own, which are found by the text of its ID and changed in place.
 
-That is the fastest way for a small group whose entries are claimed and acknowledged one by one: nothing is parsed,
-searched or made. It takes ten times the memory of ``dense``, so only groups of up to some thousand entries have it.
+That is the fastest way for a small group whose entries are claimed a few at a time: nothing is parsed, searched or
+made. It takes ten times the memory of ``dense``, so only groups of up to some thousand entries have it.
 """
 
 from __future__ import annotations

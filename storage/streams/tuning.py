@@ -29,7 +29,7 @@ class Tuning:
         index_chunk: about how many IDs a chunk in the order of one consumer has.
         plain: a group with fewer pending entries may have plain books, and keeps them up to twice as many.
         together: entries from which on a command handles them in runs, for which dense books are made.
-        rewriting: books become plain once entries were asked for one by one, one in so many of those that are pending.
+        rewriting: books become plain once entries were claimed a few at a time, one in so many of those that are pending.
     """
 
     chunk_entries: int = 128

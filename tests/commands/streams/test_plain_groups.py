@@ -163,21 +163,37 @@ def books_after(*commands: tuple[str | int, ...], pending: int):
 
 
 READ_ONE = ("XREADGROUP", "GROUP", "g", "a", "COUNT", 1, "STREAMS", "s", ">")
+READ_TEN = ("XREADGROUP", "GROUP", "g", "a", "COUNT", 10, "STREAMS", "s", ">")
 READ_MANY = ("XREADGROUP", "GROUP", "g", "a", "COUNT", 200, "STREAMS", "s", ">")
+ACKS = [("XACK", "s", "g", f"{ms}-0") for ms in range(1, 3001)]
+CLAIMS = [("XCLAIM", "s", "g", "b", 0, f"{ms}-0") for ms in range(1, 3001)]
 
 
-def test_a_group_that_reads_one_by_one_is_plain_from_the_beginning():
-    assert books_after(pending=1) is Plain
+def test_a_group_is_dense_while_nothing_is_claimed():
+    assert books_after(pending=1) is Dense
+    assert books_after(*[READ_ONE] * 50, *ACKS[:51], pending=1) is Dense
+    assert books_after(*[READ_TEN] * 10, *ACKS[:80], pending=100) is Dense
 
 
-def test_what_is_read_at_once_is_dense_until_it_is_acknowledged_one_by_one():
-    acks = [("XACK", "s", "g", f"{ms}-0") for ms in range(1, 101)]
-    assert books_after(*acks[:10], pending=100) is Dense
-    assert books_after(*acks[:30], pending=100) is Plain
-    assert books_after(*acks[:30], READ_MANY, pending=100) is Dense
+def test_a_group_becomes_plain_when_a_quarter_of_its_entries_is_claimed_one_by_one():
+    assert books_after(*CLAIMS[:25], pending=100) is Dense
+    assert books_after(*CLAIMS[:26], pending=100) is Plain
+    assert books_after(*[("XAUTOCLAIM", "s", "g", "b", 0, 0, "COUNT", 5)] * 6, pending=100) is Plain
+    assert books_after(*[("XAUTOCLAIM", "s", "g", "b", 0, 0, "COUNT", 50)] * 6, pending=100) is Dense
+
+
+def test_a_plain_group_becomes_dense_when_more_is_delivered_than_claimed():
+    assert books_after(*CLAIMS[:26], *ACKS[:100], pending=100) is Plain
+    assert books_after(*CLAIMS[:26], *[READ_TEN] * 5, *ACKS[:150], pending=100) is Plain
+    assert books_after(*CLAIMS[:26], READ_MANY, pending=100) is Dense
+    assert books_after(*CLAIMS[:26], *ACKS[:100], *[READ_TEN, *ACKS[100:200]] * 6, pending=100) is Dense
+
+
+def test_a_plain_group_stays_so_while_entries_are_claimed_between_deliveries():
+    assert books_after(*CLAIMS[:26], *[READ_TEN, CLAIMS[50]] * 50, pending=100) is Plain
 
 
 def test_a_large_group_is_dense_however_it_is_used():
-    assert books_after(*[("XACK", "s", "g", f"{ms}-0") for ms in range(1, 1200)], pending=2500) is Dense
-    assert books_after(*[READ_ONE] * 2000, pending=1) is Plain
-    assert books_after(*[READ_ONE] * 2100, pending=1) is Dense
+    assert books_after(*CLAIMS[:1200], pending=2500) is Dense
+    assert books_after(*CLAIMS[:26], *[READ_TEN, CLAIMS[50]] * 190, pending=100) is Plain
+    assert books_after(*CLAIMS[:26], *[READ_TEN, CLAIMS[50]] * 200, pending=100) is Dense

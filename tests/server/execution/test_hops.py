@@ -21,7 +21,7 @@ def server():
 
 @pytest.fixture
 def wire(server):
-    """A client; group g of stream s has delivered 1-0 to 6-0 to a, and has the consumers b and c."""
+    """A client; group g of stream s has delivered 1-0 to 6-0 to a, has the consumers b and c, and was claimed from."""
     with server.wire() as wire:
         wire.call("XGROUP", "CREATE", "s", "g", 0, "MKSTREAM")
         for ms in range(1, 9):
@@ -29,6 +29,8 @@ def wire(server):
         wire.call("XREADGROUP", "GROUP", "g", "a", "COUNT", 6, "STREAMS", "s", ">")
         for name in ("b", "c"):
             wire.call("XGROUP", "CREATECONSUMER", "s", "g", name)
+        for ms in (5, 6):
+            wire.call("XCLAIM", "s", "g", "a", 0, f"{ms}-0")
         yield wire
 
 
