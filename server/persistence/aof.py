@@ -175,7 +175,7 @@ class Persistence:
         return self.server.snapshots.in_progress
 
     async def load(self) -> None:
-        """Replay the AOF; clients get LOADING until it ends.
+        """Replay the AOF; clients get LOADING until all is there, and if that cannot be, until the server has ended.
 
         Raises:
             AofError: the file cannot be loaded; the text says why and where.
@@ -184,24 +184,22 @@ class Persistence:
         client = LoaderClient(self.server)
         loop = self.server.loop
         self.begin_loading(loader.total_bytes)
-        try:
-            until = loop.time() + _LOAD_SLICE
-            delayed = 0
-            for batch in loader.batches():
-                replay(self.server, loader, client, batch)
-                self.loaded_bytes = loader.loaded_bytes
-                if self.server.config.key_load_delay:
-                    await delay_for(self.server, len(batch) + self.base.keys - delayed)
-                    delayed = self.base.keys
-                if loop.time() > until:
-                    await asyncio.sleep(0)
-                    if self.server.stopping:
-                        return
-                    until = loop.time() + _LOAD_SLICE
-                    self.server.keyspace.now = self.server.clock.tick()
-            await delay_for(self.server, self.base.keys - delayed)
-        finally:
-            self.end_loading()
+        until = loop.time() + _LOAD_SLICE
+        delayed = 0
+        for batch in loader.batches():
+            replay(self.server, loader, client, batch)
+            self.loaded_bytes = loader.loaded_bytes
+            if self.server.config.key_load_delay:
+                await delay_for(self.server, len(batch) + self.base.keys - delayed)
+                delayed = self.base.keys
+            if loop.time() > until:
+                await asyncio.sleep(0)
+                if self.server.stopping:
+                    return
+                until = loop.time() + _LOAD_SLICE
+                self.server.keyspace.now = self.server.clock.tick()
+        await delay_for(self.server, self.base.keys - delayed)
+        self.end_loading()
         self.server.log.notice(f"DB loaded from append only file: {loader.total_bytes} bytes")
 
     def reload(self) -> None:

@@ -103,7 +103,7 @@ class Snapshots:
     # Load
 
     async def load(self) -> None:
-        """Load the dump file, if there is one; clients get LOADING until it ends.
+        """Load the dump file, if there is one; clients get LOADING until all is there, as in ``Persistence.load``.
 
         Raises:
             RdbError: it cannot be loaded; the text says why.
@@ -138,7 +138,7 @@ class Snapshots:
             await delay_for(server, self.info.keys - delayed)
         finally:
             files.close(fd)
-            persistence.end_loading()
+        persistence.end_loading()
         server.log.notice(
             f"Done loading RDB, keys loaded: {self.info.keys}, keys expired: {self.info.expired}."
         )
