@@ -48,7 +48,6 @@ def pending(client, group="g") -> list[bytes]:
         ("KEEPREF KEEPREF IDS 1 1-0", SYNTAX),
         ("KEEPREF DELREF IDS 1 1-0", SYNTAX),
         ("IDS 1 1-0 2-0", SYNTAX),
-        ("IDS 1 1-0 IDS 1 2-0", SYNTAX),
         ("KEEPREF 1-0 IDS", SYNTAX),
         ("1-0 2-0 3-0", SYNTAX),
         ("IDS 2 1-0 x", BAD_ID),
