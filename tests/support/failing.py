@@ -9,6 +9,7 @@ assert trial.seen() == trial.replayed()    # memory, and what the AOF and the re
 from __future__ import annotations
 
 import sys
+import traceback
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -371,15 +372,10 @@ def _faults_inside(value: Value) -> Iterator[str]:
             entries = list(group)
             if len(entries) != len(group.pel):
                 yield f"{name!r}: a PEL of another length"
-            counts: dict[int, int] = {}
-            for _, consumer, _, _ in entries:
-                counts[id(consumer)] = counts.get(id(consumer), 0) + 1
-            known = [*group.consumers.values(), group.unowned]
-            if {id(consumer): consumer.pending for consumer in known if consumer.pending} != counts:
-                yield f"{name!r}: counts of consumers"
-            for consumer in known:
-                if sum(block.live for block in consumer.blocks) != consumer.pending:
-                    yield f"{name!r}: blocks of {consumer.name!r}"
+            try:
+                group.check_invariants()
+            except AssertionError as error:
+                yield f"{name!r}: {error!r} in {traceback.extract_tb(error.__traceback__)[-1].line}"
     elif (scores := getattr(value, "scores", None)) is not None:
         ordered = list(value.slice(0, len(value)))  # type: ignore[union-attr]
         if ordered != sorted((score, member) for member, score in scores.items()):
