@@ -119,7 +119,10 @@ def test_a_server_that_is_away_stops_no_query_and_gets_the_acknowledgement_at_th
         progress = query.lastProgress
 
     Acknowledger(query, reading.options | {"port": "1", "retries": "0"}).onQueryProgress(Event())
-    assert "batch 0 is not acknowledged yet: [REDIS_STREAMS.CONNECTION_LOST] no answer from the Redis server" in caplog.text
+    assert (
+        "batch 0 is not acknowledged yet: [REDIS_STREAMS.CONNECTION_LOST] no answer from the Redis server"
+        in caplog.text
+    )
     assert reading.pending() == 5
     assert Acknowledger(query, reading.options).settle(reading.folder / "_checkpoint") == 0
     assert reading.pending() == 0
