@@ -7,7 +7,6 @@ RUN pip wheel --no-cache-dir --disable-pip-version-check --no-deps --wheel-dir /
 FROM python:3.13-slim
 LABEL org.opencontainers.image.title="Rillet" \
       org.opencontainers.image.description="A Redis-compatible Streams server in Python, for local development and tests" \
-      org.opencontainers.image.source="https://github.com/rillet/rillet" \
       org.opencontainers.image.licenses="MIT"
 RUN --mount=from=build,source=/wheels,target=/wheels \
     pip install --no-cache-dir --disable-pip-version-check /wheels/*.whl \

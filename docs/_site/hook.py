@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tomllib
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ sys.path.append(str(Path(__file__).parent))
 
 import commands_pages
 import directives_page
+import spark_options_page
 import testing_page
 
 if TYPE_CHECKING:
@@ -25,8 +27,11 @@ LINK = re.compile(r"\]\(([^)\s:#]+)(#[^)\s]*)?\)")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put the pages of commands where the navigation names them."""
+    """Put the pages of commands where the navigation names them, and link to the home that pyproject.toml names."""
     config.nav = filled(config.nav)
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        config.repo_url = tomllib.load(file)["project"]["urls"]["Repository"]
+    config.repo_name = config.repo_url.removeprefix("https://github.com/")
     return config
 
 
@@ -43,6 +48,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages."""
     pages = commands_pages.pages() | {
         "reference/directives.md": directives_page.page(),
+        "reference/spark-options.md": spark_options_page.page(),
         "reference/testing.md": testing_page.page(),
     }
     for path, text in pages.items():
