@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
@@ -12,18 +11,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from support.readme import README, file_for_pytest, program, redis_cli, run_server_block, story
 from support.servers import start_server
 from support.until import until
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 RUNNING = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
-
-
-def story() -> list[tuple[str, str]]:
-    text = re.search(r"<!-- story -->\n```\n(.*?)```\n<!-- /story -->", README, re.DOTALL)
-    steps = re.split(r"^> ", text[1], flags=re.MULTILINE)[1:]
-    return [tuple(step.split("\n", 1)) for step in steps]
 
 
 @pytest.fixture
@@ -31,19 +24,6 @@ def server():
     server = start_server("rillet", "--appendonly", "yes")
     yield server
     server.discard()
-
-
-def redis_cli(port: int, line: str) -> str:
-    """What an interactive redis-cli prints for one line."""
-    done = subprocess.run(
-        ["redis-cli", "--no-raw", "-p", str(port)],
-        input=line + "\n",
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    )
-    return done.stdout
 
 
 def test_the_story_of_bob_and_alice_happens_as_written(server):
@@ -63,43 +43,23 @@ def test_it_is_short():
     assert len(README.splitlines()) <= 200
 
 
-def test_its_links_are_absolute_and_those_to_the_repository_lead_somewhere():
-    """So that they work on the page of the package index as well."""
+def test_the_home_of_the_project_is_named_in_one_place():
+    """Where it is not known yet, or moves, one edit changes all."""
     with (ROOT / "pyproject.toml").open("rb") as file:
-        repository = tomllib.load(file)["project"]["urls"]["Repository"]
-    links = re.findall(r"\]\(([^)\s]+)\)", README)
-    assert [link for link in links if not link.startswith("https://")] == []
-    raw = repository.replace("github.com", "raw.githubusercontent.com")
-    ours = [re.sub(rf"^({repository}/blob/main|{raw}/main)/", "", link) for link in links]
-    paths = [path for path in ours if not path.startswith("https://")]
-    assert len(paths) > 10
-    assert [path for path in paths if not (ROOT / path).exists()] == []
+        urls = tomllib.load(file)["project"]["urls"]
+    home = urls["Repository"]
+    assert urls["Issues"].startswith(f"{home}/")
+    assert urls["Changelog"].startswith(f"{home}/")
+    files = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
+    words = [url.removeprefix("https://").strip("/").encode() for url in (home, urls["Documentation"])]
+    naming = [path for path in files if any(word in (ROOT / path).read_bytes() for word in words)]
+    assert naming == ["pyproject.toml"]
 
 
 def test_the_running_server_runs_as_written(tmp_path):
-    """The first line starts the server, the others are typed beside it; another folder and a free port are taken."""
-    block = re.search(r"<!-- server -->\n```sh\n(.*?)```\n<!-- /server -->", README, re.DOTALL)[1]
-    start, *lines = block.replace("/tmp/rillet", str(tmp_path)).splitlines()
-    scripts = Path(sys.executable).parent
-    variables = os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
-    assert start.startswith("rillet --port 7000 ")
-    words = shlex.split(start.replace("7000", "0"))
-    with subprocess.Popen(words, env=variables, stdout=subprocess.PIPE, text=True) as process:
-        port = ""
-        for said in process.stdout:
-            port = re.search(r"port=(\d+)", said)[1] if "port=" in said else port
-            if "Ready to accept" in said:
-                break
-        replies = []
-        for line in lines:
-            done = subprocess.run(
-                ["sh", "-c", line.replace("7000", port)],
-                env=variables, capture_output=True, text=True, timeout=60, check=True,
-            )  # fmt: skip
-            replies.append(done.stdout)
-            if line.endswith("SHUTDOWN"):
-                process.stdout.read()
-                assert process.wait(60) == 0
+    replies = run_server_block(Path(sys.executable).parent, tmp_path)
     assert replies[1] == "OK\n"
     assert "Sara" in replies[2]
     assert "Bob" in replies[3]
@@ -108,10 +68,7 @@ def test_the_running_server_runs_as_written(tmp_path):
 
 
 def test_the_python_example_runs():
-    example = next(
-        block for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "import rillet" in block
-    )
-    exec(compile(example, "README.md", "exec"), {})
+    exec(compile(program(), "README.md", "exec"), {})
 
 
 def test_the_chain_of_replicas_stands():
@@ -131,12 +88,9 @@ def test_the_chain_of_replicas_stands():
 
 
 def test_the_test_with_the_fixtures_runs(tmp_path):
-    example = next(
-        block for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "def test_" in block
-    )
     application = "class my_application:\n    def run(url):\n        assert url.startswith('redis://')\n\n\n"
     path = tmp_path / "test_example.py"
-    path.write_text(application + example, encoding="utf-8")
+    path.write_text(file_for_pytest(application), encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert "1 passed" in done.stdout, done.stdout

@@ -23,7 +23,7 @@ from support.clients import note_missing
 from support.servers import start_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from support.servers import ServerProcess
 
@@ -99,16 +99,23 @@ def _run(command: list[str], variables: dict[str, str]) -> tuple[int | str, str,
     return process.returncode, out, log
 
 
-def python_environment(name: str) -> Path:
-    """A virtual environment with the packages of `environments/NAME.txt`."""
-    wanted = (FOLDER / "environments" / f"{name}.txt").read_text()
-    with _building(name, f"{sys.version}\n{wanted}") as folder:
+def python_environment(
+    name: str, packages: Sequence[str] | None = None, python: str = sys.executable
+) -> Path:
+    """A virtual environment with some packages: else those of `environments/NAME.txt`."""
+    if packages is None:
+        packages = _without_comments((FOLDER / "environments" / f"{name}.txt").read_text())
+    wanted = "\n".join([f"{python} {sys.version}", *packages])
+    with _building(name, wanted) as folder:
         if folder is not None:
-            _install(name, [sys.executable, "-m", "venv", "--without-pip", "."], folder)
+            _install(name, [python, "-m", "venv", "--without-pip", "."], folder)
             pip = [sys.executable, "-m", "pip", "--python", "bin/python", "--disable-pip-version-check"]
-            requirements = str(FOLDER / "environments" / f"{name}.txt")
-            _install(name, [*pip, "install", "--quiet", "--requirement", requirements], folder)
+            _install(name, [*pip, "install", "--quiet", *packages], folder)
     return ENVIRONMENTS / name
+
+
+def _without_comments(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
 def source_distribution(environment: str, package: str) -> Path:

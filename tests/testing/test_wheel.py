@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
 
 import pytest
+from support.frameworks import python_environment
+from support.pythons import pythons
+from support.readme import file_for_pytest, program, redis_cli, run_server_block, running, story
 
 import rillet.testing
 
@@ -25,6 +30,7 @@ SOURCES = (
     "commands", "pipeline", "protocol", "server", "storage", "testing",
 )  # fmt: skip
 
+PYTHONS = pythons()
 DEPENDENCIES = (
     "anycrc", "bitarray", "hiredis", "uvloop", "sortedcontainers", "xxhash", "redis",
     "pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments",
@@ -120,6 +126,23 @@ def test_the_metadata_say_who_where_and_which(wheel):
     assert f"\n## [{rillet.__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
+def test_the_links_of_the_package_page_are_absolute_and_lead_into_the_repository(wheel):
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        home = tomllib.load(file)["project"]["urls"]["Repository"]
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith("METADATA")]
+        metadata = archive.read(name).decode()
+    assert "\nDescription-Content-Type: text/markdown\n" in metadata
+    links = re.findall(r"(!?)\[[^\]]*\]\(([^)\s]+)\)", metadata)
+    assert [link for _, link in links if not link.startswith("https://")] == []
+    ours = [(mark, link.removeprefix(f"{home}/")) for mark, link in links if link.startswith(home)]
+    assert len(ours) > 10
+    for mark, link in ours:
+        way, _, path = link.partition("/main/")
+        assert way == ("raw" if mark else "blob"), link
+        assert (ROOT / path.partition("#")[0]).exists(), link
+
+
 def test_what_the_package_exports_is_there():
     for module in (rillet, rillet.testing):
         assert [name for name in module.__all__ if not hasattr(module, name)] == []
@@ -166,20 +189,49 @@ def test_the_types_of_the_public_names_are_there_for_a_users_mypy(environment, t
     assert "uses.py:25: error" in done.stdout  # the types are seen: Any would allow it
 
 
-def test_the_blocks_of_the_readme_run_beside_a_project_of_those_names(environment, tmp_path):
+@pytest.fixture
+def project(tmp_path):
+    """The folder of a user who has a `server` and `commands`, too."""
     for name in ("server", "commands"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(f"MINE = {name!r}\n")
-    blocks = re.findall(
-        r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
-    )
-    program, test = blocks
-    (tmp_path / "program.py").write_text(program)
-    run(environment, "program.py", cwd=tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("version", PYTHONS)
+def test_installed_in_each_python_it_runs_the_blocks_of_the_readme_beside_that_project(
+    version, wheel, project
+):
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        names = tomllib.load(file)["project"]
+    packages = [*names["dependencies"], *names["optional-dependencies"]["testing"]]
+    known = python_environment(f"wheel-{version}", packages, PYTHONS[version])
+    fresh = project / "venv"
+    run(PYTHONS[version], "-m", "venv", "--without-pip", fresh, cwd=project)
+    run(
+        sys.executable, "-m", "pip", "--python", fresh, "install", "--quiet", "--no-deps", "--no-index", "--no-compile",
+        wheel, cwd=project,
+    )  # fmt: skip
+    site = next(fresh.glob("lib/python*/site-packages"))
+    (site / "dependencies.pth").write_text(str(next(known.glob("lib/python*/site-packages"))))
+    python = fresh / "bin" / "python"
+
+    said = run(python, "-m", "rillet", "--version", "--verbose", cwd=project).stdout
+    assert f"Loaded from {site / 'rillet'}\n" in said
+    assert f"Python {version}." in said
+    (project / "program.py").write_text(program())
+    run(python, "program.py", cwd=project)
     application = "import commands, server\n\n\nclass my_application:\n    def run(url):\n"
     application += "        assert (commands.MINE, server.MINE) == ('commands', 'server')\n\n\n"
-    (tmp_path / "test_mine.py").write_text(application + test)
-    assert "1 passed" in run(environment, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=tmp_path).stdout
+    (project / "test_mine.py").write_text(file_for_pytest(application))
+    assert "1 passed" in run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=project).stdout
+    (project / "data").mkdir()
+    assert "is valid" in run_server_block(fresh / "bin", project / "data")[-1]
+    variables = os.environ | {"PATH": f"{fresh / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    with running(["rillet", "--port", "0"], variables, project) as port:
+        for line, expected in story():
+            assert redis_cli(port, line) == expected, line
+        redis_cli(port, "SHUTDOWN NOSAVE")
 
 
 def test_a_folder_of_the_same_name_does_not_hide_the_package_without_a_word(environment, tmp_path):
