@@ -114,3 +114,13 @@ def test_of_the_commands_of_redis_7_0_only_those_are_missing(server):
         theirs, ours = (set(redis_cli(port, "COMMAND LIST").split()) for port in (real.port, server.port))
     missing = {name.strip('"').lower() for name in theirs - ours if name.startswith('"')}
     assert missing == {"pfdebug", "pfselftest"}
+
+
+def test_the_table_of_neighbours_is_that_of_their_page():
+    page = (ROOT / "docs" / "beside-others.md").read_text(encoding="utf-8")
+    there, here = (
+        re.findall(r"^\| .* \|$", re.sub(r"\[(.*?)\]\(.*?\)", r"\1", text), re.MULTILINE)
+        for text in (page, README)
+    )
+    assert len(there) == 8
+    assert [line for line in here if line in there] == there
