@@ -6,12 +6,14 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Self
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[1]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
@@ -85,7 +87,8 @@ class Container:
         "redis-server --port 0",
         "--port 0",
         "redis-server --port 0 --appendonly yes",  # a service of a CI
-        "--port 0 --requirepass secret",  # testcontainers with a password
+        "redis-server --requirepass secret --port 0",  # testcontainers with a password
+        "--port 0 --requirepass secret",
         "rillet --port 0",
     ],
 )
@@ -135,3 +138,53 @@ def test_the_health_check_fails_where_no_server_is(image):
     )  # fmt: skip
     assert done.returncode == 1
     assert "Could not connect to Redis at 127.0.0.1:1" in done.stderr
+
+
+# docs/how-to/containers.md
+
+PAGE = (ROOT / "docs" / "how-to" / "containers.md").read_text(encoding="utf-8")
+BLOCKS = [
+    (kind, yaml.safe_load(text))
+    for kind, text in re.findall(r"^```yaml\n# (\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+]
+JOBS = [block["jobs"]["test"] for kind, block in BLOCKS if kind == "github"]
+
+
+def test_every_block_of_a_ci_is_one_of_these():
+    assert PAGE.count("```yaml") == len(BLOCKS) == 4
+    for job in JOBS:
+        assert job["runs-on"]
+        assert all(step.keys() & {"run", "uses"} for step in job["steps"])
+
+
+def test_a_service_of_github_starts_and_becomes_healthy(image):
+    [service] = [job["services"]["redis"] for job in JOBS if "services" in job]
+    words = shlex.split(service["options"])
+    options = dict(zip(words[::2], words[1::2], strict=True))
+    assert set(options) == {"--health-cmd", "--health-interval", "--health-timeout", "--health-retries"}
+    with Container(image, ["--port", "0"]) as container:  # GitHub gives no command; the port is to be free
+        assert container.run(options["--health-cmd"]).stdout == "PONG\n"
+
+
+def test_a_service_of_gitlab_starts(image):
+    [service] = [block["test"]["services"][0] for kind, block in BLOCKS if kind == "gitlab"]
+    with Container(image, [*service["command"], "--port", "0"]) as container:
+        assert container.run("redis-cli config get appendonly").stdout == "appendonly\nyes\n"
+
+
+def test_the_steps_that_start_a_server_beside_the_tests_do(tmp_path):
+    [job] = [job for job in JOBS if "env" in job and "services" not in job]
+    installs, starts, tests = [step["run"] for step in job["steps"] if "run" in step]
+    assert (installs, tests) == ('pip install "rillet[testing]"', "pytest")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    check = "import os, redis; print(redis.from_url(os.environ['REDIS_URL']).xadd('s', {'n': 1}, id='1-0'))"
+    script = f'set -e\n{starts}python -c "{check}"\nkill %1\nwait %1\n'.replace("7000", port)
+    scripts = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    variables = {"PATH": scripts, "REDIS_URL": job["env"]["REDIS_URL"].replace("7000", port)}
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path, env=os.environ | variables, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "b'1-0'"), done.stderr

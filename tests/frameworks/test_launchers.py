@@ -122,6 +122,30 @@ def test_pytest_redis_starts_rillet(tmp_path):
     assert "2 passed" in done.stdout
 
 
+@pytest.mark.frameworks
+def test_testcontainers_starts_the_image_as_it_is_tested_without_docker(tmp_path):
+    """What its module gives to the image is one of the lines of tests/test_image.py; then it pings."""
+    program = """
+from testcontainers.redis import RedisContainer
+import testcontainers.core.container as core
+core.DockerClient = lambda **options: None
+for password in (None, "secret"):
+    container = RedisContainer("rillet", password=password)
+    print(container.image, container._command, sorted(container.ports), type(container._wait_strategy).__name__)
+"""
+    python = python_environment("launchers") / "bin" / "python"
+    done = subprocess.run(
+        [python, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    plain, with_password = done.stdout.splitlines()
+    assert plain == "rillet None ['6379'] PingWaitStrategy"
+    line = "redis-server --requirepass secret"
+    assert with_password == f"rillet {line} ['6379'] PingWaitStrategy"
+    tested = (Path(__file__).parents[1] / "test_image.py").read_text(encoding="utf-8")
+    assert f'"{line} --port 0"' in tested
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM")
 def test_what_embedded_wrappers_of_java_and_rust_rely_on_holds(tmp_path):
     """A file of directives as the only word, the line of readiness, and the end by SIGTERM with status 0."""
