@@ -265,7 +265,7 @@ def table(ways: Ways) -> str:
     ]
     for name in dict.fromkeys(name for options in ways.values() for name in options):
         seen = {way: options[name] for way, options in ways.items() if name in options}
-        [kind] = {each.kind for each in seen.values()}  # it is one option, whoever reads it
+        [kind] = {each.kind for each in seen.values()}
         [(unit, meaning)] = {OTHERWISE.get((name, way), MEANINGS[name]) for way in seen}
         where = f" {', '.join(seen) if len(seen) < len(ways) else ''} |" if several else ""
         value = ", ".join(part for part in (unit, kind) if part)
