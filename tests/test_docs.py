@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from support.servers import start_server
 
 from rillet.commands import load_all
 from rillet.commands.spec.command import REGISTRY
@@ -95,3 +100,53 @@ def test_the_page_on_data_types_shows_the_real_files():
             shown += 1
     assert shown == 2
     assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == Collection.__abstractmethods__
+
+
+# Which test runs or compares the blocks of a page that are not text: it names the page or its folder.
+SHOWN = {
+    "README.md": "tests/test_readme.py",
+    "docs/adding-a-command.md": "tests/test_docs.py",
+    "docs/adding-a-data-type.md": "tests/test_docs.py",
+    "docs/console.md": "tests/console/test_commands.py",
+    "docs/how-to/containers.md": "tests/test_image.py",
+    "docs/how-to/frameworks.md": "tests/frameworks/test_how_to.py",
+    "docs/how-to/spark-cluster.md": "tests/pipeline/test_cluster.py",
+    "docs/running.md": "tests/test_readme.py",
+    "docs/spark.md": "tests/pipeline/spark/test_tutorial.py",
+    "docs/testing/": "tests/testing/test_pages.py",
+    "docs/tutorial.md": "tests/test_site.py",
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_block_of_a_page_is_run_or_is_plain_text(page):
+    """Plain text is what cannot run here (Docker, Kubernetes, two machines), and the page says so, or what is printed."""
+    path = page.relative_to(ROOT).as_posix()
+    if not re.search(r"^```(?!text$)\w", page.read_text(encoding="utf-8"), re.MULTILINE):
+        return
+    [(place, test)] = [(place, test) for place, test in SHOWN.items() if path.startswith(place)]
+    named = "testing" if place == "docs/testing/" else page.name
+    assert named in (ROOT / test).read_text(encoding="utf-8")
+
+
+def test_the_commands_that_the_page_on_commands_types_work():
+    page = (ROOT / "docs" / "adding-a-command.md").read_text(encoding="utf-8")
+    typed = "".join(re.findall(r"^```sh\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)).splitlines()
+    with start_server("rillet") as server:
+        for line in typed:
+            program, *words = shlex.split(line)
+            if program == "redis-cli":
+                done = run(program, "-p", str(server.port), *words)
+                assert (done.returncode, "ERR" in done.stdout) == (0, False), line
+            elif program == "python":
+                assert (ROOT / words[0]).exists() or importlib.util.find_spec(words[1]), line
+            elif program == "pytest":
+                assert run(sys.executable, "-m", "pytest", "-q", "--collect-only", *words).returncode == 0, (
+                    line
+                )
+            else:
+                assert (program, words) == ("make", ["lint"])
+
+
+def run(*words):
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)

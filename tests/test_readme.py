@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -11,8 +12,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from support.readme import README, file_for_pytest, program, redis_cli, run_server_block, story
-from support.servers import start_server
+from support.readme import README, file_for_pytest, program, redis_cli, run_server_block, running, story
+from support.servers import free_port, start_server
+from support.tls import make_certificates
 from support.until import until
 
 ROOT = Path(__file__).parents[1]
@@ -85,6 +87,21 @@ def test_the_chain_of_replicas_stands():
         assert redis_cli(first, "XADD s 1-0 a b") == '"1-0"\n'
         until(lambda: redis_cli(last.port, "XLEN s") == "(integer) 1\n")
         assert redis_cli(first, "WAIT 1 10000") == "(integer) 1\n"
+
+
+def test_a_server_with_tls_starts_as_written_and_redis_cli_reaches_it(tmp_path):
+    lines = re.search(r"<!-- tls -->\n```sh\n(.*?)```\n<!-- /tls -->", RUNNING, re.DOTALL)[1].splitlines()
+    make_certificates(tmp_path)
+    start, ask = (shlex.split(line.replace("7443", str(free_port()))) for line in lines)
+    ask[2] = start[2]
+    with running([Path(sys.executable).parent / start[0], *start[1:]], os.environ, tmp_path):
+        said = [
+            subprocess.run(
+                [*ask, *words], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+            )
+            for words in (["PING"], ["SHUTDOWN", "NOSAVE"])
+        ]
+    assert said[0].stdout == "PONG\n", said[0].stderr
 
 
 def test_the_test_with_the_fixtures_runs(tmp_path):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+from pathlib import Path
 
 import pytest
 import redis
@@ -24,6 +26,22 @@ def client(request, running):
 
 def address_of(client):
     return f"redis://127.0.0.1:{client.connection_pool.connection_kwargs['port']}"
+
+
+def test_what_the_page_types_starts_a_console(running, tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "console.md").read_text(encoding="utf-8")
+    lines = re.findall(
+        r"^rillet console (.*)$",
+        "".join(re.findall(r"^```sh\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)),
+        re.MULTILINE,
+    )
+    assert len(lines) == 2
+    (tmp_path / "token").write_text("secret")
+    for line in lines:
+        address, *flags = shlex.split(line.replace("/etc/rillet/token", str(tmp_path / "token")))
+        assert re.fullmatch(r"redis://[\w.]+:6379", address)
+        with ConsoleProcess(f"redis://127.0.0.1:{running('rillet').port}", *flags) as console:
+            assert console.ask("/").status == (401 if "--token-file" in flags else 200)
 
 
 def test_dev_starts_a_server_and_a_console_that_may_change_it(tmp_path, monkeypatch):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -11,6 +13,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 from support import cluster_job
 from support.servers import start_server
 from support.spark_cluster import FAST, Cluster
@@ -49,6 +52,31 @@ def python(tmp_path):
     return program
 
 
+def submitted(cluster, java, python, folder, words):
+    """Run spark-submit with words of a test; two executors with a core each."""
+    conf = {
+        "spark.executor.cores": "1",
+        "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": FAST,
+        "spark.driver.extraJavaOptions": f"{FAST} -Xss8m",
+        "spark.driver.memory": "512m",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    done = subprocess.run(
+        [
+            cluster.home / "bin" / "spark-submit",
+            *(word for item in conf.items() for word in ("--conf", "=".join(item))),
+            *words,
+        ],
+        capture_output=True, text=True, timeout=400, check=False, cwd=folder,
+        env=os.environ | {
+            "JAVA_HOME": java, "SPARK_HOME": str(cluster.home), "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python),
+        },
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-6000:]
+
+
 @pytest.mark.many_jvms
 def test_a_submitted_job_runs_on_executors_that_have_only_the_wheel(wheel, python, tmp_path):
     java = str(java_home(find_java()))
@@ -59,27 +87,9 @@ def test_a_submitted_job_runs_on_executors_that_have_only_the_wheel(wheel, pytho
     ):
         for n in range(1, 1001):
             connection.call("XADD", "orders", f"{n}-0", "n", str(n))
-        conf = {
-            "spark.executor.cores": "1",  # two executors
-            "spark.executor.memory": "512m",
-            "spark.executor.extraJavaOptions": FAST,
-            "spark.driver.extraJavaOptions": f"{FAST} -Xss8m",
-            "spark.driver.memory": "512m",
-            "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
-        }
-        done = subprocess.run(
-            [
-                cluster.home / "bin" / "spark-submit", "--master", cluster.url, "--py-files", wheel,
-                *(word for item in conf.items() for word in ("--conf", "=".join(item))),
-                cluster_job.__file__, str(server.port), str(tmp_path / "checkpoint"), str(tmp_path / "result"),
-            ],
-            capture_output=True, text=True, timeout=400, check=False, cwd=tmp_path,
-            env=os.environ | {
-                "JAVA_HOME": java, "SPARK_HOME": str(cluster.home), "SPARK_LOCAL_IP": "127.0.0.1",
-                "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python),
-            },
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr[-6000:]
+        words = ["--master", cluster.url, "--py-files", wheel, cluster_job.__file__]
+        words += [str(server.port), str(tmp_path / "checkpoint"), str(tmp_path / "result")]
+        submitted(cluster, java, python, tmp_path, words)
         copied = connection.call("XRANGE", "copy", "-", "+").plain()
     found = json.loads((tmp_path / "result").read_text())
     assert wheel.name in found["driver"]
@@ -89,3 +99,28 @@ def test_a_submitted_job_runs_on_executors_that_have_only_the_wheel(wheel, pytho
     assert [dict(zip(words[::2], words[1::2], strict=True))[b"n"] for _, words in copied] == [
         b"%d" % n for n in range(1, 1001)
     ]
+
+
+@pytest.mark.many_jvms
+def test_the_job_of_the_page_runs_as_it_is_submitted_there(python, tmp_path):
+    page = (REPOSITORY / "docs/how-to/spark-cluster.md").read_text(encoding="utf-8")
+    [job] = re.findall(r"^```python\n# job.py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    package, submit = (shlex.split(line) for line in re.findall(r"^```sh\n(.*)\n```$", page, re.MULTILINE))
+    assert package[:2] == ["rillet", "pipeline"]
+    subprocess.run([sys.executable, "-m", "rillet", *package[1:]], cwd=tmp_path, check=True, timeout=60)
+    (tmp_path / "job.py").write_text(job, encoding="utf-8")
+    java = str(java_home(find_java()))
+    with start_server("rillet") as server, server.wire() as connection, Cluster(tmp_path, java) as cluster:
+        for n in range(1, 101):
+            connection.call("XADD", "orders", f"{n}-0", "n", str(n))
+        places = {
+            "spark://host:7077": cluster.url,
+            "redis://redis:6379": f"redis://127.0.0.1:{server.port}",
+            "/shared/orders": str(tmp_path / "orders"),
+            "/shared/checkpoint": str(tmp_path / "checkpoint"),
+        }
+        assert submit[0] == "spark-submit"
+        assert set(places) <= set(submit)
+        submitted(cluster, java, python, tmp_path, [places.get(word, word) for word in submit[1:]])
+    rows = parquet.read_table(tmp_path / "orders", columns=["id", "n"]).to_pylist()
+    assert sorted((row["n"], row["id"]) for row in rows) == [(n, f"{n}-0") for n in range(1, 101)]
