@@ -9,7 +9,7 @@ BIN    := $(VENV)/bin
 # Modules are compiled once, not at each of the hundreds of starts: a machine may have that switched off for all.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install run test test-pythons test-heavy test-frameworks test-spark coverage crash lint format docs bench bench-typical bench-compare bench-scaling bench-latency bench-fair bench-aof bench-spark fuzz differential clean
+.PHONY: help install run test test-pythons test-heavy test-frameworks test-spark coverage crash lint format docs bench bench-typical bench-compare bench-scaling bench-latency bench-fair bench-start bench-aof bench-spark fuzz differential clean
 
 help:
 	@echo "make run [PORT=6379] [ARGS='--appendonly yes']   start the server"
@@ -29,6 +29,7 @@ help:
 	@echo "make bench-compare BASE=commit [ARGS='xclaim']   beside an earlier commit"
 	@echo "make bench-scaling | bench-latency [QUICK=1]     what grows with the data; what holds clients up"
 	@echo "make bench-fair [QUICK=1] [ARGS='xadd']          what one client waits while another sends without pause"
+	@echo "make bench-start [ARGS='--rounds 3']             start to the first PONG and idle, beside fakeredis, too"
 	@echo "make lint | format | bench-aof | bench-spark | install | clean"
 
 install: $(VENV)/.installed
@@ -151,6 +152,10 @@ bench-latency: $(VENV)/.installed-dev
 bench-fair: $(VENV)/.installed-dev
 	@PYTHON=$(BIN)/python sh tests/peers.sh
 	$(BIN)/python benchmarks/fair.py $(if $(QUICK),--quick) $(ARGS)
+
+bench-start: $(VENV)/.installed-dev
+	@PYTHON=$(BIN)/python sh tests/peers.sh
+	$(BIN)/python benchmarks/starting.py --markdown docs/running.md $(ARGS)
 
 bench-aof: $(VENV)/.installed-dev
 	@PYTHON=$(BIN)/python sh tests/peers.sh
