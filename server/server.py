@@ -159,6 +159,7 @@ class Server:
         self.listeners = Listeners(self)
         self.exhaustion = Exhaustion(self.log)
         self._stopping = asyncio.Event()
+        self._end_announced = False
         self._loaded = (
             False  # the data is complete: only then may a last snapshot replace the one on the disk
         )
@@ -327,8 +328,7 @@ class Server:
 
     async def shutdown(self) -> None:
         """Stop accepting, end what works in the background, flush and fsync the AOF, close every connection."""
-        self.signals.ending = True
-        self.log.warning("User requested shutdown...")
+        self._announce_end()
         self.listeners.close()
         self.blocking.stop()
         if self.has("migrations"):
@@ -394,13 +394,20 @@ class Server:
         Returns:
             False if the snapshot could not be written, so the server keeps running; ``force`` ends it even then.
         """
-        self.signals.ending = True
+        self._announce_end()
         may_save = self._loaded and not self.loading
         if may_save and not self.snapshots.save_at_end(wanted=save, force=force):
-            self.signals.ending = False
+            self.signals.ending = self._end_announced = False
             return False
         self.stop()
         return True
+
+    def _announce_end(self) -> None:
+        """Log once that the end was asked for, before anything is saved for it."""
+        self.signals.ending = True
+        if not self._end_announced:
+            self._end_announced = True
+            self.log.warning("User requested shutdown...")
 
     @property
     def stopping(self) -> bool:

@@ -140,6 +140,23 @@ def test_the_log_file_has_the_end_of_an_early_stop(start, tmp_path):
     assert BYE in (tmp_path / "log").read_text()
 
 
+@pytest.mark.parametrize("kind", ["rillet", "redis810"])
+def test_the_end_is_announced_before_the_data_is_saved_for_it(kind):
+    with start_server(kind, "--save", "3600 1", "--appendonly", "yes") as server:
+        status, log = end(server)
+    assert status == 0
+    lines = [
+        "scheduling shutdown",
+        "User requested shutdown...",
+        "Saving the final RDB",
+        "DB saved on disk",
+        "bye bye...",
+    ]
+    places = [log.index(line) for line in lines]
+    assert places == sorted(places), log
+    assert log.count("User requested shutdown...") == 1
+
+
 # Where the data cannot be saved
 
 
