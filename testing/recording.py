@@ -39,6 +39,7 @@ class RecordedCommand:
         time: when the command ran, in milliseconds of the server's clock.
         fault: the ID of the fault that hit it; then the client may not have got the reply. None without one.
         answered: when its reply was due; None while it is blocked, or if the client left before.
+        encoded: the bytes of the reply as they were sent; None without one.
     """
 
     number: int

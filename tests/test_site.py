@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import importlib
 import os
 import re
 import shutil
@@ -13,8 +15,14 @@ import pytest
 from support.servers import start_server
 from support.until import until
 
+import rillet.testing
 from rillet.commands import load_all
 from rillet.commands.spec.command import REGISTRY
+from rillet.pipeline.group import options as group
+from rillet.pipeline.redis.options import ENDPOINT_NAMES
+from rillet.pipeline.sink import options as sink
+from rillet.pipeline.source.entry_batches import COLUMN_OPTIONS
+from rillet.pipeline.source.options import BATCH_NAMES, STREAM_NAMES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -52,6 +60,39 @@ def test_an_example_shows_what_the_server_replies(site):
     example = re.sub(r"<[^>]+>", "", text[text.index('id="example"') :])
     assert re.search(r"&gt; XADD .*&gt; XLEN \w+\n\(integer\) [1-9]", example, re.DOTALL)
     assert "ERR wrong number of arguments for" in example
+
+
+@pytest.mark.xdist_group("site")
+def test_the_page_of_the_tests_has_every_public_name(site):
+    text = html.unescape(
+        re.sub(r"<[^>]+>", "", (site / "reference/testing/index.html").read_text(encoding="utf-8"))
+    )
+    for name in rillet.testing.__all__:
+        thing = getattr(rillet.testing, name)
+        ours = [each for each in thing.__mro__ if each.__module__.startswith("rillet.")]
+        names = {each for part in ours for each in {*vars(part), *vars(part).get("__annotations__", ())}}
+        missing = [each for each in names if not each.startswith("_") and not re.search(rf"\b{each}\b", text)]
+        assert missing == [], name
+    for name in ("rillet_server", "rillet_async", "rillet_factory", "RilletMixin", "AsyncRilletMixin"):
+        assert name in text
+
+
+@pytest.mark.xdist_group("site")
+def test_every_option_of_the_spark_formats_is_on_its_page(site):
+    text = (site / "reference/spark-options/index.html").read_text(encoding="utf-8")
+    for names in (ENDPOINT_NAMES, COLUMN_OPTIONS, STREAM_NAMES, BATCH_NAMES, group.NAMES, sink.NAMES):
+        assert [name for name in names if f"<code>{name}</code>" not in text] == []
+    row = re.search(r"<tr>\s*<td><code>maxRowsPerPartition</code>.*?</tr>", text, re.DOTALL)[0]
+    assert "<code>100000</code>" in row
+    assert "group: <code>10000</code>" in row
+
+
+def test_an_option_without_a_meaning_stops_the_site(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS / "_site"))
+    page = importlib.import_module("spark_options_page")
+    monkeypatch.delitem(page.MEANINGS, "fetchSize")
+    with pytest.raises(ValueError, match="fetchSize"):
+        page.page()
 
 
 @pytest.mark.xdist_group("site")

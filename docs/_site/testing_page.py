@@ -7,6 +7,8 @@ import re
 from typing import TYPE_CHECKING
 
 import rillet.testing
+import rillet.testing.unittest
+from rillet import pytest_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,13 +17,18 @@ SECTION = re.compile(r"^(Args|Raises|Returns|Yields|Attributes):$", re.MULTILINE
 
 
 def page() -> str:
-    """Return the page: each name that the package exports, with its methods and properties."""
+    """Return the page: each name that the package exports, with its methods and properties; fixtures and mixins."""
     parts = ["# rillet.testing", described(rillet.testing)]
     for name in rillet.testing.__all__:
         thing = getattr(rillet.testing, name)
         parts += [f"## {name}", *signature(name, thing), described(thing)]
         for method, what in public(thing):
             parts += [f"### {name}.{method}", *signature(method, what), described(what)]
+    parts += ["## pytest", described(pytest_plugin)]
+    parts += ["## rillet.testing.unittest", described(rillet.testing.unittest)]
+    for name, thing in vars(rillet.testing.unittest).items():
+        if inspect.isclass(thing) and thing.__module__ == rillet.testing.unittest.__name__:
+            parts += [f"### {name}", described(thing)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -53,6 +60,7 @@ def signature(name: str, thing: object) -> list[str]:
 def described(thing: object) -> str:
     """Return a docstring with its sections as lists."""
     text = inspect.getdoc(thing) or ""
+    text = "\n".join(line if line.startswith(" ") else line.replace("``", "`") for line in text.splitlines())
     head, *rest = SECTION.split(text.replace("::\n", ":\n"))
     parts = [head.strip()]
     for title, body in zip(rest[::2], rest[1::2], strict=True):
