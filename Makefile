@@ -9,7 +9,7 @@ BIN    := $(VENV)/bin
 # Modules are compiled once, not at each of the hundreds of starts: a machine may have that switched off for all.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install run test test-pythons test-heavy test-frameworks test-spark coverage crash lint format docs bench bench-typical bench-compare bench-scaling bench-latency bench-fair bench-start bench-aof bench-spark fuzz differential clean
+.PHONY: help install run test test-pythons test-heavy test-frameworks test-spark coverage crash lint format docs bench bench-typical bench-compare bench-scaling bench-latency bench-fair bench-start bench-pythons bench-aof bench-spark fuzz differential clean
 
 help:
 	@echo "make run [PORT=6379] [ARGS='--appendonly yes']   start the server"
@@ -30,6 +30,7 @@ help:
 	@echo "make bench-scaling | bench-latency [QUICK=1]     what grows with the data; what holds clients up"
 	@echo "make bench-fair [QUICK=1] [ARGS='xadd']          what one client waits while another sends without pause"
 	@echo "make bench-start [ARGS='--rounds 3']             start to the first PONG and idle, beside fakeredis, too"
+	@echo "make bench-pythons                               the same commands on each Python of make test-pythons"
 	@echo "make lint | format | bench-aof | bench-spark | install | clean"
 
 install: $(VENV)/.installed
@@ -156,6 +157,9 @@ bench-fair: $(VENV)/.installed-dev
 bench-start: $(VENV)/.installed-dev
 	@PYTHON=$(BIN)/python sh tests/peers.sh
 	$(BIN)/python benchmarks/starting.py --markdown docs/running.md $(ARGS)
+
+bench-pythons: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/starting.py --pythons --markdown docs/running.md $(ARGS)
 
 bench-aof: $(VENV)/.installed-dev
 	@PYTHON=$(BIN)/python sh tests/peers.sh

@@ -1,9 +1,11 @@
-"""How long a server takes to be there, and what it takes while nothing is asked of it.
+"""How long a server takes to be there, and what it takes while nothing is asked of it; and Rillet on each Python.
 
     .venv/bin/python benchmarks/starting.py [--markdown docs/running.md]   beside fakeredis, too: `make bench-start`
+    .venv/bin/python benchmarks/starting.py --pythons                      `make bench-pythons`
 
 Processor time, because the wall time of a start is mostly that of the machine: what else runs, and what is in its
-caches. It is that of the whole process, interpreter included, until the reply to a first PING.
+caches. It is that of the whole process, interpreter included, until the reply to a first PING. The Pythons are those of
+`.venvs/`, which `make test-pythons` makes. All take turns in each round; medians.
 """
 
 from __future__ import annotations
@@ -15,15 +17,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 from typing import TYPE_CHECKING, Final
 
 from results import Figure
-from servers import LOAD_CORE, PROGRAMS, Server, machine, pin, require, version
+from servers import LOAD_CORE, PROGRAMS, Server, encode, machine, pin, require, version
 from workloads import entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _ROOT: Final = Path(__file__).parent.parent
 _FAKEREDIS: Final = "fakeredis[lua]==2.40.0"
@@ -43,7 +45,7 @@ _NAMES: Final = {
     "fakeredis": "fakeredis, `TcpFakeServer`",
 }
 _IDLE_SECONDS: Final = 5.0
-_MARKERS: Final = re.compile(r"(<!-- starting -->\n).*?(<!-- /starting -->)", re.DOTALL)
+_COUNT: Final = 50_000  # commands of each kind
 
 
 def start_up(rounds: int) -> Iterator[Figure]:
@@ -120,25 +122,87 @@ def table(rounds: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+def costs_on(program: str) -> dict[str, float]:
+    """Return microseconds of processor time for each command, milliseconds for a start, and the memory when empty."""
+    os.environ["BENCH_RILLET"] = program
+    with Server("rillet") as server:
+        server.control.call("PING")
+        found = {"start, ms": server.cpu_seconds() * 1000, "empty, MiB": server.resident_bytes() / 2**20}
+
+        def cost(name: str, requests: Iterable[bytes]) -> None:
+            before = server.cpu_seconds()
+            server.control.feed(requests, at_once=16)
+            found[name] = (server.cpu_seconds() - before) / _COUNT * 1e6
+
+        server.control.call("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
+        cost("XADD, µs", entries(_COUNT))
+        read = encode("XREADGROUP", "GROUP", "g", "Bob", "COUNT", "1", "STREAMS", "s", ">")
+        cost("XREADGROUP COUNT 1, µs", (read for _ in range(_COUNT)))
+        ids = [entry[0] for entry in server.control.call("XRANGE", "s", "-", "+")]  # type: ignore[attr-defined]
+        cost("XCLAIM, µs", (encode("XCLAIM", "s", "g", "Alice", "0", each) for each in ids))
+        cost("XACK, µs", (encode("XACK", "s", "g", each) for each in ids))
+        cost("SET, µs", (encode("SET", "k", "v") for _ in range(_COUNT)))
+    return found
+
+
+def table_of_pythons(programs: dict[str, str], rounds: int) -> str:
+    """Return the table: a row for each figure, a column for each Python."""
+    rows: dict[str, dict[str, list[float]]] = {}
+    for program in programs.values():
+        costs_on(program)  # compiles the modules
+    for _ in range(rounds):
+        for python, program in programs.items():
+            for name, value in costs_on(program).items():
+                rows.setdefault(name, {}).setdefault(python, []).append(value)
+    lines = [
+        f"{time.strftime('%Y-%m-%d')}, {machine().partition(', Python')[0]}; medians of {rounds} rounds.\n",
+        f"| | {' | '.join(f'Python {python}' for python in programs)} |",
+        f"| --- |{' ---: |' * len(programs)}",
+    ]
+    for name, values in rows.items():
+        cells = " | ".join(f"{median(values[python]):.1f}" for python in programs)
+        lines.append(f"| {name} | {cells} |")
+    costs = [[median(values[python]) for python in programs] for name, values in rows.items() if "µs" in name]
+    mean = [geometric_mean(each[column] / each[0] for each in costs) for column in range(len(programs))]
+    lines.append(f"| all commands, mean of the ratios | {' | '.join(f'{each:.2f}' for each in mean)} |")
+    return "\n".join(lines) + "\n"
+
+
+def installed_pythons() -> dict[str, str]:
+    """Return the program of each Python that `make test-pythons` has made an environment for."""
+    found = {path.parents[1].name: str(path) for path in sorted((_ROOT / ".venvs").glob("*/bin/rillet"))}
+    if len(found) < 2:
+        raise SystemExit("needs the environments of several Pythons below .venvs/: make test-pythons")
+    return found
+
+
+def put_into(page: Path, name: str, text: str) -> None:
+    """Replace what a page has between the markers of a table."""
+    markers = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+    text, places = markers.subn(lambda found: f"{found[1]}{text}{found[2]}", page.read_text(encoding="utf-8"))
+    if places != 1:
+        raise SystemExit(f"{page} has no place for the table: <!-- {name} --> … <!-- /{name} -->")
+    page.write_text(text, encoding="utf-8")
+
+
 def main() -> int:
     """Print the table, and put it into a page between its markers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--pythons", action="store_true", help="Rillet on each Python instead")
     parser.add_argument("--markdown", type=Path, help="the page with the markers of this table")
     asked = parser.parse_args()
     require("rillet", "redis-server", "redis-8.10", "valkey-server")
-    install_fakeredis()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a second start finds compiled modules, as everywhere
     pin(LOAD_CORE)
-    text = table(asked.rounds)
+    if asked.pythons:
+        name, text = "pythons", table_of_pythons(installed_pythons(), asked.rounds)
+    else:
+        install_fakeredis()
+        name, text = "starting", table(asked.rounds)
     print(text)
     if asked.markdown:
-        page = asked.markdown.read_text(encoding="utf-8")
-        page, places = _MARKERS.subn(lambda found: f"{found[1]}{text}{found[2]}", page)
-        if places != 1:
-            raise SystemExit(
-                f"{asked.markdown} has no place for the table: <!-- starting --> … <!-- /starting -->"
-            )
-        asked.markdown.write_text(page, encoding="utf-8")
+        put_into(asked.markdown, name, text)
     return 0
 
 

@@ -141,3 +141,14 @@ def test_the_table_of_neighbours_is_that_of_their_page():
     )
     assert len(there) == 8
     assert [line for line in here if line in there] == there
+
+
+def test_the_fastest_python_is_the_one_that_was_measured():
+    [ratios] = re.findall(r"^\| all commands, mean of the ratios \| (.*) \|$", RUNNING, re.MULTILINE)
+    head = re.search(r"<!-- pythons -->\n[^|]*\| \| ([^\n]*) \|\n", RUNNING)[1]
+    assert head.split(" | ") == ["Python 3.11", "Python 3.12", "Python 3.13"]
+    first, *others = map(float, ratios.split(" | "))
+    assert first == 1.0
+    assert all(1.0 <= other <= 1.2 for other in others)
+    assert "Python 3.11 is the\nfastest" in README
+    assert "up to a fifth more" in README
