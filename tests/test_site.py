@@ -52,6 +52,9 @@ def test_every_command_has_a_page_with_an_example_or_why_there_is_none(site):
         if command.is_served:
             assert 'id="example"' in text or 'id="errors"' in text or "There is no example" in text, name
             assert "Complexity" in text, name
+        if command.is_served and command.group == "stream":
+            assert 'id="example"' in text, name
+            assert 'id="errors"' in text, name
 
 
 @pytest.mark.xdist_group("site")

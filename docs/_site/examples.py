@@ -2,7 +2,7 @@
 
 Every simple case of ``tests/differential/scripts/`` is played on a server. What a command replies there is its example,
 behind the steps that it needs; what it refuses is its error texts. ``examples.script`` has cases for commands that the
-scripts show only in company.
+scripts show only in company, ``cluster.script`` those for a node of a cluster.
 """
 
 from __future__ import annotations
@@ -53,11 +53,28 @@ def shown() -> dict[str, Shown]:
         for case in (case for path in paths for case in parse_script(path)):
             if case.file == "examples" or is_simple(case):
                 note(found, play(server.port, case))
+        play_wrong_counts(found, server.port)
         helps = [name.replace("|", " ").upper() for name in REGISTRY if name.endswith("|help")]
         case = Case("examples", "help", 0, (2,), [Step(0, line, "A", ":", line) for line in helps])
         for step, reply in play(server.port, case):
             note(found, iter([(step, reply)]))
+    with rillet.testing.Cluster(shards=2) as cluster:
+        for case in parse_script(Path(__file__).with_name("cluster.script")):
+            note(found, play(cluster.nodes[0].port, case))
     return found
+
+
+def play_wrong_counts(found: dict[str, Shown], port: int) -> None:
+    """Note what each command replies to a word too few or too many."""
+    for name, command in REGISTRY.items():
+        words = name.upper().split("|")
+        count = command.arity + 1 if command.arity > 0 else -command.arity - 1
+        if not command.is_served or count < len(words):
+            continue
+        line = " ".join([*words, *("word" for _ in range(count - len(words)))])
+        for step, reply in play(port, Case("examples", name, 0, (2,), [Step(0, line, "A", ":", line)])):
+            if reply.kind == "-":
+                note(found, iter([(step, reply)]))
 
 
 def is_simple(case: Case) -> bool:
