@@ -123,7 +123,7 @@ KEPT = {
     "clients that are still to connect": "Listeners: _postponed _waiting arriving",
     "the sockets and files of the server": "Listeners: _files _tls doors\nFolder: _locks",
     "control connections, and the one that resets": "Server: controls current_client",
-    "the end of the server": "Server: _stopping exit_status\nSignals: ending",
+    "the end of the server": "Server: _end_announced _stopping exit_status\nSignals: ending",
     "the start of the server": "Server: _loaded",
     "a slow script, in the middle of which nothing is reset": "Busy: _doors _guests _run _selector _tasks",
     "the topology, which the cluster sets": "Membership: node",
