@@ -29,10 +29,10 @@ def test_faults_commands_streams_and_log_are_described(server):
         with server.fault(command="XDEL", error="LOADING"):
             pass
         bob.execute_command("DEBUG", "LOG", "hello")
+        until(lambda: "hello" in server.log.text())
         logged = server.log.count
         bob.execute_command("DEBUG", "LOG", "again")
-        while "again" not in server.log.text():
-            bob.ping()
+        until(lambda: "again" in server.log.text())
         text = describe(server, logged)
     lines = text.splitlines()
     assert lines[0] == f"server {server.url}"
