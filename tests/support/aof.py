@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from support.servers import ServerProcess
     from support.wire import Wire
 
-# With everysec a real server may hold a write back for two seconds while an fsync runs.
-FLAGS = ("--appendonly", "yes", "--aof-use-rdb-preamble", "no", "--appendfsync", "no")
+FLAGS = ("--appendonly", "yes", "--aof-use-rdb-preamble", "no")
 # Valkey would write UNLINK where the others write DEL.
 VALKEY_FLAGS = ("--lazyfree-lazy-expire", "no", "--lazyfree-lazy-user-del", "no")
 FOLDER = "appendonlydir"
