@@ -11,12 +11,12 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ..cli.times import format_time
 from ..group.dead_letters import DeadLetter
 from ..redis import ids
 from ..redis.connection import RedisError, checked
 from ..redis.key_names import key_of, printable_name
 from ..redis.shards import connect
+from ..times import format_time
 
 if TYPE_CHECKING:
     import argparse

@@ -15,7 +15,6 @@ from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from ..cli.times import parse_time
 from ..ledger.errors import LedgerError
 from ..redis import ids
 from ..redis.cluster import key_in_slot_of
@@ -23,6 +22,7 @@ from ..redis.connection import RedisError, checked
 from ..redis.key_names import key_of, name_of, printable_name
 from ..redis.shards import connect
 from ..redis.stream_state import fetch_states
+from ..times import parse_time
 from .entries import read_entries
 from .parquet_batches import JobError, local_folder
 

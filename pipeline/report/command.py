@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..cli.progress import Progress
-from ..cli.times import parse_duration, parse_time
 from ..ledger.errors import LedgerError
 from ..ledger.files.folder import read_folder
+from ..times import parse_duration, parse_time
 
 if TYPE_CHECKING:
     import argparse

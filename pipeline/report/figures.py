@@ -11,7 +11,7 @@ import matplotlib as mpl
 from matplotlib import dates, ticker
 from matplotlib.figure import Figure
 
-from ..cli.times import format_duration
+from ..times import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from ..cli.times import format_duration, format_time
+from ..times import format_duration, format_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ..cli.times import format_time
 from ..ledger.spans import views
+from ..times import format_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

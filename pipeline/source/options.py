@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from .. import times
 from ..redis import ids
 from ..redis.options import ENDPOINT_NAMES, Endpoint, OptionError, Options
 from ..redis.shards import scan
@@ -35,7 +35,6 @@ STREAM_NAMES: Final = (
     *BOTH_NAMES, "maxRowsPerTrigger", "maxBytesPerTrigger", "minRowsPerTrigger", "maxTriggerDelay",
     "discoveryIntervalMs",
 )  # fmt: skip
-_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 0.001}
 
 
 @dataclass(frozen=True)
@@ -176,10 +175,12 @@ def parse_duration(given: Options, name: str, default: str) -> float:
         OptionError: it is none of these.
     """
     value = given.text(name, default) or ""
-    found = re.fullmatch(r"(\d+)\s*(ms|s|m|h|d|)", value.strip().lower())
-    if found is None:
-        raise OptionError(f"option {name!r} takes a duration such as 500ms, 10s or 15m, not {value!r}")
-    return int(found[1]) * _UNITS[found[2]]
+    try:
+        return times.parse_duration(value, as_option=True) / 1000
+    except ValueError:
+        raise OptionError(
+            f"option {name!r} takes a duration such as 500ms, 10s or 15m, not {value!r}"
+        ) from None
 
 
 def read_bounds(given: Options, which: str, default: str) -> Bounds:
@@ -228,17 +229,12 @@ def _bound(word: str, name: str) -> int | str:
 
 
 def _moment(word: str, name: str) -> int:
-    if word.isdigit():
-        return int(word)
     try:
-        moment = datetime.fromisoformat(word)
+        return times.parse_time(word)
     except ValueError:
         raise OptionError(
             f"option {name!r} takes milliseconds since 1970 or an ISO time, not {word!r}"
         ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
 
 
 def _json(text: str, name: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal, Inexact, InvalidOperation, localcontext
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..error_tokens import Tokened
+from ..times import parse_iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -280,8 +281,7 @@ def _decimal(value: Any, precision: int, scale: int) -> Decimal:
 
 
 def _instant(value: Any) -> datetime:
-    moment = datetime.fromisoformat(_expect(value, str))
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return parse_iso_time(_expect(value, str))
 
 
 def _local_time(value: Any) -> datetime:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rillet.pipeline.cli.times import format_duration, format_time, parse_duration, parse_time
+from rillet.pipeline.times import format_duration, format_time, parse_duration, parse_time
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,19 @@ def test_lengths_are_read(word, ms):
 def test_other_words_are_no_lengths(word):
     with pytest.raises(ValueError, match="not a length of time"):
         parse_duration(word)
+
+
+@pytest.mark.parametrize(
+    ("word", "ms"), [("500", 500), (" 10 S", 10_000), ("15m", 900_000), ("1h", 3_600_000), ("1d", 86_400_000)]
+)
+def test_lengths_in_options_may_lack_a_unit(word, ms):
+    assert parse_duration(word, as_option=True) == ms
+
+
+@pytest.mark.parametrize("word", ["", "1.5h", "1.5", "ms", "-1"])
+def test_lengths_in_options_are_whole(word):
+    with pytest.raises(ValueError, match="not a length of time"):
+        parse_duration(word, as_option=True)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Points in time and lengths of time as people write them on a command line, and as a report shows them."""
+"""Points in time and lengths of time as people write them in options and on command lines, and as reports show them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 
 _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LENGTH: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
+_WHOLE: Final = re.compile(r"\d+")
 
 
 def parse_time(word: str) -> int:
@@ -19,22 +20,36 @@ def parse_time(word: str) -> int:
     if word.isdigit():
         return int(word)
     try:
-        moment = datetime.fromisoformat(word)
+        return round(parse_iso_time(word).timestamp() * 1000)
     except ValueError:
         raise ValueError(f"not milliseconds since 1970 and not an ISO time: {word!r}") from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
 
 
-def parse_duration(word: str) -> int:
+def parse_iso_time(word: str) -> datetime:
+    """Return an ISO time, in UTC where it names no zone.
+
+    Raises:
+        ValueError: it is none.
+    """
+    moment = datetime.fromisoformat(word)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def parse_duration(word: str, *, as_option: bool = False) -> int:
     """Return milliseconds of ``500ms``, ``10s``, ``15m``, ``1.5h``, ``7d``.
+
+    Args:
+        word: with a unit.
+        as_option: of Spark, as Kafka's are: the number is whole, and without a unit it is milliseconds.
 
     Raises:
         ValueError: it is none of these.
     """
-    found = _LENGTH.fullmatch(word.strip().lower())
-    if found is None:
+    text = word.strip().lower()
+    if as_option and _WHOLE.fullmatch(text):
+        return int(text)
+    found = _LENGTH.fullmatch(text)
+    if found is None or (as_option and "." in found[1]):
         raise ValueError(f"not a length of time such as 500ms, 10s, 15m or 7d: {word!r}")
     return round(float(found[1]) * _UNITS[found[2]])
 
