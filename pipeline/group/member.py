@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ..redis import ids
-from ..redis.connection import ServerError, checked
+from ..redis.connection import ServerError, checked, read_facts
 from ..redis.key_names import key_of
 from .offset import BatchPart, Run
 
@@ -197,7 +197,7 @@ class Member:
 
     def _row(self, reply: list[Any]) -> dict[bytes, Any] | None:
         for row in reply:
-            facts = dict(zip(row[::2], row[1::2], strict=True))
+            facts = read_facts(row)
             if facts[b"name"] == self.group.encode():
                 return facts
         return None

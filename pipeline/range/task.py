@@ -13,7 +13,7 @@ from ..redis.connection import checked
 from ..redis.key_names import key_of
 from ..redis.no_cycles import no_cycles
 from ..redis.replicas import Written, reading
-from ..redis.stream_state import StreamState, fetch_states, parse_state
+from ..redis.stream_state import StreamState, fetch_states, parse_state, state_request
 from ..source.entry_batches import Columns
 from ..source.losses import report_loss
 
@@ -161,7 +161,9 @@ def _watched(connection: Connection, part: StreamRange, options: SourceOptions) 
     last: bytes | None = None
     while cursor < part.upto:
         if last is None:
-            chunk, info = connection.pipeline([_xrange(part, cursor + 1, options.fetch_size), _xinfo(part)])
+            chunk, info = connection.pipeline(
+                [_xrange(part, cursor + 1, options.fetch_size), state_request(part.stream)]
+            )
             for reply in (chunk, info):
                 if isinstance(reply, Exception):
                     raise reply
@@ -198,10 +200,6 @@ def _fetch(connection: Connection, part: StreamRange, start: int, count: int) ->
 
 def _xrange(part: StreamRange, start: int, count: int) -> tuple[bytes | str | int, ...]:
     return ("XRANGE", key_of(part.stream), ids.encode(start), ids.encode(part.upto), "COUNT", count)
-
-
-def _xinfo(part: StreamRange) -> tuple[bytes | str, ...]:
-    return ("XINFO", "STREAM", key_of(part.stream))
 
 
 def _report(what: str, part: StreamRange, options: SourceOptions) -> None:

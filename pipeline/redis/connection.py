@@ -300,7 +300,7 @@ class Connection:
             if isinstance(reply, ServerError):
                 raise ServerError(f"{reply} (at {to})")
             if self._refuse_others and isinstance(reply, list):
-                _refuse_mode(to, dict(zip(reply[::2], reply[1::2], strict=True)).get(b"mode"))
+                _refuse_mode(to, read_facts(reply).get(b"mode"))
 
     def _leave_a_dead_connection(self) -> None:
         """A server may have closed an idle connection: better to see it before a command that is sent only once."""
@@ -345,6 +345,11 @@ def checked(replies: list[Reply]) -> list[Reply]:
         if isinstance(reply, ServerError):
             raise reply
     return replies
+
+
+def read_facts(reply: Sequence[Any]) -> dict[bytes, Any]:
+    """Return what a reply says of one thing, such as a row of XINFO: names and values in turn."""
+    return dict(zip(reply[::2], reply[1::2], strict=True))
 
 
 def packed(commands: Sequence[Sequence[Word]]) -> bytes:

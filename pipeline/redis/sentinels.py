@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from .connection import Connection, RedisError, ServerError
+from .connection import Connection, RedisError, ServerError, read_facts
 
 if TYPE_CHECKING:
     import socket
@@ -61,7 +61,7 @@ class SentinelConnection(Connection):
 
     def _replica_of(self, connection: Connection) -> Place | None:
         for row in connection.call("SENTINEL", "REPLICAS", self.endpoint.service or ""):
-            facts = dict(zip(row[::2], row[1::2], strict=True))
+            facts = read_facts(row)
             flags = set(facts[b"flags"].decode().split(","))
             if not flags & _NOT_NOW and facts.get(b"master-link-status") == b"ok":
                 return facts[b"ip"].decode(), int(facts[b"port"])

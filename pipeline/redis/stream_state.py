@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from . import ids
-from .connection import ServerError
+from .connection import ServerError, read_facts
 from .key_names import key_of
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def fetch_states(connection: Connection, names: Iterable[str]) -> dict[str, Stre
         ServerError: a key is no stream, or may not be read; the text names it.
     """
     wanted = list(names)
-    replies = connection.pipeline([("XINFO", "STREAM", key_of(name)) for name in wanted])
+    replies = connection.pipeline([state_request(name) for name in wanted])
     found: dict[str, StreamState | None] = {}
     for name, reply in zip(wanted, replies, strict=True):
         if isinstance(reply, ServerError):
@@ -66,9 +66,14 @@ def fetch_states(connection: Connection, names: Iterable[str]) -> dict[str, Stre
     return found
 
 
+def state_request(name: str) -> tuple[bytes | str, ...]:
+    """Return the words of the command whose reply `parse_state` reads."""
+    return ("XINFO", "STREAM", key_of(name))
+
+
 def parse_state(reply: list[Any]) -> StreamState:
-    """Read the reply of XINFO STREAM: names and values in turn."""
-    fields = dict(zip(reply[::2], reply[1::2], strict=True))
+    """Read the reply of XINFO STREAM."""
+    fields = read_facts(reply)
     last_word = fields[b"last-generated-id"]
     last = ids.parse_reply(last_word)
     first, newest = fields[b"first-entry"], fields[b"last-entry"]
