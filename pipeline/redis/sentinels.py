@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from .connection import Connection, RedisError, ServerError, read_facts
+from .connection import Connection, RedisError, ServerError, packed, read_facts
 
 if TYPE_CHECKING:
     import socket
@@ -71,7 +71,7 @@ class SentinelConnection(Connection):
         super()._introduce(sock)
         if self._replica:
             return
-        sock.sendall(b"*1\r\n$4\r\nROLE\r\n")
+        sock.sendall(packed([("ROLE",)]))
         (role,) = self._replies(sock, 1)
         if isinstance(role, ServerError):
             raise ServerError(f"{role} (at {self.endpoint})")

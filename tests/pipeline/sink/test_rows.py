@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from rillet.pipeline.redis.connection import packed
 from rillet.pipeline.sink.options import SinkOptions
 from rillet.pipeline.sink.rows import RowEncoder, RowError, texts
 
@@ -19,6 +20,7 @@ def commands(table: pa.Table, chunk_rows: int = 0, **options: str) -> list[list[
     checked = SinkOptions.of({"stream": "s"} | options, from_arrow_schema(table.schema), overwrite=False)
     chunks = list(RowEncoder(checked, "p").chunks(table.to_batches(), chunk_rows))
     assert all(chunk.rows <= (chunk_rows or chunk.rows) for chunk in chunks)
+    assert all(chunk.data == packed(chunk.commands()) for chunk in chunks)
     return [words for chunk in chunks for words in chunk.commands()]
 
 
