@@ -186,7 +186,8 @@ class Server:
         from .sentinel.monitor import Monitor
 
         self.log.role = "X"
-        monitor = self._parts[Sentinel] = Monitor(self, self.config.sentinel)
+        monitor = Monitor(self, self.config.sentinel)
+        self._parts[Sentinel] = monitor.sentinel
         return monitor
 
     # What few servers use is imported and made when it is first asked for, so that a start costs less.

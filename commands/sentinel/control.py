@@ -32,10 +32,10 @@ def failover(client: Client, args: list[bytes]) -> bytes:
     master = named_master(client, args[2])
     if master.failover_state != "none":
         raise ReplyError(b"INPROG Failover already in progress")
-    if not sentinel.can_promote(master):
+    if not sentinel.monitor.can_promote(master):
         raise ReplyError(b"NOGOODSLAVE No suitable replica to promote")
     master.forced = True
-    sentinel.fail_over(master)
+    sentinel.monitor.fail_over(master)
     return replies.OK
 
 
@@ -46,7 +46,7 @@ def reset(client: Client, args: list[bytes]) -> bytes:
     fits = matcher(args[2])
     found = [master for name, master in sentinel.masters.items() if fits(name)]
     for master in found:
-        sentinel.reset(master)
+        sentinel.monitor.reset(master)
     return replies.integer(len(found))
 
 
@@ -62,14 +62,14 @@ def monitor(client: Client, args: list[bytes]) -> bytes:
         settings = sentinel.settings.monitor(args[2], args[3], port, quorum)
     except ValueError as error:
         raise ReplyError(b"ERR " + str(error).encode()) from None
-    sentinel.watch(settings)
+    sentinel.monitor.watch(settings)
     return replies.OK
 
 
 @handles(specs.REMOVE)
 def remove(client: Client, args: list[bytes]) -> bytes:
     """Reply OK."""
-    client.server.part(Sentinel).forget(named_master(client, args[2]))
+    client.server.part(Sentinel).monitor.forget(named_master(client, args[2]))
     return replies.OK
 
 
@@ -100,7 +100,9 @@ def set_(client: Client, args: list[bytes]) -> bytes:
             ) from None
         secret = option == b"auth-pass"
         text = b"******" if secret else value
-        sentinel.publish("+set", f"{master} {option.decode()} {text.decode('utf-8', 'surrogateescape')}")
+        sentinel.monitor.publish(
+            "+set", f"{master} {option.decode()} {text.decode('utf-8', 'surrogateescape')}"
+        )
         at += 2
     return replies.OK
 

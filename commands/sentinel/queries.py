@@ -110,7 +110,7 @@ def info_cache(client: Client, args: list[bytes]) -> bytes:
 def _cached(client: Client, sentinel: Sentinel, instance: Instance) -> bytes:
     if instance.info_at is None:
         return replies.array([replies.integer(0), replies.null(client.resp)])
-    age = int((sentinel.now - instance.info_at) * 1000)
+    age = int((sentinel.monitor.now - instance.info_at) * 1000)
     return replies.array([replies.integer(age), replies.bulk(instance.info)])
 
 
@@ -186,7 +186,7 @@ def _instance(
     sentinel: Sentinel, instance: Instance, flags: dict[str, bool], down_after: int, step: str = "none"
 ) -> Iterator[tuple[str, object]]:
     def since(time: float | None) -> int:
-        return 0 if time is None else int((sentinel.now - time) * 1000)
+        return 0 if time is None else int((sentinel.monitor.now - time) * 1000)
 
     yield "ip", instance.host
     yield "port", instance.port

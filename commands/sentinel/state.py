@@ -5,7 +5,7 @@ Times are seconds of the event loop's clock. ``server/sentinel`` keeps this up t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,16 +123,44 @@ class Master(Instance):
         yield from self.replicas.values()
 
 
+class Monitoring(Protocol):
+    """What a sentinel does for its commands: ``server/sentinel``."""
+
+    @property
+    def now(self) -> float:
+        """The time of the event loop."""
+
+    def publish(self, event: str, text: str) -> None:
+        """Publish an event on the channel of its name, and log it."""
+
+    def watch(self, settings: MasterSettings) -> None:
+        """Begin to monitor a master."""
+
+    def forget(self, master: Master) -> None:
+        """End the monitoring of a master."""
+
+    def reset(self, master: Master) -> None:
+        """Forget everything but the address of a master, and begin again."""
+
+    def can_promote(self, master: Master) -> bool:
+        """Whether one of its replicas could become the master now."""
+
+    def fail_over(self, master: Master) -> None:
+        """Start a failover, whatever state the master is in."""
+
+
 class Sentinel:
-    """A sentinel as its commands see it; ``server/sentinel`` has the methods.
+    """What a sentinel knows.
 
     Attributes:
+        monitor: does its work.
         my_id: 40 hexadecimal digits.
         epoch: of the last failover that it knows.
         masters: by name.
     """
 
-    def __init__(self, settings: SentinelSettings, my_id: str) -> None:
+    def __init__(self, monitor: Monitoring, settings: SentinelSettings, my_id: str) -> None:
+        self.monitor = monitor
         self.settings = settings
         self.my_id = settings.my_id or my_id
         self.epoch = settings.epoch
@@ -142,36 +170,7 @@ class Sentinel:
         """Vote for the leader of the failover in an epoch, once in each."""
         if epoch > self.epoch:
             self.epoch = epoch
-            self.publish("+new-epoch", f"{epoch}")
+            self.monitor.publish("+new-epoch", f"{epoch}")
         if master.leader_epoch < epoch and self.epoch <= epoch:
             master.leader, master.leader_epoch = candidate, epoch
-            self.publish("+vote-for-leader", f"{candidate} {epoch}")
-
-    @property
-    def now(self) -> float:
-        """The time of the event loop."""
-        raise NotImplementedError
-
-    def publish(self, event: str, text: str) -> None:
-        """Publish an event on the channel of its name, and log it."""
-        raise NotImplementedError
-
-    def watch(self, settings: MasterSettings) -> None:
-        """Begin to monitor a master."""
-        raise NotImplementedError
-
-    def forget(self, master: Master) -> None:
-        """End the monitoring of a master."""
-        raise NotImplementedError
-
-    def reset(self, master: Master) -> None:
-        """Forget everything but the address of a master, and begin again."""
-        raise NotImplementedError
-
-    def can_promote(self, master: Master) -> bool:
-        """Whether one of its replicas could become the master now."""
-        raise NotImplementedError
-
-    def fail_over(self, master: Master) -> None:
-        """Start a failover, whatever state the master is in."""
-        raise NotImplementedError
+            self.monitor.publish("+vote-for-leader", f"{candidate} {epoch}")

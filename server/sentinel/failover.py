@@ -38,16 +38,16 @@ class Failover:
             master.failover_state, master.forced, master.promoted = "none", False, None
             for replica in master.replicas.values():
                 replica.promoted, replica.turning = False, ""
-        monitor.consider(monitor.masters.get(master.settings.name, master))
+        monitor.consider(monitor.sentinel.masters.get(master.settings.name, master))
 
     async def _run(self) -> None:
-        monitor, master = self._monitor, self._master
+        monitor, master, sentinel = self._monitor, self._master, self._monitor.sentinel
         master.failover_began = monitor.now
-        monitor.epoch += 1
-        epoch = monitor.epoch
+        sentinel.epoch += 1
+        epoch = sentinel.epoch
         monitor.publish("+new-epoch", f"{epoch}")
         monitor.publish("+try-failover", f"{master}")
-        monitor.vote(master, epoch, monitor.my_id)
+        sentinel.vote(master, epoch, sentinel.my_id)
         monitor.publish("+elected-leader", f"{master}")
         self._enter("select_slave", "+failover-state-select-slave", master)
         chosen = await self._select()

@@ -18,11 +18,15 @@ if TYPE_CHECKING:
     from ..server import Server
 
 
-class Monitor(Sentinel):
-    """Watches masters and their replicas, and starts failovers. It works alone: its own vote decides."""
+class Monitor:
+    """Watches masters and their replicas, and starts failovers. It works alone: its own vote decides.
+
+    Attributes:
+        sentinel: what it knows, as the commands see it.
+    """
 
     def __init__(self, server: Server, settings: SentinelSettings) -> None:
-        super().__init__(settings, secrets.token_hex(20))
+        self.sentinel = Sentinel(self, settings, secrets.token_hex(20))
         self._server = server
         self._watches: dict[Instance, Watch] = {}
         self._failovers: dict[Master, asyncio.Task[None]] = {}
@@ -30,16 +34,16 @@ class Monitor(Sentinel):
 
     def start(self) -> None:
         """Begin to watch what the configuration names."""
-        self._server.log.notice(f"Sentinel ID is {self.my_id}")
-        for settings in self.settings.masters.values():
+        self._server.log.notice(f"Sentinel ID is {self.sentinel.my_id}")
+        for settings in self.sentinel.settings.masters.values():
             self.watch(settings)
 
     def stop(self) -> None:
         """End every watch and failover."""
-        for master in list(self.masters.values()):
+        for master in list(self.sentinel.masters.values()):
             self._drop(master)
 
-    # Sentinel
+    # For commands: ``Monitoring``
 
     @property
     def now(self) -> float:
@@ -55,7 +59,7 @@ class Monitor(Sentinel):
     def watch(self, settings: MasterSettings) -> None:
         """Begin to monitor a master."""
         master = Master(settings, self.now)
-        self.masters[settings.name] = master
+        self.sentinel.masters[settings.name] = master
         self.publish("+monitor", f"{master} quorum {settings.quorum}")
         self._watches[master] = Watch(self, master, master)
         for host, port in settings.known_replicas:
@@ -64,13 +68,13 @@ class Monitor(Sentinel):
     def forget(self, master: Master) -> None:
         """End the monitoring of a master."""
         self._drop(master)
-        del self.masters[master.settings.name], self.settings.masters[master.settings.name]
+        del self.sentinel.masters[master.settings.name], self.sentinel.settings.masters[master.settings.name]
         self.publish("-monitor", f"{master}")
 
     def reset(self, master: Master) -> None:
         """Forget everything but the address of a master, and begin again."""
         self._drop(master)
-        again = self.masters[master.settings.name] = Master(master.settings, self.now)
+        again = self.sentinel.masters[master.settings.name] = Master(master.settings, self.now)
         again.config_epoch = master.config_epoch
         self._watches[again] = Watch(self, again, again)
         self.publish("+reset-master", f"{again}")
@@ -203,7 +207,7 @@ class Monitor(Sentinel):
         self._drop(master)
         self.publish("+switch-master", f"{master.words} {promoted.host} {promoted.port}")
         settings.host, settings.port = promoted.host, promoted.port
-        successor = self.masters[settings.name] = Master(settings, self.now)
+        successor = self.sentinel.masters[settings.name] = Master(settings, self.now)
         successor.config_epoch = epoch
         successor.leader, successor.leader_epoch = master.leader, master.leader_epoch
         successor.run_id = promoted.run_id

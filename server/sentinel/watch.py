@@ -134,7 +134,9 @@ class Watch:
             if settings.auth_pass:
                 user = [settings.auth_user] if settings.auth_user else []
                 await link.send(b"AUTH", *user, settings.auth_pass)
-            await link.send(b"CLIENT", b"SETNAME", f"sentinel-{self._monitor.my_id[:8]}-cmd".encode())
+            await link.send(
+                b"CLIENT", b"SETNAME", f"sentinel-{self._monitor.sentinel.my_id[:8]}-cmd".encode()
+            )
         if link.closed:
             return
         self.instance.connected = True
@@ -176,7 +178,7 @@ class Watch:
         """Decide whether the server is down, now and when its time is over."""
         monitor, instance = self._monitor, self.instance
         left = instance.last_ok + self._down_after - monitor.now
-        if left < 0 or (self.refused and monitor.settings.down_if_refused):
+        if left < 0 or (self.refused and monitor.sentinel.settings.down_if_refused):
             monitor.note_down(self._master, instance)
             return
         monitor.note_up(self._master, instance)
