@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -26,7 +27,7 @@ class NotFoundError(Exception):
     """There is no such stream, group or message (any more)."""
 
 
-class Page:
+class Page(ABC):
     """A page at an address.
 
     Attributes:
@@ -48,13 +49,13 @@ class Page:
         """Return what is read while the page is open."""
         return []
 
+    @abstractmethod
     async def context(self, poller: Poller, *, whole: bool) -> dict[str, Any]:
         """Return what the templates show; ``whole``: also what only a loaded page shows.
 
         Raises:
             NotFoundError: what the page is about does not exist.
         """
-        raise NotImplementedError
 
 
 class OverviewPage(Page):

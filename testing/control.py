@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -15,6 +16,18 @@ _SECONDS: Final = 30
 
 class ControlError(ConnectionError):
     """The server does not let itself be controlled; the text says why."""
+
+
+class TakesCommands(ABC):
+    """A server that a test sends commands to, besides those of its clients."""
+
+    @abstractmethod
+    def _command(self, *words: bytes) -> Any:
+        """Run one command.
+
+        Raises:
+            hiredis.ReplyError: the reply is an error.
+        """
 
 
 class Control:

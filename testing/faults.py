@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from ..commands.debug.fault_spec import parse_fault
 from ..protocol.errors import ReplyError
+from .control import TakesCommands
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,7 +146,7 @@ class Fault:
         return f"<Fault {self.options} ({state})>"
 
 
-class HasFaults:
+class HasFaults(TakesCommands):
     """The part of a test server that lets it fail.
 
     Attributes:
@@ -155,9 +156,6 @@ class HasFaults:
     def __init__(self) -> None:
         super().__init__()
         self.made_faults: deque[Fault] = deque(maxlen=100)
-
-    def _command(self, *words: bytes) -> Any:
-        raise NotImplementedError
 
     def fault(
         self,

@@ -6,6 +6,7 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from .control import TakesCommands
 from .history import ACKNOWLEDGED, CLAIMED, DELIVERIES, History, Lives
 from .recording import Recording, RecordingError
 from .streams import Group, Stream, id_of, order_of, pairs, stream_of, text, to_bytes
@@ -17,11 +18,8 @@ _POLL_SECONDS: Final = 0.01
 _SHOWN: Final = 5
 
 
-class HasStreams:
+class HasStreams(TakesCommands):
     """The part of a server that shows its streams; any Redis has it."""
-
-    def _command(self, *words: bytes) -> Any:
-        raise NotImplementedError
 
     def streams(self) -> list[str]:
         """Return the names of all streams of database 0, sorted."""

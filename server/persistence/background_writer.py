@@ -15,6 +15,7 @@ import signal
 import threading
 import time
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
@@ -41,43 +42,21 @@ class StoppedError(Exception):
     """The file is no longer wanted."""
 
 
-class BackgroundWriter:
-    """One file that is being written.
+class SnapshotWriter:
+    """Writes one file.
 
     Attributes:
         path: the file; removed if writing it fails or is stopped.
-        written, expected: bytes so far, and the estimated total (0: not known yet).
-        pid: the process that writes.
-        fork_microseconds: how long the fork, or the copy, blocked the server.
         unsaid: for ``pieces``, which counts there what the version of the file has no place for.
         unsaid_counts: the counts as text, when the file is complete.
     """
 
     def __init__(self, path: Path, files: FileOperations, *, incremental_sync: bool) -> None:
         self.path = path
-        self.written = 0
-        self.expected = 0
-        self.pid = os.getpid()
-        self.fork_microseconds = 0
         self.unsaid = Unsaid()
         self.unsaid_counts = ""
         self._files = files
         self._sync_every = _SYNC_EVERY if incremental_sync else 1 << 62
-
-    def start(self, loop: asyncio.AbstractEventLoop, keyspace: Keyspace, pieces: Pieces, done: Done) -> None:
-        """Take the snapshot and begin to write; raises OSError if that is impossible.
-
-        Args:
-            loop: the event loop that later calls ``done``.
-            keyspace: the data, which may change as soon as this returns.
-            pieces: yields the bytes of the file.
-            done: receives the error, or "" when the file is complete and on the disk; not called after ``stop``.
-        """
-        raise NotImplementedError
-
-    def stop(self) -> None:
-        """Stop, and return once nothing is written any more."""
-        raise NotImplementedError
 
     def _write(self, pieces: Iterator[bytes], report: Callable[[int], None]) -> None:
         files = self._files
@@ -104,7 +83,7 @@ class BackgroundWriter:
             self._files.unlink(self.path)
 
 
-class ForegroundWriter(BackgroundWriter):
+class ForegroundWriter(SnapshotWriter):
     """Writes while every client waits."""
 
     def write(self, pieces: Iterator[bytes]) -> None:
@@ -114,6 +93,38 @@ class ForegroundWriter(BackgroundWriter):
         except BaseException:
             self._remove()
             raise
+
+
+class BackgroundWriter(SnapshotWriter, ABC):
+    """Writes while clients are served.
+
+    Attributes:
+        written, expected: bytes so far, and the estimated total (0: not known yet).
+        pid: the process that writes.
+        fork_microseconds: how long the fork, or the copy, blocked the server.
+    """
+
+    def __init__(self, path: Path, files: FileOperations, *, incremental_sync: bool) -> None:
+        super().__init__(path, files, incremental_sync=incremental_sync)
+        self.written = 0
+        self.expected = 0
+        self.pid = os.getpid()
+        self.fork_microseconds = 0
+
+    @abstractmethod
+    def start(self, loop: asyncio.AbstractEventLoop, keyspace: Keyspace, pieces: Pieces, done: Done) -> None:
+        """Take the snapshot and begin to write; raises OSError if that is impossible.
+
+        Args:
+            loop: the event loop that later calls ``done``.
+            keyspace: the data, which may change as soon as this returns.
+            pieces: yields the bytes of the file.
+            done: receives the error, or "" when the file is complete and on the disk; not called after ``stop``.
+        """
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Stop, and return once nothing is written any more."""
 
 
 class ForkedWriter(BackgroundWriter):
