@@ -240,7 +240,7 @@ m1 CLUSTER MIGRATION CANCEL ID x
 m1 CLUSTER MIGRATION FOO x
 r1 CLUSTER MIGRATION IMPORT 0 1
 m0 SET {3560} 1
-m0 SET {3560}2 2 EX 1000
+m0 SET {3560}2 2 EXAT 4102444800
 m0 XADD {3560}s 1-1 f v
 m1 CLUSTER SETSLOT 7 IMPORTING @m0
 m1 CLUSTER MIGRATION IMPORT 3000 3001
@@ -397,7 +397,7 @@ def migrate(scene: Scene) -> list[str]:
     scene.run(
         f"m0 CLUSTER MIGRATION STATUS ALL\nm1 CLUSTER MIGRATION STATUS ID {task}\nm2 CLUSTER MIGRATION STATUS ALL"
     )
-    scene.run("m0 GET {3560}\nm1 GET {3560}\nm1 TTL {3560}2\nm1 XRANGE {3560}s - +\nm2 GET {3560}")
+    scene.run("m0 GET {3560}\nm1 GET {3560}\nm1 EXPIRETIME {3560}2\nm1 XRANGE {3560}s - +\nm2 GET {3560}")
     until(lambda: scene.wires["m0"].call("DBSIZE").plain() == 0)
     lines = [line.replace(task, "TASK") for line in scene.seen[begun:]]
     return [re.sub(r"write_pause_ms\" :\d+", "write_pause_ms", line) for line in lines]

@@ -88,6 +88,8 @@ def test_a_rewrite_keeps_everything_including_later_writes(tmp_path, preamble, p
             fill(wire)
             assert wire.call("BGREWRITEAOF").value == STARTED
             assert info(wire)["aof_rewrite_in_progress"] == "1"
+            # The snapshot waits for an fsync that is running.
+            eventually(lambda: "appendonly.aof.2.incr.aof" in names(tmp_path))
             wire.call("XADD", "s", "100-1", "late", "one")
             wire.call("XACK", "s", "g", "1-1")
             wait(wire)

@@ -231,7 +231,7 @@ def test_the_directive_replicaof_is_followed_at_start(started):
 @REPLICAS
 def test_wait_counts_real_replicas(started, kind):
     master = started("rillet", "--appendonly", "yes")
-    replicas = [started(kind, "--appendonly", "yes") for _ in range(2)]
+    replicas = [started(kind, "--appendonly", "yes", "--appendfsync", "everysec") for _ in range(2)]
     for replica in replicas:
         follow(replica, master.port)
     with master.wire() as wire:
