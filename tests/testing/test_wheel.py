@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 SOURCES = (
     "__init__.py", "__main__.py", "pytest_plugin.py", "py.typed", "pyproject.toml", "setup.py", "README.md", "LICENSE",
     "MANIFEST.in", "CHANGELOG.md", "SECURITY.md", "Makefile", "Dockerfile",
-    "commands", "pipeline", "protocol", "server", "storage", "testing",
+    "commands", "console", "pipeline", "protocol", "server", "storage", "testing",
 )  # fmt: skip
 
 PYTHONS = pythons()
@@ -89,9 +89,9 @@ def test_the_wheel_has_every_module_and_nothing_else(wheel):
         inside = {name for name in archive.namelist() if name.startswith("rillet/")}
     expected = {
         f"rillet/{path.relative_to(ROOT).as_posix()}"
-        for folder in ("commands", "pipeline", "protocol", "server", "storage", "testing")
-        for kind in ("*.py", "*.lua", "*.css", "*.html", "*.yml")
-        for path in (ROOT / folder).rglob(kind)
+        for folder in ("commands", "console", "pipeline", "protocol", "server", "storage", "testing")
+        for path in (ROOT / folder).rglob("*.*")
+        if path.suffix != ".pyc"
     } | {
         "rillet/__init__.py",
         "rillet/__main__.py",
