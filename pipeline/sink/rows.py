@@ -1,8 +1,8 @@
 """Rows to XADD commands, packed as RESP: what a task does with each Arrow batch, once, before it is sent.
 
-This is the one place beside `redis.connection.packed` that makes RESP, since it makes what all rows have in common once:
-with hiredis.pack_command for each row the encoder takes 1.1 to 1.9 times as long (CPU time, medians of 7, alternating,
-1 to 30 fields, 2026-11-24). `tests/pipeline/sink/test_rows.py` compares both.
+This is the one place beside `redis.connection.packed` that makes commands for a server, for it makes once what all rows
+have in common. With hiredis.pack_command for each row the encoder takes 1.1 to 1.9 times as long (CPU time, medians of
+7, alternating, 1 to 30 fields, 2026-11-24). `tests/pipeline/sink/test_rows.py` compares both.
 """
 
 from __future__ import annotations
