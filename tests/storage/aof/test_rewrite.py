@@ -7,7 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from support.aof import aof_files, read_commands, rewrite
+from support.aof import FLAGS, aof_files, read_commands, rewrite
 from support.live import LiveServer
 from support.servers import start_server
 
@@ -17,8 +17,6 @@ from rillet.storage.streams.stream import Stream
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-FLAGS = ("--appendonly", "yes", "--aof-use-rdb-preamble", "no", "--appendfsync", "no")
 
 
 def load(wire, seed: int, *, deletes: bool = True) -> None:
