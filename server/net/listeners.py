@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 from pathlib import Path
@@ -12,7 +13,6 @@ from .. import platform
 from .connection import Connection
 
 if TYPE_CHECKING:
-    import asyncio
     import ssl
     from collections.abc import Callable
 
@@ -188,6 +188,14 @@ class Listeners:
             self._wait(_TURNS_TO_ARRIVE)
         self._postponed.append(client)
         return True
+
+    async def all_here(self) -> None:
+        """Return when arriving clients have a transport, or after some turns, as `postpone` does for a command."""
+        for _ in range(_TURNS_TO_ARRIVE):
+            if not self.arriving:
+                return
+            await asyncio.sleep(0)
+        self._all_are_here()
 
     def _wait(self, turns: int) -> None:
         """Wait no longer than some turns: a client whose socket fails before it has a transport never arrives."""

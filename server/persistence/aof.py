@@ -187,6 +187,10 @@ class Persistence:
         until = loop.time() + _LOAD_SLICE
         delayed = 0
         for batch in loader.batches():
+            # A slow script in it serves only those who have a transport.
+            await self.server.listeners.all_here()
+            if self.server.stopping:
+                return
             replay(self.server, loader, client, batch)
             self.loaded_bytes = loader.loaded_bytes
             if self.server.config.key_load_delay:
