@@ -9,7 +9,7 @@ BIN    := $(VENV)/bin
 # Modules are compiled once, not at each of the hundreds of starts: a machine may have that switched off for all.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install run test test-pythons test-heavy test-frameworks test-spark coverage crash lint format docs bench bench-typical bench-compare bench-scaling bench-latency bench-fair bench-start bench-pythons bench-aof bench-spark fuzz differential clean
+.PHONY: help install run test test-pythons test-heavy test-frameworks test-spark coverage crash lint format docs bench bench-typical bench-inside bench-compare bench-scaling bench-latency bench-fair bench-start bench-pythons bench-aof bench-spark bench-console fuzz differential clean
 
 help:
 	@echo "make run [PORT=6379] [ARGS='--appendonly yes']   start the server"
@@ -17,7 +17,7 @@ help:
 	@echo "make test RILLET_RANDOM=1                        the same with other random examples each time"
 	@echo "make test-pythons [ARGS='-m \"not spark\"']        run every test on each Python found, 3.11 to 3.14"
 	@echo "make test-heavy                                  tests that take long: more versions of real clusters"
-	@echo "make test-console                                the console in chromium, which it installs"
+	@echo "make test-console                                the console in chromium, on each kind of server"
 	@echo "make test-frameworks                             all frameworks, heavy ones too, installed into .frameworks"
 	@echo "make test-spark                                  a cluster, Connect, Declarative Pipelines (installs pandas, gRPC)"
 	@echo "make crash [KILLS=1000] [SPARK_KILLS=100] [CLUSTER_KILLS=20] [SEED=7]   kill -9 under load, again and again"
@@ -25,12 +25,14 @@ help:
 	@echo "make differential [COMMANDS=1000000] [SEED=7]   beside Redis 7.0, 8.2, 8.6, 8.10 and Valkey, for long"
 	@echo "make docs                                        the site, into build/site"
 	@echo "make bench [QUICK=1] [ARGS='xadd xclaim']        beside redis-server and valkey-server"
-	@echo "make bench-typical [QUICK=1]                     small groups, single messages, the newest entries"
+	@echo "make bench-typical [GOALS=1] [QUICK=1]           small groups, single messages; only what has a goal"
+	@echo "make bench-inside [ARGS='xclaim --profile']      the process without sockets, also on a busy machine"
 	@echo "make bench-compare BASE=commit [ARGS='xclaim']   beside an earlier commit"
 	@echo "make bench-scaling | bench-latency [QUICK=1]     what grows with the data; what holds clients up"
 	@echo "make bench-fair [QUICK=1] [ARGS='xadd']          what one client waits while another sends without pause"
 	@echo "make bench-start [ARGS='--rounds 3']             start to the first PONG and idle, beside fakeredis, too"
 	@echo "make bench-pythons                               the same commands on each Python of make test-pythons"
+	@echo "make bench-console                               what the console costs a server, and itself"
 	@echo "make lint | format | bench-aof | bench-spark | install | clean"
 
 install: $(VENV)/.installed
@@ -49,6 +51,7 @@ run: install
 
 test: $(VENV)/.installed-dev
 	@PYTHON=$(BIN)/python sh tests/peers.sh
+	@sh tests/browser.sh
 	RILLET_RANDOM=$(RILLET_RANDOM) $(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
 
 # Each in an environment of its own below .venvs/.
@@ -60,7 +63,7 @@ test-heavy: $(VENV)/.installed-dev
 	@PYTHON=$(BIN)/python sh tests/peers.sh
 	$(BIN)/pytest -n 2 -m heavy --durations 0 --durations-min 1 $(ARGS)
 
-# The console in a real browser: on each kind of server, light, dark and as on a phone.
+# The console in chromium on each kind of server; `make test` has it on Rillet. RILLET_PICTURES=1 makes those of docs/.
 test-console: $(VENV)/.installed-dev
 	@PYTHON=$(BIN)/python sh tests/peers.sh
 	@sh tests/browser.sh
@@ -69,7 +72,7 @@ test-console: $(VENV)/.installed-dev
 # Frameworks that take long are left out as well; this runs all of them.
 test-frameworks: $(VENV)/.installed-dev
 	@PYTHON=$(BIN)/python sh tests/peers.sh
-	$(BIN)/pytest -n 2 -m "" --durations 0 --durations-min 1 tests/frameworks \
+	$(BIN)/pytest -n 2 -m "" --durations 0 --durations-min 1 tests/frameworks tests/testing/test_wheel.py \
 		tests/clients/test_sentinel_clients.py tests/server/sentinel $(ARGS)
 
 # Not in `make test`: needs another extra (pandas, gRPC), and JVMs that the other tests do not have.
@@ -80,6 +83,7 @@ test-spark: $(VENV)/.installed-dev
 
 coverage: $(VENV)/.installed-dev
 	@PYTHON=$(BIN)/python sh tests/peers.sh
+	@sh tests/browser.sh
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -n 2 --dist loadgroup $(ARGS)
 	-$(BIN)/coverage combine --quiet # the file of a process that a test killed may be torn
@@ -128,7 +132,9 @@ docs: $(VENV)/.installed-dev
 
 # docs/ shows a whole run; a quick run, or one of chosen workloads, leaves its files in build/.
 BENCH_FILES = $(if $(QUICK)$(ARGS),--json build/benchmarks.json --plot build/benchmarks.png,\
-	--json docs/benchmarks.json --plot docs/benchmarks.png --markdown docs/benchmarks.md)
+	--keep docs/benchmarks --plot docs/benchmarks.png --markdown docs/benchmarks.md)
+TYPICAL_FILES = $(if $(QUICK)$(ARGS),--json build/typical.json,\
+	--keep docs/benchmarks --markdown docs/performance.md --readme README.md)
 
 bench: $(VENV)/.installed-dev
 	@PYTHON=$(BIN)/python sh tests/peers.sh
@@ -136,7 +142,12 @@ bench: $(VENV)/.installed-dev
 
 bench-typical: $(VENV)/.installed-dev
 	@PYTHON=$(BIN)/python sh tests/peers.sh
-	$(BIN)/python benchmarks/bench.py --set typical $(if $(QUICK),--quick) --json build/typical.json $(ARGS)
+	$(BIN)/python benchmarks/bench.py $(if $(GOALS),--set goals --seconds 0.3,--set typical) $(if $(QUICK),--quick) \
+		$(TYPICAL_FILES) $(ARGS)
+
+# Without sockets, so that a busy machine hardly shows.
+bench-inside: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/in_process.py $(if $(ARGS),,--markdown docs/performance.md) $(ARGS)
 
 # make bench-compare BASE=main~10: what changed since costs
 bench-compare: $(VENV)/.installed-dev
@@ -159,7 +170,10 @@ bench-start: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/starting.py --markdown docs/running.md $(ARGS)
 
 bench-pythons: $(VENV)/.installed-dev
-	$(BIN)/python benchmarks/starting.py --pythons --markdown docs/running.md $(ARGS)
+	$(BIN)/python benchmarks/starting.py --pythons --markdown docs/running.md --keep docs/benchmarks $(ARGS)
+
+bench-console: $(VENV)/.installed-dev
+	PYTHONPATH=benchmarks $(BIN)/python benchmarks/console/rounds.py --markdown docs/console.md $(ARGS)
 
 bench-aof: $(VENV)/.installed-dev
 	@PYTHON=$(BIN)/python sh tests/peers.sh

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import os
-import signal
 import sys
 
 from . import __version__
 
+TYPE_CHECKING = False  # that of `typing`, which takes milliseconds to load
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Callable, Sequence
+else:
+    # What `signal` wraps. That one loads `enum` first, and Ctrl-C would print a traceback until it has.
+    import _signal as signal
+
+_INTERRUPTED = 128 + 2  # the status of a program that Ctrl-C ended, as shells give it
 _USAGE = """\
 Usage: rillet [/path/to/redis.conf] [options] [-]
        rillet - (read config from stdin)
@@ -32,33 +41,58 @@ Sentinel mode:
 
 
 def main() -> int:
-    """Run a server in this process until it stops; return 0 after an orderly end."""
-    if sys.argv[1:2] == ["check-aof"]:
-        return _check_aof(sys.argv[2:])
-    if sys.argv[1:2] == ["check-rdb"]:
-        return _check_rdb(sys.argv[2:])
-    if sys.argv[1:2] == ["pipeline"]:
-        from .pipeline.cli.main import main as pipeline
-
-        return pipeline(sys.argv[2:])
-    if sys.argv[1:2] == ["console"]:
-        from .console.command import main as console
-
-        return console(sys.argv[2:])
-    if sys.argv[1:2] == ["dev"]:
-        from .console.dev import main as dev
-
-        return dev(sys.argv[2:])
-    if sys.argv[1:2] == ["top"]:
-        from .console.top import main as top
-
-        return top(sys.argv[2:])
-    if sys.argv[1:2] == ["cluster"]:
-        from .testing.cluster_command import main as cluster
-
-        return cluster(sys.argv[2:])
+    """Run a server in this process until it stops, or a tool; return 0 after an orderly end."""
     early: list[int] = []
     signal.signal(signal.SIGINT, lambda number, _: early.append(number))
+    tool = _tool(sys.argv[1]) if len(sys.argv) > 1 else None
+    return _serve(early) if tool is None else _use(tool, early)
+
+
+def _tool(name: str) -> Callable[[list[str]], int] | None:
+    """Return what runs a verb of the command line, or None for what a server takes."""
+    if name == "check-aof":
+        return _check_aof
+    if name == "check-rdb":
+        return _check_rdb
+    if name == "pipeline":
+        from .pipeline.cli.main import main as pipeline
+
+        return pipeline
+    if name == "console":
+        from .console.command import main as console
+
+        return console
+    if name == "dev":
+        from .console.dev import main as dev
+
+        return dev
+    if name == "top":
+        from .console.top import main as top
+
+        return top
+    if name == "cluster":
+        from .testing.cluster_command import main as cluster
+
+        return cluster
+    return None
+
+
+def _use(tool: Callable[[list[str]], int], early: Sequence[int]) -> int:
+    """Run a tool; Ctrl-C ends it without a traceback, unless it makes something else of it."""
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if early:
+            return _INTERRUPTED
+        return tool(sys.argv[2:])
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # the interpreter's own end would print a traceback
+
+
+def _serve(early: Sequence[int]) -> int:
+    # Loading modules makes much that stays and next to no garbage: to look for some takes 5 % of a start.
+    gc.disable()  # until the server tunes it
     from .server.signals import end_on_signals
 
     end_on_signals(early)
@@ -76,9 +110,10 @@ def main() -> int:
         print(error, file=sys.stderr)  # noqa: T201 - there is no log yet
         return 1
     end_on_signals(config=config)
-    from .server.process import server_of_this_process
+    from .server.process import say_how_to_look, server_of_this_process
 
-    return server_of_this_process(config).run()
+    server = server_of_this_process(config)
+    return server.run(lambda: say_how_to_look(server))
 
 
 def _version(words: list[str]) -> int:

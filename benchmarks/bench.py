@@ -5,14 +5,17 @@
     .venv/bin/python benchmarks/bench.py xadd xclaim     what has one of the words in its name
     .venv/bin/python benchmarks/bench.py memory wake     the same for single figures: see FIGURES below
     .venv/bin/python benchmarks/bench.py --set typical   small groups and single messages: `make bench-typical`
+    .venv/bin/python benchmarks/bench.py --set goals     of these what has a goal: `make bench-typical GOALS=1`
 
 The servers take turns on one core while the load comes from another; each figure is the median of the rounds. A
-ratio above 1 means that Rillet is the better one. `--json`, `--plot` and `--markdown` keep what was found.
+ratio above 1 means that Rillet is the better one. `--keep`, `--json`, `--plot`, `--markdown` and `--readme` keep what was
+found.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from contextlib import ExitStack
@@ -22,14 +25,16 @@ from typing import TYPE_CHECKING, Final
 
 from big_groups import idle_searches, measure_few_claimable
 from footprint import idle_connections, memory
-from results import Measured, Results, Row, put_into
-from servers import LOAD_CORE, PROGRAMS, Server, machine, pin, require, versions
+from latency import time_to_wake
+from results import Measured, Results, Row, keep, performance, put_into, read, slowest_first, summary
+from servers import LOAD_CORE, PROGRAMS, Server, commit, machine, pin, require, versions
 from starting import aof_load, start_up
-from typical import TYPICAL
-from waking import time_to_wake
+from typical import GOALS, TYPICAL
 from workloads import MANY, QUICK_MODES, WORKLOADS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from loads import Mode, Sample
     from workloads import Workload
 
@@ -46,36 +51,52 @@ FIGURES: Final = {
 def main() -> int:
     """Measure what was asked for and print it as Markdown; 1 if a floor is not held and --strict was given."""
     asked = _options()
+    if asked.shown:
+        write_pages(asked, read(asked.shown), save=True)
+        return 0
     require(*PROGRAMS, "redis-benchmark")
     if asked.plot:
         from plot import draw  # here, so that a missing matplotlib is reported before an hour of measuring
     pin(LOAD_CORE)
     settings = f"server on one core, load on another; medians of {asked.rounds} rounds of {asked.seconds:g} s"
-    results = Results(time.strftime("%Y-%m-%d"), machine(), versions(), settings)
-    if asked.markdown:
-        put_into(
-            asked.markdown.read_text(encoding="utf-8"), results
-        )  # the same for markers that are not there
+    results = Results(time.strftime("%Y-%m-%d"), machine(), versions(), settings, asked.set, commit())
+    results.load_averages.append(os.getloadavg()[0])
+    write_pages(asked, results)  # the same for markers that are not there
     print(results.head)
-    workloads = TYPICAL if asked.set == "typical" else WORKLOADS
+    workloads = WORKLOADS if asked.set == "big" else TYPICAL
     measure([each for each in workloads if _matches(each.name, asked.names)], asked, results)
     for name, figures in FIGURES.items():
-        if asked.set != "typical" and _matches(name, asked.names):
+        if asked.set == "big" and _matches(name, asked.names):
             results.add_figures(figures(asked))
     below = results.below
-    if asked.set != "typical" and _matches("claim few idle ones", asked.names):
+    if asked.set == "big" and _matches("claim few idle ones", asked.names):
         below += measure_few_claimable(asked.entries)
+    results.load_averages.append(os.getloadavg()[0])
     if asked.json:
         results.write(asked.json)
+    if asked.keep:
+        keep(results, asked.keep)
     if asked.plot:
         draw(results, asked.plot)
-    if asked.markdown:
-        asked.markdown.write_text(
-            put_into(asked.markdown.read_text(encoding="utf-8"), results), encoding="utf-8"
-        )
+    write_pages(asked, results, save=True)
     if below:
         print(f"\n{below} below their floors (`floors` in benchmarks/workloads.py).")
     return 1 if below and asked.strict else 0
+
+
+def write_pages(asked: argparse.Namespace, results: Results, *, save: bool = False) -> None:
+    """Put the tables into the pages that were asked for; without ``save`` only see that they have a place there."""
+    texts: list[tuple[Path | None, str, Callable[[], str]]] = [
+        (asked.markdown, "performance", lambda: performance(results, GOALS)),
+        (asked.readme, "speed", lambda: slowest_first(results, GOALS)),
+    ]
+    if results.name == "big":
+        texts[0] = (asked.markdown, "benchmarks", lambda: summary(results))
+    for page, name, content in texts:
+        if page is not None:
+            text = put_into(page.read_text(encoding="utf-8"), name, content())
+            if save:
+                page.write_text(text, encoding="utf-8")
 
 
 def measure(chosen: list[Workload], asked: argparse.Namespace, results: Results) -> None:
@@ -101,22 +122,30 @@ def measure(chosen: list[Workload], asked: argparse.Namespace, results: Results)
 
 
 def _modes(load: Workload, asked: argparse.Namespace) -> tuple[Mode, ...]:
+    if asked.set == "goals":
+        return tuple(mode for mode in load.modes if (load.name, mode.name) in GOALS)
     return QUICK_MODES.get(load.name, (MANY,)) if asked.quick and asked.mode is None else load.modes
 
 
 def _medians(samples: list[Sample]) -> Measured:
+    requests = sum(each.requests for each in samples)
+    user = sum(each.user for each in samples) / requests * 1e6
     return Measured(
         median([each.requests / each.seconds for each in samples]),
         median([each.cpu / each.requests * 1e6 for each in samples]),
         median([each.p50 for each in samples]),
         median([each.p99 for each in samples]),
+        user,
+        max(sum(each.cpu for each in samples) / requests * 1e6 - user, 0.0),
     )
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("names", nargs="*", help="only what has one of these in its name")
-    parser.add_argument("--set", choices=("big", "typical"), default="big", help="which workloads (big)")
+    parser.add_argument(
+        "--set", choices=("big", "typical", "goals"), default="big", help="which workloads (big)"
+    )
     parser.add_argument("--quick", action="store_true", help="shorter rounds, one load, smaller data")
     parser.add_argument("--mode", help="only loads whose names contain this (`1 client`, `pipeline`)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each server (5)")
@@ -125,9 +154,18 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a floor is not held")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="the same, by date and commit, with a list"
+    )
+    parser.add_argument(
         "--plot", type=Path, metavar="FILE", help="draw them there, as PNG (needs matplotlib)"
     )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="put the tables between its markers")
+    parser.add_argument(
+        "--show", dest="shown", type=Path, metavar="FILE", help="a kept run, instead of measuring"
+    )
+    parser.add_argument(
+        "--readme", type=Path, metavar="FILE", help="put the slowest first between its markers"
+    )
     asked = parser.parse_args()
     asked.seconds = asked.seconds or (0.06 if asked.quick else 0.5)
     asked.entries = asked.entries or (100_000 if asked.quick else 1_000_000)

@@ -10,7 +10,7 @@ for the PINGs that could not be sent during it as well, else one long pause woul
 *Work* is the most processor time that the server used while one PING waited: a long wait with little work is the
 machine's doing, not the server's. For Rillet the report also says what that was (`loop_time.py`): *turn* is the processor
 time of the longest turn of its loop, and behind it stand how many commands ran in that turn, and the longest piece of
-work in it.
+work in it. `make bench` takes `time_to_wake` from here: how long blocked readers sleep on after an XADD.
 """
 
 from __future__ import annotations
@@ -18,17 +18,21 @@ from __future__ import annotations
 import argparse
 import math
 import multiprocessing
+import selectors
 import sys
 import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from loads import MANY, PIPED, benchmark
+from loads import MANY, PIPED, benchmark, percentiles
+from results import Figure
 from servers import (
     LABELS,
     LOAD_CORE,
+    PROGRAMS,
     Connection,
     Server,
     cpu_seconds,
@@ -41,10 +45,11 @@ from servers import (
 from workloads import FIELDS, deliver_all, entries, entry_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from multiprocessing.connection import Connection as Pipe
 
 _AT_MOST: Final = 20.0
+_READERS: Final = 100
 _EVERY: Final = 0.001
 _WATCHED: Final = Path(__file__).with_name("loop_time.py")
 _AOF: Final = ("--appendonly", "yes", "--auto-aof-rewrite-percentage", "0")
@@ -366,6 +371,54 @@ OPERATIONS: Final = (
     ),
     Operation("BGSAVE with N pending", _group, _background("BGSAVE", field=b"rdb_bgsave_in_progress")),
 )
+
+
+def time_to_wake(rounds: int, turns: int) -> Iterator[Figure]:
+    """One XADD wakes a hundred readers: until the median and the last of them has its entry, and at what cost."""
+    found: dict[str, list[tuple[float, float, float]]] = {program: [] for program in PROGRAMS}
+    for _ in range(rounds):
+        for program in PROGRAMS:
+            with Server(program) as server:
+                found[program].append(_wake(server, turns))
+    for at, (name, unit) in enumerate((("p50", "ms"), ("p99", "ms"), ("each", "CPU µs"))):
+        servers = {program: median([each[at] for each in figures]) for program, figures in found.items()}
+        yield Figure(f"{_READERS} blocked readers woken by XADD, {name}", unit, servers)
+
+
+def _wake(server: Server, turns: int) -> tuple[float, float, float]:
+    readers = [Connection(server.port) for _ in range(_READERS)]
+    block = encode("XREAD", "BLOCK", "0", "STREAMS", "w", "$")
+    add = encode("XADD", "w", "*", *FIELDS)
+    lasted: list[float] = []
+    cpu = 0.0
+    with selectors.DefaultSelector() as selector:
+        for reader in readers:
+            selector.register(reader.socket, selectors.EVENT_READ)
+        for _ in range(turns):
+            for reader in readers:
+                reader.socket.sendall(block)
+            while _blocked(server) < _READERS:
+                time.sleep(0.001)
+            before = server.cpu_seconds()
+            begun = time.perf_counter()
+            server.control.socket.sendall(add)
+            asleep = _READERS
+            while asleep:
+                for key, _ in selector.select():
+                    assert key.fileobj.recv(1 << 16)  # type: ignore[union-attr]
+                    lasted.append(time.perf_counter() - begun)
+                    asleep -= 1
+            cpu += server.cpu_seconds() - before
+            server.control.pipeline([b""])  # the reply to XADD
+    for reader in readers:
+        reader.close()
+    return (*percentiles(lasted), cpu / turns / _READERS * 1e6)
+
+
+def _blocked(server: Server) -> int:
+    statistics = server.control.call("INFO", "clients")
+    assert isinstance(statistics, bytes)
+    return int(statistics.split(b"\r\nblocked_clients:", 1)[1].split(b"\r", 1)[0])
 
 
 def main() -> int:

@@ -10,6 +10,7 @@ from itertools import cycle
 from statistics import quantiles
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from hiredis import Reader
 from servers import LOAD_CORE, Connection, Server, binary, pin
 
 if TYPE_CHECKING:
@@ -172,16 +173,28 @@ def own(requests: Callable[[Mode], list[bytes]], reset: Callable[[Server], objec
         until = time.monotonic() + seconds
         while not total.requests or (total.seconds < seconds and time.monotonic() < until):
             reset(server)
-            sizes = []
-            for step in range(steps):
-                sockets[0].sendall(encoded[mode][step * mode.clients])
-                sizes.append(len(sockets[0].recv(1 << 20)))
+            firsts = encoded[mode][: steps * mode.clients : mode.clients]
+            sizes = [_reply_size(sockets[0], request) for request in firsts]
             total = total.plus(_lock_step(server, sockets, encoded[mode], mode.pipeline, sizes, seconds))
         for connection in connections:
             connection.close()
         return total
 
     return run
+
+
+def _reply_size(sock: socket.socket, request: bytes) -> int:
+    """Send a request of one or more commands; how many bytes the replies have, which may come in pieces."""
+    commands, replies = Reader(), Reader()
+    commands.feed(request)
+    sock.sendall(request)
+    size = 0
+    while commands.gets() is not False:
+        while replies.gets() is False:
+            data = sock.recv(1 << 20)
+            size += len(data)
+            replies.feed(data)
+    return size
 
 
 def _lock_step(

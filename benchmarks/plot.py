@@ -1,4 +1,4 @@
-"""The picture of a run, docs/benchmarks.png: python benchmarks/plot.py benchmarks.json picture.png."""
+"""The picture of a run, docs/benchmarks.png: python benchmarks/plot.py docs/benchmarks/<run>.json picture.png."""
 
 from __future__ import annotations
 

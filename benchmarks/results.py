@@ -1,4 +1,7 @@
-"""What a run has found: rows of load and single figures, as tables for people and as JSON for programs."""
+"""What a run has found: rows of load and single figures, as tables for people and as JSON for programs.
+
+Runs are kept in `docs/benchmarks/`, a file each, named by date and commit; `keep` also writes the list of them.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,16 @@ from typing import TYPE_CHECKING, Final
 from servers import LABELS, PROGRAMS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+_MANY: Final = "50 clients"
+_SLOWEST: Final = 8
+_BUSY_RUN: Final = (
+    "**The machine was busy with other work.** Requests a second, user beside system time and whether a goal is reached do not "
+    "follow from such a run; only large differences of work do.\n"
+)
+_BUSY: Final = 4.0  # a load average above which a run says little
 _NAMES: Final = " | ".join(LABELS.values())
 _RATIOS: Final = " | ".join(f"vs {LABELS[name]}" for name in PROGRAMS[1:])
 _LOAD_HEAD: Final = (
@@ -24,13 +34,24 @@ _FIGURE_HEAD: Final = f"| figure | unit | {_NAMES} | {_RATIOS} | floor |\n| --- 
 
 
 @dataclass(frozen=True)
+class Goal:
+    """What a workload shall reach, as a part of what others do: requests a second, and work per processor second."""
+
+    of_redis: float = 0.0
+    of_fastest: float = 0.0
+    work: float = 0.0
+
+
+@dataclass(frozen=True)
 class Measured:
-    """The medians of one server's rounds."""
+    """The medians of one server's rounds; of user and system time, which the system counts in ticks of 10 ms, the means."""
 
     requests_per_second: float
     cpu_microseconds: float
     p50_milliseconds: float
     p99_milliseconds: float
+    user_microseconds: float = 0.0
+    system_microseconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -51,9 +72,26 @@ class Row:
         return self.servers[other].cpu_microseconds / max(self.servers["rillet"].cpu_microseconds, 1e-9)
 
     @property
+    def fastest(self) -> str:
+        """The one of the others that answers most requests a second."""
+        return max(PROGRAMS[1:], key=lambda name: self.servers[name].requests_per_second)
+
+    @property
     def is_below(self) -> bool:
         """Whether the floor is not held."""
         return self.cost_ratio("redis-server") < self.floor
+
+    def share(self, goal: Goal) -> float:
+        """How much of its goal it reaches, of several the least."""
+        return min(
+            measured / wanted
+            for measured, wanted in (
+                (self.rate_ratio("redis-server"), goal.of_redis),
+                (self.rate_ratio(self.fastest), goal.of_fastest),
+                (self.cost_ratio("redis-server"), goal.work),
+            )
+            if wanted
+        )
 
     def line(self) -> str:
         """For the terminal."""
@@ -116,13 +154,32 @@ class Results:
     machine: str
     versions: str
     settings: str
+    name: str = "big"
+    commit: str = ""
+    load_averages: list[float] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
 
     @property
     def head(self) -> str:
         """What was measured, where and when."""
-        return f"{self.date}; {self.versions}; {self.machine}; {self.settings}."
+        parts = [
+            self.date,
+            f"commit {self.commit}" if self.commit else "",
+            self.versions,
+            self.machine,
+            self.settings,
+        ]
+        if self.load_averages:
+            parts.append(
+                f"load average {' and '.join(f'{each:.1f}' for each in self.load_averages)}, before and after"
+            )
+        return "; ".join(filter(None, parts)) + "."
+
+    @property
+    def was_busy(self) -> bool:
+        """Whether other work on the machine makes this run say little."""
+        return max(self.load_averages, default=0.0) > _BUSY
 
     def add_row(self, row: Row) -> None:
         """Keep and print it."""
@@ -160,22 +217,100 @@ def read(path: Path) -> Results:
     return Results(**{**content, "rows": rows, "figures": [Figure(**each) for each in content["figures"]]})
 
 
-_BEGIN: Final = "<!-- benchmarks -->\n"
-_END: Final = "<!-- /benchmarks -->"
+def keep(results: Results, folder: Path) -> None:
+    """Write a run into the folder of all runs, and the list of these."""
+    results.write(folder / f"{results.date}-{results.commit.removesuffix('+')}-{results.name}.json")
+    lines = [
+        "| run | rows | commit | machine | settings | load average |",
+        "| --- | ---: | --- | --- | --- | --- |",
+    ]
+    for path in sorted(folder.glob("*.json"), reverse=True):
+        each = read(path)
+        loads = ", ".join(f"{load:.1f}" for load in each.load_averages) or "not noted"
+        cells = (
+            f"[{path.stem}]({path.name})",
+            len(each.rows) + len(each.figures),
+            each.commit or "?",
+            each.machine,
+        )
+        lines.append(f"| {' | '.join(map(str, cells))} | {each.settings} | {loads} |")
+    page = folder / "README.md"
+    page.write_text(
+        put_into(page.read_text(encoding="utf-8"), "runs", "\n".join(lines) + "\n"), encoding="utf-8"
+    )
 
 
-def put_into(text: str, results: Results) -> str:
-    """Put these results between the two markers of a page, in place of the earlier ones."""
-    before, begin, rest = text.partition(_BEGIN)
-    _, end, after = rest.partition(_END)
+def put_into(text: str, name: str, content: str) -> str:
+    """Put a table between the two markers of a page that have its name, in place of the earlier one."""
+    before, begin, rest = text.partition(f"<!-- {name} -->\n")
+    _, end, after = rest.partition(f"<!-- /{name} -->")
     if not begin or not end:
-        raise SystemExit(f"no {_BEGIN.strip()} … {_END} to put the table between")
-    return before + begin + summary(results) + end + after
+        raise SystemExit(f"no <!-- {name} --> … <!-- /{name} --> to put the table between")
+    return before + begin + content + end + after
+
+
+def performance(results: Results, goals: Mapping[tuple[str, str], Goal]) -> str:
+    """The tables of docs/performance.md: rows beside their goals, the farthest from it first; and user and system time."""
+    rows = [row for row in results.rows if (row.workload, row.load) in goals or row.load == _MANY]
+    lines = [
+        results.head,
+        "",
+        *(_BUSY_RUN,) * results.was_busy,
+        "| | requests/s, of Redis | of the fastest | work per processor second, of Redis | goals | |",
+        "| --- | ---: | ---: | ---: | --- | --- |",
+    ]
+    reached = [(row, goals[row.workload, row.load]) for row in rows if (row.workload, row.load) in goals]
+    for row, goal in sorted(reached, key=lambda each: each[0].share(each[1])):
+        wanted = (
+            f"{goal.of_redis:.2f} of Redis" * bool(goal.of_redis),
+            f"{goal.of_fastest:.2f} of the fastest" * bool(goal.of_fastest),
+            f"{goal.work:.2f} of Redis' work" * bool(goal.work),
+        )
+        cells = (
+            row.workload + row.load.removeprefix(_MANY),
+            f"{row.rate_ratio('redis-server'):.2f}",
+            f"{row.rate_ratio(row.fastest):.2f} ({LABELS[row.fastest]})",
+            f"{row.cost_ratio('redis-server'):.2f}",
+            ", ".join(filter(None, wanted)),
+            "busy machine" if results.was_busy else "reached" if row.share(goal) >= 1 else "**not reached**",
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    lines += [
+        "",
+        f"| µs a request | user: {_NAMES} | system: {_NAMES} | requests/s: {_NAMES} |",
+        "| --- |" + " ---: |" * (3 * len(PROGRAMS)),
+    ]
+    for row in rows:
+        everyone = [row.servers[name] for name in PROGRAMS]
+        times = [f"{each.user_microseconds:.1f}" for each in everyone]
+        times += [f"{each.system_microseconds:.1f}" for each in everyone]
+        times += [f"{each.requests_per_second:,.0f}" for each in everyone]
+        lines.append("| " + " | ".join((row.workload + row.load.removeprefix(_MANY), *times)) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def slowest_first(results: Results, goals: Mapping[tuple[str, str], Goal]) -> str:
+    """The table of README.md: of what 50 clients send what costs most beside Redis, the costliest first."""
+    rows = [
+        row
+        for row in results.rows
+        if row.load == _MANY and (results.name == "big" or (row.workload, row.load) in goals)
+    ]
+    present = [name for name in PROGRAMS[1:] if all(name in row.servers for row in rows)]
+    others = " | ".join(f"of {LABELS[name]}" for name in present)
+    lines = [
+        f"| work per processor second | {others} | requests/s, of Redis |",
+        "| --- |" + " ---: |" * (len(present) + 1),
+    ]
+    for row in sorted(rows, key=lambda row: row.cost_ratio("redis-server"))[:_SLOWEST]:
+        ratios = " | ".join(f"{row.cost_ratio(name):.2f}" for name in present)
+        lines.append(f"| {row.workload} | {ratios} | {row.rate_ratio('redis-server'):.2f} |")
+    return "\n".join(lines) + f"\n\n{results.head}\n"
 
 
 def summary(results: Results) -> str:
     """The tables of docs/benchmarks.md: 50 clients at once, pipelines for XADD only, and the single figures."""
-    load = "50 clients"
+    load = _MANY
     lines = [
         results.head,
         "",

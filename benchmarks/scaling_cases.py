@@ -78,7 +78,7 @@ class Growing:
 
     Attributes:
         what: there are N of.
-        prepare: makes them; it may answer connections that are to stay open meanwhile.
+        prepare: makes them; it may answer connections that are to stay open for the case.
         goes_on: with what the cases before it have left, on the same servers.
     """
 

@@ -83,6 +83,19 @@ def machine() -> str:
     return f"{model[1] if model else 'unknown processor'}, {os.cpu_count()} cores, Python {python}"
 
 
+def commit() -> str:
+    """The short name of the commit that is measured, with + if files have changed since."""
+
+    def git(*words: str) -> str:
+        done = subprocess.run(
+            ["git", *words], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+        )
+        return done.stdout.strip()
+
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", "..", ":!../docs", ":!../README.md")
+    return git("rev-parse", "--short", "HEAD") + "+" * bool(changed)
+
+
 def versions() -> str:
     """All programs with their versions."""
     return ", ".join(f"{LABELS[name].split()[0]} {version(name)}" for name in PROGRAMS)

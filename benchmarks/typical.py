@@ -1,6 +1,6 @@
 """A developer's day: small groups, single messages, the newest entries (`bench.py --set typical`, `make bench-typical`).
 
-The groups have 10, 100, 10,000 or a million pending entries. A server that is a little slower finds more requests waiting
+`GOALS` are what rows shall reach; `docs/performance.md` shows them beside what they do. The groups have 10, 100, 10,000 or a million pending entries. A server that is a little slower finds more requests waiting
 each time and pays less for waking the load generator, which flatters it in requests per second: look at both columns.
 """
 
@@ -11,8 +11,9 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from loads import MANY, ONE, PIPED, benchmark, own
+from results import Goal
 from servers import encode
-from workloads import FIELDS, Workload, deliver_all, entry_id, filled
+from workloads import FIELDS, WORKLOADS, Workload, deliver_all, entry_id, filled
 
 if TYPE_CHECKING:
     from loads import Mode, Run
@@ -126,9 +127,12 @@ _ten_thousand: Final = partial(_pending, count=10_000)
 _UNPIPED: Final = (ONE, MANY)
 _WORKERS: Final = _workers()
 
+_SINGLE: Final = ("PING", "SET", "GET", "XADD", "XCLAIM of 100", "XADD, AOF everysec")
+
 TYPICAL: Final = (
+    *[workload for workload in WORKLOADS if workload.name in _SINGLE],
     *[workload for pending in _SIZES for workload in _claims(pending)],
-    Workload("XACK of 1", partial(_pending, count=10_000), _acknowledge(1), modes=_UNPIPED),
+    Workload("XACK of 1", partial(_pending, count=10_000), _acknowledge(1), modes=_MODES),
     Workload("XACK of 10", partial(_pending, count=100_000), _acknowledge(10), modes=_UNPIPED),
     Workload("XACK of 1 that is not pending", _hundred, benchmark("XACK", "s", "g", "1-1"), modes=_MODES),
     *[
@@ -171,3 +175,30 @@ TYPICAL: Final = (
     Workload("workers, AOF always", _workers_streams, _WORKERS, modes=(MANY,), flags=_ALWAYS),
     Workload("XCLAIM of 1, AOF everysec", _hundred, _claim(100, 1), modes=_MODES, flags=_EVERYSEC),
 )
+
+_LOSS: Final = 0.9  # with an AOF at least this part of the goal without one
+_EACH: Final = {
+    **dict.fromkeys(("PING", "SET", "GET", "XADD"), Goal(0.95, 0.9)),
+    "XADD, AOF everysec": Goal(0.95 * _LOSS, 0.9 * _LOSS),
+    "XACK of 1": Goal(0.9, 0.85),
+    "XACK of 10": Goal(0.8),
+    "XCLAIM of 1, 100 pending": Goal(0.85, 0.8),
+    "XCLAIM of 1, AOF everysec": Goal(0.85 * _LOSS, 0.8 * _LOSS),
+    "XCLAIM of 5, 100 pending": Goal(0.8, 0.7),
+    "XCLAIM of 10, 100 pending": Goal(0.8, 0.7),
+    "XCLAIM of 20, 100 pending": Goal(1.0),
+    "XCLAIM of 100": Goal(4.0),
+    **dict.fromkeys(("XRANGE COUNT 10", "XREAD COUNT 10", "XREADGROUP COUNT 10 of a backlog"), Goal(0.95)),
+    "XREADGROUP COUNT 10 of its history": Goal(0.95),
+    "XPENDING of 10": Goal(0.85),
+    "XAUTOCLAIM COUNT 10": Goal(0.85),
+    "workers: XADD, XREADGROUP, XACK": Goal(0.9),
+    "workers, AOF everysec": Goal(0.9 * _LOSS),
+}
+# By workload and load. In pipelines the processor time counts.
+GOALS: Final = {
+    **{(name, MANY.name): goal for name, goal in _EACH.items()},
+    ("XADD", PIPED.name): Goal(work=0.55),
+    ("XACK of 1", PIPED.name): Goal(work=0.5),
+    ("XCLAIM of 1, 100 pending", PIPED.name): Goal(work=0.5),
+}

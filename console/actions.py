@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 HANDED: Final = 100  # entries a call of XAUTOCLAIM
-# Deletes a consumer only if it has nothing, in one step: what it reads meanwhile is not lost.
+# Deletes a consumer only if it has nothing, in one step: what it reads while this runs is not lost.
 DELETE_IF_EMPTY: Final = (
     b"if #redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', 1, ARGV[2]) > 0 then return -1 end "
     b"return redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], ARGV[2])"
@@ -121,6 +121,7 @@ class Action:
         steps: makes the commands of what was typed; raises ValueError where something is wrong.
         run: sends them; None: one after the other.
         needs: a command that the server must know.
+        back: the page that shows what came of it, where that is all there is to see.
         danger: what cannot be undone, in a sentence.
     """
 
@@ -133,14 +134,17 @@ class Action:
     run: Callable[[Link, Values], Any] | None = None
     needs: str = ""
     danger: str = ""
+    back: str = ""
 
 
 ACTIONS: Final[dict[str, Action]] = {}
 
 
-def _action(
+def action(
     name: str, title: str, about: str, scope: tuple[str, ...], fields: tuple[Field, ...], **more: Any
 ) -> Callable[[Callable[[Values], list[Step]]], Callable[[Values], list[Step]]]:
+    """Add an action of which a function makes the commands."""
+
     def keep(steps: Callable[[Values], list[Step]]) -> Callable[[Values], list[Step]]:
         ACTIONS[name] = Action(name, title, about, scope, fields, steps, **more)
         return steps
@@ -152,7 +156,7 @@ _IDS = Field("id", "IDs", hint="separated by spaces")
 _TO = Field("to", "To consumer", hint="one that exists, or a new one", suggest="consumers")
 
 
-@_action(
+@action(
     "claim",
     "Claim entries",
     "The chosen entries become pending with another consumer, and their delivery count grows by one.",
@@ -187,7 +191,7 @@ def _claim(typed: Values) -> list[Step]:
     return [Step(command(*words, *(["JUSTID"] if typed.text("count") == "keep" else [])))]
 
 
-@_action(
+@action(
     "ack",
     "Acknowledge entries",
     "The chosen entries leave the group's PEL: they count as done, and are delivered to no other consumer.",
@@ -199,7 +203,7 @@ def _ack(typed: Values) -> list[Step]:
     return [Step(command("XACK", typed.word("key"), typed.word("group"), *typed.ids()))]
 
 
-@_action(
+@action(
     "giveback",
     "Give entries back",
     "The chosen entries lose their consumer and are the first that XREADGROUP CLAIM or XAUTOCLAIM takes.",
@@ -265,12 +269,12 @@ async def _retire(link: Link, typed: Values) -> Outcome:
     if isinstance(reply, RedisError):
         return Outcome((*done, (last.line, str(reply))), good=False)
     if reply == -1:
-        done.append((last.line, "not deleted: it has read new entries meanwhile, so it is not dead"))
+        done.append((last.line, "not deleted: it has read new entries since then, so it is not dead"))
         return Outcome(tuple(done), good=False)
     return Outcome((*done, (last.line, f"deleted; {reply} pending entries were lost")), good=reply == 0)
 
 
-@_action(
+@action(
     "retire",
     "Retire a consumer",
     "All that a dead consumer holds goes to another one; then the dead one is deleted. In this order nothing is lost. "
@@ -310,7 +314,7 @@ def _retire_steps(typed: Values) -> list[Step]:
     ]
 
 
-@_action(
+@action(
     "delconsumer",
     "Delete a consumer",
     "The consumer leaves the group.",
@@ -324,7 +328,7 @@ def _delete_consumer(typed: Values) -> list[Step]:
     ]
 
 
-@_action(
+@action(
     "newconsumer",
     "Add a consumer",
     "A consumer is added without reading anything.",
@@ -348,7 +352,7 @@ def _group_id(typed: Values) -> str:
     return entry_id
 
 
-@_action(
+@action(
     "setid",
     "Set the last delivered ID",
     "The group goes on behind this ID: a smaller one delivers messages again, $ leaves out all that waits.",
@@ -360,7 +364,7 @@ def _set_id(typed: Values) -> list[Step]:
     return [Step(command("XGROUP", "SETID", typed.word("key"), typed.word("group"), _group_id(typed)))]
 
 
-@_action(
+@action(
     "newgroup",
     "Create a group",
     "A group that reads from an ID on. A stream that does not exist is made.",
@@ -379,7 +383,7 @@ def _create_group(typed: Values) -> list[Step]:
     ]
 
 
-@_action(
+@action(
     "delgroup",
     "Destroy a group",
     "The group, its consumers and its PEL are deleted. The messages of the stream stay.",
@@ -391,7 +395,7 @@ def _destroy(typed: Values) -> list[Step]:
     return [Step(command("XGROUP", "DESTROY", typed.word("key"), typed.word("group")))]
 
 
-@_action(
+@action(
     "add",
     "Add an entry",
     "A message at the end of the stream.",
@@ -411,7 +415,7 @@ def _add(typed: Values) -> list[Step]:
     return [Step(command(*words))]
 
 
-@_action(
+@action(
     "delete",
     "Delete entries",
     "The chosen messages leave the stream. In groups where they are pending they stay pending, without content.",
@@ -423,7 +427,7 @@ def _delete(typed: Values) -> list[Step]:
     return [Step(command("XDEL", typed.word("key"), *typed.ids()))]
 
 
-@_action(
+@action(
     "example",
     "Try the XCLAIM story",
     "A stream of orders, a group that bills them, Bob who takes two and falls silent, and Alice who claims one.",

@@ -11,15 +11,27 @@ from urllib.parse import parse_qsl
 
 from redis.exceptions import RedisError
 from starlette.applications import Starlette
-from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from . import timeline
 from .actions import ACTIONS, plan, run
+from .clients import Watch
 from .link import GoneError, Link, ReadOnlyError
 from .pages import PAGES, NotFoundError, Page
+from .poller import UnreadableError
+from .prompt import Prompt
 from .render import HERE, environment
-from .security import COOKIE, Guard
+from .security import COOKIE, OPEN_PLACES, Guard
+from .style import STATIC
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -58,6 +70,8 @@ class Console:
         self._templates = environment()
         self._outcomes: OrderedDict[str, tuple[Plan, Outcome]] = OrderedDict()
         self._ending = False
+        self.watch = Watch()
+        self.prompt = Prompt(self.link)
 
     @property
     def link(self) -> Link:
@@ -84,10 +98,15 @@ class Console:
             routes=[
                 *paths,
                 Route("/live", self._live),
+                Route("/now", self._now),
+                Route("/watch", self._watch, methods=["POST"]),
+                Route("/prompt", self._ask, methods=["POST"]),
+                Route("/prompt/help", self._help, methods=["POST"]),
                 Route("/act/{name}", self._action, methods=["GET"]),
                 Route("/act/{name}", self._run, methods=["POST"]),
                 Route("/done/{name}", self._done),
                 Route("/login", self._login, methods=["GET", "POST"]),
+                Mount("/static/shared", StaticFiles(directory=STATIC)),
                 Mount("/static", StaticFiles(directory=HERE / "static")),
             ],
             lifespan=self._lifespan,
@@ -95,6 +114,7 @@ class Console:
                 404: self._no_such_page,
                 GoneError: self._is_gone,
                 NotFoundError: self._not_found,
+                UnreadableError: self._unreadable,
                 RedisError: self._refused,
                 AddressError: self._not_understood,
                 FormError: self._foreign_form,
@@ -107,20 +127,49 @@ class Console:
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         task = asyncio.ensure_future(self.poller.run())
-        # A poller that fails for a reason of its own must not leave pages that stand still.
-        task.add_done_callback(lambda done: done.cancelled() or done.result())
+        tidying = asyncio.ensure_future(self._close_idle_prompts())
         try:
             yield
         finally:
+            tidying.cancel()
             self.poller.stop()
             await asyncio.wait([task], timeout=STOP_SECONDS)
             task.cancel()
+            with contextlib.suppress(
+                TimeoutError, GoneError
+            ):  # the recording ends with a server that is gone
+                async with asyncio.timeout(STOP_SECONDS):
+                    await timeline.end(self.link.actor)
+            await self.watch.stop()
+            await self.prompt.close()
             await self.link.close()
 
+    async def _close_idle_prompts(self) -> None:
+        while True:
+            await self.poller.ticked()
+            await self.prompt.close_idle()
+
+    def _server(self) -> str:
+        facts = self.poller.overview.facts
+        return f"{facts.kind} {facts.version}" if facts else ""
+
+    def _actor(self) -> Link:
+        """Return the one connection that may change something.
+
+        Raises:
+            ReadOnlyError: nothing may.
+        """
+        if self.read_only:
+            raise ReadOnlyError(
+                "The console is read-only: copy the command, or start it with --allow-writes."
+            )
+        return self.link.actor
+
     def _common(self) -> dict[str, Any]:
-        self.link.read_only = self.read_only
         return {
             "overview": self.poller.overview,
+            "watch": self.watch,
+            "page_path": "",
             "address": self.link.shown,
             "read_only": self.read_only,
             "csrf": self.guard.csrf,
@@ -136,13 +185,20 @@ class Console:
         page = _made(request.url.path, typed(request))
         await self.poller.freshen()
         context = await page.context(self.poller, whole=True)
-        live = f"/live?page={request.url.path}&{request.url.query}"
-        return self._render(page.template, **{**context, "live": live})
+        live = f"{request.url.query}&page={request.url.path}"  # last, so that no other counts
+        return self._render(page.template, **{**context, "live": live, "page_path": request.url.path})
 
     async def _live(self, request: Request) -> Response:
         query = typed(request)
         page = _made(query.get("page", ""), query)
         return StreamingResponse(self._events(page), media_type="text/event-stream")
+
+    async def _now(self, request: Request) -> Response:
+        """Send the live parts once, for a browser that has no connection left to keep open."""
+        query = typed(request)
+        page = _made(query.get("page", ""), query)
+        await self.poller.freshen()
+        return JSONResponse(await self._parts(page))
 
     async def _events(self, page: Page) -> AsyncIterator[str]:
         """Send the parts of a page that changed, at each tick; a browser that is slow misses ticks."""
@@ -167,7 +223,7 @@ class Console:
             context = {**common, **await page.context(self.poller, whole=False)}
         except GoneError:
             return parts
-        except (NotFoundError, RedisError) as error:
+        except (NotFoundError, RedisError, UnreadableError) as error:
             return {**parts, "notice": self._part("notice", {**common, "notice": str(error)})}
         parts["notice"] = self._part("notice", {**common, "notice": ""})
         return parts | {name: self._part(name, context) for name in page.parts}
@@ -203,19 +259,17 @@ class Console:
         action = ACTIONS.get(request.path_params["name"])
         if action is None:
             raise NotFoundError("There is no such action.")
-        if self.read_only:
-            raise ReadOnlyError(
-                "The console is read-only: copy the command, or start it with --allow-writes."
-            )
+        actor = self._actor()
         made = plan(action, form)
         if made.problem or form.get("shown", "").replace("\r\n", "\n") != made.text:
             # What runs is what was shown, to the letter.
             return self._render(
                 "action.html", 409, plan=made, action=action, consumers=[], facts=self.poller.overview.facts
             )
-        self.link.read_only = False
-        outcome = await run(self.link, made)
-        self.poller.hurry()
+        outcome = await run(actor, made)
+        self.poller.changed()
+        if outcome.good and action.back:
+            return RedirectResponse(action.back, 303)
         name = secrets.token_urlsafe(12)
         self._outcomes[name] = (made, outcome)
         while len(self._outcomes) > KEPT_OUTCOMES:
@@ -227,6 +281,32 @@ class Console:
         if kept is None:
             raise NotFoundError("What came of this action is not kept any more.")
         return self._render("done.html", plan=kept[0], outcome=kept[1])
+
+    async def _watch(self, request: Request) -> Response:
+        """Begin or end MONITOR. It changes nothing, so that a read-only console has it, too."""
+        form = await self._form(request)
+        await (self.watch.start(self.link) if form.get("do") == "start" else self.watch.stop())
+        return RedirectResponse("/clients", 303)
+
+    async def _ask(self, request: Request) -> Response:
+        form = await self._form(request)
+        line, session = form.get("line", ""), form.get("session", "")
+        exchange = await self.prompt.run(session, line, read_only=self.read_only, sure=form.get("sure", ""))
+        if exchange.changes:
+            self.poller.changed()
+        context: dict[str, Any] = {
+            "exchange": exchange,
+            "session": session,
+            "page_path": "/prompt",
+        }
+        part = "parts/exchange.html" if request.headers.get("hx-request") else "prompt.html"
+        return self._render(part, **context)
+
+    async def _help(self, request: Request) -> Response:
+        form = await self._form(request)
+        return self._render(
+            "parts/help.html", help=await self.prompt.help(form.get("line", ""), self._server())
+        )
 
     async def _form(self, request: Request) -> dict[str, str]:
         form = await _posted(request)
@@ -259,7 +339,11 @@ class Console:
     def _error(self, status: int, title: str, text: str) -> Response:
         return self._render("error.html", status, title=title, text=text)
 
-    async def _no_such_page(self, _: Request, __: Exception) -> Response:
+    async def _no_such_page(self, request: Request, __: Exception) -> Response:
+        if request.url.path.startswith(
+            OPEN_PLACES
+        ):  # asked for without a token, perhaps: no facts of the server
+            return PlainTextResponse("No such page\n", 404)
         return self._error(404, "No such page", "The console has no page at this address.")
 
     async def _is_gone(self, _: Request, error: Exception) -> Response:
@@ -268,13 +352,18 @@ class Console:
     async def _not_found(self, _: Request, error: Exception) -> Response:
         return self._error(404, "Not there", str(error))
 
+    async def _unreadable(self, _: Request, error: Exception) -> Response:
+        return self._error(500, "Not readable", f"{error}. The log of the console says more.")
+
     async def _refused(self, _: Request, error: Exception) -> Response:
         return self._error(502, "The server replied with an error", str(error))
 
     async def _not_understood(self, _: Request, error: Exception) -> Response:
         return self._error(400, "This address says too little", str(error))
 
-    async def _foreign_form(self, _: Request, error: Exception) -> Response:
+    async def _foreign_form(self, request: Request, error: Exception) -> Response:
+        if request.url.path.startswith(OPEN_PLACES):
+            return PlainTextResponse("Not done\n", 403)
         return self._error(403, "Not done", str(error))
 
 

@@ -19,7 +19,6 @@ LANES: Final = 30  # consumers of a group that are shown
 CELLS: Final = 40  # pending entries of each
 SAMPLE: Final = 25  # pending entries of the group
 NEWEST: Final = 20  # entries of a live tail
-PAGE_BYTES: Final = 4 << 20  # of entries that are read for a page
 SCANNED: Final = 2_000  # entries that a filter looks at for a page
 MESSAGE_GROUPS: Final = 200  # groups that a message's page asks
 
@@ -90,7 +89,7 @@ class StreamSubject:
 
     async def read(self, link: Link) -> StreamDetail:
         """Read as many of the newest entries as are few bytes."""
-        count = await entries_of(link, self.key, PAGE_BYTES, NEWEST)
+        count = await entries_of(link, self.key, NEWEST)
         now, length, groups, newest = await link.send(
             [
                 command("TIME"),
@@ -104,12 +103,10 @@ class StreamSubject:
         return StreamDetail(stream, replies.now(now), replies.entries(newest), missing)
 
 
-async def entries_of(link: Link, key: bytes, size: int, most: int) -> int:
-    """Return how many entries of a stream have about so many bytes: at least one, at most ``most``."""
+async def entries_of(link: Link, key: bytes, most: int) -> int:
+    """Return how many entries of a stream are few bytes: at least one, at most ``most``."""
     length, memory = await link.send([command("XLEN", key), command("MEMORY", "USAGE", key)])
-    if not isinstance(length, int) or not isinstance(memory, int) or not length:
-        return most
-    return max(1, min(most, size * length // max(1, memory)))
+    return replies.few(length, memory, most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +128,7 @@ async def page_of(link: Link, key: bytes, start: str, count: int, field: bytes, 
     filtered = bool(field or contains)
     found: list[Entry] = []
     scanned, at = 0, start
-    batch = await entries_of(link, key, PAGE_BYTES, 200 if filtered else count + 1)
+    batch = await entries_of(link, key, 200 if filtered else count + 1)
     while True:
         got = replies.entries(await link.call("XREVRANGE", key, at, "-", "COUNT", batch))
         for place, entry in enumerate(got):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -13,7 +14,8 @@ from .command import parser
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from types import FrameType
 
 _DESCRIPTION: Final = """\
 Start a Rillet in memory, with debug commands for loopback, and its console. Nothing is left behind in the folder.
@@ -35,6 +37,9 @@ def main(words: list[str]) -> int:
         return 1
     if options.persist:
         Path(options.persist).mkdir(parents=True, exist_ok=True)
+    # A signal must not come between the start of the server and its name here: the server would stay behind.
+    early: list[int] = []
+    _handle(lambda number, _: early.append(number))
     with subprocess.Popen(  # noqa: S603 - our own interpreter
         _server_words(options),
         stdin=subprocess.DEVNULL,
@@ -44,13 +49,16 @@ def main(words: list[str]) -> int:
     ) as server:
         assert server.stdout is not None
         try:
+            _handle(lambda *_: sys.exit(0))  # until the console does
+            if early:
+                return 0
             port = _port_when_ready(server.stdout)
             if port is None:
                 return 1
             # Its log is read on: a full pipe would hold the server up.
             threading.Thread(target=lambda: list(server.stdout or ()), daemon=True).start()
             _say(f"Server: redis://127.0.0.1:{port}")
-            return serve(f"redis://127.0.0.1:{port}", options, read_only=False, say=_say)
+            return serve(f"redis://127.0.0.1:{port}", options, read_only=False, say=_say, record=True)
         except ValueError as error:
             made.error(str(error))
         finally:
@@ -58,8 +66,17 @@ def main(words: list[str]) -> int:
             server.wait()
 
 
+def _handle(handler: Callable[[int, FrameType | None], object]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, handler)
+
+
 def _server_words(options: argparse.Namespace) -> list[str]:
-    keeps = ["--dir", options.persist, "--appendonly", "yes"] if options.persist else []
+    keeps = (
+        ["--dir", options.persist, "--appendonly", "yes", "--aof-timestamp-enabled", "ms"]
+        if options.persist
+        else []
+    )
     return [
         *(sys.executable, "-m", "rillet", "--port", str(options.port), "--bind", "127.0.0.1"),
         *("--save", "", "--enable-debug-command", "local", *keeps),

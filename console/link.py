@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import redis.asyncio
-from redis.asyncio.cluster import RedisCluster
+from redis.asyncio.connection import parse_url
 from redis.asyncio.sentinel import Sentinel
+from redis.crc import key_slot
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisError
+from redis.exceptions import MovedError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+CLIENT_NAME: Final = "rillet-console"
 CONNECT_SECONDS: Final = 3.0
 REPLY_SECONDS: Final = 10.0
 SCHEMES: Final = (
@@ -33,10 +37,13 @@ Reply = Any  # int, bytes, None, list, dict, or a RedisError that came instead
 
 # What is sent to a server that may not be changed; of containers each subcommand.
 READING: Final = frozenset(
-    """CLIENT|LIST COMMAND COMMAND|DOCS COMMAND|INFO DBSIZE DEBUG|CLOCK DEBUG|FAULT INFO MEMORY|USAGE SCAN SLOWLOG|GET
-    SLOWLOG|LEN TIME TYPE XINFO|CONSUMERS XINFO|GROUPS XINFO|STREAM XLEN XPENDING XRANGE XREVRANGE""".split()
+    """CLIENT|LIST CLUSTER|SLOTS COMMAND COMMAND|DOCS COMMAND|INFO COMMAND|LIST DBSIZE DEBUG|AOF-HISTORY DEBUG|CLOCK DEBUG|FAULT
+    DEBUG|RECORD GETRANGE HLEN HSCAN INFO LLEN LRANGE MEMORY|USAGE PTTL SCAN SCARD SLOWLOG|GET SLOWLOG|LEN SSCAN STRLEN TIME TYPE
+    XINFO|CONSUMERS XINFO|GROUPS XINFO|STREAM XLEN XPENDING XRANGE XREVRANGE ZCARD ZRANGE""".split()
 )
-_CHANGING: Final = {b"DEBUG|CLOCK": {b"NOW"}, b"DEBUG|FAULT": {b"LIST", b"HELP"}}
+_CHANGING: Final = {b"DEBUG|CLOCK": {b"NOW"}, b"DEBUG|FAULT": {b"LIST", b"HELP"}, b"DEBUG|RECORD": {b"READ"}}
+
+_CONTROL: Final = (b"DEBUG", b"CONTROL")
 
 
 class GoneError(Exception):
@@ -47,16 +54,65 @@ class ReadOnlyError(Exception):
     """A command that changes something, and nothing may be changed."""
 
 
+@dataclass(slots=True)
+class Tape:
+    """What the console has read of the recording that it began on a Rillet.
+
+    Attributes:
+        id: of the recording on the server; 0 without one.
+        rows: commands as DEBUG RECORD READ replies with them, by their number.
+        read: the greatest number that was read.
+        dropped: commands that the recording no longer has.
+    """
+
+    id: int = 0
+    rows: dict[int, Any] = field(default_factory=dict)
+    read: int = 0
+    dropped: int = 0
+
+    def forget(self) -> None:
+        """Have none."""
+        self.id = self.read = self.dropped = 0
+        self.rows.clear()
+
+
+@dataclass(slots=True)
+class Written:
+    """What the console has read of a Rillet's append-only file about one message.
+
+    Attributes:
+        cursor: of DEBUG AOF-HISTORY, where reading goes on; empty before the first reply.
+        left: bytes of file that are not read yet.
+        base: whether the file begins with data, whose history it does not have.
+        rows: times (None where they are not known) and commands, the oldest first.
+        dropped: rows that are no longer kept, of behind the first.
+        error: why the file cannot be read; empty if it can.
+    """
+
+    cursor: bytes = b""
+    left: int = 0
+    base: bool = False
+    rows: list[tuple[int | None, list[bytes]]] = field(default_factory=list)
+    dropped: int = 0
+    error: str = ""
+
+
 class Link:
     """A server at an address. Connections are made when they are needed, and again after each loss.
 
     Attributes:
         shown: the address without its password.
         read_only: whether ``send`` refuses all but the reading commands that the console knows.
+        tape: the recording on this server.
+        written: what its append-only file says of messages, by key and ID.
+        is_direct: whether the address is that of the server itself, neither of a sentinel nor of a cluster.
+        database: the index of the one in the address.
+        controls: whether its connections are out of the way of a Rillet's faults and recordings, by DEBUG CONTROL.
 
     Args:
         address: ``redis://user:password@host:port/db``, ``rediss://…``, ``unix:///path?db=0``,
-            ``redis+sentinel://host:port[,host:port…]/service`` or ``redis+cluster://host:port``.
+            ``redis+sentinel://host:port[,host:port…]/service[/db]`` or ``redis+cluster://host:port``. With ``rediss+``
+            all of them speak TLS, the sentinels too, with the options of redis-py behind a question mark.
 
     Raises:
         ValueError: an address of another form.
@@ -64,15 +120,22 @@ class Link:
 
     def __init__(self, address: str) -> None:
         self.read_only = True
+        self.tape = Tape()
+        self.written: dict[tuple[bytes, str], Written] = {}
+        self._address = address
+        self.controls = False
+        self._others: dict[str, Link] = {}
         scheme = urlsplit(address).scheme
         if scheme not in SCHEMES:
             raise ValueError(f"an address begins with one of {', '.join(f'{word}://' for word in SCHEMES)}")
         self.shown: Final = shown(address)
         self.is_cluster: Final = scheme.endswith("+cluster")
-        self._client: redis.asyncio.Redis | RedisCluster = _client(address)
-        if not isinstance(self._client, RedisCluster):
-            # Replies are wanted as the server sends them.
-            self._client.response_callbacks.clear()
+        self.is_direct: Final = "+" not in scheme
+        self._client = _client(address.replace("+cluster", "", 1))
+        self._nodes = _Nodes(self, address.replace("+cluster", "", 1)) if self.is_cluster else None
+        # Replies are wanted as the server sends them.
+        self._client.response_callbacks.clear()
+        self.database = int(self._client.connection_pool.connection_kwargs.get("db") or 0)
 
     async def send(self, commands: Sequence[Command]) -> list[Reply]:
         """Send commands in one batch; return a reply for each, which may be an error.
@@ -84,13 +147,11 @@ class Link:
             return []
         if self.read_only:
             _refuse_writes(commands)
+        if self._nodes is not None:
+            return await self._nodes.send(commands)
         try:
-            pipeline: Any = (
-                self._client.pipeline()
-                if isinstance(self._client, RedisCluster)
-                else self._client.pipeline(transaction=False)
-            )
-            for words in commands:
+            pipeline: Any = self._client.pipeline(transaction=False)
+            for words in [_CONTROL, *commands] if self.controls else commands:
                 pipeline.execute_command(*words)
             replies: list[Reply] = await pipeline.execute(raise_on_error=False)
         except (TimeoutError, RedisConnectionError, RedisTimeoutError, OSError) as error:
@@ -98,7 +159,7 @@ class Link:
         for reply in replies:
             if isinstance(reply, RedisConnectionError):
                 raise GoneError(_plain(reply))
-        return replies
+        return replies[1:] if self.controls else replies
 
     async def call(self, *words: bytes | str | int) -> Reply:
         """Send one command and return its reply.
@@ -112,15 +173,154 @@ class Link:
             raise reply
         return reply
 
+    @property
+    def node(self) -> Link:
+        """The one server at the address: of a cluster the node that was named, else the same as this."""
+        if not self.is_cluster:
+            return self
+        return self._other("node", self._address.replace("+cluster", "", 1))
+
+    @property
+    def actor(self) -> Link:
+        """What may change something: recordings and faults of a Rillet see its commands as they see those of any client."""
+        made = self._other("actor", self._address)
+        made.read_only = False
+        return made
+
+    def another(self, protocol: int) -> redis.asyncio.Redis:
+        """Return a client of its own for the server at the address."""
+        return _client(self._address.replace("+cluster", "", 1), protocol)
+
+    def _other(self, what: str, address: str) -> Link:
+        made = self._others.get(what)
+        if made is None:
+            made = self._others[what] = Link(address)
+            made.tape = self.tape
+        return made
+
     async def close(self) -> None:
         """Close all connections."""
-        await self._client.aclose()
+        await close(self._client)
+        if self._nodes is not None:
+            await self._nodes.close()
+        for other in self._others.values():
+            await other.close()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+
+Place = tuple[str, int]  # host and port of a master
+
+# Where the key of a command is, of those whose first argument is none; 0: it has none.
+_KEY_AT: Final = dict.fromkeys(b"CLIENT COMMAND DBSIZE DEBUG INFO SCAN SLOWLOG TIME".split(), 0) | {
+    b"XINFO": 2,
+    b"XGROUP": 2,
+    b"MEMORY": 2,
+    b"EVAL": 3,
+}
+
+
+class _Nodes:
+    """The masters of a cluster: each command goes to the one that has its key, those of one node in one batch.
+
+    Commands without a key go to the first master, DBSIZE to all. SCAN goes through one after the other: a cursor here is
+    the number of the master and its own cursor, ``2:1711``.
+    """
+
+    def __init__(self, owner: Link, address: str) -> None:
+        self._owner = owner
+        self._parts = urlsplit(address)
+        self._links: dict[Place, Link] = {}
+        self._slots: list[tuple[int, int, Place]] = []
+
+    async def send(self, commands: Sequence[Command]) -> list[Reply]:
+        """Send commands; one whose slot has moved is sent once more."""
+        try:
+            if not self._slots:
+                await self._learn()
+            replies = await self._spread(commands)
+            moved = [at for at, reply in enumerate(replies) if isinstance(reply, MovedError)]
+            if moved:
+                await self._learn()
+                for at, reply in zip(moved, await self._spread([commands[at] for at in moved]), strict=True):
+                    replies[at] = reply
+        except GoneError:
+            self._slots = []  # a replica may have taken over
+            raise
+        return replies
+
+    async def _learn(self) -> None:
+        slots = await self._owner.node.call("CLUSTER", "SLOTS")
+        own = self._parts.hostname or "127.0.0.1"
+        self._slots = sorted(
+            (first, last, ((master[0] or b"").decode() or own, int(master[1])))
+            for first, last, master, *_ in slots
+        )
+        if not self._slots:
+            raise GoneError("the cluster has no slots yet")
+
+    @property
+    def _masters(self) -> list[Place]:
+        return sorted({place for _, _, place in self._slots})
+
+    def _place(self, words: Command) -> Place:
+        at = _KEY_AT.get(words[0].upper(), 1)
+        if words[0].upper() == b"SCAN":
+            number = int(words[1].partition(b":")[0]) if b":" in words[1] else 0
+            return self._masters[min(number, len(self._masters) - 1)]
+        if words[0].upper() == b"XREADGROUP":
+            at = [word.upper() for word in words].index(b"STREAMS", 4) + 1  # behind group and consumer
+        if not at or at >= len(words):
+            return self._masters[0]
+        slot = key_slot(words[at])
+        return next((place for first, last, place in self._slots if first <= slot <= last), self._masters[0])
+
+    def _link(self, place: Place) -> Link:
+        if place not in self._links:
+            login, _, _ = self._parts.netloc.rpartition("@")
+            host = f"[{place[0]}]" if ":" in place[0] else place[0]
+            netloc = f"{login}@{host}:{place[1]}" if login else f"{host}:{place[1]}"
+            self._links[place] = Link(self._parts._replace(netloc=netloc).geturl())
+        self._links[place].read_only = self._owner.read_only
+        return self._links[place]
+
+    async def _spread(self, commands: Sequence[Command]) -> list[Reply]:
+        places = [self._place(words) for words in commands]
+        found: list[Reply] = [None] * len(commands)
+
+        async def ask(place: Place) -> None:
+            asked = [at for at, one in enumerate(places) if one == place]
+            got = await self._link(place).send([_own_cursor(commands[at]) for at in asked])
+            for at, reply in zip(asked, got, strict=True):
+                found[at] = self._whole_cursor(place, reply) if commands[at][0].upper() == b"SCAN" else reply
+
+        await asyncio.gather(*(ask(place) for place in dict.fromkeys(places)))
+        for at, words in enumerate(commands):
+            if words[0].upper() == b"DBSIZE":
+                sizes = await asyncio.gather(*(self._link(place).send([words]) for place in self._masters))
+                found[at] = sum(size for (size,) in sizes if isinstance(size, int))
+        return found
+
+    def _whole_cursor(self, place: Place, reply: Reply) -> Reply:
+        if isinstance(reply, RedisError):
+            return reply
+        number = self._masters.index(place)
+        if reply[0] != b"0":
+            return [b"%d:%s" % (number, reply[0]), reply[1]]
+        return [b"%d:0" % (number + 1) if number + 1 < len(self._masters) else b"0", reply[1]]
+
+    async def close(self) -> None:
+        """Close the connections to all masters."""
+        for link in self._links.values():
+            await link.close()
+
+
+def _own_cursor(words: Command) -> Command:
+    return (words[0], words[1].rpartition(b":")[2], *words[2:]) if words[0].upper() == b"SCAN" else words
 
 
 def _refuse_writes(commands: Sequence[Command]) -> None:
@@ -137,6 +337,14 @@ def _refuse_writes(commands: Sequence[Command]) -> None:
             raise ReadOnlyError(f"{first.decode('utf-8', 'replace')} is not sent: the console is read-only")
         if both in _CHANGING and third not in _CHANGING[both]:
             raise ReadOnlyError(f"{both.decode('latin-1')} is not sent: the console is read-only")
+
+
+async def close(client: redis.asyncio.Redis) -> None:
+    """Close a client's connections, and those to the sentinels that it asks."""
+    await client.aclose()
+    manager = getattr(client.connection_pool, "sentinel_manager", None)
+    for sentinel in manager.sentinels if manager is not None else ():
+        await sentinel.aclose()
 
 
 def command(*words: bytes | str | int) -> Command:
@@ -156,28 +364,37 @@ def shown(address: str) -> str:
     return f"{parts.scheme}://{user}{place}{parts.path}"
 
 
-def _client(address: str) -> redis.asyncio.Redis | RedisCluster:
+def _client(address: str, protocol: int = 2) -> redis.asyncio.Redis:
     parts = urlsplit(address)
     timeouts = {"socket_connect_timeout": CONNECT_SECONDS, "socket_timeout": REPLY_SECONDS}
-    common: dict[str, Any] = {**timeouts, "protocol": 2, "client_name": "rillet-console"}
+    common: dict[str, Any] = {**timeouts, "protocol": protocol, "client_name": CLIENT_NAME}
     scheme, _, kind = parts.scheme.partition("+")
-    if kind == "cluster":
-        return RedisCluster.from_url(parts._replace(scheme=scheme).geturl(), **common)
     if kind == "sentinel":
         service, _, database = parts.path.lstrip("/").partition("/")
         if not service:
             raise ValueError(
                 "a sentinel's address ends with the name of the service: redis+sentinel://host:26379/mymaster"
             )
-        places = [place.rpartition(":") for place in parts.netloc.rpartition("@")[2].split(",")]
-        login = {
-            "username": unquote(parts.username) if parts.username else None,
-            "password": unquote(parts.password) if parts.password else None,
-            "db": int(database or dict(parse_qsl(parts.query)).get("db", "0")),
+        login, _, hosts = parts.netloc.rpartition("@")
+        first = parts._replace(scheme=scheme, netloc=f"{login}@server" if login else "server", path="")
+        options: dict[str, Any] = {
+            "db": int(database or 0),
             "ssl": scheme == "rediss",
+            **parse_url(first.geturl()),
         }
-        hosts = [(host or port, int(port) if host else 26379) for host, _, port in places]
-        sentinel = Sentinel(hosts, sentinel_kwargs={**timeouts, "protocol": 2}, **common, **login)  # type: ignore[no-untyped-call]
+        for unused in ("host", "connection_class"):
+            options.pop(unused, None)
+        tls = {name: value for name, value in options.items() if name.startswith("ssl")}
+        places = [urlsplit(f"//{place}") for place in hosts.split(",")]
+        if not all(place.hostname for place in places):
+            raise ValueError(
+                "a sentinel's address names the hosts of the sentinels: redis+sentinel://a:26379,b/mymaster"
+            )
+        sentinel = Sentinel(  # type: ignore[no-untyped-call]
+            [(place.hostname, place.port or 26379) for place in places],
+            sentinel_kwargs={**timeouts, "protocol": 2, **tls},
+            **{**common, **options},
+        )
         master: redis.asyncio.Redis = sentinel.master_for(service)
         return master
     return redis.asyncio.Redis.from_url(address, **common)

@@ -1,18 +1,24 @@
-"""Bytes for people: names and commands as redis-cli writes them, values as text that is cut."""
+"""Bytes for people: names and commands as redis-cli writes them, values as text that is cut; and words of commands."""
 
 from __future__ import annotations
 
 import json
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 _ESCAPES: Final = {0x0A: "\\n", 0x0D: "\\r", 0x09: "\\t", 0x07: "\\a", 0x08: "\\b", 0x22: '\\"', 0x5C: "\\\\"}
 _BACK: Final = {"n": b"\n", "r": b"\r", "t": b"\t", "a": b"\a", "b": b"\b"}
 _QUOTED: Final = re.compile(r"\\x([0-9a-fA-F]{2})|\\(.)|([^\\]+|\\$)", re.DOTALL)
+_BLANKS: Final = " \t\n\v\f\r"
+# Blanks, a part in double quotes, the inside of single ones, where only the quote is escaped, or a part without quotes.
+_PART: Final = re.compile(
+    r"""([ \t\n\v\f\r]+)|("(?:\\.|[^"\\])*")|'((?:\\'|\\(?!')|[^'\\])*)'|([^ \t\n\v\f\r"']+)""", re.DOTALL
+)
 _SPECIAL: Final = re.compile(r"[\s\"'\\]")
 
 VALUE_CHARACTERS: Final = 2_000
@@ -69,39 +75,40 @@ def command_line(words: Iterable[bytes]) -> str:
 
 
 def split_line(line: str) -> list[bytes]:
-    """Return the words of a line that was typed, as redis-cli splits it.
+    """Return the words of a line that was typed, as redis-cli splits it: at ASCII blanks, with quotes also within a word.
 
     Raises:
-        ValueError: quotes that are not closed.
+        ValueError: quotes that are not closed, or a closing quote that no blank follows.
     """
     words: list[bytes] = []
     at = 0
+    within = False  # a word
     while at < len(line):
-        if line[at].isspace():
-            at += 1
+        found = _PART.match(line, at)
+        if found is None:
+            raise ValueError("quotes are not closed")
+        blanks, double, single, bare = found.groups()
+        at = found.end()
+        if blanks:
+            within = False
             continue
-        end = _end_of_word(line, at)
-        word = line[at:end]
-        words.append(word[1:-1].replace("\\'", "'").encode() if word[0] == "'" else unquote(word))
-        at = end
+        if bare is None and at < len(line) and line[at] not in _BLANKS:
+            raise ValueError("a closing quote is followed by a space")
+        if double is not None:
+            part = unquote(double)
+        else:
+            part = (bare if bare is not None else single.replace("\\'", "'")).encode()
+        if within:
+            words[-1] += part
+        else:
+            words.append(part)
+        within = True
     return words
 
 
-def _end_of_word(line: str, at: int) -> int:
-    mark = line[at]
-    if mark not in "\"'":
-        end = at
-        while end < len(line) and not line[end].isspace():
-            end += 1
-        return end
-    end = at + 1
-    while end < len(line) and line[end] != mark:
-        end += 2 if line[end] == "\\" else 1
-    if end >= len(line):
-        raise ValueError("quotes are not closed")
-    if end + 1 < len(line) and not line[end + 1].isspace():
-        raise ValueError("a closing quote is followed by a space")
-    return end + 1
+def plain(text: str) -> str:
+    """Return a text of a server without what is not printable: control characters, marks that turn its direction."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +168,21 @@ def name(raw: bytes) -> str:
         return quote(raw)
     text = quote(raw[:NAME_CHARACTERS])
     return f"{text} … ({len(raw):,} bytes)"
+
+
+def ids_behind(words: Sequence[bytes], start: int) -> Sequence[bytes]:
+    """Return the IDs behind the word IDS and their number; before ``start`` are names, which may be this word, too."""
+    at = [word.upper() for word in words].index(b"IDS", start)
+    return words[at + 2 : at + 2 + int(words[at + 1])]
+
+
+def number_behind(words: Sequence[bytes], option: bytes, start: int) -> int | None:
+    """Return the number of an option of a command, whose options begin at ``start``."""
+    found = [after for word, after in pairwise(words[start:]) if word.upper() == option and after.isdigit()]
+    return int(found[0]) if found else None
+
+
+def whole_id(entry_id: bytes) -> bytes:
+    """Return an ID with its sequence number, as replies write it."""
+    milliseconds, _, sequence = entry_id.partition(b"-")
+    return b"%d-%d" % (int(milliseconds), int(sequence or 0)) if milliseconds.isdigit() else entry_id

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
+import secrets
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from . import clients, debugging, keys, timeline
 from .actions import Values
 from .details import GroupSubject, MessageSubject, StreamSubject, id_pair, page_of
 from .model import POISON_DELIVERIES
@@ -227,7 +230,7 @@ class MessagePage(Page):
     """A message and where it is in each group."""
 
     template = "message.html"
-    parts = ("message_groups",)
+    parts = ("message_groups", "message_timeline")
 
     def __init__(self, typed: Mapping[str, str]) -> None:
         super().__init__(typed)
@@ -235,17 +238,43 @@ class MessagePage(Page):
         self.id = self.values.ids()[0].decode()
 
     def subjects(self) -> list[Subject[Any]]:
-        """Return the one thing that it is about."""
-        return [MessageSubject(self.key, self.id)]
+        """Return what it is about, and what may know its life: the recording and the append-only file."""
+        return [
+            MessageSubject(self.key, self.id),
+            timeline.TapeSubject(),
+            timeline.FileSubject(self.key, self.id),
+        ]
 
     async def context(self, poller: Poller, *, whole: bool) -> dict[str, Any]:
         """Show the entry and a line for each group."""
         del whole
         detail = await poller.look(MessageSubject(self.key, self.id))
-        if detail.entry is None and not any(standing.pending for standing in detail.standings):
+        link = poller.link
+        events: tuple[timeline.Event, ...] = ()
+        recorded = await poller.look(timeline.TapeSubject())
+        exists = detail.entry is not None
+        if recorded:
+            rows = [row for _, row in sorted(link.tape.rows.items())]
+            events = timeline.events(rows, self.key, self.id, link.database, exists=exists)
+        written = await poller.look(timeline.FileSubject(self.key, self.id))
+        from_file: tuple[timeline.Event, ...] = ()
+        if written is not None and (not events or events[0].what != "added"):
+            from_file = timeline.written_events(written.rows, self.id, exists=exists)
+        if (
+            not exists
+            and not from_file
+            and not events
+            and not any(standing.pending for standing in detail.standings)
+        ):
             raise NotFoundError("There is no such message (any more), and it is pending in no group.")
         facts = poller.overview.facts
         return {
+            "recorded": recorded,
+            "events": from_file or events,
+            "from_file": bool(from_file),
+            "written": written,
+            "dropped": link.tape.dropped,
+            "debug": facts is not None and facts.debug,
             "key": self.key,
             "id": self.id,
             "detail": detail,
@@ -255,9 +284,147 @@ class MessagePage(Page):
         }
 
 
+class KeysPage(Page):
+    """Keys of all types, a sample."""
+
+    template = "keys.html"
+    parts = ("keys",)
+
+    def __init__(self, typed: Mapping[str, str]) -> None:
+        super().__init__(typed)
+        self.find, self.type = self.values.text("find"), self.values.text("type")
+        self.cursor = self.values.text("cursor", "0")
+        if not re.fullmatch(r"(\d{1,4}:)?\d{1,20}", self.cursor, re.ASCII):
+            raise ValueError("a cursor is what SCAN replied, 0 for the beginning")
+        self._subject = keys.KeysSubject(self.find.encode(), self.type, self.cursor)
+
+    def subjects(self) -> list[Subject[Any]]:
+        """Return the one thing that it is about."""
+        return [self._subject]
+
+    async def context(self, poller: Poller, *, whole: bool) -> dict[str, Any]:
+        """Show the keys from a cursor on."""
+        del whole
+        return {
+            "detail": await poller.look(self._subject),
+            "find": self.find,
+            "type": self.type,
+            "types": keys.TYPES,
+            "cursor": self.cursor,
+        }
+
+
+class KeyPage(Page):
+    """The beginning of a value."""
+
+    template = "key.html"
+    parts = ("key_value",)
+
+    def __init__(self, typed: Mapping[str, str]) -> None:
+        super().__init__(typed)
+        self.key = self.values.word("key")
+
+    def subjects(self) -> list[Subject[Any]]:
+        """Return the one thing that it is about."""
+        return [keys.KeySubject(self.key)]
+
+    async def context(self, poller: Poller, *, whole: bool) -> dict[str, Any]:
+        """Show what kind of value it is and how it begins."""
+        del whole
+        detail = await poller.look(keys.KeySubject(self.key))
+        if detail.type == "none":
+            raise NotFoundError("There is no such key.")
+        return {"key": self.key, "detail": detail}
+
+
+class ClientsPage(Page):
+    """Who is connected, what they wait for, and what they send."""
+
+    template = "clients.html"
+    parts = ("clients", "clients_watch", "clients_slow")
+
+    def __init__(self, typed: Mapping[str, str]) -> None:
+        super().__init__(typed)
+        self.find = self.values.text("find")
+
+    def subjects(self) -> list[Subject[Any]]:
+        """Return what it is about; the recording, where there is one, knows what clients wait for."""
+        return [clients.ClientsSubject(), timeline.TapeSubject()]
+
+    async def context(self, poller: Poller, *, whole: bool) -> dict[str, Any]:
+        """Show the clients that fit."""
+        del whole
+        detail = await poller.look(clients.ClientsSubject())
+        await poller.look(timeline.TapeSubject())
+        wanted = self.find.lower()
+        fitting = [
+            one
+            for one in detail.clients
+            if not wanted
+            or any(
+                wanted in text.lower() for text in (str(one.id), one.address, one.name, one.user, one.command)
+            )
+        ]
+        return {
+            "detail": detail,
+            "now": detail.now,
+            "find": self.find,
+            "rows": fitting[: clients.SHOWN],
+            "fitting": len(fitting),
+            "waits": {number: clients.shown(words) for number, words in timeline.waits(poller.link).items()},
+            "names": {one.address: one.name or f"client {one.id}" for one in detail.clients},
+            "own": {one.address for one in detail.clients if one.own},
+            "blocked": detail.blocked,
+        }
+
+
+class PromptPage(Page):
+    """A prompt as that of redis-cli."""
+
+    template = "prompt.html"
+
+    async def context(self, poller: Poller, *, whole: bool) -> dict[str, Any]:
+        """Show an empty one, with a connection of its own."""
+        del whole
+        return {"session": secrets.token_urlsafe(12), "place": f"db{poller.link.database}"}
+
+
+class TimePage(Page):
+    """The clock and the faults of a Rillet with debug commands."""
+
+    template = "time.html"
+    parts = ("time_clock", "time_faults")
+
+    def subjects(self) -> list[Subject[Any]]:
+        """Return the one thing that it is about."""
+        return [debugging.DebugSubject()]
+
+    async def context(self, poller: Poller, *, whole: bool) -> dict[str, Any]:
+        """Show the time, and what goes wrong."""
+        del whole
+        facts = poller.overview.facts
+        if facts is None or not facts.debug:
+            raise NotFoundError(
+                "Time and faults are those of a Rillet with debug commands: rillet dev, or "
+                "rillet --enable-debug-command local."
+            )
+        detail = await poller.look(debugging.DebugSubject())
+        return {
+            "detail": detail,
+            "now": detail.now,
+            "steps": debugging.STEPS,
+            "recording": poller.link.tape.id,
+        }
+
+
 PAGES: Final[dict[str, type[Page]]] = {
     "/": OverviewPage,
     "/stream": StreamPage,
     "/group": GroupPage,
     "/message": MessagePage,
+    "/keys": KeysPage,
+    "/key": KeyPage,
+    "/clients": ClientsPage,
+    "/prompt": PromptPage,
+    "/time": TimePage,
 }

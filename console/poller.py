@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from redis.exceptions import RedisError
 
-from . import replies
+from . import replies, timeline
 from .history import SERIES, History, Sample, rate
 from .link import GoneError, command
 from .model import ServerFacts, Stream
+from .names import plain
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -35,10 +37,17 @@ FIRST: Final = 10  # of those, for the longest idle time and the most deliveries
 WEIGHED: Final = 50  # streams a round whose memory is measured
 HEAVY: Final = 65_536  # bytes of the entries in XINFO STREAM from which on it is asked less often
 HEAVY_ROUNDS: Final = 30
+FAILURES: Final = 1_000  # of so many subjects it is remembered that they were logged
 ASKED: Final = ("XNACK", "XACKDEL", "XDELEX")  # commands that not every version knows
+
+LOG: Final = logging.getLogger(__name__)
 
 Found_co = TypeVar("Found_co", covariant=True)
 Item = TypeVar("Item")
+
+
+class UnreadableError(Exception):
+    """Something that the console could not read for a reason of its own, which its log has in full."""
 
 
 class Subject(Protocol[Found_co]):
@@ -86,16 +95,24 @@ class Poller:
     Attributes:
         overview: what the last round found.
         history: of streams ``(seconds, length, added, delivered)``, of groups ``(seconds, lag, pending, delivered)``.
+
+    Args:
+        link: of the server.
+        tick: seconds between two looks at what is watched.
+        record: whether to begin a recording on each server that is found here, if it is a Rillet with debug commands.
     """
 
-    def __init__(self, link: Link, tick: float = TICK) -> None:
+    def __init__(self, link: Link, tick: float = TICK, *, record: bool = False) -> None:
         self.link = link
+        self._record = record
         self.overview = Overview()
         self.history = History()
         self._tick = tick
         self._watched: Counter[Subject[Any]] = Counter()
         self._details: dict[Subject[Any], tuple[float, Any]] = {}
+        self._due: dict[Subject[Any], float] = {}  # what is read again only then, because it took long
         self._reading: dict[Subject[Any], asyncio.Task[Any]] = {}
+        self._logged: dict[Subject[Any] | None, str] = {}  # the last failure of each; of the rounds: None
         self._ticked = asyncio.Event()
         self._viewers = 0
         self._hurry = asyncio.Event()
@@ -114,7 +131,11 @@ class Poller:
         self._debug = False
 
     async def run(self) -> None:
-        """Poll until ``stop`` or a cancellation. A server that goes away is tried again at each tick."""
+        """Poll until ``stop`` or a cancellation. A server that goes away is tried again at each tick.
+
+        A round that fails for a reason of the console's own counts as a loss: pages must not stand still as if all were
+        well.
+        """
         due = 0.0
         while not self._stopped:
             self._hurry.clear()
@@ -126,6 +147,8 @@ class Poller:
                 await self._read_watched()
             except GoneError as error:
                 self._lose(str(error))
+            except Exception as error:  # noqa: BLE001 - logged, shown, and tried again
+                self._lose(f"the console cannot read it: {self._log(None, error)}")
             self.release()
             # Not wait_for: that of Python 3.11 may swallow a cancellation.
             with contextlib.suppress(TimeoutError):
@@ -150,8 +173,9 @@ class Poller:
         self._hurry.set()
         self.release()
 
-    def hurry(self) -> None:
-        """Let the next round begin now, because something was changed or a page was opened."""
+    def changed(self) -> None:
+        """Forget the details, and let the next round begin now: something was changed."""
+        self._details.clear()
         self._hurry.set()
 
     def release(self) -> None:
@@ -184,11 +208,17 @@ class Poller:
         Raises:
             GoneError: the server cannot be reached.
             RedisError: what the server replied instead.
+            UnreadableError: reading it failed for another reason.
         """
         if len(self._drawn) < SERIES:
             self._drawn.update(subject.series)
         known = self._details.get(subject)
-        if known is not None and not fresh and time.monotonic() - known[0] < 2 * self._tick:
+        at = time.monotonic()
+        if (
+            known is not None
+            and not fresh
+            and (at - known[0] < 2 * self._tick or at < self._due.get(subject, 0))
+        ):
             found: Found_co = known[1]
             return found
         return await self._read(subject)
@@ -198,24 +228,48 @@ class Poller:
         if task is None:
             task = self._reading[subject] = asyncio.ensure_future(subject.read(self.link))
             task.add_done_callback(lambda _: self._reading.pop(subject, None))
-        found: Found_co = await asyncio.shield(task)
-        self._details[subject] = (time.monotonic(), found)
+        began = time.monotonic()
+        try:
+            found: Found_co = await asyncio.shield(task)
+        except (GoneError, RedisError):
+            raise
+        except Exception as error:
+            raise UnreadableError(f"The console cannot read this: {self._log(subject, error)}") from error
+        self._logged.pop(subject, None)
+        at = time.monotonic()
+        self._details[subject] = (at, found)
+        self._due[subject] = at + min(UNWATCHED, SHARE * (at - began)) - self._tick
         return found
 
     async def _read_watched(self) -> None:
         for subject in list(self._watched):
+            if subject in self._details and time.monotonic() < self._due.get(subject, 0):
+                continue
             try:
                 await self._read(subject)
-            except RedisError:  # the page that looks at it shows the error
+            except (RedisError, UnreadableError):  # the page that looks at it shows the error
                 self._details.pop(subject, None)
         for subject in [one for one in self._details if one not in self._watched]:
             if time.monotonic() - self._details[subject][0] > 10:
                 del self._details[subject]
+                self._due.pop(subject, None)
+
+    def _log(self, what: Subject[Any] | None, error: Exception) -> str:
+        """Log a failure with its traceback, once while it stays the same; return it in a line."""
+        said = f"{type(error).__name__}: {plain(str(error))[:200]}"
+        if self._logged.get(what) != said:
+            while len(self._logged) >= FAILURES:
+                del self._logged[next(iter(self._logged))]
+            self._logged[what] = said
+            about = "a round" if what is None else type(what).__name__
+            LOG.error("The console could not read: %s failed", about, exc_info=error)
+        return said
 
     def _lose(self, why: str) -> None:
         since = self.overview.gone_since if self.overview.gone else time.monotonic()
         self.overview = replace(self.overview, gone=why, gone_since=since)
         self._details.clear()
+        self._due.clear()
 
     async def round(self) -> None:
         """Read all streams and their groups.
@@ -266,11 +320,19 @@ class Poller:
         return replies.facts(got[0], self._known, debug=self._debug), replies.now(got[1]), keys
 
     async def _abilities(self) -> tuple[frozenset[str], bool]:
+        self.link.controls = False
+        self.link.tape.forget()
+        self.link.written.clear()
         known, clock = await self.link.send(
             [command("COMMAND", "INFO", *ASKED), command("DEBUG", "CLOCK", "NOW")]
         )
         names = frozenset(item[0].decode().upper() for item in replies.listed(known) if item)
-        return names, not isinstance(clock, RedisError)
+        debug = not isinstance(clock, RedisError)
+        # Behind a sentinel connections must end as all others do when the master changes.
+        self.link.controls = debug and self.link.is_direct
+        if debug and self._record:
+            await timeline.begin(self.link.actor)
+        return names, debug
 
     async def _sweep(self) -> None:
         """Go on with SCAN; a sweep that has come round drops the keys that it did not see."""
@@ -314,7 +376,7 @@ class Poller:
             return None if gone else Stream(key, 0, gone=error)
         kept = before or Stream(key, 0)
         if isinstance(about, int):
-            return replace(kept, length=about, groups=self._keep(before, replies.groups(groups)))
+            return replace(kept, length=about, groups=replies.groups(groups, kept.groups))
         said = replies.pairs(about)
         size = sum(
             len(word)
@@ -330,23 +392,7 @@ class Poller:
             said["last-generated-id"].decode(),
             said.get("entries-added"),
             kept.memory,
-            self._keep(before, replies.groups(groups)),
-        )
-
-    @staticmethod
-    def _keep(before: Stream | None, groups: tuple[Group, ...]) -> tuple[Group, ...]:
-        """Keep what was known of the first pending entries: not every round reads all of them."""
-        known = {group.name: group for group in before.groups} if before else {}
-        return tuple(
-            replace(
-                group,
-                oldest_id=known[group.name].oldest_id,
-                oldest_idle=known[group.name].oldest_idle,
-                oldest_deliveries=known[group.name].oldest_deliveries,
-            )
-            if group.pending and group.name in known
-            else group
-            for group in groups
+            replies.groups(groups, kept.groups),
         )
 
     async def _oldest(self, streams: dict[bytes, Stream]) -> dict[bytes, Stream]:

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from . import names
 from .history import rates
+from .style import TEMPLATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,14 +29,14 @@ HEAT_MS: Final = (1_000, 10_000, 60_000, 600_000, 3_600_000)
 def environment() -> Environment:
     """Return the environment of all pages, escaping whatever it is given."""
     made = Environment(
-        loader=FileSystemLoader(HERE / "templates"),
+        loader=FileSystemLoader([HERE / "templates", TEMPLATES]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     made.filters.update(
-        name=name, quote=names.quote, duration=duration, size=size, count=count, rate=rate, time=exact, value=names.value,
+        name=name, quote=names.quote, duration=duration, size=size, count=count, rate=rate, time=exact, clock=clock, value=names.value,
         id_time=id_time, heat=heat, clip=clip,
     )  # fmt: skip
     made.globals.update(url=url, ago=ago, linked=linked)
@@ -124,6 +125,15 @@ def exact(milliseconds: float) -> str:
     except (ValueError, OverflowError, OSError):
         return f"{milliseconds:.0f} ms since 1970"
     return f"{moment:%Y-%m-%d %H:%M:%S}.{int(milliseconds) % 1000:03d} UTC"
+
+
+def clock(milliseconds: float) -> str:
+    """Return the time of day of a moment in UTC, for lines of a log."""
+    try:
+        moment = dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC)
+    except (ValueError, OverflowError, OSError):
+        return UNKNOWN
+    return f"{moment:%H:%M:%S}.{int(milliseconds) % 1000:03d}"
 
 
 def id_time(entry_id: str) -> int:

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from redis.exceptions import RedisError
 
 from .model import Consumer, Entry, Group, PendingEntry, ServerFacts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from .link import Reply
+
+PAGE_BYTES: Final = 4 << 20  # of entries, or of other items, that are read for a page
+
+
+def few(length: Reply, memory: Reply, most: int) -> int:
+    """Return how many items of so many, which take so much memory, have about ``PAGE_BYTES``: at least one.
+
+    A length or a memory that the server does not say, with an error or a null, leaves ``most``.
+    """
+    if not isinstance(length, int) or not isinstance(memory, int) or not length:
+        return most
+    return max(1, min(most, PAGE_BYTES * length // max(1, memory)))
 
 
 def pairs(reply: Reply) -> dict[str, Any]:
@@ -23,20 +37,29 @@ def listed(reply: Reply) -> list[Any]:
     return [] if reply is None or isinstance(reply, RedisError) else list(reply)
 
 
-def groups(reply: Reply) -> tuple[Group, ...]:
-    """Return the groups of XINFO GROUPS."""
-    found = [pairs(item) for item in listed(reply)]
-    return tuple(
-        Group(
-            item["name"],
-            item["consumers"],
-            item["pending"],
-            item["last-delivered-id"].decode(),
-            item.get("entries-read"),
-            item.get("lag"),
+def groups(reply: Reply, before: Iterable[Group] = ()) -> tuple[Group, ...]:
+    """Return the groups of XINFO GROUPS, with what was known of their first pending entries: not every round reads all of them.
+
+    A round reads thousands of groups, so each is made once, and the names of its fields stay bytes.
+    """
+    known = {group.name: group for group in before}
+    found = []
+    for item in listed(reply):
+        said: dict[bytes, Any] = dict(zip(item[::2], item[1::2], strict=True))
+        name, pending = said[b"name"], said[b"pending"]
+        group = (
+            name,
+            said[b"consumers"],
+            pending,
+            said[b"last-delivered-id"].decode(),
+            said.get(b"entries-read"),
+            said.get(b"lag"),
         )
-        for item in found
-    )
+        kept = known.get(name) if pending else None
+        found.append(
+            Group(*group, kept.oldest_id, kept.oldest_idle, kept.oldest_deliveries) if kept else Group(*group)
+        )
+    return tuple(found)
 
 
 def consumers(reply: Reply) -> tuple[Consumer, ...]:
@@ -71,13 +94,18 @@ def now(reply: Reply) -> int:
     return int(reply[0]) * 1000 + int(reply[1]) // 1000
 
 
-def facts(info: bytes, commands: frozenset[str], *, debug: bool) -> ServerFacts:
-    """Return what INFO says of a server."""
-    said = dict(
+def info(reply: bytes) -> dict[str, str]:
+    """Return the fields of INFO."""
+    return dict(
         line.split(":", 1)
-        for line in info.decode("utf-8", "replace").splitlines()
+        for line in reply.decode("utf-8", "replace").splitlines()
         if ":" in line and not line.startswith("#")
     )
+
+
+def facts(reply: bytes, commands: frozenset[str], *, debug: bool) -> ServerFacts:
+    """Return what INFO says of a server."""
+    said = info(reply)
     kind, version = "Redis", said.get("redis_version", "0")
     for name, field in (("Valkey", "valkey_version"), ("Rillet", "rillet_version")):
         if field in said:
@@ -93,6 +121,6 @@ def facts(info: bytes, commands: frozenset[str], *, debug: bool) -> ServerFacts:
         int(said.get("used_memory", 0)),
         int(said.get("connected_clients", 0)),
         int(said.get("instantaneous_ops_per_sec", 0)),
-        commands,
+        commands | ({"DEBUG"} if debug and kind == "Rillet" else set()),
         debug and kind == "Rillet",
     )

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 COOKIE: Final = "rillet_console"
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
-OPEN_PATHS: Final = ("/login", "/static/")
+LOGIN: Final = "/login"
+STATIC: Final = "/static/"
+OPEN_PLACES: Final = (LOGIN, STATIC)  # what begins so may be asked for without a token
 _CSP: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -97,10 +99,15 @@ class Guard:
             "none",
         }:
             return PlainTextResponse("A page of another site may not post to the console.\n", 403)
-        if not self._token or scope["path"].startswith(OPEN_PATHS) or self._knows(headers):
+        if (
+            not self._token
+            or scope["path"] == LOGIN
+            or scope["path"].startswith(STATIC)
+            or self._knows(headers)
+        ):
             return None
         if scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
-            return RedirectResponse("/login", 303)
+            return RedirectResponse(LOGIN, 303)
         return PlainTextResponse("The console wants its token: Authorization: Bearer …\n", 401)
 
     def _knows(self, headers: Headers) -> bool:

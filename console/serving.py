@@ -44,9 +44,14 @@ class _Server(uvicorn.Server):
 
 
 def serve(
-    url: str, options: argparse.Namespace, *, read_only: bool | None, say: Callable[[str], None]
+    url: str,
+    options: argparse.Namespace,
+    *,
+    read_only: bool | None,
+    say: Callable[[str], None],
+    record: bool = False,
 ) -> int:
-    """Serve the console of a server until a signal ends it.
+    """Serve the console of a server until a signal ends it; with ``record`` it keeps a recording there all the time.
 
     Raises:
         ValueError: an option that does not fit.
@@ -59,7 +64,9 @@ def serve(
     listener = _listen(options.console_bind, options.console_port)
 
     async def run() -> int:
-        console = Console(Poller(Link(url)), Guard(frozenset(hosts), token), read_only=read_only)
+        console = Console(
+            Poller(Link(url), record=record), Guard(frozenset(hosts), token), read_only=read_only
+        )
         config = uvicorn.Config(
             console.application(),
             log_level="warning",

@@ -3,6 +3,10 @@
 Spark's JVM sends a task to its Python worker over TCP in two writes: what to run, then the rows or the partition. Its
 kernel keeps the second one back until the first is acknowledged (Nagle), and the worker's kernel puts that off, hoping
 for an answer to send along (delayed acknowledgement). What we have in tasks is unpickled between the two.
+
+``RILLET_QUICK_ACK=0`` in the environment of executors (``spark.executorEnv.RILLET_QUICK_ACK``) switches it off, for a Spark
+whose sockets have TCP_NODELAY; those of 4.2 and 4.3 have not. Unix domain sockets, which Spark can use instead
+(``spark.python.unix.domain.socket.enabled``), wait for nothing and are left alone.
 """
 
 from __future__ import annotations
@@ -14,6 +18,9 @@ import stat
 from pathlib import Path
 from typing import Any, Final
 
+from .redis.options import Options
+
+SWITCH: Final = "RILLET_QUICK_ACK"
 _OWN_FILES: Final = Path("/proc/self/fd")
 _QUICKACK: Final = getattr(socket, "TCP_QUICKACK", None)  # Linux has it
 
@@ -27,8 +34,14 @@ class QuickAck:
 
 
 def acknowledge_now() -> int:
-    """Acknowledge what this process has received over TCP, where the system allows it; return on how many connections."""
+    """Acknowledge what this process has received over TCP, where the system allows it; return on how many connections.
+
+    Raises:
+        OptionError: the switch is neither on nor off.
+    """
     if _QUICKACK is None or not _OWN_FILES.exists():
+        return 0
+    if not Options({SWITCH: os.environ.get(SWITCH, "")}).flag(SWITCH, default=True):
         return 0
     asked = 0
     for number in [int(each.name) for each in _OWN_FILES.iterdir()]:

@@ -19,7 +19,10 @@ _CLOSE: Final = ord("]")
 
 
 def matches(pattern: bytes, text: bytes, ignore_case: bool = False) -> bool:
-    """Whether the whole of ``text`` fits ``pattern``; ``ignore_case`` folds ASCII letters only."""
+    """Whether the whole of ``text`` fits ``pattern``; ``ignore_case`` folds ASCII letters only.
+
+    As in Redis, an empty text fits the empty pattern alone, not ``*``; callers that list everything take ``*`` themselves.
+    """
     return matcher(pattern, ignore_case)(text)
 
 
@@ -30,11 +33,11 @@ def matcher(pattern: bytes, ignore_case: bool = False) -> Callable[[bytes], bool
     Takes time proportional to pattern times text at worst: each stretch between two stars is bound to its
     leftmost place and never tried again.
     """
+    if pattern and not pattern.strip(b"*"):
+        return bool
     if not ignore_case:
         if _SPECIAL.search(pattern) is None:
             return pattern.__eq__
-        if pattern == b"*":
-            return lambda _text: True
         if pattern[-1] == _STAR and _SPECIAL.search(pattern, 0, len(pattern) - 1) is None:
             prefix = pattern[:-1]
             return lambda text: text.startswith(prefix)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from hiredis import pack_command
+
 from . import grisu
 
 if TYPE_CHECKING:
@@ -74,7 +76,7 @@ def array(items: Sequence[bytes]) -> bytes:
 
 def bulk_array(items: Iterable[bytes]) -> bytes:
     """An array of bulk strings."""
-    return array([bulk(item) for item in items])
+    return array([b"$%d\r\n%b\r\n" % (len(item), item) for item in items])  # `bulk` without the call
 
 
 def simple_array(lines: Iterable[bytes]) -> bytes:
@@ -177,4 +179,5 @@ def verbatim(text: bytes, resp: int) -> bytes:
 
 def command(argv: Sequence[bytes]) -> bytes:
     """A command in request form, as it stands in the AOF and goes to replicas."""
-    return array_header(len(argv)) + b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in argv])
+    packed: bytes = pack_command(tuple(argv))  # type: ignore[arg-type]  # its stub takes one word
+    return packed

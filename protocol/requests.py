@@ -35,7 +35,9 @@ _LARGEST_WINDOW: Final = 1 << 16
 _LONGEST_BATCH: Final = 1024 * 1024
 # How many commands the strict parser gives at once; it needs about a microsecond for each.
 _AT_ONCE: Final = 256
-_EMPTY_REQUESTS: Final = re.compile(rb"(?:[ \t\r\v\f]{0,64}+\n|\*(?:0|-[1-9][0-9]{0,17})\r\n)*+").match
+# The limit keeps the memory of a match small. A possessive group would, too, but may end at a wrong place in Python 3.11.2
+# (protocol/inline.py).
+_EMPTY_REQUESTS: Final = re.compile(rb"(?:[ \t\r\v\f]{0,64}\n|\*(?:0|-[1-9][0-9]{0,17})\r\n){0,1000}").match
 # As `claims_much`.
 _BIG_SET: Final = re.compile(rb"~\d{5}").search
 _BIG_ATTRIBUTE: Final = re.compile(rb"\|\d{5}").search
@@ -107,7 +109,8 @@ class RequestParser:
         self._max_bulk_length = max_bulk_length
         self._max_query_buffer = max_query_buffer
         self._reader = _new_reader()
-        # XREADGROUP for new entries comes in the same words again and again, and is recognised at sight.
+        # XREADGROUP for new entries and ranges up to `+` come in the same words again and again: the last one of them is
+        # recognised at sight.
         self._repeated = b""
         self._repeated_words: list[bytes] = []
         self._buffer = bytearray()
@@ -217,8 +220,9 @@ class RequestParser:
             if type(first) is list and (joined := b"".join(first)) and first[0] not in _CROSS_PROTOCOL:
                 batch: list[Any] = [first]
                 if not reader.has_data():
-                    if not (61 in data or 43 in data or 40 in data) or holds_bulks(data, batch, joined):
-                        if first[-1] == b">" and len(data) < SHORT:
+                    needs_proof = 61 in data or 43 in data or 40 in data
+                    if not needs_proof or holds_bulks(data, batch, joined):
+                        if (needs_proof or first[-1] == b">") and len(data) < SHORT:
                             self._repeated, self._repeated_words = data, first.copy()
                         return batch
                 else:
@@ -322,7 +326,8 @@ class RequestParser:
                 return self._checked(words)
             if not self._missing:
                 # One empty request costs as much as a command: those that follow it are skipped together.
-                self._at = _EMPTY_REQUESTS(buffer, self._at).end()  # type: ignore[union-attr]
+                while (end := _EMPTY_REQUESTS(buffer, self._at).end()) > self._at:  # type: ignore[union-attr]
+                    self._at = end
         window = _WINDOW
         while self._missing:
             if self._missing > _MANY_WORDS and self._length < 0 and self._may_take_words():

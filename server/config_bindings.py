@@ -64,7 +64,6 @@ _WITHOUT_EFFECT: Final = {
         "cluster-slot-migration-handoff-max-lag-bytes", "cluster-slot-migration-write-pause-timeout",
     ),
     "a crash leaves what Python writes": ("crash-log-enabled", "crash-memcheck-enabled"),
-    "there are no modules": ("enable-module-command",),
     "the log hides nothing more": ("hide-user-data-from-log",),
     "one thread runs all commands": ("io-threads", "io-threads-do-reads"),
     "loading gives way to clients by itself": ("loading-process-events-interval-bytes",),
@@ -76,9 +75,7 @@ _WITHOUT_EFFECT: Final = {
     ),
     "such errors are logged": ("propagation-error-behavior", "replica-ignore-disk-write-errors"),
     "no file of a full sync stays behind": ("rdb-del-sync-files",),
-    "strings in RDB files are not compressed": ("rdbcompression",),
     "a replica does not read the stream while it loads": ("replica-full-sync-buffer-limit",),
-    "payloads are always checked": ("sanitize-dump-payload",),
     "a shutdown does not wait for replicas": ("shutdown-timeout",),
     "no supervisor is notified": ("supervised",),
     "the log goes to logfile or to standard output": ("syslog-enabled", "syslog-ident", "syslog-facility"),
@@ -158,7 +155,8 @@ class _Bindings:
         server = self.server
         server.compat = compat_with(self.config.compat_version)
         server.keyspace.names_last_expired = server.compat.names_last_expired
-        server.dispatcher.limit_to(server.compat)
+        server.propagation.selects_first = server.compat.selects_before_multi
+        server.dispatcher.use_version(server.compat)
         if server.has("scripting"):
             server.scripting.renew()  # Lua has what that version has
 

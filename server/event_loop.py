@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
+from typing import TYPE_CHECKING
+
+from ..storage import system
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 
-def new_event_loop() -> asyncio.AbstractEventLoop:
-    """Return a uvloop event loop, or asyncio's where uvloop is not installed (Windows)."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
+def new_event_loop() -> AbstractEventLoop:
+    """Return a uvloop event loop, or asyncio's loop over selectors where uvloop is not installed.
+
+    Windows' usual loop, over completion ports, owns the bytes of each socket even while a slow script holds the
+    thread: SCRIPT KILL would not arrive. With selectors the server reads the sockets itself.
+    """
+    if system.HERE.has_uvloop:
+        try:
+            import uvloop
+        except ImportError:
+            pass
+        else:
+            return uvloop.new_event_loop()
+    import asyncio
+
+    return asyncio.SelectorEventLoop()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import sys
 from typing import TYPE_CHECKING
 
+from ..storage import system
 from .server import Server
 
 if TYPE_CHECKING:
@@ -22,15 +22,32 @@ def server_of_this_process(config: Config) -> Server:
     return server
 
 
+def say_how_to_look(server: Server) -> None:
+    """Log how to see the streams in a browser, once clients are served: in a terminal, where a person reads it."""
+    config = server.config
+    if not sys.stdout.isatty() or server.log.path or not config.port or server.sentinel is not None:
+        return
+    from importlib.util import find_spec
+    from shutil import which
+
+    hosts = {host.lstrip("-") for host in config.bind}
+    host = "127.0.0.1" if hosts & {"*", "0.0.0.0", "127.0.0.1"} else config.bind[0].lstrip("-")  # noqa: S104 - compared
+    program = sys.argv[0] if sys.argv[0].endswith("/rillet") and which("rillet") != sys.argv[0] else "rillet"
+    before = "" if find_spec("uvicorn") else f"{sys.executable} -m pip install 'rillet[console]' && "
+    place = f"[{host}]" if ":" in host else host
+    server.log.notice(
+        f"See the streams in a browser: {before}{program} console redis://{place}:{config.port}"
+    )
+
+
 def _tune() -> None:
     """Keep garbage collections short, and avoid page faults for each big reply."""
     # Data forms no cycles, or they are broken when it is freed (storage/keyspace/lazyfree). So only young objects are
     # collected, here and by the server's cron. The oldest generation would grow to millions of objects, and a
     # collection of it would take half a second.
     gc.set_threshold(10_000, 5, 1 << 30)
-    if not sys.platform.startswith("linux"):
-        return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:  # glibc
+    gc.enable()
+    mallopt = system.HERE.function_of_c("mallopt")
+    if mallopt is not None:
         for parameter in (-1, -3):  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
             mallopt(parameter, 256 << 20)

@@ -22,18 +22,21 @@ from ..commands.admin.slowlog import Slowlog
 from ..commands.cluster.membership import Membership
 from ..commands.connection.tracking import TrackingTable
 from ..commands.pubsub.registry import PubSub
+from ..commands.runtime.tuning import ServerTuning
 from ..commands.runtime.users import Users
 from ..commands.spec.versions import compat_with
 from ..commands.transactions.handlers import unwatch_all
+from ..storage import system
 from ..storage.aof.manifest import AofError
 from ..storage.folder_lock import FolderInUseError
 from ..storage.keyspace.keyspace import Keyspace
 from ..storage.rdb import RdbError
-from . import cron, platform
+from . import cron
 from .clock import Clock
 from .config.file import rewrite_config
 from .config_bindings import WITHOUT_EFFECT, bind, warn_without_effect
 from .debugging.reset import Reset
+from .event_loop import new_event_loop
 from .execution.active_expiry import ActiveExpiry
 from .execution.background_jobs import BackgroundJobs
 from .execution.blocking import Blocking
@@ -115,6 +118,7 @@ class Server:
         self.clients: dict[int, Client] = {}
         self.controls: set[Client] = set()
         self.congested: set[Connection] = set()  # with more unsent output than the socket accepts
+        self.tuning = ServerTuning()
         self.run_id = os.urandom(20).hex()
         self.role = "master"
         self.mode = "standalone" if config.sentinel is None else "sentinel"
@@ -139,6 +143,7 @@ class Server:
         self._client_ids = 0
         self.propagation = Propagation()
         self.propagation.on_divergence = self._on_divergence
+        self.propagation.selects_first = self.compat.selects_before_multi
         self.dispatcher = Dispatcher(self)
         self.calls = Calls(self, self.dispatcher.entries["ping"])
         self.stats = Stats(self.dispatcher.found)
@@ -230,7 +235,7 @@ class Server:
 
     def run(self, on_ready: Callable[[], None] | None = None) -> int:
         """Serve until stopped; return the exit status. Blocks the calling thread."""
-        with asyncio.Runner(loop_factory=platform.HERE.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(self.serve(on_ready))
         return self.exit_status
 
@@ -418,7 +423,7 @@ class Server:
     @property
     def may_fork(self) -> bool:
         """Whether a child process may have the data: this one is the server's own, and the system can fork."""
-        return self.handles_signals and platform.HERE.has_fork
+        return self.handles_signals and system.HERE.has_fork
 
     # Startup in detail
 
@@ -497,13 +502,14 @@ class Server:
         self.replication.forget(client)
         self.pubsub.remove(client)
         self.tracking.remove(client)
-        self.monitors.discard(client)
+        if client in self.monitors:
+            self.monitors.remove(client)
+            self.update_observers()
         self.pause.forget(client)
         if self.has("debugging"):
             self.debugging.forget(client)
         self.background_jobs.forget(client)
         unwatch_all(client)
-        self.update_observers()
 
     def take_control(self, client: Client) -> None:
         """DEBUG CONTROL: no list shows a client from now on, and no rule of the ACL and no pause concerns it."""

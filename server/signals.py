@@ -9,9 +9,9 @@ import os
 import signal
 from typing import TYPE_CHECKING, NoReturn
 
+from ..storage.system import END_SIGNALS
 from .clock import Clock
 from .log import Log
-from .platform import END_SIGNALS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import system
+
 Log = Callable[[str], None]
 
 # Windows turns line ends in files opened without it.
@@ -45,7 +47,7 @@ class FileOperations:
 
     def sync_folder(self, folder: Path) -> None:
         """Make names created, renamed or removed in a folder last; Windows has no such call and no need."""
-        if os.name == "nt":
+        if not system.HERE.syncs_folders:
             return
         fd = self.open(folder, os.O_RDONLY, 0)
         try:

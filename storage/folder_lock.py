@@ -7,40 +7,13 @@ takes none: it loads the files that a server of ours has left, and the reverse.
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from . import system
+
 NAME: Final = "rillet.lock"
-_FAR: Final = (
-    1 << 30
-)  # Windows locks bytes, and no process can read a locked one: this one lies behind the text
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(fd: int) -> None:
-        os.lseek(fd, _FAR, os.SEEK_SET)
-        try:
-            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-        except OSError as error:  # what it raises does not say whether somebody has the lock
-            raise BlockingIOError(*error.args) from None
-
-    def _unlock(fd: int) -> None:
-        os.lseek(fd, _FAR, os.SEEK_SET)
-        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
-
-else:
-    import fcntl
-
-    def _lock(fd: int) -> None:
-        # Of the open file, not of the process: it keeps two servers of one process apart, too.
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-    def _unlock(fd: int) -> None:
-        # A forked child may have the open file as well: to close ours would not be enough.
-        fcntl.flock(fd, fcntl.LOCK_UN)
 
 
 class FolderInUseError(Exception):
@@ -65,7 +38,7 @@ class FolderLock:
         while True:
             fd = _open(self._path)
             try:
-                _lock(fd)
+                system.HERE.lock(fd)
                 if _is_at(fd, self._path):
                     break
             except BlockingIOError:
@@ -73,7 +46,7 @@ class FolderLock:
             except BaseException:
                 os.close(fd)
                 raise
-            os.close(fd)  # the server that had it has removed the file meanwhile
+            os.close(fd)  # the server that had it has removed the file since it was opened
         self._fd = fd
         with suppress(OSError):  # the pid is for people: a full disk is no reason to refuse
             os.ftruncate(fd, 0)
@@ -82,13 +55,13 @@ class FolderLock:
 
     def release(self) -> None:
         """Give the folder free, and take the file away."""
-        if sys.platform != "win32":  # an open file can not be removed there
+        if system.HERE.removes_open_files:
             with suppress(OSError):
                 self._path.unlink()
         with suppress(OSError):
-            _unlock(self._fd)
+            system.HERE.unlock(self._fd)
         os.close(self._fd)
-        if sys.platform == "win32":
+        if not system.HERE.removes_open_files:
             with suppress(OSError):  # the next server has it already
                 self._path.unlink()
 

@@ -80,6 +80,7 @@ class ValueType(Generic[V]):
         make_whole: repairs a value after an interrupted change; returns False if nothing is left of it.
         added: called when a key gets the value, and when a loaded value is completed; None if there is nothing to do.
         changes_unseen: whether the memory also changes at reads and in the background.
+        sizes: the end of its lines in INFO Keysizes, which count the keys by ``len``; empty for no such lines.
     """
 
     name: bytes
@@ -96,6 +97,7 @@ class ValueType(Generic[V]):
     make_whole: Callable[[V], bool]
     added: Callable[[V, bytes, Home], None] | None = None
     changes_unseen: bool = False
+    sizes: str = ""
 
 
 # Strings
@@ -126,6 +128,7 @@ STRING: Final[ValueType[bytes]] = ValueType(
     serialized_bytes=string.serialized_bytes,
     fit=_keep,
     make_whole=_is_whole,
+    sizes="strings_sizes",
 )
 
 # Hashes, lists, sets, sorted sets: the methods of ``Collection``
@@ -157,7 +160,12 @@ def _make_whole(value: Collection) -> bool:
 
 
 def _collection(
-    name: bytes, cls: type[C], codec: Codec[C], added: Callable[[C, bytes, Home], None] | None = None
+    name: bytes,
+    cls: type[C],
+    codec: Codec[C],
+    added: Callable[[C, bytes, Home], None] | None = None,
+    *,
+    sizes: str,
 ) -> ValueType[C]:
     return ValueType(
         name,
@@ -173,6 +181,7 @@ def _collection(
         fit=cls.fit,
         make_whole=_make_whole,
         added=added,
+        sizes=sizes,
     )
 
 
@@ -182,10 +191,10 @@ def _hash_added(value: Hash, key: bytes, home: Home) -> None:
         home.field_due.bring_forward(key, first[0])
 
 
-HASH: Final = _collection(b"hash", Hash, hashes.CODEC, _hash_added)
-LIST: Final = _collection(b"list", List, lists.CODEC)
-SET: Final = _collection(b"set", Set, sets.CODEC)
-SORTED_SET: Final = _collection(b"zset", SortedSet, sorted_sets.CODEC)
+HASH: Final = _collection(b"hash", Hash, hashes.CODEC, _hash_added, sizes="hashes_items")
+LIST: Final = _collection(b"list", List, lists.CODEC, sizes="lists_items")
+SET: Final = _collection(b"set", Set, sets.CODEC, sizes="sets_items")
+SORTED_SET: Final = _collection(b"zset", SortedSet, sorted_sets.CODEC, sizes="zsets_items")
 
 # Streams
 

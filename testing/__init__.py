@@ -20,7 +20,7 @@ from .clock import Clock
 from .cluster import Cluster, ClusterNode, ClusterShard
 from .control import ControlError
 from .faults import Fault, Hit
-from .process import StartError
+from .process import StartError, StopError
 from .recording import RecordedCommand, Recording, RecordingError
 from .sentinel import Sentinel
 from .server import AsyncServer, Server
@@ -43,4 +43,5 @@ __all__ = [
     "Snapshot",
     "SnapshotError",
     "StartError",
+    "StopError",
 ]

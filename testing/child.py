@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..server.config.file import ConfigFileError, parse_arguments
 from ..server.process import server_of_this_process
+from ..storage import system
 
 if sys.platform == "linux":
     import fcntl
@@ -44,7 +45,7 @@ class Parent:
 
     def watch(self) -> None:
         """Begin, once the server has its loop."""
-        if sys.platform == "win32":
+        if not system.HERE.watches_pipes:
             threading.Thread(target=self._read, daemon=True).start()
             return
         if sys.platform == "linux":
@@ -66,12 +67,11 @@ class Parent:
         if self.gone:
             return
         self.gone = True
-        if sys.platform != "win32":
-            signal.alarm(_LAST_SECONDS)  # ends a process that cannot stop in order
+        system.HERE.end_within(_LAST_SECONDS)
         self._server.loop.call_soon_threadsafe(self._stop)
 
     def _stop(self) -> None:
-        if sys.platform != "win32":
+        if system.HERE.watches_pipes:
             for fd in self._watched:
                 self._server.loop.remove_reader(fd)
         self._server.stop()

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Final
 from ..commands.cluster.topology import Topology
 from ..protocol.key_slots import SLOTS, key_slot
 from ..server.cluster.presence import Presence
-from .control import Control
 from .process import InWith
 from .server import Server
 
@@ -96,10 +95,7 @@ class ClusterNode(Server):
         Raises:
             hiredis.ReplyError: the reply is an error: MOVED, READONLY and all others.
         """
-        password = self._directives.get("requirepass")
-        with contextlib.closing(
-            Control(self.host, self.port, str(password) if password else None, hidden=False)
-        ) as connection:
+        with contextlib.closing(self._connect(hidden=False)) as connection:
             return connection.run(*words)
 
     @property
@@ -240,9 +236,14 @@ class Cluster(InWith):
         self.wait_for_replicas()
 
     def stop_all(self) -> None:
-        """Stop all nodes and remove their folders."""
-        for node in self.nodes:
-            node.discard()
+        """Stop all nodes and remove their folders.
+
+        Raises:
+            StopError: a node did not stop; the others have.
+        """
+        with contextlib.ExitStack() as stops:
+            for node in reversed(self.nodes):
+                stops.callback(node.discard)
 
     def _leave(self) -> None:
         self.stop_all()

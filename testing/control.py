@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _SECONDS: Final = 30
 
@@ -41,16 +41,26 @@ class Control:
         port: of the server.
         password: of the user ``default`` when the server starts; None for none.
         hidden: send ``DEBUG CONTROL``; otherwise the server treats it as any client.
+        state: what the server does; for the error where it does not answer.
 
     Raises:
         ControlError: the server cannot be reached, or refuses the login.
     """
 
-    def __init__(self, host: str, port: int, password: str | None, *, hidden: bool = True) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        password: str | None,
+        *,
+        hidden: bool = True,
+        state: Callable[[], str] = str,
+    ) -> None:
         import hiredis
 
         self._reader = hiredis.Reader()
         self._lock = threading.Lock()
+        self._state = state
         try:
             self._socket = socket.create_connection((host, port), timeout=_SECONDS)
         except OSError as error:
@@ -97,6 +107,11 @@ class Control:
             except BaseException as error:
                 if not isinstance(error, ConnectionError):
                     self.close()  # interrupted: the replies that are still to come belong to no later command
+                if isinstance(error, TimeoutError):
+                    name = commands[0][0].decode()
+                    raise ControlError(
+                        f"The server has not answered {name} in {_SECONDS:g} seconds. {self._state()}"
+                    ) from error
                 if isinstance(error, OSError):
                     raise ControlError(f"The control connection broke: {error}") from error
                 raise
@@ -135,7 +150,7 @@ class Control:
             try:
                 self.run(kind, b"KILL")
             except hiredis.ReplyError as error:
-                # NOTBUSY: it has ended meanwhile. BUSY: a function runs, or a script.
+                # NOTBUSY: it ended by itself. BUSY: a function runs, or a script.
                 if not str(error).startswith(("NOTBUSY", "BUSY")):
                     raise
 

@@ -30,6 +30,7 @@ DROPPED: Final = "dropped from pending"
 DELETED: Final = "deleted"
 TRIMMED: Final = "trimmed"
 REMOVED: Final = "removed with its stream"
+CAME: Final = "came with its stream"
 SCRIPT: Final = "perhaps changed by a script"
 
 DELIVERIES: Final = {DELIVERED, CLAIMED, READ_AGAIN}
@@ -44,7 +45,8 @@ class Event:
     Attributes:
         what: "added", "delivered", "claimed", "read again" (a consumer read what it has pending), "acknowledged", "given
             back" (XNACK), "dropped from pending" (its consumer or group is gone), "deleted", "trimmed", "removed with its
-            stream", "perhaps changed by a script".
+            stream", "came with its stream" (RENAME, COPY, RESTORE put another stream in this place), "perhaps changed by
+            a script".
         time: in milliseconds of the server's clock; of a blocked command the time of its reply.
         group: of a delivery, a claim, an acknowledgement; else "".
         consumer: who has it from then on, or who had it; "" where that is unknown.
@@ -134,6 +136,7 @@ class Lives:
     def __init__(self, commands: Iterable[RecordedCommand], stream: str, database: int = 0) -> None:
         self.stream = stream
         self.by_id: dict[str, _Life] = {}
+        self._database = database
         self._wide: list[Event] = []  # what concerns every entry there is
         self._trims: list[Event] = []
         self._scene: RecordedCommand
@@ -153,6 +156,11 @@ class Lives:
             "UNLINK": self._remove,
             "FLUSHALL": self._remove,
             "FLUSHDB": self._remove,
+            "RENAME": self._rename,
+            "RENAMENX": self._rename,
+            "COPY": self._copy,
+            "RESTORE": self._restore,
+            "MOVE": self._move,
             "EVAL": self._script,
             "EVALSHA": self._script,
             "FCALL": self._script,
@@ -173,10 +181,9 @@ class Lives:
     def history(self, entry: str, *, exists: bool) -> History:
         """Return the life of an entry that the stream still has or no longer has."""
         own = self.by_id.get(entry, _Life()).events
-        events = own + [each for each in self._wide if _lived(own, each)]
-        events = _in_order(events)
+        events = list(_undergone(_in_order(own + self._wide), exists=exists))
         gaps = []
-        if not any(each.what == ADDED for each in events):
+        if not any(each.what in {ADDED, CAME} for each in events):
             gaps.append("its XADD was not recorded: the recording began later, or a script added it")
         if not exists and not any(each.what in _ENDS for each in events):
             trims = [each for each in self._trims if _lived(own, each)]
@@ -306,12 +313,41 @@ class Lives:
                 self._note(entry, DROPPED, group, holder, note=f"XGROUP {action}")
                 del life.holders[group]
 
-    def _remove(self, words: Sequence[str], reply: Any) -> None:
+    def _remove(self, words: Sequence[str], reply: Any, note: str = "") -> None:
         del words
         if reply:
-            self._wide.append(self._event(REMOVED))
+            self._wide.append(self._event(REMOVED, note=note))
             for life in self.by_id.values():
                 life.holders.clear()
+
+    def _rename(self, words: Sequence[str], reply: Any) -> None:
+        _, source, target = words
+        if not reply or source == target:
+            return
+        self._replace(
+            f"{words[0].upper()} " + (f"to {target}" if source == self.stream else f"from {source}"),
+            comes=target == self.stream,
+        )
+
+    def _copy(self, words: Sequence[str], reply: Any) -> None:
+        options = [word.upper() for word in words[3:]]
+        database = int(options[options.index("DB") + 1]) if "DB" in options else self._database
+        if reply and (words[2], database) == (self.stream, self._database):
+            self._replace(f"COPY from {words[1]}", comes=True)
+
+    def _restore(self, words: Sequence[str], reply: Any) -> None:
+        del words, reply
+        self._replace("RESTORE", comes=True)
+
+    def _move(self, words: Sequence[str], reply: Any) -> None:
+        if reply:
+            self._replace(f"MOVE to database {words[2]}", comes=False)
+
+    def _replace(self, note: str, *, comes: bool) -> None:
+        """Note that the stream left its place, and perhaps that another one took it."""
+        self._remove((), reply=True, note=note)
+        if comes:
+            self._wide.append(self._event(CAME, note=note))
 
     def _script(self, words: Sequence[str], reply: Any) -> None:
         del words, reply
@@ -361,6 +397,28 @@ def _in_order(events: list[Event]) -> list[Event]:
         ordered[at - 1], ordered[at] = ordered[at], ordered[at - 1]
         at -= 1
     return ordered
+
+
+def _undergone(events: Iterable[Event], *, exists: bool) -> Iterator[Event]:
+    """Leave out what happened to the whole stream while the entry was not in it, as far as these events show."""
+    is_there, came = False, None
+    for event in events:
+        if event.what == CAME:
+            came = event
+        elif event.what in {REMOVED, SCRIPT}:
+            if event.what == REMOVED:
+                came = None
+            if is_there:
+                yield event
+            is_there = is_there and event.what != REMOVED
+        else:
+            if came is not None and event.what != ADDED:
+                yield came
+            came = None
+            yield event
+            is_there = event.what != DELETED and (is_there or event.what != DROPPED)
+    if came is not None and exists:
+        yield came
 
 
 def _lived(own: list[Event], event: Event) -> bool:

@@ -1,4 +1,4 @@
-"""Options of fixtures: what belongs to the server and what to its clients, told apart by name."""
+"""Options of fixtures: what belongs to the server and what to its clients, divided by name."""
 
 from __future__ import annotations
 

@@ -25,6 +25,10 @@ class StartError(RuntimeError):
     """A server did not start, whatever the reason; the text says why, with the server's log."""
 
 
+class StopError(RuntimeError):
+    """A server in a thread did not stop in time; the text says what its thread does."""
+
+
 class InWith(ABC):
     """What starts when a ``with`` block begins, and stops when it ends."""
 

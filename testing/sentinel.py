@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -91,11 +92,15 @@ class Sentinel(InWith):
         return self
 
     def stop(self) -> None:
-        """Stop all servers."""
-        self._sentinel.stop()
-        for server in self.servers:
-            server.stop()
-        self.servers.clear()
+        """Stop all servers.
+
+        Raises:
+            StopError: one did not stop; the others have.
+        """
+        with contextlib.ExitStack() as stops:
+            for server in reversed([self._sentinel, *self.servers]):
+                stops.callback(server.stop)
+            self.servers.clear()
 
     def _leave(self) -> None:
         self.stop()

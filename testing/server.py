@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
+import subprocess
+import sys
 import tempfile
 import threading
+import time
+import traceback
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote
 
 from ..storage.files import replace_file
@@ -17,7 +21,7 @@ from .clock import Clock
 from .control import Control, ControlError
 from .faults import HasFaults
 from .log import ServerLog
-from .process import START_SECONDS, STOP_SECONDS, InWith, ServerProcess, StartError
+from .process import START_SECONDS, STOP_SECONDS, InWith, ServerProcess, StartError, StopError
 from .seeds import run_commands, seed_file
 from .snapshot import SnapshotStore
 from .spies import HasSpies
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
     from ..server.server import Server as RilletServer
     from .seeds import Seed
     from .snapshot import Snapshot
+
+_LOOK_SECONDS: Final = 0.05
 
 
 class Server(HasSpies, HasFaults, InWith):
@@ -86,7 +92,8 @@ class Server(HasSpies, HasFaults, InWith):
         try:
             self._start()
         except BaseException as error:
-            self._halt()
+            with contextlib.suppress(StopError):  # why it did not start is more important
+                self._halt()
             if found is None:
                 self._remove_folder()
             if isinstance(error, StartError) or not isinstance(error, Exception):
@@ -95,10 +102,16 @@ class Server(HasSpies, HasFaults, InWith):
         return self
 
     def stop(self) -> None:
-        """Stop in order and remove the temporary folder."""
+        """Stop in order and remove the temporary folder.
+
+        Raises:
+            StopError: its thread does something that cannot be ended, and is left behind.
+        """
         self._planted = None
-        self._halt()
-        self._remove_folder()
+        try:
+            self._halt()
+        finally:
+            self._remove_folder()
 
     def restart(self) -> None:
         """Restart on the same port with the same files (in a thread also with the same clock)."""
@@ -114,11 +127,25 @@ class Server(HasSpies, HasFaults, InWith):
         process, thread, server = self._process, self._thread, self._server
         if process is not None:
             if self._control is not None and self._control.server_has_ended():
-                process.popen.wait(STOP_SECONDS)
+                self._await_end(process)
             return process.popen.poll() is None
         if thread is not None and server is not None and server.stopping:
             thread.join(STOP_SECONDS)
         return thread is not None and thread.is_alive()
+
+    def _await_end(self, process: ServerProcess) -> None:
+        """Wait until a process has ended that has closed the control connection, unless it serves others."""
+        deadline = time.monotonic() + STOP_SECONDS
+        while time.monotonic() < deadline:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.popen.wait(_LOOK_SECONDS)
+                return
+            with (
+                contextlib.suppress(ControlError),
+                contextlib.closing(Control(self.host, self.port, None, hidden=False)) as another,
+            ):
+                if not another.server_has_ended():
+                    return
 
     # For tests
 
@@ -149,10 +176,22 @@ class Server(HasSpies, HasFaults, InWith):
             ControlError: the server has ended, or cannot be reached.
             hiredis.ReplyError: something could not be reset; the text says what.
         """
-        self._controller().reset()
+        self._run_reset()
         if self._planted is not None:
             self.restore(self._planted)
         self._watch_again()
+
+    def _run_reset(self) -> None:
+        control = self._control
+        if control is None or not control.is_open:
+            control = self._controller()
+        try:
+            # Without a look at the server first, which would cost as much; a second reset does no harm.
+            control.reset()
+        except ControlError:
+            if not control.is_open:  # the server took too long
+                raise
+            self._controller().reset()
 
     def snapshot(self) -> Snapshot:
         """Return a copy of all data and functions, which nothing changes later."""
@@ -244,7 +283,12 @@ class Server(HasSpies, HasFaults, InWith):
 
         self._thread = threading.Thread(target=life, name="rillet", daemon=True)
         self._thread.start()
-        ready.result(START_SECONDS)
+        try:
+            ready.result(START_SECONDS)
+        except TimeoutError:
+            ready.cancel()  # a server that comes later ends at once
+            words = self.log.text(logged)
+            raise StartError(f"It was not ready in {START_SECONDS:g} seconds:\n{words}") from None
         assert self._server is not None
         self.port = self._server.config.port
 
@@ -252,27 +296,34 @@ class Server(HasSpies, HasFaults, InWith):
         """Do what must be done before a server in a thread runs; in that thread."""
 
     def _arrive(self, server: RilletServer, ready: Future[None]) -> None:
-        """Let ``start`` return, because the server serves clients; in its thread."""
-        del server
-        ready.set_result(None)
+        """Let ``start`` return, because the server serves clients, or end it where ``start`` has given up.
+
+        Called in the server's thread.
+        """
+        if ready.set_running_or_notify_cancel():
+            ready.set_result(None)
+        else:
+            server.stop()
 
     def _halt(self) -> None:
         if self._snapshots is not None:
             self._snapshots.end()
             self._snapshots = None
         self._release_control()
-        if self._thread is not None:
-            server = self._server
+        thread, process, server = self._thread, self._process, self._server
+        self._thread = self._server = self._process = None
+        if thread is not None:
             if server is not None and hasattr(server, "loop"):
                 with contextlib.suppress(RuntimeError):  # the loop is closed already: SHUTDOWN was sent
                     server.loop.call_soon_threadsafe(server.stop)
-            self._thread.join(STOP_SECONDS)
-            if self._thread.is_alive():
+            thread.join(STOP_SECONDS)
+            if thread.is_alive():
                 self._end_script()
-                self._thread.join()
-        if self._process is not None:
-            self._process.stop()
-        self._thread = self._server = self._process = None
+                thread.join(STOP_SECONDS)
+            if thread.is_alive():
+                raise StopError(f"The server at port {self.port} does not stop. {_place_of(thread)}")
+        if process is not None:
+            process.stop()
 
     def _end_script(self) -> None:
         """Shut down a server in the only way that ends a script that has written."""
@@ -291,9 +342,15 @@ class Server(HasSpies, HasFaults, InWith):
                 self._control = self._connect()
             return self._control
 
-    def _connect(self) -> Control:
+    def _connect(self, *, hidden: bool = True) -> Control:
         password = self._directives.get("requirepass")
-        return Control(self.host, self.port, str(password) if password else None)
+        return Control(
+            self.host, self.port, str(password) if password else None, hidden=hidden, state=self._state
+        )
+
+    def _state(self) -> str:
+        """Say what a server does that does not answer."""
+        return _place_of(self._thread) if self._thread is not None else f"Its log:\n{self.log.text()}"
 
     @property
     def _store(self) -> SnapshotStore:
@@ -332,6 +389,14 @@ def _data_of(folder: str, appendfilename: str) -> bytes:
     """Return the data of an append-only file as an RDB file."""
     with Server(dir=folder, appendonly=True, appendfilename=appendfilename) as server:
         return server.snapshot().rdb()
+
+
+def _place_of(thread: threading.Thread) -> str:
+    """Return where a thread is, with a traceback."""
+    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - documented, in spite of its name
+    return (
+        "Its thread has ended." if frame is None else f"It is at:\n{''.join(traceback.format_stack(frame))}"
+    )
 
 
 def _text(value: object) -> str:

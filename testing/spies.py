@@ -53,7 +53,7 @@ class HasStreams(TakesCommands):
         asyncio.to_thread(server.wait_until_idle, "orders", "billing")``.
 
         Args:
-            stream: the key; it and the group may be created meanwhile.
+            stream: the key; it and the group may be created during the wait.
             group: the name of the group.
             timeout: seconds of real time, however the server's clock runs.
 
@@ -143,9 +143,8 @@ class HasSpies(HasStreams):
         self.watched = Recording(self._command, last).start()
 
     def _watch_again(self) -> None:
-        """Begin once more, after a reset or a restart."""
+        """Begin once more, after a reset or a restart has ended all recordings."""
         if self.watched is not None:
-            self._end_watch()
             self.watched.start()
 
     def _end_watch(self) -> None:

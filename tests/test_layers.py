@@ -1,4 +1,4 @@
-"""The shape of the project: the sizes of files and rooms, who asks for the time, and what the pipeline loads.
+"""The shape of the project: the sizes of files and rooms, their tests, the clock, and what the pipeline loads.
 
 Which room may import which is the business of import-linter: pyproject.toml, ``make lint``.
 """
@@ -15,9 +15,23 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("protocol", "storage", "commands", "server", "pipeline", "console")
 FILES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
-# Rooms of programs beside the server.
-BESIDE = [path for folder in ("testing", "benchmarks") for path in sorted((ROOT / folder).rglob("*.py"))]
+# Rooms of programs beside the server, and of tests.
+BESIDE = [
+    path for folder in ("testing", "benchmarks", "tests") for path in sorted((ROOT / folder).rglob("*.py"))
+]
 ROOMS = sorted({path.parent for path in FILES + BESIDE})
+PACKAGES = [
+    path.parent.relative_to(ROOT).as_posix()
+    for folder in (*FOLDERS, "testing")
+    for path in sorted((ROOT / folder).rglob("__init__.py"))
+]
+# Rooms without a folder of tests, and what proves them instead.
+PROVEN_BY = {
+    "commands/geo": ("tests/differential/scripts/geo.script", "tests/differential/scripts/newer/geo.script"),
+    "commands/hyperloglog": ("tests/differential/scripts/hyperloglog.script",),
+    "commands/replication": ("tests/server/replication", "tests/differential/scripts/failover.script"),
+    "console/style": ("tests/console/test_browser_report.py",),
+}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -42,6 +56,17 @@ def test_a_file_holds_one_idea(path):
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: str(room.relative_to(ROOT)))
 def test_a_room_holds_at_most_23_files(room):
     assert len(list(room.glob("*.py"))) <= 23
+
+
+@pytest.mark.parametrize("room", PACKAGES)
+def test_a_room_has_tests_where_a_stranger_looks_for_them(room):
+    has_its_own = bool(list((ROOT / "tests" / room).rglob("test_*.py")))
+    assert has_its_own != (room in PROVEN_BY)
+
+
+def test_what_proves_rooms_without_a_folder_of_tests_is_there():
+    assert PROVEN_BY.keys() <= set(PACKAGES)
+    assert [place for places in PROVEN_BY.values() for place in places if not (ROOT / place).exists()] == []
 
 
 def test_the_pipeline_is_imported_without_spark_or_a_server():

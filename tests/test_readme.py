@@ -12,7 +12,15 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from support.readme import README, file_for_pytest, program, redis_cli, run_server_block, running, story
+from support.programs.readme import (
+    README,
+    file_for_pytest,
+    program,
+    redis_cli,
+    run_server_block,
+    running,
+    story,
+)
 from support.servers import free_port, start_server
 from support.tls import make_certificates
 from support.until import until

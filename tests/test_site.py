@@ -42,19 +42,100 @@ def site(tmp_path_factory):
     return folder
 
 
+# No words make them fail.
+NEVER_REFUSED = {
+    "command|docs", "command|info", "info", "latency|histogram", "latency|reset", "pubsub|numsub", "pubsub|shardnumsub",
+    "punsubscribe", "quit", "sunsubscribe", "unsubscribe",
+}  # fmt: skip
+
+
 @pytest.mark.xdist_group("site")
-def test_every_command_has_a_page_with_an_example_or_why_there_is_none(site):
+def test_every_command_has_a_page_with_an_example_or_why_there_is_none(site, monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS / "_site"))
+    reasons = importlib.import_module("examples").WITHOUT
     load_all()
     for name, command in REGISTRY.items():
-        text = (site / "reference/commands" / name.replace("|", "-") / "index.html").read_text(
-            encoding="utf-8"
-        )
-        if command.is_served:
-            assert 'id="example"' in text or 'id="errors"' in text or "There is no example" in text, name
-            assert "Complexity" in text, name
-        if command.is_served and command.group == "stream":
-            assert 'id="example"' in text, name
-            assert 'id="errors"' in text, name
+        page = site / "reference/commands" / name.replace("|", "-") / "index.html"
+        text = html.unescape(page.read_text(encoding="utf-8"))
+        if not command.is_served:
+            assert name not in reasons
+            continue
+        assert "Complexity" in text, name
+        assert ('id="example"' in text) is (name not in reasons), name
+        assert name not in reasons or f"There is no example: {reasons[name]}." in text, name
+        assert ('id="errors"' in text) is (name not in NEVER_REFUSED), name
+
+
+@pytest.mark.xdist_group("site")
+def test_no_example_ends_in_an_error_and_each_ends_with_its_command(site):
+    """What is refused stands below, under the errors."""
+    seen = 0
+    for name, command in REGISTRY.items():
+        page = site / "reference/commands" / name.replace("|", "-") / "index.html"
+        found = re.search(r'id="example".*?<pre>(.*?)</pre>', page.read_text(encoding="utf-8"), re.DOTALL)
+        if found is None:
+            continue
+        seen += 1
+        steps = re.split(r"^[\w ]*> ", html.unescape(re.sub(r"<[^>]+>", "", found[1])), flags=re.MULTILINE)
+        line, _, reply = steps[-1].partition("\n")
+        assert line.lower().startswith(command.name.replace("|", " ")), name
+        assert reply, name
+    assert seen > 350
+
+
+def test_an_error_is_no_example(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(DOCS / "_site"))
+    examples = importlib.import_module("examples")
+    monkeypatch.setattr(examples, "EXAMPLES", tmp_path)
+    (tmp_path / "bad.script").write_text("--- a refusal\nSET k v\nLPUSH k 1\nGET k\n", encoding="utf-8")
+    [case] = examples.written("bad")
+    found = {name: examples.Shown() for name in REGISTRY}
+    with rillet.testing.Server() as server:
+        examples.note(found, examples.play(case, server.port))
+    assert found["lpush"].example == []
+    assert [text.split()[0] for text in found["lpush"].errors] == ["WRONGTYPE"]
+    assert found["get"].text == '> SET k v\nOK\n> GET k\n"v"'
+
+
+def test_an_example_loses_the_steps_that_its_reply_does_not_depend_on(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(DOCS / "_site"))
+    examples = importlib.import_module("examples")
+    monkeypatch.setattr(examples, "EXAMPLES", tmp_path)
+    lines = "SET a 1\nGET a\nSET b 2\nINCRBY a 5\nDECRBY a 2\nTIME\nCLIENT ID\n"
+    (tmp_path / "long.script").write_text(f"--- many steps\n{lines}", encoding="utf-8")
+    [case] = examples.written("long")
+    found = {name: examples.Shown() for name in REGISTRY}
+    with rillet.testing.Server() as server:
+        examples.note(found, examples.play(case, server.port))
+        short = {
+            name: [step.rest for step, _ in examples.without_the_needless(found[name].example, server.port)]
+            for name in ("decrby", "client|id", "get")
+        }
+    assert short == {
+        "decrby": ["SET a 1", "INCRBY a 5", "DECRBY a 2"],
+        "client|id": ["CLIENT ID"],
+        "get": ["SET a 1", "GET a"],
+    }
+
+
+def test_a_case_of_the_examples_goes_to_its_end(monkeypatch):
+    """A mistake in one would shorten it without a word; only what is titled so is refused."""
+    monkeypatch.syspath_prepend(str(DOCS / "_site"))
+    examples = importlib.import_module("examples")
+    refused = {"words that are refused", "what a node refuses", "a server that is no node of a cluster"}
+
+    def check(case, played):
+        assert len(played) == len([step for step in case.steps if step.verb != "wait"]), case.title
+        if case.title in refused:
+            assert {reply.kind for _, reply in played} == {"-"}, case.title
+
+    with rillet.testing.Server(enable_debug_command="yes", busy_reply_threshold=1) as server:
+        for case in examples.written("server"):
+            check(case, list(examples.play(case, server.port)))
+    for name in ("files", "replica", "cluster"):
+        for case in examples.written(name):
+            with getattr(examples, name)() as (ports, names):
+                check(case, list(examples.play(case, ports["A"], ports, names)))
 
 
 @pytest.mark.xdist_group("site")

@@ -14,7 +14,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("benchmarks", "commands", "console", "docs", "pipeline", "protocol", "server", "storage", "tests")
+FOLDERS = (
+    "benchmarks",
+    "commands",
+    "console",
+    "docs",
+    "pipeline",
+    "protocol",
+    "server",
+    "storage",
+    "testing",
+    "tests",
+)
 SUFFIXES = {".py", ".lua", ".md"}
 LEFT_ALONE = {
     "docs/commands.md",  # the summaries of COMMAND DOCS
@@ -23,17 +34,24 @@ LEFT_ALONE = {
 }
 # A word of its own or a part of a name, not `file.tell()`.
 FORBIDDEN = re.compile(
-    r"(?<![A-Za-z])(?<!\.)(tells?|telling|told|nobody|whoever|lest|anew|who goes|at one blow|for ever|of its own accord)"
-    r"(?![A-Za-z])",
+    r"(?<![A-Za-z])(?<!\.)(tells?|telling|told|nobody|whoever|those who|who goes|lest|anew|kin|meanwhile|bit by bit"
+    r"|at one blow|for ever|of its own accord|bur(?:y|ies|ied)|graveyards?|settling|intakes?|nacks)(?![A-Za-z])",
     re.IGNORECASE,
 )
+# Each is needed: a file that has lost its word loses its line here.
 ALLOWED = {
     ("CONTRIBUTING.md", "tell"),  # the rule itself
     ("CONTRIBUTING.md", "lest"),
     ("CONTRIBUTING.md", "anew"),
     ("CONTRIBUTING.md", "for ever"),
     ("CONTRIBUTING.md", "at one blow"),
+    ("CONTRIBUTING.md", "kin"),
+    ("CONTRIBUTING.md", "bit by bit"),
     ("pipeline/report/page.py", "nobody"),  # a cell of the report
+    ("storage/rdb/reader.py", "meanwhile"),
+    ("storage/rdb/writer.py", "meanwhile"),
+    ("storage/streams/chunk.py", "those who"),
+    ("storage/streams/cold_chunks.py", "meanwhile"),
 }
 
 
@@ -70,6 +88,15 @@ def test_only_plain_words_are_used(path):
     assert not found, (
         "write 'returns', 'sends', 'logs', 'propagates', 'the caller', 'no client', 'again' instead"
     )
+
+
+def test_every_exception_is_needed():
+    texts = {name: prose(ROOT / name) for name, _ in ALLOWED}
+    assert {
+        (name, word)
+        for name, word in ALLOWED
+        if word not in {match[0].lower() for match in FORBIDDEN.finditer(texts[name])}
+    } == set()
 
 
 def test_the_words_are_found():

@@ -71,10 +71,17 @@ def acl_dryrun(client: Client, args: list[bytes]) -> bytes:
     if user is None:
         raise ReplyError(b"ERR User '%b' not found" % shown(args[2]))
     words = args[3:]
+    table = client.server.internals.dispatcher
     name = words[0].lower().decode("latin-1")
-    if name not in client.server.internals.dispatcher.commands or "|" in name:
-        raise ReplyError(b"ERR Command '%b' not found" % shown(words[0]))
-    found = client.server.internals.dispatcher.find(words).command
+    unknown = ReplyError(b"ERR Command '%b' not found" % shown(words[0]))
+    if name not in table.commands or "|" in name:
+        raise unknown
+    try:
+        found = table.find(words).command
+    except ReplyError as error:
+        if len(words) == 1:
+            raise
+        raise unknown from error  # of a container, and its subcommand is none
     if not found.accepts(len(words)):
         raise wrong_arity(found.name)
     denial = user.check(found, words)

@@ -224,7 +224,8 @@ def command_list(client: Client, args: list[bytes]) -> bytes:
 
 
 def _keys_of_words(client: Client, words: list[bytes]) -> list[KeyReference]:
-    entry = _named(client, words[0]) if len(words) == 1 else None  # a bare container is found too
+    # A bare container is found too, a subcommand only by two words.
+    entry = _named(client, words[0]) if len(words) == 1 and b"|" not in words[0] else None
     if entry is None:
         try:
             entry = client.server.internals.dispatcher.find(words).command

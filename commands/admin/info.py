@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
-import resource
 import sys
 import time
 from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
+from ...storage import system
 from ...storage.keyspace.field_expiry import expiring_hashes
 from ..connection.tracking import TrackingTable
 from ..pubsub.registry import PubSub
@@ -371,13 +371,13 @@ def _link(server: ServerInternals, link: MasterLink) -> Iterator[tuple[str, obje
     yield "master_sync_in_progress", int(link.state == "sync")
     yield "slave_read_repl_offset", offset
     yield "slave_repl_offset", offset
-    intake = link.intake
-    if link.state == "sync" and intake is not None:
-        known = max(intake.total, 0)
+    receiver = link.receiver
+    if link.state == "sync" and receiver is not None:
+        known = max(receiver.total, 0)
         yield "master_sync_total_bytes", known
-        yield "master_sync_read_bytes", intake.received
-        yield "master_sync_left_bytes", known - intake.received
-        yield "master_sync_perc", f"{intake.received * 100 / known if known else 0:.2f}"
+        yield "master_sync_read_bytes", receiver.received
+        yield "master_sync_left_bytes", known - receiver.received
+        yield "master_sync_perc", f"{receiver.received * 100 / known if known else 0:.2f}"
         yield "master_sync_last_io_seconds_ago", int(now - link.last_io)
     if not connected:
         yield "master_link_down_since_seconds", int(now - link.down_since)
@@ -393,9 +393,10 @@ def _cpu(server: ServerInternals) -> Iterator[tuple[str, object]]:
     yield "used_cpu_user", f"{times.user:.6f}"
     yield "used_cpu_sys_children", f"{times.children_system:.6f}"
     yield "used_cpu_user_children", f"{times.children_user:.6f}"
-    own = resource.getrusage(resource.RUSAGE_THREAD)  # commands run in the main thread
-    yield "used_cpu_sys_main_thread", f"{own.ru_stime:.6f}"
-    yield "used_cpu_user_main_thread", f"{own.ru_utime:.6f}"
+    own = system.HERE.thread_times()  # commands run in the main thread
+    if own is not None:
+        yield "used_cpu_sys_main_thread", f"{own[0]:.6f}"
+        yield "used_cpu_user_main_thread", f"{own[1]:.6f}"
 
 
 def _modules(server: ServerInternals) -> Iterator[tuple[str, object]]:

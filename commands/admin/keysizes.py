@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from ...storage.streams.stream import Stream
-from ...storage.value_types import type_name
+from ...storage.value_types import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,13 +13,6 @@ if TYPE_CHECKING:
     from ...storage.keyspace.database import Database
     from ..runtime.context import ServerContext
 
-_TITLES: Final = {
-    b"string": "strings_sizes",
-    b"list": "lists_items",
-    b"set": "sets_items",
-    b"zset": "zsets_items",
-    b"hash": "hashes_items",
-}
 _UNITS: Final = ("", "K", "M", "G", "T", "P", "E")
 # Counting looks at every key: 0.1 s for so many. Above it only INFO KEYSIZES itself counts.
 MOST_KEYS: Final = 100_000
@@ -31,18 +23,19 @@ def key_sizes(server: ServerContext) -> Iterator[tuple[str, object]]:
     for database in server.keyspace.databases:
         if database.entries:
             counts = _counts(database)
-            for name, title in _TITLES.items():
-                if name in counts:
-                    sizes = sorted(counts[name].items())
+            for cls, value_type in TYPES.items():
+                if cls in counts:
+                    sizes = sorted(counts[cls].items())
                     figures = ",".join(f"{_power(bits)}={number}" for bits, number in sizes)
-                    yield f"db{database.index}_distrib_{title}", figures
+                    yield f"db{database.index}_distrib_{value_type.sizes}", figures
 
 
-def _counts(database: Database) -> dict[bytes, Counter[int]]:
-    counts: dict[bytes, Counter[int]] = {}
+def _counts(database: Database) -> dict[type, Counter[int]]:
+    counted = {cls for cls, value_type in TYPES.items() if value_type.sizes}
+    counts: dict[type, Counter[int]] = {}
     for value in database.entries.values():
-        if not isinstance(value, Stream):
-            counts.setdefault(type_name(value), Counter())[len(value).bit_length()] += 1
+        if (cls := type(value)) in counted:
+            counts.setdefault(cls, Counter())[len(value).bit_length()] += 1  # type: ignore[arg-type]  # TYPES says so
     return counts
 
 

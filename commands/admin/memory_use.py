@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import mmap
-import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ...storage import system
 from ...storage.keyspace.metering import estimated_bytes
 
 if TYPE_CHECKING:
@@ -21,18 +20,8 @@ def _resident() -> int:
     try:
         pages = int(Path("/proc/self/statm").read_bytes().split()[1])
     except (OSError, IndexError, ValueError):
-        return _peak_resident()
+        return system.HERE.peak_memory()  # there is no /proc
     return pages * mmap.PAGESIZE
-
-
-def _peak_resident() -> int:
-    """Return the peak resident memory, where there is no /proc; 0 where it is unknown (Windows)."""
-    if sys.platform == "win32":
-        return 0
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
 
 
 # The interpreter with this program loaded, before any data.
@@ -46,12 +35,9 @@ def resident_bytes() -> int:
 
 def give_back() -> None:
     """Return free memory between the data to the system, as far as the C library can."""
-    if sys.platform == "linux":
-        import ctypes
-
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:  # glibc
-            trim(0)
+    trim = system.HERE.function_of_c("malloc_trim")
+    if trim is not None:
+        trim(0)
 
 
 def used_bytes(server: ServerInternals) -> int:
@@ -111,9 +97,7 @@ def aof_buffer_bytes(server: ServerInternals) -> int:
 
 def system_bytes() -> int:
     """Return the machine's memory in bytes, 0 where it is unknown."""
-    if sys.platform == "win32":
-        return 0
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return system.HERE.memory()
 
 
 def dataset_bytes(server: ServerInternals) -> int:

@@ -203,18 +203,18 @@ MODULE_LIST = family.command("MODULE|LIST", arity=2, flags="admin noscript",
     summary="Returns the loaded modules: none.",
     complexity="O(N) where N is the number of loaded modules.")
 
-MODULE_LOAD = family.command("MODULE|LOAD", arity=-3, flags="admin noscript no_async_loading", since="4.0.0",
+MODULE_LOAD = family.command("MODULE|LOAD", arity=-3, flags="admin noscript no_async_loading protected", since="4.0.0",
     summary="Loads a module. Not in Rillet.",
     arguments=(string("path"), optional(many(string("arg")))))
 
-MODULE_LOADEX = family.command("MODULE|LOADEX", arity=-3, flags="admin noscript no_async_loading",
+MODULE_LOADEX = family.command("MODULE|LOADEX", arity=-3, flags="admin noscript no_async_loading protected",
     since="7.0.0",
     summary="Loads a module with parameters. Not in Rillet.",
     arguments=(string("path"),
         optional(many(block("configs", string("name"), string("value"), after="CONFIG"), with_token=True)),
         optional(many(string("args", "ARGS")))))
 
-MODULE_UNLOAD = family.command("MODULE|UNLOAD", arity=3, flags="admin noscript no_async_loading",
+MODULE_UNLOAD = family.command("MODULE|UNLOAD", arity=3, flags="admin noscript no_async_loading protected",
     since="4.0.0",
     summary="Unloads a module. There are none.",
     arguments=(string("name"),))

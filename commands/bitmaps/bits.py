@@ -26,8 +26,6 @@ _BAD_OFFSET: Final = b"ERR bit offset is not an integer or out of range"
 _AT_LEAST_TWO: Final = frozenset((b"DIFF", b"DIFF1", b"ANDOR"))
 _OPERATIONS: Final = frozenset((b"AND", b"OR", b"XOR", b"NOT", b"ONE", *_AT_LEAST_TWO))
 _SINCE_8_2: Final = frozenset((b"ONE", *_AT_LEAST_TWO))
-_PIECE: Final = 1 << 16  # bytes that are combined at a time: what the processor's cache holds
-_ALIKE: Final = {flip: bytes((flip,)) * _PIECE for flip in (0, 0xFF)}
 
 
 def parse_offset(client: Client, word: bytes, width: int | None = None) -> int:
@@ -106,11 +104,14 @@ def _count(data: memoryview) -> int:
     return bitarray(buffer=data).count()
 
 
-def _next_other(data: memoryview, flip: int, start: int) -> int:
-    """Return the first byte from ``start`` on that is not ``flip``; the length of the data if there is none."""
-    alike = _ALIKE[flip]
-    for at in range(start, len(data), _PIECE):
-        piece = bytes(data[at : at + _PIECE])
+def _next_other(data: memoryview, flip: int, start: int, size: int) -> int:
+    """Return the first byte from ``start`` on that is not ``flip``; the length of the data if there is none.
+
+    So many bytes are searched at a time.
+    """
+    alike = bytes((flip,)) * min(size, len(data) - start)
+    for at in range(start, len(data), size):
+        piece = bytes(data[at : at + size])
         if piece != alike[: len(piece)]:
             return at + len(piece) - len(piece.lstrip(alike[:1]))
     return len(data)
@@ -170,14 +171,15 @@ def bitpos(client: Client, args: list[bytes]) -> bytes:
     data = _touched(value, first, last, bits=bits)
     before, behind = _edges(first, last, bits=bits)
     flip = 0 if bit else 0xFF
-    place, end = _next_other(data, flip, 0), len(data) - 1
+    size = client.server.tuning.bit_bytes
+    place, end = _next_other(data, flip, 0, size), len(data) - 1
     while place <= end:
         byte = data[place] ^ flip
         byte &= before if not place else 0xFF
         byte &= behind if place == end else 0xFF
         if byte:
             return replies.integer(((first >> 3 if bits else first) + place) * 8 + 8 - byte.bit_length())
-        place = _next_other(data, flip, place + 1)  # the bit found lies outside the range
+        place = _next_other(data, flip, place + 1, size)  # the bit found lies outside the range
     return _NOT_FOUND if bit or len(args) > 4 else replies.integer(len(value) * 8)
 
 
@@ -203,12 +205,12 @@ def _combine(operation: bytes, rows: list[bitarray]) -> bitarray:
     return others & ~rows[0] if operation == b"DIFF1" else rows[0] & others
 
 
-def _result(operation: bytes, values: list[bytes], length: int) -> bytes:
-    """Compute the result of a BITOP; zeros fill up the shorter strings."""
+def _result(operation: bytes, values: list[bytes], length: int, most: int) -> bytes:
+    """Compute the result of a BITOP, at most so many bytes at a time; zeros fill up the shorter strings."""
     views = [memoryview(value) for value in values]
     result = BytesIO()  # it grows in place, and gives its bytes away without a copy
-    for at in range(0, length, _PIECE):
-        size = min(_PIECE, length - at)
+    for at in range(0, length, most):
+        size = min(most, length - at)
         result.write(_combine(operation, [_row(view[at : at + size], size) for view in views]))
     return result.getvalue()
 
@@ -232,7 +234,7 @@ def bitop(client: Client, args: list[bytes]) -> bytes:
     length = max(map(len, values))
     target = args[2]
     if length:
-        overwrite(client, target, _result(operation, values, length))
+        overwrite(client, target, _result(operation, values, length, client.server.tuning.bit_bytes))
         client.db.encodings[target] = RAW
         client.propagate(args)
     elif client.db.write(target) is not None:

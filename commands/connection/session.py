@@ -58,18 +58,23 @@ def hello(client: Client, args: list[bytes]) -> bytes:
             raise ReplyError(b"NOPROTO unsupported protocol version")
     login: tuple[bytes, bytes] | None = None
     name: bytes | None = None
+    at_once = not client.server.compat.knows("7.2")  # each option takes effect before the next is read
     while rest:
         word = rest.next()
         option = word.upper()
         if option == b"AUTH" and rest.remaining >= 2:
             login = rest.next(), rest.next()
+            if at_once:
+                log_in(client, *login, b"HELLO")
         elif option == b"SETNAME" and rest.remaining >= 1:
             name = rest.next()
             if not is_printable_word(name):
                 raise ReplyError(NAME_ERROR)
+            if at_once:
+                client.name = name
         else:
             raise ReplyError(b"ERR Syntax error in HELLO option '%b'" % shown(word))
-    if login is not None:
+    if login is not None and not at_once:
         log_in(client, *login, b"HELLO")
     if not client.authenticated:
         text = HELLO_UNAUTHENTICATED
@@ -170,7 +175,8 @@ def leave_modes(client: Client) -> None:
     client.db = server.keyspace.databases[0]
     client.reply_mode = "on"
     client.asking = client.asked = client.reads_replica = False
-    client.no_evict = client.no_touch = False
+    client.no_evict = client.no_evict and not server.compat.reset_ends_no_evict
+    client.no_touch = False
     client.fieldsets = None
     client.update_state()
     server.internals.update_observers()

@@ -17,6 +17,7 @@ from ..scripting.lua.engine import Scripting
 from ..spec.command import handles
 from ..spec.usage import help_reply
 from . import specs
+from .aof_history import aof_history
 from .digest import keyspace_digest, value_digest
 from .faults import fault
 from .recording import control, record
@@ -323,6 +324,13 @@ _SUBCOMMANDS: Final[dict[bytes, tuple[int, int, Subcommand, str, str]]] = {
         " <microseconds>",
         "Wait so long before each write of the AOF.",
     ),
+    b"AOF-HISTORY": (
+        2,
+        3,
+        aof_history,
+        " <key> <id> [<cursor>]",
+        "Show what the AOF says of an entry of a stream. Rillet only.",
+    ),
     b"CHANGE-REPL-ID": (0, 0, _change_repl_id, "", "Choose a new replication ID."),
     b"CLOCK": (
         1,
@@ -375,9 +383,9 @@ _SUBCOMMANDS: Final[dict[bytes, tuple[int, int, Subcommand, str, str]]] = {
     ),
     b"RECORD": (
         1,
-        3,
+        _ANY,
         record,
-        " START [LAST <count>]|READ <id> [<number>]|STOP <id> [<number>]",
+        " START [LAST <count>]|READ <id> [<number> ...]|STOP <id> [<number>]",
         "Record what clients send and what they are answered. Rillet only.",
     ),
     b"RELOAD": (

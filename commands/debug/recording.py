@@ -3,7 +3,7 @@
 ::
 
     DEBUG RECORD START [LAST n]
-    DEBUG RECORD READ id [number]
+    DEBUG RECORD READ id [number [number ...]]
     DEBUG RECORD STOP id [number]
     DEBUG CONTROL
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
     from ..runtime.debugging import Recorded, Recorder, Recording
 
-USAGE: Final = b"ERR Use DEBUG RECORD START [LAST count], READ id [number] or STOP id [number]"
+USAGE: Final = b"ERR Use DEBUG RECORD START [LAST count], READ id [number ...] or STOP id [number]"
 _DEFAULT_LAST: Final = 100_000
 
 
@@ -33,7 +33,8 @@ def record(client: Client, args: list[bytes]) -> bytes:
 
     START replies with the ID of the new recording. READ and STOP reply ``[dropped, oldest, commands]``: how many
     commands the recording no longer has, the number of the oldest that it has (0 without any), and those from
-    ``number`` on, the oldest first. Each is ``[number, time, answered, database, client ID, client name, keys, words,
+    ``number`` on, the oldest first. READ adds those of all further numbers, for a client that has read commands while
+    they were blocked. Each is ``[number, time, answered, database, client ID, client name, keys, words,
     reply, fault]``: times in milliseconds of the server's clock, the reply as the bytes that the command returned, the
     ID of the fault that hit it or 0. ``answered`` is null while the command is blocked, the reply also if it has none.
     """
@@ -44,16 +45,17 @@ def record(client: Client, args: list[bytes]) -> bytes:
         if last < 1:
             raise ReplyError(b"ERR LAST must be positive")
         return replies.integer(recorder.start(last))
-    if action not in {b"READ", b"STOP"} or not 1 <= len(rest) <= 2:
+    if action not in {b"READ", b"STOP"} or not rest or (action == b"STOP" and len(rest) > 2):
         raise ReplyError(USAGE)
     number = parse_integer(rest[0])
-    since = parse_integer(rest[1]) if len(rest) == 2 else 0
+    since = parse_integer(rest[1]) if len(rest) > 1 else 0
+    others = frozenset(map(parse_integer, rest[2:]))
     if number not in recorder.recordings:
         raise ReplyError(b"ERR There is no recording with this ID")
     recording = recorder.recordings[number]
     if action == b"STOP":
         recorder.stop(number)
-    return _read(client, recorder, recording, since)
+    return _read(client, recorder, recording, since, others)
 
 
 def control(client: Client, args: list[bytes]) -> bytes:
@@ -63,13 +65,16 @@ def control(client: Client, args: list[bytes]) -> bytes:
     return replies.OK
 
 
-def _read(client: Client, recorder: Recorder, recording: Recording, since: int) -> bytes:
+def _read(
+    client: Client, recorder: Recorder, recording: Recording, since: int, others: frozenset[int]
+) -> bytes:
     entries = list(recording.entries)
+    wanted = [entry for entry in entries if entry.number >= since or entry.number in others]
     return replies.array(
         [
             replies.integer(recording.dropped),
             replies.integer(entries[0].number if entries else 0),
-            replies.array([_shown(client, recorder, entry) for entry in entries if entry.number >= since]),
+            replies.array([_shown(client, recorder, entry) for entry in wanted]),
         ]
     )
 

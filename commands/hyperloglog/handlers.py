@@ -57,6 +57,8 @@ def pfadd(client: Client, args: list[bytes]) -> bytes:
     """Reply 1 if the counter (or its estimate) changed, else 0."""
     data = write_string(client, args[1])
     counter = _open(client, data)
+    if data is not None:
+        client.db.encodings[args[1]] = RAW  # as in Redis, whether it changes or not
     try:
         changes = (data is None) + sum([counter.add(element) for element in args[2:]])
     except CorruptError as error:
@@ -81,6 +83,7 @@ def pfcount(client: Client, args: list[bytes]) -> bytes:
         if data is None:
             return replies.ZERO
         counter = _open(client, data)
+        client.db.encodings[name] = RAW  # as in Redis, even where the count is known
         known = counter.known_count()
         if known is not None:
             return replies.integer(known)

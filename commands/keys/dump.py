@@ -63,7 +63,8 @@ def _restore(client: Client, args: list[bytes]) -> bytes:
                 raise ReplyError(b"ERR Invalid FREQ value, must be >= 0 and <= 255")
         else:
             raise ReplyError(SYNTAX)
-    if db.write(name) is not None and not replace:
+    before = db.write(name)
+    if before is not None and not replace:
         raise ReplyError(b"BUSYKEY Target key name already exists.")
     expiry = parse_integer(args[2])
     if expiry < 0:
@@ -71,7 +72,7 @@ def _restore(client: Client, args: list[bytes]) -> bytes:
     if _is_newer(client, args[3]):
         raise ReplyError(_REFUSED)
     try:
-        value = restore_value(args[3])
+        value = restore_value(args[3], may_lack_checksum=client.server.compat.knows("8.6"))
     except PayloadRefusedError as error:
         raise ReplyError(_REFUSED) from error
     except RdbError as error:
@@ -81,6 +82,8 @@ def _restore(client: Client, args: list[bytes]) -> bytes:
     if expiry and not absolute:
         expiry = min(expiry + keyspace.now, INT64_MAX)
     if expiry and expiry <= keyspace.now and keyspace.expiring and not client.replays:
+        if client.server.compat.knows("8.6"):
+            keyspace.expired += 1
         if db.remove(name) is not None:
             db.modified(name)
             keyspace.notify(events.GENERIC, b"del", name, db)
@@ -98,6 +101,7 @@ def _restore(client: Client, args: list[bytes]) -> bytes:
         db.frequencies[name] = stored(frequency, keyspace.now)
     db.modified(name)
     keyspace.notify(events.GENERIC, b"restore", name, db)
+    db.notify_overwritten(name, before)
     keyspace.dirty += 1
     words = [args[0], name, b"%d" % expiry, *args[3:], b"ABSTTL"] if expiry and not absolute else args
     client.propagate_with_downgrade(words, _older(client, words, value))

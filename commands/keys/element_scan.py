@@ -50,7 +50,7 @@ class ScanOptions:
                 if self.count < 1:
                     raise ReplyError(SYNTAX)
             elif option == b"MATCH":
-                self.fits = matcher(value)
+                self.fits = None if value == b"*" else matcher(value)
             else:
                 raise ReplyError(SYNTAX)
 

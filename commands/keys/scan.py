@@ -65,7 +65,7 @@ def scan(client: Client, args: list[bytes]) -> bytes:
             if count < 1:
                 raise ReplyError(SYNTAX)
         elif option == b"MATCH":
-            pattern = value
+            pattern = None if value == b"*" else value
         elif option == b"TYPE":
             wanted_type = value.lower()
         else:
@@ -93,8 +93,8 @@ def _expire_one_by_one(client: Client) -> None:
 @handles(specs.KEYS)
 def keys(client: Client, args: list[bytes]) -> bytes:
     """Reply with the names, in no guaranteed order."""
-    fits = matcher(args[1])
-    return replies.bulk_array([name for name in client.db.visible_keys() if fits(name)])
+    names = client.db.visible_keys()
+    return replies.bulk_array(names if args[1] == b"*" else filter(matcher(args[1]), names))
 
 
 def _random_of_all(db: Database) -> bytes:

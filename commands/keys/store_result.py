@@ -20,6 +20,8 @@ def store_result(
     event_class: int,
     event: bytes,
     changes: int = 1,
+    *,
+    is_fitted: bool = False,
 ) -> bytes:
     """Store a collection at a key, or delete the key if it is empty; replies with its length.
 
@@ -31,6 +33,7 @@ def store_result(
         event_class: of the keyspace event, see ``storage.keyspace.notifications``.
         event: its name.
         changes: the number of changes to add to those since the last save.
+        is_fitted: the result has its encoding; else it gets the most compact one that the limits allow.
     """
     db = client.db
     keyspace = db.keyspace
@@ -40,7 +43,8 @@ def store_result(
             delete(client, name)
             client.propagate(args)
         return replies.ZERO
-    value.fit(keyspace.limits)
+    if not is_fitted:
+        value.fit(keyspace.limits)
     db.put(name, value)
     db.modified(name)
     db.notify_overwritten(name, before)

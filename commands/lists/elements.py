@@ -154,10 +154,11 @@ def lset(client: Client, args: list[bytes]) -> bytes:
     index = parse_integer(args[2])
     if client.server.compat.wraps_lset_index:
         index = (index + (1 << 31)) % (1 << 32) - (1 << 31)
+    limit = db.keyspace.limits.list_max_listpack_size
+    value.expect(args[3:], limit)
     length = len(value)
     if not -length <= index < length:
         raise ReplyError(_NO_INDEX)
-    limit = db.keyspace.limits.list_max_listpack_size
     value.put(index if index >= 0 else index + length, args[3], limit)
     value.shrunk(limit)
     db.modified(args[1])
@@ -177,10 +178,11 @@ def linsert(client: Client, args: list[bytes]) -> bytes:
     value = client.write_value(args[1], List)
     if value is None:
         return replies.ZERO
+    limit = db.keyspace.limits.list_max_listpack_size
+    value.expect(args[4:], limit)
     index = next(value.find(args[3]), None)
     if index is None:
         return replies.integer(-1)
-    limit = db.keyspace.limits.list_max_listpack_size
     value.insert(index + (where == b"AFTER"), args[4], limit)
     db.modified(args[1])
     db.signal_ready(args[1])

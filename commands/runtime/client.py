@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from ...protocol.errors import WRONG_TYPE, ReplyError
+from ...storage.keyspace.watches import await_change, was_modified
 from ...storage.streams.stream import Stream
 from .state import CAREFUL, CLOSING, PLAIN, QUEUEING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ...storage.keyspace.database import Database
+    from ...storage.keyspace.database import Database, WatchedKey
     from ...storage.value_types import Value
     from .context import CommandEntry, ServerContext
     from .peers import Replica
@@ -36,16 +37,6 @@ class Transaction:
     commands: list[tuple[CommandEntry, list[bytes]]] = field(default_factory=list)
     aborted: bool = False
     size: int = 0  # bytes of the queued arguments
-
-
-@dataclass(slots=True)
-class WatchedKey:
-    """A key under WATCH: its version when it was watched, and whether it had already expired then."""
-
-    database: Database
-    key: bytes
-    version: int
-    was_due: bool
 
 
 @dataclass(slots=True)
@@ -143,6 +134,8 @@ class Client:
         "user",
         "waiting_for",
         "watched",
+        "watched_changed",
+        "watched_touched",
         "write_offset",
     )
 
@@ -170,6 +163,8 @@ class Client:
         self.argv_bytes = 0
         self.transaction: Transaction | None = None
         self.watched: list[WatchedKey] = []
+        self.watched_changed = False  # as of when ``watched_touched`` was empty
+        self.watched_touched: list[WatchedKey] = []
         self.channels: set[bytes] = set()
         self.patterns: set[bytes] = set()
         self.shard_channels: set[bytes] = set()
@@ -318,8 +313,8 @@ class Client:
         on_missing: bool = False,
         wants: type[Value] = Stream,
         on_timeout: bytes | None = None,
-        look_at: Mapping[bytes, int] | None = None,
-        goes_on: Callable[[], bool] | None = None,
+        recheck_at: Mapping[bytes, int] | None = None,
+        still_blocked: Callable[[], bool] | None = None,
     ) -> None:
         """Wait until one of the keys is signalled, then run ``argv`` again; see ``server/execution/blocking``.
 
@@ -330,8 +325,8 @@ class Client:
             wants: the class of the value that it waits for.
             on_timeout: the encoded reply on timeout, if it is not a null array.
             on_missing: the client also wakes up when a key disappears (XREADGROUP).
-            look_at: by key, the millisecond after which the wait may end although the key did not change.
-            goes_on: a cheap check at wake-up. It returns True if running ``argv`` would only block again; it must
+            recheck_at: by key, the millisecond after which the wait may end although the key did not change.
+            still_blocked: a cheap check at wake-up. It returns True if running ``argv`` would only block again; it must
                 then have done any other effect of running it.
         """
         self.server.blocking.block(
@@ -342,8 +337,8 @@ class Client:
             on_missing=on_missing,
             wants=wants,
             on_timeout=on_timeout,
-            look_at=look_at,
-            goes_on=goes_on,
+            recheck_at=recheck_at,
+            still_blocked=still_blocked,
         )
 
     @property
@@ -384,36 +379,16 @@ def where_known_of_many(
     return [where_known([*before, b"%d" % len(piece), *piece, *after]) for piece in pieces]
 
 
-def watch_key(db: Database, key: bytes) -> WatchedKey:
-    """Count the changes of a key from now on, until ``unwatch_key``."""
-    watchers = db.watched.setdefault(key, [0, 0, -1])
-    watchers[0] += 1
-    return WatchedKey(db, key, watchers[1], db.is_due(key))
-
-
-def unwatch_key(watched: WatchedKey) -> None:
-    """Forget a key that ``watch_key`` returned."""
-    watchers = watched.database.watched[watched.key]
-    watchers[0] -= 1
-    if not watchers[0]:
-        del watched.database.watched[watched.key]
-
-
 def watched_key_changed(client: Client) -> bool:
-    """Whether any watched key was modified (the flag ``d`` of CLIENT LIST)."""
-    return any(was_modified(watched) for watched in client.watched)
+    """Whether any watched key was modified (the flag ``d`` of CLIENT LIST).
 
-
-def was_modified(watched: WatchedKey) -> bool:
-    """Whether a watched key was changed; removal of an already expired key is no change."""
-    _, version, brought = watched.database.watched[watched.key]
-    if brought_past_its_time(watched) and brought == watched.version:
-        return version - brought > 1  # for the client the key was missing and still is
-    changes = version - watched.version
-    # A key that had expired when it was watched did not exist for the client: its removal is no change.
-    return changes > (1 if watched.was_due else 0)
-
-
-def brought_past_its_time(watched: WatchedKey) -> bool:
-    """Whether SWAPDB put a key that was past its time where the client watches a missing one."""
-    return watched.database.watched[watched.key][2] >= watched.version
+    Every command that is queued asks this, so only keys are looked at that were touched since the last question.
+    """
+    touched = client.watched_touched
+    while touched and not client.watched_changed:  # a key that was modified stays so until UNWATCH
+        watched = touched.pop()
+        if was_modified(watched):
+            client.watched_changed = True
+        else:
+            await_change(watched)
+    return client.watched_changed

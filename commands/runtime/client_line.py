@@ -26,7 +26,7 @@ def flag_letters(client: Client) -> str:
         (tracking is not None, "t"),
         (tracking is not None and tracking.broken_redirect, "R"),
         (tracking is not None and tracking.bcast, "B"),
-        (bool(client.watched) and watched_key_changed(client), "d"),
+        (watched_key_changed(client), "d"),
         (client.state is CLOSING, "A"),
         (client.unix_socket, "U"),
         (client.no_evict, "e"),
@@ -73,6 +73,7 @@ def client_line(client: Client) -> bytes:
     unread = client.unread
     now = client.server.clock.now
     transaction = client.transaction
+    changed = watched_key_changed(client)  # from then on no key is watched
     queued = transaction.size if transaction is not None else 0
     line = _LINE % (
         client.id,
@@ -88,7 +89,7 @@ def client_line(client: Client) -> bytes:
         len(client.patterns),
         len(client.shard_channels),
         len(transaction.commands) if transaction is not None else -1,
-        len(client.watched),
+        0 if changed else len(client.watched),
         client.query_buffer,
         client.argv_bytes,
         queued,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .debugging import Debugging
     from .durability import Persistence, Snapshots
     from .peers import Migrations, Replication
+    from .tuning import ServerTuning
     from .users import Users
 
 Part = TypeVar("Part")
@@ -87,6 +88,9 @@ class Propagation(Protocol):
     def add_encoded(self, db: int, record: bytes) -> None:
         """Propagate one command that is encoded already."""
 
+    def add_joined(self, db: int, records: bytes, number: int) -> None:
+        """Propagate some commands that are encoded and joined already."""
+
     def add_for_replicas(self, db: int, argv: Sequence[bytes]) -> None:
         """Propagate one command to replicas only, not to the AOF."""
 
@@ -130,8 +134,8 @@ class Blocking(Protocol):
         on_missing: bool,
         wants: type[Value] = ...,
         on_timeout: bytes | None = None,
-        look_at: Mapping[bytes, int] | None = None,
-        goes_on: Callable[[], bool] | None = None,
+        recheck_at: Mapping[bytes, int] | None = None,
+        still_blocked: Callable[[], bool] | None = None,
     ) -> None:
         """Let a client wait; see ``Client.block``."""
 
@@ -374,6 +378,7 @@ class ServerContext(Protocol):
     compat: Compat
     keyspace: Keyspace
     users: Users
+    tuning: ServerTuning
 
     @property
     def clock(self) -> Clock:

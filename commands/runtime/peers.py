@@ -170,7 +170,7 @@ class MasterLink(Protocol):
     state: str
 
     @property
-    def intake(self) -> IncomingSnapshot | None:
+    def receiver(self) -> IncomingSnapshot | None:
         """The snapshot, while it comes."""
 
     def acknowledge(self) -> None:

@@ -62,8 +62,9 @@ class Selector:
         channels: patterns; ignored under ``all_channels``.
     """
 
-    commands: set[str] = field(default_factory=set)
-    first_words: dict[str, list[bytes]] = field(default_factory=dict)
+    # These two follow from the rules, which are shorter to compare.
+    commands: set[str] = field(default_factory=set, compare=False)
+    first_words: dict[str, list[bytes]] = field(default_factory=dict, compare=False)
     rules: list[bytes] = field(default_factory=lambda: [b"-@all"])
     patterns: dict[bytes, tuple[bool, bool]] = field(default_factory=dict)
     channels: list[bytes] = field(default_factory=list)
@@ -277,7 +278,12 @@ def flags_of(flags: tuple[str, ...], command: Command, argv: list[bytes]) -> tup
         return ("RM", "delete") if _CONDITIONS.isdisjoint(options) else ("RW", "delete")
     if b"GET" in options:
         return "RW", "access", "update"
-    return ("OW", "update") if _CONDITIONS.isdisjoint(options) else ("RW", "update")
+    return ("RW", "update") if _CONDITIONS & options and _compares(command) else ("OW", "update")
+
+
+def _compares(command: Command) -> bool:
+    """Whether SET has conditions on the value, which it does since 8.4."""
+    return any(part.name == "ifeq-value" for argument in command.arguments for part in argument.arguments)
 
 
 def _only_reads_bits(argv: list[bytes]) -> bool:

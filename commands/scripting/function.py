@@ -156,7 +156,7 @@ def function_load(client: Client, args: list[bytes]) -> bytes:
         replace = True
     functions = client.server.part(Scripting).functions
     try:
-        library = functions.compile(words[-1])
+        library = functions.compile(words[-1], replace=replace)
     except ReplyError as error:
         if not client.replays or error.text != UNAVAILABLE:
             raise
@@ -178,7 +178,7 @@ def function_restore(client: Client, args: list[bytes]) -> bytes:
     if policy not in _POLICIES:
         raise ReplyError(b"ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.")
     try:
-        codes = restore_libraries(args[2])
+        codes = restore_libraries(args[2], may_lack_checksum=client.server.compat.knows("8.6"))
     except PayloadRefusedError as error:
         raise ReplyError(_REFUSED) from error
     except RdbError as error:

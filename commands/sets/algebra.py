@@ -16,7 +16,7 @@ from ..spec.command import handles
 from . import specs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ..runtime.client import Client
 
@@ -66,6 +66,19 @@ def _difference(operands: list[Set | None]) -> Iterator[bytes]:
     return (member for member in first if not any(member in view for view in views))
 
 
+def _subtracts(operands: list[Set | None]) -> bool:
+    """Whether SDIFFSTORE gathers the whole first set and then removes members, as Redis does where that is less work."""
+    sizes = [len(each) for each in operands if each is not None]
+    return operands[0] is not None and sizes[0] * len(sizes) // 2 > sum(sizes)
+
+
+def _store(client: Client, args: list[bytes], found: list[bytes], gathered: Iterable[bytes]) -> bytes:
+    """Store what was found, in the encoding that a set which once held what was gathered has got to."""
+    made = Set(found, Set.encoding_of(gathered, client.db.keyspace.limits))
+    event = args[0].lower()
+    return store_result(client, args, args[1], made, events.SET, event, is_fitted=True)
+
+
 def _answer(client: Client, found: Iterator[bytes] | list[bytes]) -> bytes:
     return replies.set_of(list(map(replies.bulk, found)), client.resp)
 
@@ -79,9 +92,11 @@ def sinter(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.SINTERSTORE)
 def sinterstore(client: Client, args: list[bytes]) -> bytes:
     """Reply with the number of members stored."""
-    return store_result(
-        client, args, args[1], Set(_intersection(_operands(client, args[2:]))), events.SET, b"sinterstore"
-    )
+    operands = _operands(client, args[2:])
+    found = list(_intersection(operands))
+    if found and min(filter(None, operands), key=len).encoding is INTSET:
+        return _store(client, args, found, found)
+    return store_result(client, args, args[1], Set(found), events.SET, b"sinterstore")
 
 
 @handles(specs.SUNION)
@@ -93,9 +108,8 @@ def sunion(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.SUNIONSTORE)
 def sunionstore(client: Client, args: list[bytes]) -> bytes:
     """Reply with the number of members stored."""
-    return store_result(
-        client, args, args[1], Set(_union(_operands(client, args[2:]))), events.SET, b"sunionstore"
-    )
+    found = _union(_operands(client, args[2:]))
+    return _store(client, args, found, found)
 
 
 @handles(specs.SDIFF)
@@ -107,9 +121,9 @@ def sdiff(client: Client, args: list[bytes]) -> bytes:
 @handles(specs.SDIFFSTORE)
 def sdiffstore(client: Client, args: list[bytes]) -> bytes:
     """Reply with the number of members stored."""
-    return store_result(
-        client, args, args[1], Set(_difference(_operands(client, args[2:]))), events.SET, b"sdiffstore"
-    )
+    operands = _operands(client, args[2:])
+    found = list(_difference(operands))
+    return _store(client, args, found, operands[0] or () if _subtracts(operands) else found)
 
 
 class _Counted:

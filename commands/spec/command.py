@@ -21,7 +21,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from threading import RLock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from .key_finders import keys_by_number
 from .key_specs import KeyReference, KeySpec, indices_of
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     BatchHandler: TypeAlias = Callable[[Any, list[list[bytes]], int], list[bytes] | None]
     # A finder may state what becomes of each key; else the flags of the first spec hold for all of them.
     KeyFinder: TypeAlias = Callable[[list[bytes]], "list[int] | list[KeyReference]"]
+
+SHORTEST_RUN: Final = 4  # commands; a batch handler takes no fewer, which cost less one by one
 
 # The order in which COMMAND INFO lists them.
 FLAGS = (

@@ -14,7 +14,7 @@ from .key_finders import keys_of_streams_before_810
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from .command import Command
+    from .command import Argument, Command
     from .versions import Compat
 
 _ALL_NODES: Final = ("request_policy:all_nodes", "response_policy:all_succeeded")
@@ -62,6 +62,18 @@ def _all_found(entry: Command) -> Command:
         for spec in entry.key_specs
     )
     return replace(entry, key_specs=specs)
+
+
+def _before_84(entry: Command) -> Command:
+    """8.4 lets SET compare the value: what it may write then depends on what it reads."""
+    if entry.name == "set":
+        return replace(entry, arguments=tuple(map(_without_comparisons, entry.arguments)))
+    return entry
+
+
+def _without_comparisons(argument: Argument) -> Argument:
+    parts = tuple(part for part in argument.arguments if part.since != "8.4.0")
+    return replace(argument, arguments=parts)
 
 
 def _before_82(entry: Command) -> Command:
@@ -117,6 +129,7 @@ _TIPS_BEFORE_72: Final[dict[str, tuple[str, ...]]] = {
 # By the version that ends what a function declares.
 _CHANGES: Final[tuple[tuple[tuple[int, int], Callable[[Command], Command]], ...]] = (
     ((8, 10), _before_810),
+    ((8, 4), _before_84),
     ((8, 2), _before_82),
     ((7, 4), _before_74),
     ((7, 2), _before_72),

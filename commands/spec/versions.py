@@ -46,9 +46,12 @@ class Compat:
         reports_active_time: XINFO shows a consumer's inactive and active-time (7.2).
         reruns_blocked_command: a blocked command runs again when it wakes up. Before: it reads only the key that
             changed, even if no entry is left, and has its own errors for a deleted key or group (7.2).
+        reset_ends_no_evict: RESET ends what CLIENT NO-EVICT began (7.2).
         sends_own_messages_after_reply: a message that a client's own command publishes follows its reply (7.2).
         tracks_reads_of_scripts: a client tracks the keys that its script reads. Before: those that its call declares
             (7.2).
+        getdel_unlinks: GETDEL is propagated as UNLINK under lazyfree-lazy-user-del (up to 7.0).
+        selects_before_multi: the SELECT of a transaction's database is propagated before its MULTI (up to 7.0).
         flushes_before_reply: a client that waits for its flush is sent the invalidation before the reply (7.4).
         names_command_in_unbalanced_error: the error for an odd number of keys and IDs names the command (7.2).
         supports_plus_in_xread: ``+`` is an ID of XREAD (7.4).
@@ -116,8 +119,11 @@ class Compat:
     creates_consumer_on_empty_read: bool
     reports_active_time: bool
     reruns_blocked_command: bool
+    reset_ends_no_evict: bool
     sends_own_messages_after_reply: bool
     tracks_reads_of_scripts: bool
+    getdel_unlinks: bool
+    selects_before_multi: bool
     flushes_before_reply: bool
     names_command_in_unbalanced_error: bool
     supports_plus_in_xread: bool
@@ -191,8 +197,11 @@ def compat_with(version: str) -> Compat:
         creates_consumer_on_empty_read=number >= (7, 2),
         reports_active_time=number >= (7, 2),
         reruns_blocked_command=number >= (7, 2),
+        reset_ends_no_evict=number >= (7, 2),
         sends_own_messages_after_reply=number >= (7, 2),
         tracks_reads_of_scripts=number >= (7, 2),
+        getdel_unlinks=number < (7, 2),
+        selects_before_multi=number < (7, 2),
         flushes_before_reply=number >= (7, 4),
         names_command_in_unbalanced_error=number >= (7, 2),
         supports_plus_in_xread=number >= (7, 4),

@@ -57,5 +57,5 @@ def require_groups(client: Client, stream: Stream) -> None:
 
 
 def let_go_later(client: Client, tuning: Tuning, number: int) -> bool:
-    """Whether so many pending entries are to go bit by bit, if they can."""
+    """Whether so many pending entries are to be removed in steps, if they can be."""
     return number > tuning.many and client.may_block

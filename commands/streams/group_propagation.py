@@ -7,23 +7,29 @@ applied to any state. Where versions of Redis differ, ``compat`` says what to do
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from ...protocol.replies import bulk
+from ...protocol.replies import bulk, command
 from ...storage.groups.deliveries import UNOWNED_MS
 from ...storage.keyspace import notifications as events
 from ...storage.streams import ids as stream_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from ...storage.groups.claims import Change
     from ...storage.groups.deliveries import Consumer
     from ...storage.groups.group import Group
     from ..runtime.client import Client
 
-_XCLAIM: Final = b"*14\r\n$6\r\nXCLAIM\r\n"
-_SETID: Final = b"*7\r\n$6\r\nXGROUP\r\n$5\r\nSETID\r\n"
+# The pieces of a record: before the ID, before the delivery count, before the LASTID. The records of one command have
+# most of them in common and are joined from them; encoding each word by word takes ten times as long.
+_HEAD: Final = b"*14\r\n$6\r\nXCLAIM\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n$1\r\n0\r\n"
+_TIME: Final = b"$4\r\nTIME\r\n$%d\r\n%b\r\n$10\r\nRETRYCOUNT\r\n"
+_COUNT: Final = b"$%d\r\n%b\r\n$5\r\nFORCE\r\n$6\r\nJUSTID\r\n$6\r\nLASTID\r\n"
+_SETID: Final = b"*7\r\n$6\r\nXGROUP\r\n$5\r\nSETID\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n"
+_SHORT: Final = 256  # bytes of the names in a remembered head; longer ones would keep their memory
 
 
 def new_consumer(client: Client, key: bytes, group: Group, name: bytes) -> Consumer:
@@ -35,14 +41,45 @@ def new_consumer(client: Client, key: bytes, group: Group, name: bytes) -> Consu
     return consumer
 
 
-def claim_pieces(key: bytes, group: bytes, consumer: bytes, ms: int, count: int) -> tuple[bytes, bytes]:
-    """An XCLAIM without its two ids: the record is head, id as a bulk string, tail, LASTID as a bulk string."""
-    head = b"%b%b%b%b$1\r\n0\r\n" % (_XCLAIM, bulk(key), bulk(group), bulk(consumer))
-    tail = b"$4\r\nTIME\r\n%b$10\r\nRETRYCOUNT\r\n%b$5\r\nFORCE\r\n$6\r\nJUSTID\r\n$6\r\nLASTID\r\n" % (
-        bulk(b"%d" % ms),
-        bulk(b"%d" % count),
-    )
-    return head, tail
+def _remembered(make: Callable[..., bytes]) -> Callable[..., bytes]:
+    """Remember what is made of names, unless they are long."""
+    repeated = lru_cache(256)(make)
+
+    def made(*names: bytes) -> bytes:
+        return (repeated if sum(map(len, names)) <= _SHORT else make)(*names)
+
+    return made
+
+
+@_remembered
+def _head(key: bytes, group: bytes, consumer: bytes) -> bytes:
+    """What precedes the ID in the XCLAIM of an entry."""
+    return _HEAD % (len(key), key, len(group), group, len(consumer), consumer)
+
+
+@_remembered
+def _position(key: bytes, group: bytes) -> bytes:
+    """What precedes the ID in the XGROUP SETID of a group."""
+    return _SETID % (len(key), key, len(group), group)
+
+
+@lru_cache(16)  # the place of a group after one read is its place before the next
+def _id(number: int) -> bytes:
+    return bulk(stream_id.encode(number))
+
+
+@lru_cache(16)  # what is delivered in one millisecond has it in common
+def _time(ms: int) -> bytes:
+    """What follows the ID there, up to the delivery count."""
+    text = b"%d" % ms
+    return _TIME % (len(text), text)
+
+
+@lru_cache(128)
+def _count(count: int) -> bytes:
+    """The delivery count there, and what follows it up to the LASTID."""
+    text = b"%d" % count
+    return _COUNT % (len(text), text)
 
 
 def propagate_claims(
@@ -53,21 +90,25 @@ def propagate_claims(
     A dropped entry is stated with the facts that it had: the receiver lacks its message and drops it, too. One without
     owner cannot be stated like that; it is acknowledged.
     """
-    add = client.server.propagation.add_encoded
-    db = client.db.index
-    last_id = bulk(stream_id.encode(group.last_id))
-    pieces: dict[tuple[bytes, int, int], tuple[bytes, bytes]] = {}
+    last_id = _id(group.last_id)
+    parts: list[bytes] = []
+    number = 0
+    head, owner = b"", None
+    time, its_ms = b"", UNOWNED_MS
     for words, consumer, ms, count in changes:
         if ms == UNOWNED_MS:
-            client.propagate((b"XACK", key, name, *words))
+            parts.append(command((b"XACK", key, name, *words)))
+            number += 1
             continue
-        found = pieces.get((consumer, ms, count))
-        if found is None:
-            head, tail = claim_pieces(key, name, consumer, ms, count)
-            found = pieces[consumer, ms, count] = head, tail + last_id
-        head, tail = found
+        if consumer != owner:
+            head, owner = _head(key, name, consumer), consumer
+        if ms != its_ms:
+            time, its_ms = _time(ms), ms
+        facts = _count(count)
+        number += len(words)
         for word in words:
-            add(db, b"%b$%d\r\n%b\r\n%b" % (head, len(word), word, tail))
+            parts += (head, b"$%d\r\n%b\r\n" % (len(word), word), time, facts, last_id)
+    client.server.propagation.add_joined(client.db.index, b"".join(parts), number)
 
 
 def propagate_read(
@@ -76,40 +117,36 @@ def propagate_read(
     name: bytes,
     group: Group,
     consumer: bytes,
-    ids: Iterable[bytes],
+    words: list[bytes],
     before: int,
 ) -> None:
-    """Entries were delivered now, for the first time, by a group that stood at ``before``."""
-    head, tail = claim_pieces(key, name, consumer, client.server.keyspace.now, 1)
+    """Entries were delivered now, for the first time, by a group that stood at ``before``.
+
+    ``words`` are their IDs as bulk strings.
+    """
+    head = _head(key, name, consumer)
+    tail = _time(client.server.keyspace.now) + _count(1)
     compat = client.server.compat
-    add = client.server.propagation.add_encoded
-    index = client.db.index
     if compat.reads_propagate_own_lastid:
-        for text in ids:
-            word = b"$%d\r\n%b\r\n" % (len(text), text)
-            add(index, b"%b%b%b%b" % (head, word, tail, word))
+        records = head + head.join([b"%b%b%b" % (word, tail, word) for word in words])
     else:
-        tail += bulk(stream_id.encode(before))
-        for text in ids:
-            add(index, b"%b$%d\r\n%b\r\n%b" % (head, len(text), text, tail))
+        tail += _id(before)
+        records = head + (tail + head).join(words) + tail
+    client.server.propagation.add_joined(client.db.index, records, len(words))
     if compat.reads_propagate_setid:
         propagate_position(client, key, name, group)
 
 
 def propagate_position(client: Client, key: bytes, name: bytes, group: Group) -> None:
     """The group's place has changed: XGROUP SETID with both counters."""
-    read = group.entries_read
-    client.server.propagation.add_encoded(
-        client.db.index,
-        b"%b%b%b%b$11\r\nENTRIESREAD\r\n%b"
-        % (
-            _SETID,
-            bulk(key),
-            bulk(name),
-            bulk(stream_id.encode(group.last_id)),
-            bulk(b"%d" % (-1 if read is None else read)),
-        ),
+    read = b"-1" if group.entries_read is None else b"%d" % group.entries_read
+    record = b"%b%b$11\r\nENTRIESREAD\r\n$%d\r\n%b\r\n" % (
+        _position(key, name),
+        _id(group.last_id),
+        len(read),
+        read,
     )
+    client.server.propagation.add_encoded(client.db.index, record)
 
 
 def propagate_consumer(client: Client, key: bytes, group: bytes, consumer: bytes) -> None:

@@ -18,7 +18,7 @@ from .lookup import parse_id
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
-    from .trim_options import AddOrTrim
+    from .trim_options import TrimOptions
 
 NO_PARAMETER: Final = b"ERR At least one parameter must be specified"
 TWICE: Final = b"ERR %b specified multiple times"
@@ -33,7 +33,7 @@ _PARAMETERS: Final = {b"IDMP-DURATION": (86400, b"seconds"), b"IDMP-MAXSIZE": (1
 
 
 def answer_duplicate(
-    client: Client, args: list[bytes], options: AddOrTrim, words: list[bytes]
+    client: Client, args: list[bytes], options: TrimOptions, words: list[bytes]
 ) -> bytes | None:
     """The reply to an XADD that was served before: the first one's ID; None if it is a new one.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.errors import SYNTAX, ReplyError
@@ -11,7 +12,7 @@ from ..runtime.arguments import INT64_MAX, parse_integer
 from ..spec.key_specs import KeySpec
 
 if TYPE_CHECKING:
-    from ...storage.streams.chunk import Piece
+    from ...storage.streams.chunk import ChunkRun
     from ...storage.streams.stream import Stream
     from ..runtime.client import Client
     from ..spec.versions import Compat
@@ -35,6 +36,9 @@ _NOT_A_TIMEOUT: Final = b"ERR timeout is not an integer or out of range"
 
 
 _STEP: Final = 16  # entries looked at first where bytes are counted
+
+
+_SHORT: Final = 256  # bytes of words whose meaning is remembered
 _NEVER_DELIVERED: Final = b":0\r\n:0\r\n"  # neither idle nor delivered before
 
 
@@ -46,7 +50,7 @@ REPLY_HEADS: Final = {2: b"*%d\r\n", 3: b"%%%d\r\n"}
 STREAM_HEADS: Final = {2: b"*2\r\n$%d\r\n%b\r\n*%d\r\n", 3: b"$%d\r\n%b\r\n*%d\r\n"}
 
 
-class Allowance:
+class ReadBudget:
     """The limits of one call and what it has taken so far, over all its streams.
 
     An entry goes out if fewer than MAXCOUNT went out before and fewer than MAXSIZE bytes; the first one always does.
@@ -88,11 +92,11 @@ class Allowance:
         self.entries += 1
         self.size += size
 
-    def take(self, stream: Stream, after: int, count: int | None) -> tuple[list[Piece], bytes, int]:
-        """As ``Stream.take_after``, within the limits; with CLAIM each entry has the two numbers of a new one."""
+    def take(self, stream: Stream, after: int, count: int | None) -> tuple[list[ChunkRun], bytes, int]:
+        """As ``Stream.entries_after``, within the limits; with CLAIM each entry has the two numbers of a new one."""
         count = self.within(count)
         if self.max_size is None and self.claim is None:
-            pieces, entries, last = stream.take_after(after, count)
+            pieces, entries, last = stream.entries_after(after, count)
             self.entries += length_of(pieces)
             return pieces, entries, last
         parts: list[bytes] = []
@@ -100,7 +104,7 @@ class Allowance:
         step = _STEP
         while not self.is_spent():
             most = step if count is None else min(step, count - len(parts))
-            pieces, _, _ = stream.take_after(last, most)
+            pieces, _, _ = stream.entries_after(last, most)
             if not pieces:
                 break
             for number in ids_in(pieces):
@@ -114,34 +118,34 @@ class Allowance:
                 last = number
                 self.add(len(entry))
             step *= 2
-        pieces, _, last = stream.take_after(after, len(parts))
+        pieces, _, last = stream.entries_after(after, len(parts))
         return pieces, b"".join(parts), last
 
 
-def take_after(
-    stream: Stream, after: int, count: int | None, allowance: Allowance | None
+def entries_after(
+    stream: Stream, after: int, count: int | None, budget: ReadBudget | None
 ) -> tuple[int, bytes]:
     """XREAD's entries of one stream: how many, and their encoded forms one after the other."""
-    if allowance is None:
+    if budget is None:
         return stream.range(after + 1, MAX_ID, count)
-    pieces, entries, _ = allowance.take(stream, after, count)
+    pieces, entries, _ = budget.take(stream, after, count)
     return length_of(pieces), entries
 
 
 class ReadOptions:
-    """The words before the keys.
+    """The words before the keys. They are not changed once they are parsed; only a budget counts.
 
     Attributes:
         count: at most so many entries from each stream, None for all.
         block: milliseconds to wait, 0 without limit, None for not at all.
         group, consumer: who reads; None without GROUP.
         no_ack: delivered entries do not become pending.
-        allowance: CLAIM, MAXCOUNT and MAXSIZE, None without any of them.
+        budget: CLAIM, MAXCOUNT and MAXSIZE, None without any of them.
         first_key: index of the first key; the IDs follow the keys.
         keys: how many keys there are.
     """
 
-    __slots__ = ("allowance", "block", "consumer", "count", "first_key", "group", "keys", "no_ack")
+    __slots__ = ("block", "budget", "consumer", "count", "first_key", "group", "keys", "no_ack")
 
     def __init__(
         self,
@@ -150,7 +154,7 @@ class ReadOptions:
         group: bytes | None,
         consumer: bytes,
         no_ack: bool,
-        allowance: Allowance | None,
+        budget: ReadBudget | None,
         first_key: int,
         keys: int,
     ) -> None:
@@ -159,7 +163,7 @@ class ReadOptions:
         self.group = group
         self.consumer = consumer
         self.no_ack = no_ack
-        self.allowance = allowance
+        self.budget = budget
         self.first_key = first_key
         self.keys = keys
 
@@ -174,13 +178,13 @@ def parse_options(client: Client, args: list[bytes], *, grouped: bool) -> ReadOp
     newer: dict[bytes, int] | None = None
     words = len(args)
     if words == 9 and args[6] == b"STREAMS" and args[4] == b"COUNT" and args[1] == b"GROUP" and grouped:
-        number = parse_integer(args[5])  # nearly always sent like this, or with BLOCK
-        return ReadOptions(number if number > 0 else None, None, args[2], args[3], False, None, 7, 1)
+        # As the loop below reads these words. Long names are not remembered: that would keep their memory.
+        if len(args[2]) + len(args[3]) + len(args[5]) <= _SHORT:
+            return _repeated_options(args[5], args[2], args[3])
+        return _simple_options(args[5], args[2], args[3])
     at = 1
     while at < words:
-        name = args[at]
-        if name not in _OPTION_WORDS:  # nearly always sent in upper case
-            name = name.upper()
+        name = args[at].upper()
         at += 1
         more = words - at
         if name == b"STREAMS" and more:
@@ -188,8 +192,8 @@ def parse_options(client: Client, args: list[bytes], *, grouped: bool) -> ReadOp
                 raise ReplyError(_unbalanced(client.server.compat, grouped=grouped))
             if grouped and group is None:
                 break
-            allowance = _allowance(newer, count) if newer else None
-            return ReadOptions(count, block, group, consumer, no_ack, allowance, at, more // 2)
+            budget = _read_budget(newer, count) if newer else None
+            return ReadOptions(count, block, group, consumer, no_ack, budget, at, more // 2)
         if name == b"COUNT" and more:
             number = parse_integer(args[at])
             count = number if number > 0 else None
@@ -223,7 +227,14 @@ def parse_options(client: Client, args: list[bytes], *, grouped: bool) -> ReadOp
     raise ReplyError(b"ERR Missing GROUP option for XREADGROUP")
 
 
-_OPTION_WORDS: Final = frozenset((b"STREAMS", b"COUNT", b"BLOCK", b"GROUP", b"NOACK"))
+def _simple_options(count: bytes, group: bytes, consumer: bytes) -> ReadOptions:
+    """The options of ``XREADGROUP GROUP group consumer COUNT count STREAMS key id``."""
+    number = parse_integer(count)
+    return ReadOptions(number if number > 0 else None, None, group, consumer, False, None, 7, 1)
+
+
+# A worker sends the same words again and again; nothing changes options that have no budget. Errors are not remembered.
+_repeated_options: Final = lru_cache(maxsize=256)(_simple_options)
 
 
 # What came later than 8.0, always with one number behind it.
@@ -243,11 +254,11 @@ def _limit(name: bytes, word: bytes) -> int:
     return number
 
 
-def _allowance(newer: dict[bytes, int], count: int | None) -> Allowance:
+def _read_budget(newer: dict[bytes, int], count: int | None) -> ReadBudget:
     max_count = newer.get(b"MAXCOUNT")
     if max_count is not None and count is not None and max_count < count:
         raise ReplyError(b"ERR MAXCOUNT must be greater than or equal to COUNT")
-    return Allowance(newer.get(b"CLAIM"), max_count, newer.get(b"MAXSIZE"))
+    return ReadBudget(newer.get(b"CLAIM"), max_count, newer.get(b"MAXSIZE"))
 
 
 def _unbalanced(compat: Compat, *, grouped: bool) -> bytes:

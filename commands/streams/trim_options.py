@@ -18,7 +18,7 @@ from ...storage.groups.references import (
     trim_acked_to_length,
 )
 from ...storage.streams import ids as stream_id
-from ...storage.streams.trimming import Removed, trim_before, trim_to_length
+from ...storage.streams.trimming import Removed, trim_before, trim_to_length, untrimmed
 from ..runtime.arguments import parse_integer
 from ..runtime.client import needs_downgrade, where_known
 from ..spec.versions import IDMP_SINCE, POLICIES_SINCE
@@ -49,7 +49,7 @@ _USUAL: Final = [b"MAXLEN", b"~"]
 _STAR: Final = [b"*"]
 
 
-class AddOrTrim:
+class TrimOptions:
     """The parsed options of XADD or XTRIM; positions are word indices.
 
     Attributes:
@@ -100,6 +100,15 @@ class AddOrTrim:
             require_all_nodes(client, stream)
         else:
             require_nodes_for_trim(client, stream, self.by_length, self.threshold, self.limit)
+
+    def removes_nothing(self, stream: Stream) -> bool:
+        """Whether a trim after one more entry removes nothing, as far as a glance shows: then it may be left out."""
+        return (
+            self.approximate
+            and self.policy is None
+            and self.by_length
+            and untrimmed(stream, self.threshold) > 0
+        )
 
     def trim(self, client: Client, stream: Stream) -> int:
         """Trim the stream; returns how many entries went."""
@@ -196,13 +205,13 @@ def downgraded_deletion(
     return older
 
 
-def parse_add_or_trim(client: Client, args: list[bytes], *, adding: bool) -> AddOrTrim:
+def parse_trim_options(client: Client, args: list[bytes], *, adding: bool) -> TrimOptions:
     """Read the options of XADD (``adding``: up to and including the ID) or XTRIM (up to the end).
 
     An option that the version does not know, or a second policy, is what any unknown word is: a bad ID in XADD, a
     syntax error in XTRIM.
     """
-    options = AddOrTrim()
+    options = TrimOptions()
     if adding and args[2:4] == _USUAL and args[5:6] == _STAR and not client.replays:
         # XADD key MAXLEN ~ threshold *: as below.
         options.threshold = parse_integer(args[4])
@@ -219,7 +228,7 @@ def parse_add_or_trim(client: Client, args: list[bytes], *, adding: bool) -> Add
         word = args[at]
         if adding and (word == b"*" or word.partition(b"\0")[0] == b"*"):
             break
-        name = word if word in _STRATEGIES else word.upper()
+        name = word.upper()
         more = count - 1 - at
         if name in _STRATEGIES and more:
             if options.strategy is not None:

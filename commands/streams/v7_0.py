@@ -8,8 +8,8 @@ from ...protocol import replies
 from ...protocol.errors import ReplyError
 from ...storage.groups.lag import entries_read_estimate, has_tombstone_from
 from ...storage.keyspace import notifications as events
-from ...storage.streams.chunk import ids_in, length_of, texts_in
-from ...storage.streams.ids import MAX_ID
+from ...storage.streams.chunk import bulks_in, ids_in, length_of
+from ...storage.streams.ids import MAX_COUNT, MAX_ID
 from ...storage.streams.stream import Stream
 from ..spec.command import handles
 from . import specs
@@ -28,7 +28,7 @@ from .xreadgroup import MEANINGLESS, NO_GROUP_TO_READ, history
 if TYPE_CHECKING:
     from ...storage.groups.deliveries import Consumer
     from ...storage.groups.group import Group
-    from ...storage.streams.chunk import Piece
+    from ...storage.streams.chunk import ChunkRun
     from ..runtime.client import Client
     from .read_options import ReadOptions
 
@@ -98,7 +98,7 @@ def _deliver(
 ) -> tuple[int, bytes]:
     """Deliver new entries to the consumer; answers how many, and the entries."""
     before = group.last_id
-    pieces, entries, last = stream.take_after(before, options.count)
+    pieces, entries, last = stream.entries_after(before, options.count)
     if not pieces:
         return 0, b""
     number = length_of(pieces)
@@ -112,8 +112,8 @@ def _deliver(
         if options.no_ack:
             propagate_position(client, key, options.group, group)
         else:
-            texts = texts_in(pieces, entries)
-            propagate_read(client, key, options.group, group, consumer.name, texts, before)
+            words = bulks_in(pieces, entries)
+            propagate_read(client, key, options.group, group, consumer.name, words, before)
     return number, entries
 
 
@@ -189,12 +189,12 @@ def claim_7_0(client: Client, args: list[bytes]) -> bytes | None:
     return reply
 
 
-def advance_7_0(group: Group, stream: Stream, pieces: list[Piece], last: int) -> None:
+def advance_7_0(group: Group, stream: Stream, pieces: list[ChunkRun], last: int) -> None:
     """``Group.advance`` by the rules of 7.0: only deletions behind an entry make the counter doubtful."""
     read = group.entries_read
     for entry in ids_in(pieces):
         if read is not None and not has_tombstone_7_0(stream, entry):
-            read += 1
+            read = min(read + 1, MAX_COUNT)
         elif stream.entries_added:
             read = estimate_7_0(stream, entry)
     group.entries_read = read

@@ -15,7 +15,7 @@ from ..spec.command import handles
 from ..spec.versions import XNACK_SINCE
 from . import specs
 from .deferral import require_group
-from .lookup import find_group, parse_id, parse_ids
+from .lookup import find_group, parse_ids
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -42,7 +42,7 @@ def xack(client: Client, args: list[bytes]) -> bytes:
     if group.pending_cleanup is not None:
         require_group(client, group)
     ids = args[3:]
-    acknowledged = len(ids) if group.acknowledge_all(ids) else group.acknowledge(list(map(parse_id, ids)))
+    acknowledged = len(ids) if group.acknowledge_all(ids) else group.acknowledge(parse_ids(ids))
     if acknowledged:
         server = client.server
         server.keyspace.dirty += acknowledged

@@ -13,7 +13,7 @@ from ..spec.command import handles
 from . import specs
 from .idempotency import answer_duplicate
 from .lookup import parse_new_id
-from .trim_options import parse_add_or_trim
+from .trim_options import parse_trim_options
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -30,18 +30,12 @@ SMALL_ID: Final = b"ERR The ID specified in XADD is equal or smaller than the ta
 TOO_LARGE: Final = b"ERR Elements are too large to be stored"
 
 
-_MAX_PAYLOAD: Final = 1 << 30
-
-
 # Billions of tiny words: Redis would take them, a chunk counts its bytes in 32 bits.
 _MAX_ENCODED: Final = 3 << 30
 
 
-# "$5" for words of up to 1 KiB, "*4" for as many words.
+# "$5" for words of up to 1 KiB.
 _LENGTHS: Final = tuple(b"$%d" % n for n in range(1025))
-
-
-_COUNTS: Final = tuple(b"*%d" % n for n in range(129))
 
 
 @handles(specs.XADD)
@@ -55,7 +49,7 @@ def xadd(client: Client, args: list[bytes]) -> bytes:
     elif args[2][:1].isdigit():  # no option begins like this
         new_id, seq_given = parse_new_id(args[2])
     else:
-        options = parse_add_or_trim(client, args, adding=True)
+        options = parse_trim_options(client, args, adding=True)
         new_id, seq_given = options.new_id, options.seq_given
         words = args[options.id_at + 1 :]
     if len(words) < 2 or len(words) & 1:
@@ -88,9 +82,11 @@ def xadd(client: Client, args: list[bytes]) -> bytes:
         stream_id = keyspace.now << 64 if keyspace.now > last >> 64 else last + 1
     else:
         stream_id = _given_id(client, new_id, seq_given, last)
-    if len(fields) > _MAX_PAYLOAD and (sum(map(len, words)) > _MAX_PAYLOAD or len(fields) > _MAX_ENCODED):
+    most = client.server.tuning.entry_bytes
+    if len(fields) > most and (sum(map(len, words)) > most or len(fields) > _MAX_ENCODED):
         raise ReplyError(TOO_LARGE)
-    if options is not None and options.strategy is not None:
+    trims = options is not None and options.strategy is not None and not options.removes_nothing(stream)
+    if options is not None and trims:
         options.settle(client, stream)
 
     config = client.server.config
@@ -105,13 +101,13 @@ def xadd(client: Client, args: list[bytes]) -> bytes:
     if options is not None:
         if options.producer:
             keyspace.idempotency_of(stream).record(options.producer, options.iid, stream_id)
-        if options.strategy is not None and options.trim(client, stream):
+        if trims and options.trim(client, stream):
             keyspace.notify(events.STREAM, b"xtrim", name, db)
 
     propagation = client.server.propagation
     if propagation.active:
         if options is None:
-            verb, header = args[0], len(_count(len(words))) + 2
+            verb, header = args[0], len(b"*%d\r\n" % len(words))
             id_word = reply if new_id is None or not seq_given else replies.bulk(args[2])
             propagation.add_encoded(
                 db.index,
@@ -157,7 +153,7 @@ def encode_fields(words: list[bytes]) -> bytes:
             return b"\r\n".join(
                 (b"*4", sizes[len(a)], a, sizes[len(b)], b, sizes[len(c)], c, sizes[len(d)], d, b"")
             )
-        parts = [_count(number)]
+        parts = [b"*%d" % number]
         append = parts.append
         for word in words:
             append(_LENGTHS[len(word)])
@@ -166,7 +162,3 @@ def encode_fields(words: list[bytes]) -> bytes:
         return replies.bulk_array(words)
     append(b"")
     return b"\r\n".join(parts)
-
-
-def _count(number: int) -> bytes:
-    return _COUNTS[number] if number < 129 else b"*%d" % number

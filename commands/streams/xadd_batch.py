@@ -6,13 +6,16 @@ It is the fast way of pipelines, and of files that are loaded.
 from __future__ import annotations
 
 from itertools import islice, repeat
+from operator import lt
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ...storage.streams.appending import append_many
 from ...storage.streams.chunk import LARGE
+from ...storage.streams.chunk_codec import fields_form
 from ...storage.streams.ids import MAX_U64
 from ...storage.streams.stream import Stream
 from ...storage.streams.trimming import trim_to_length, trims_far, untrimmed
-from ..spec.command import handles_batches
+from ..spec.command import SHORTEST_RUN, handles_batches
 from . import specs
 from .trim_options import default_limit
 from .xadd import encode_fields
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from ..runtime.client import Client
 
 _DIGITS: Final = 20  # of the greatest number of 64 bits
-SHORTEST: Final = 4  # a shorter run costs more this way than command by command
+_MANY: Final = 16  # commands
 
 
 @handles_batches(specs.XADD)
@@ -37,10 +40,13 @@ def xadd_batch(client: Client, batch: list[list[bytes]], at: int) -> list[bytes]
         at: where the run begins.
 
     Returns:
-        The replies; None, and nothing is done, if there is no run of at least ``SHORTEST``.
+        The replies; None, and nothing is done, if there is no run of at least ``SHORTEST_RUN``.
     """
     verb, name, new_id = batch[at][:3]
-    if len(batch) - at < SHORTEST or not batch[at + 1][:2] == batch[at + SHORTEST - 1][:2] == [verb, name]:
+    if len(batch) - at < SHORTEST_RUN or not batch[at + 1][:2] == batch[at + SHORTEST_RUN - 1][:2] == [
+        verb,
+        name,
+    ]:
         return None
     stream = _unobserved_stream(client, name)
     if stream is None:
@@ -83,6 +89,14 @@ class _Added(NamedTuple):
     lengths: list[int] | None = None
 
 
+class _Given(NamedTuple):
+    """Entries to add: the words of their IDs, the halves of these, and their encoded fields."""
+
+    words: list[bytes]
+    ids: list[tuple[int, int]]
+    fields: list[bytes]
+
+
 def _records(verb: bytes, name: bytes, added: _Added) -> list[bytes]:
     key = b"$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(verb), verb, len(name), name)
     records: list[bytes] = []
@@ -106,7 +120,7 @@ def _add_generated(client: Client, stream: Stream, batch: list[list[bytes]], at:
     """Add the entries of a run of ``XADD key *``."""
     fields = _fields(batch, at, 3)
     ms, seq = _next_id(client, stream)
-    if len(fields) < SHORTEST or seq + len(fields) > MAX_U64:
+    if len(fields) < SHORTEST_RUN or seq + len(fields) > MAX_U64:
         return None
     config = client.server.config
     ids = stream.append_run(ms, seq, fields, config.stream_node_max_bytes, config.stream_node_max_entries)
@@ -127,7 +141,7 @@ def _add_trimming(client: Client, stream: Stream, batch: list[list[bytes]], at: 
     fields = _fields(batch, at, 6)
     ms, seq = _next_id(client, stream)
     threshold = int(number)
-    if len(fields) < SHORTEST or seq + len(fields) > MAX_U64:
+    if len(fields) < SHORTEST_RUN or seq + len(fields) > MAX_U64:
         return None
     config = client.server.config
     limit = default_limit(config.stream_node_max_entries)
@@ -169,6 +183,55 @@ def _next_id(client: Client, stream: Stream) -> tuple[int, int]:
 
 def _add_given(client: Client, stream: Stream, batch: list[list[bytes]], at: int) -> _Added | None:
     """Add the entries of a run of ``XADD key id``."""
+    given = _given_columns(stream, batch, at) or _given_rows(stream, batch, at)
+    if given is None:
+        return None
+    config = client.server.config
+    append_many(stream, given.ids, given.fields, config.stream_node_max_bytes, config.stream_node_max_entries)
+    if client.replays and not client.server.propagation.active:
+        return _Added(given.words, given.fields)  # nothing reads the replies
+    return _Added([b"$%d\r\n%b\r\n" % (len(word), word) for word in given.words], given.fields)
+
+
+def _given_columns(stream: Stream, batch: list[list[bytes]], at: int) -> _Given | None:
+    """As ``_given_rows`` for many commands with as many words each; None if they are not, or an ID is refused.
+
+    Files consist of such runs, so it goes by columns: that is fewer steps of Python than there are words.
+    """
+    verb, name = batch[at][:2]
+    width = len(batch[at])
+    run: list[list[bytes]] = []
+    for args in islice(batch, at, None):
+        if len(args) != width or args[1] != name or args[0] != verb:
+            break
+        run.append(args)
+    number = len(run)
+    if number < _MANY or width < 5 or not width & 1:
+        return None
+    columns = list(zip(*run, strict=True))
+    words = list(columns[2])
+    parts = b"-".join(words).split(b"-")
+    if b"" in parts or max(map(len, parts)) >= _DIGITS or not b"".join(parts).isdigit():
+        return None
+    numbers = list(map(int, parts))
+    ids = list(zip(numbers[::2], numbers[1::2], strict=False))
+    if (
+        list(map(b"%d-%d".__mod__, ids)) != words
+        or ids[0] <= (stream.last_id >> 64, stream.last_id & MAX_U64)
+        or not all(map(lt, ids, islice(ids, 1, None)))
+    ):
+        return None
+    names = columns[3::2]
+    if all(each.count(each[0]) == number for each in names):
+        values = [each for column in columns[4::2] for each in (map(len, column), column)]
+        fields = list(map(fields_form([each[0] for each in names]).__mod__, zip(*values, strict=True)))
+    else:
+        fields = [encode_fields(args[3:]) for args in run]
+    return None if max(map(len, fields)) >= LARGE else _Given(words, ids, fields)
+
+
+def _given_rows(stream: Stream, batch: list[list[bytes]], at: int) -> _Given | None:
+    """The entries of a run of ``XADD key id``, as far as they can be added."""
     verb, name = batch[at][:2]
     words_of_ids: list[bytes] = []
     ids: list[tuple[int, int]] = []
@@ -186,15 +249,11 @@ def _add_given(client: Client, stream: Stream, batch: list[list[bytes]], at: int
         encoded = encode_fields(words)
         if new <= last or len(encoded) >= LARGE:
             break
-        words_of_ids.append(b"$%d\r\n%b\r\n" % (len(word), word))
+        words_of_ids.append(word)
         ids.append(new)
         fields.append(encoded)
         last = new
-    if len(ids) < SHORTEST:
-        return None
-    config = client.server.config
-    stream.append_many(ids, fields, config.stream_node_max_bytes, config.stream_node_max_entries)
-    return _Added(words_of_ids, fields)
+    return None if len(ids) < SHORTEST_RUN else _Given(words_of_ids, ids, fields)
 
 
 def _unobserved_stream(client: Client, name: bytes) -> Stream | None:

@@ -25,9 +25,13 @@ def xautoclaim(client: Client, args: list[bytes]) -> bytes:
     """Walk the PEL from ``start`` and claim what is idle; returns [cursor, entries, deleted IDs]."""
     server = client.server
     now = server.keyspace.now
-    latest = latest_delivery(args[4], now, b"ERR Invalid min-idle-time argument for XAUTOCLAIM")
-    start = parse_start(args[5])
-    count, just_id = _parse_options(args) if len(args) > 6 else (_COUNT, False)
+    try:
+        latest = latest_delivery(args[4], now, b"ERR Invalid min-idle-time argument for XAUTOCLAIM")
+        start = parse_start(args[5])
+        count, just_id = _parse_options(args) if len(args) > 6 else (_COUNT, False)
+    except ReplyError:
+        client.db.read(args[1])  # a hit or a miss in Redis, which looks the key up before it reads the words
+        raise
     stream, group = find_group(client, args[1], args[2])
     consumer = group.consumers.get(args[3])
     if consumer is None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ...storage.groups.deliveries import Facts
     from ...storage.groups.group import Group
-    from ...storage.groups.pel_pages import Page, Places
+    from ...storage.groups.pel_pages import Page, PelRuns
     from ..runtime.client import Client
 
 # What comes before an ID, by its length; the longest has twice twenty digits.
@@ -62,7 +62,7 @@ def xpending(client: Client, args: list[bytes]) -> bytes:
     return _facts(places, now)
 
 
-def _facts(places: Places, now: int) -> bytes:
+def _facts(places: PelRuns, now: int) -> bytes:
     """``[[id, consumer, milliseconds since its delivery, deliveries], …]``; what has no owner is idle for -1."""
     number = 0
     pieces = [b""]

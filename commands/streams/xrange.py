@@ -53,7 +53,7 @@ def xrevrange(client: Client, args: list[bytes]) -> bytes:
 
 def _count_option(args: list[bytes]) -> int | None:
     """``[COUNT n]`` of a range, None if it is not given; a negative one is 0, the last of several counts."""
-    if len(args) == 6 and args[4] == b"COUNT":  # nearly always sent like this
+    if len(args) == 6 and args[4] == b"COUNT":  # as below, without a cursor
         return max(parse_integer(args[5]), 0)
     count = None
     options = Arguments(args, 4)

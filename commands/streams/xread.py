@@ -12,7 +12,7 @@ from ...storage.streams.stream import Stream
 from ..spec.command import handles
 from . import specs
 from .lookup import parse_id
-from .read_options import REPLY_HEADS, STREAM_HEADS, parse_options, take_after
+from .read_options import REPLY_HEADS, STREAM_HEADS, entries_after, parse_options
 
 if TYPE_CHECKING:
     from ..runtime.client import Client
@@ -27,7 +27,7 @@ def xread(client: Client, args: list[bytes]) -> bytes | None:
     """Read what is newer than the given IDs; ``$`` is now, ``+`` the last entry itself."""
     keyspace = client.server.keyspace
     options = parse_options(client, args, grouped=False)
-    allowance = options.allowance
+    budget = options.budget
     first, keys = options.first_key, options.keys
     plan: list[tuple[Stream | None, int]] = []
     for at in range(first, first + keys):
@@ -51,12 +51,12 @@ def xread(client: Client, args: list[bytes]) -> bytes | None:
             continue
         keyspace.hits += 1
         if after < stream.last_id:
-            number, entries = take_after(stream, after, options.count, allowance)
+            number, entries = entries_after(stream, after, options.count, budget)
             if number:
                 parts += (head % (len(args[at]), args[at], number), entries)
-                if allowance is not None:
-                    allowance.size += len(parts[-2])
-                    if allowance.is_spent():
+                if budget is not None:
+                    budget.size += len(parts[-2])
+                    if budget.is_spent():
                         break
     if parts:
         return b"".join((REPLY_HEADS[client.resp] % (len(parts) // 2), *parts))

@@ -10,7 +10,7 @@ from ...storage.groups.deliveries import UNOWNED_MS
 from ...storage.groups.pel_search import oldest_ms
 from ...storage.groups.redelivery import claim_oldest, read_again
 from ...storage.streams import ids as stream_id
-from ...storage.streams.chunk import ids_in, length_of, texts_in
+from ...storage.streams.chunk import bulks_in, ids_in, length_of
 from ...storage.streams.ids import MAX_ID
 from ..spec.command import handles
 from . import specs
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ...storage.groups.group import Group
     from ...storage.streams.stream import Stream
     from ..runtime.client import Client
-    from .read_options import Allowance
+    from .read_options import ReadBudget
 
     # Of each key its stream, its group, and the ID after which its history is read (None: new entries).
     _Plan: TypeAlias = list[tuple[Stream, Group, int | None]]
@@ -41,6 +41,8 @@ MEANINGLESS: Final = (
     b"ERR The %b ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by "
     b"specifying a proper ID, or use the > ID to get new messages. The %b ID would just return an empty result set."
 )
+# Nearly all reads are of one stream: joining its parts costs 2.6 % of the instructions of a read.
+_HEADS_OF_ONE: Final = {resp: head % 1 for resp, head in REPLY_HEADS.items()}
 # Waiting for what is due and cannot be claimed (its message is gone): as often as Redis looks when idle.
 _PATIENCE: Final = 100
 
@@ -59,17 +61,17 @@ def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
     else:
         options = parse_options(client, args, grouped=True)
         plan = _plan(client, args, options)
-    allowance = options.allowance
+    budget = options.budget
     first, keys = options.first_key, options.keys
 
     head = STREAM_HEADS[client.resp]
     parts: list[bytes] = []
     for at, (stream, group, after) in enumerate(plan, first):
-        if allowance is not None and allowance.is_spent():
+        if budget is not None and budget.is_spent():
             break
         keyspace.hits += 1  # Redis looks every key up a second time
         key = args[at]
-        consumer = group.consumers.get(options.consumer)
+        consumer = group.members.get(options.consumer)  # the plan has no group with a pending cleanup
         is_new = consumer is None
         if consumer is None:
             consumer = new_consumer(client, key, group, options.consumer)
@@ -82,29 +84,33 @@ def xreadgroup(client: Client, args: list[bytes]) -> bytes | None:
         else:
             if is_new:
                 _propagate_new(client, key, consumer, options)
-            if allowance is not None:
-                allowance.claim = None  # a history ends CLAIM for the streams after it, too
+            if budget is not None:
+                budget.claim = None  # a history ends CLAIM for the streams after it, too
             number, entries = history(client, stream, group, consumer, after, options)
         parts += (head % (len(key), key, number), entries)
-        if allowance is not None:
-            allowance.size += len(parts[-2])
+        if budget is not None:
+            budget.size += len(parts[-2])
+    if len(parts) == 2:
+        return _HEADS_OF_ONE[client.resp] + parts[0] + parts[1]
     if parts:
         return b"".join((REPLY_HEADS[client.resp] % (len(parts) // 2), *parts))
     if options.block is None or not client.may_block:
         return replies.null_array(client.resp)
-    look_at = None
-    goes_on = None
+    recheck_at = None
+    still_blocked = None
     names = args[first : first + keys]
-    if allowance is not None and allowance.claim is not None:
-        look_at = {
-            args[at]: _claimable_after(group, allowance.claim, now)
+    if budget is not None and budget.claim is not None:
+        recheck_at = {
+            args[at]: _claimable_after(group, budget.claim, now)
             for at, (_, group, _) in enumerate(plan, first)
         }
     else:
-        goes_on = _nothing_new(client, names, plan, options)
-        if allowance is None:
+        still_blocked = _still_empty(client, names, plan, options)
+        if budget is None:
             args = _BlockedRead(args, options, plan)
-    client.block(names, options.block, args, on_missing=True, look_at=look_at, goes_on=goes_on)
+    client.block(
+        names, options.block, args, on_missing=True, recheck_at=recheck_at, still_blocked=still_blocked
+    )
     return None
 
 
@@ -131,7 +137,7 @@ class _BlockedRead(list[bytes]):
     """The words of a read that blocks, with what they mean, so that a wake-up need not parse them again.
 
     Attributes:
-        options: without an allowance, which counts and serves one call only.
+        options: without a budget, which counts and serves one call only.
         plan: as of the time when it blocked.
     """
 
@@ -158,7 +164,7 @@ class _BlockedRead(list[bytes]):
         return True
 
 
-def _nothing_new(client: Client, names: list[bytes], plan: _Plan, options: ReadOptions) -> Callable[[], bool]:
+def _still_empty(client: Client, names: list[bytes], plan: _Plan, options: ReadOptions) -> Callable[[], bool]:
     """Return a check for a blocked reader: whether there is still nothing for it, in less time than a read takes.
 
     When many readers wait on one stream, one gets the entry; the others need only this check.
@@ -199,18 +205,16 @@ def _deliver(
     """Deliver new entries to the consumer, after those it claims; answers how many, and the entries."""
     before = group.last_id
     claimed, items = 0, b""
-    allowance = options.allowance
-    if allowance is None:
-        pieces, entries, last = stream.take_after(before, options.count)
+    budget = options.budget
+    if budget is None:
+        pieces, entries, last = stream.entries_after(before, options.count)
     else:
         count = options.count
-        if allowance.claim is not None:
+        if budget.claim is not None:
             assert options.group is not None
-            claimed, items = _claim_idle(
-                client, key, options.group, stream, group, consumer, allowance, count
-            )
+            claimed, items = _claim_idle(client, key, options.group, stream, group, consumer, budget, count)
             count = None if count is None else count - claimed
-        pieces, entries, last = allowance.take(stream, before, count)
+        pieces, entries, last = budget.take(stream, before, count)
     if not pieces:
         if is_new and not claimed:
             _propagate_new(client, key, consumer, options)
@@ -235,12 +239,12 @@ def _deliver(
                 propagate_consumer(client, key, name, consumer.name)
         else:
             # With CLAIM the items are longer than the entries.
-            texts = (
-                texts_in(pieces, entries)
-                if allowance is None
-                else list(map(stream_id.encode, ids_in(pieces)))
+            words = (
+                bulks_in(pieces, entries)
+                if budget is None
+                else [replies.bulk(stream_id.encode(each)) for each in ids_in(pieces)]
             )
-            propagate_read(client, key, name, group, consumer.name, texts, before)
+            propagate_read(client, key, name, group, consumer.name, words, before)
     if claimed:
         return claimed + number, items + entries
     return number, entries
@@ -253,7 +257,7 @@ def _claim_idle(
     stream: Stream,
     group: Group,
     consumer: Consumer,
-    allowance: Allowance,
+    budget: ReadBudget,
     count: int | None,
 ) -> tuple[int, bytes]:
     """Let the consumer have the entries that are idle for long enough (see ``storage.groups.redelivery``).
@@ -262,11 +266,11 @@ def _claim_idle(
         How many, and the items one after the other.
     """
     now = client.server.keyspace.now
-    assert allowance.claim is not None
-    most = allowance.within(count)
+    assert budget.claim is not None
+    most = budget.within(count)
     must_propagate = client.server.propagation.active
     items, changes = claim_oldest(
-        group, stream, consumer, allowance.claim, most, now, allowance, with_changes=must_propagate
+        group, stream, consumer, budget.claim, most, now, budget, with_changes=must_propagate
     )
     if items:
         if must_propagate:
@@ -295,7 +299,7 @@ def history(
     client: Client, stream: Stream, group: Group, consumer: Consumer, after: int, options: ReadOptions
 ) -> tuple[int, bytes]:
     """Deliver the consumer's own pending entries after an ID once more; nothing of it is propagated."""
-    budget = options.allowance
+    budget = options.budget
     count = options.count if budget is None else budget.within(options.count)
     null = replies.null_array(client.resp)
     return read_again(group, stream, consumer, after, count, client.server.keyspace.now, null, budget)

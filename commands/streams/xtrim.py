@@ -8,7 +8,7 @@ from ...protocol import replies
 from ...storage.streams.stream import Stream
 from ..spec.command import handles
 from . import specs
-from .trim_options import parse_add_or_trim
+from .trim_options import parse_trim_options
 from .xdel import entries_removed
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def xtrim(client: Client, args: list[bytes]) -> bytes:
 
     With DELREF they leave the groups' pending entries too; with ACKED those stay that a group still needs.
     """
-    options = parse_add_or_trim(client, args, adding=False)
+    options = parse_trim_options(client, args, adding=False)
     name = args[1]
     stream = client.write_value(name, Stream)
     if stream is None:

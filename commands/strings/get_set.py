@@ -213,7 +213,8 @@ def getdel(client: Client, args: list[bytes]) -> bytes:
     if value is None:
         return replies.null(client.resp)
     delete(client, args[1])
-    client.propagate([b"UNLINK" if client.server.config.lazyfree_lazy_user_del else b"DEL", args[1]])
+    is_lazy = client.server.config.lazyfree_lazy_user_del and client.server.compat.getdel_unlinks
+    client.propagate([b"UNLINK" if is_lazy else b"DEL", args[1]])
     return replies.bulk(value)
 
 

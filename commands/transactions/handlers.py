@@ -1,6 +1,6 @@
 """Transactions: MULTI, EXEC, DISCARD, WATCH, UNWATCH. The dispatcher queues the commands in between.
 
-WATCH needs no list of watchers per key: a database keeps a version for each watched key, and EXEC compares.
+How WATCH knows of changes is said in ``storage/keyspace/watches``.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Final
 
 from ...protocol import replies
 from ...protocol.errors import ReplyError
-from ..runtime.client import (
-    Transaction,
-    WatchedKey,
+from ...storage.keyspace.watches import (
     brought_past_its_time,
-    unwatch_key,
+    unwatch_keys,
     was_modified,
     watch_key,
 )
+from ..runtime.client import Transaction, watched_key_changed
 from ..spec.command import handles
 from . import specs
 
 if TYPE_CHECKING:
+    from ...storage.keyspace.database import WatchedKey
     from ..runtime.client import Client
 
 EXECABORT: Final = b"EXECABORT Transaction discarded because of previous errors."
@@ -28,9 +28,15 @@ EXECABORT: Final = b"EXECABORT Transaction discarded because of previous errors.
 
 def unwatch_all(client: Client) -> None:
     """Forget every key that the client watches; also called when it closes."""
-    for watched in client.watched:
-        unwatch_key(watched)
-    client.watched.clear()
+    client.watched_touched.clear()  # first: what is forgotten must not be looked at
+    unwatch_keys(client.watched)
+    client.watched_changed = False
+
+
+def must_fail(client: Client) -> bool:
+    """Whether EXEC can only fail: a command was refused while it was queued, or a watched key changed."""
+    transaction = client.transaction
+    return transaction is not None and (transaction.aborted or watched_key_changed(client))
 
 
 def discard_transaction(client: Client) -> None:
@@ -68,7 +74,8 @@ def exec_(client: Client, args: list[bytes]) -> bytes:
     if transaction.aborted:
         discard_transaction(client)
         raise ReplyError(EXECABORT)
-    if any(_must_fail(watched) for watched in client.watched):
+    # Commands were not queued if a key had changed: then only a failure is left, whatever became of the watches.
+    if watched_key_changed(client) or any(_must_fail(watched) for watched in client.watched):
         discard_transaction(client)
         return replies.null_array(client.resp)
     unwatch_all(client)
@@ -112,7 +119,7 @@ def watch(client: Client, args: list[bytes]) -> bytes:
     for name in args[1:]:
         if name not in known:
             known.add(name)
-            client.watched.append(watch_key(db, name))
+            watch_key(client.watched, db, name, client.watched_touched)
     return replies.OK
 
 

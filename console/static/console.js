@@ -72,9 +72,9 @@ function checkState() {
   state = now;
 }
 
-document.addEventListener("htmx:afterSwap", (event) => {
-  if (event.target.id === "chart_data") drawAll();
-  if (event.target.id === "status") checkState();
+document.addEventListener("part", ({ detail }) => {
+  if (detail === "chart_data") drawAll();
+  if (detail === "status") checkState();
 });
 
 document.addEventListener("click", async (event) => {
@@ -109,8 +109,78 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+// What was typed before the scripts came, or what the browser has kept of an earlier visit, counts as typed.
+addEventListener("load", () => {
+  document.querySelectorAll("form.fill").forEach((form) => {
+    if ([...form.querySelectorAll("input")].some((input) => input.value !== input.defaultValue)) htmx.trigger(form, "change");
+  });
+});
+
+// The same plan once more is not swapped in: a click on Run that leaves a field asks for it, and must find the button it pressed.
+let plan;
+document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+  if (detail.target.id !== "plan" || !detail.shouldSwap) return;
+  detail.shouldSwap = detail.serverResponse !== plan;
+  plan = detail.serverResponse;
+});
+
+// The prompt: what was typed, completion by Tab, and a line that is ready for the next command.
+const typed = document.querySelector("#typed");
+const lines = [];
+let place = 0;
+
+function type(text) {
+  typed.value = text;
+  typed.focus();
+  typed.dispatchEvent(new Event("helped"));
+}
+
+typed?.addEventListener("keydown", (event) => {
+  const completion = document.querySelector("#help [data-complete]");
+  if (event.key === "Tab" && !event.shiftKey && completion && typed.value) {
+    type(`${completion.dataset.complete} `);
+    event.preventDefault();
+  }
+  const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+  if (step && lines.length) {
+    place = Math.max(0, Math.min(lines.length, place + step));
+    type(lines[place] ?? "");
+    event.preventDefault();
+  }
+});
+
+document.addEventListener("htmx:beforeRequest", (event) => {
+  if (event.target.id === "line" && typed.value) {
+    lines.push(typed.value);
+    place = lines.length;
+    document.querySelector("#log > .empty")?.remove();
+    type("");
+  }
+});
+
+document.addEventListener("htmx:afterSwap", (event) => {
+  const log = event.target.closest("#log");
+  if (log) log.scrollTop = log.scrollHeight;
+});
+
+for (const [name, text] of [["htmx:sendError", "The console does not answer."], ["htmx:responseError", "The console refused this: load the page again."]]) {
+  document.addEventListener(name, () => {
+    const note = document.createElement("p");
+    note.className = "notice";
+    note.textContent = text;
+    document.querySelector("#log")?.append(note);
+  });
+}
+
+document.addEventListener("click", (event) => {
+  const completion = event.target.closest("[data-complete]");
+  if (completion) type(`${completion.dataset.complete} `);
+  event.target.closest("[data-leave]")?.closest(".exchange").remove();
+});
+
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
 let resizing;
 addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(redrawAll, 150); });
 drawAll();
 checkState();
+document.documentElement.dataset.ready = ""; // from here on keys work

@@ -94,10 +94,9 @@ def seen(command: Command) -> list[str]:
     """Return the example and the errors of a command."""
     what, parts = shown()[command.name], []
     if what.example:
-        lines = "\n".join(f"> {line}\n{reply}" for line, reply in what.example)
-        parts.append(f"## Example\n\n```text\n{lines}\n```")
-    elif command.name in WITHOUT:
-        parts.append("There is no example: the command takes the connection or the server away.")
+        parts.append(f"## Example\n\n```text\n{what.text}\n```")
+    else:
+        parts.append(f"There is no example: {WITHOUT[command.name]}.")
     if what.errors:
         rows = "\n".join(
             f"| `{cell(text)}` | `{cell(line)}` |" for text, line in list(what.errors.items())[:20]

@@ -21,8 +21,10 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from ..folders import Folder, LocalFolder, folder_of
 from ..redis.connection import RedisError
 from ..redis.options import Options
 from ..redis.shards import connect
@@ -67,20 +69,22 @@ class Acknowledger(StreamingQueryListener):
         """Acknowledge the last batch that a checkpoint has as committed, and close; return its number, or -1.
 
         Args:
-            checkpoint: a folder on this machine.
+            checkpoint: a folder of this machine, or as a text the address of one on any file system of Spark's.
 
         Raises:
+            JobError: Spark does not reach it.
+            OSError: it cannot be read.
             RedisError: the server cannot be reached, or refuses. The next start of the query acknowledges the batch.
         """
         try:
-            number = max(
-                (int(each.name) for each in (Path(checkpoint) / "commits").glob("*") if each.name.isdigit()),
-                default=-1,
-            )
+            if isinstance(checkpoint, str):
+                folder: Folder = folder_of(checkpoint, SparkSession.getActiveSession())
+            else:
+                folder = LocalFolder(Path(checkpoint))
+            number = max((int(name) for name in folder.names("commits") if name.isdigit()), default=-1)
             if number >= 0:
                 # A version, what Spark needs, then the offset of each source.
-                lines = (Path(checkpoint) / "offsets" / str(number)).read_text(encoding="utf-8").splitlines()
-                self._acknowledge(lines[2:])
+                self._acknowledge(folder.text("offsets", str(number)).splitlines()[2:])
             return number
         finally:
             self.close()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from .member import Idle, Member
+    from .offset import Run
     from .options import GroupOptions
 
 _LONGEST_BETWEEN_CLAIMS: Final = 2.0
@@ -218,13 +219,22 @@ class Gatherer:
                 unread = room if until is None else self._unread(stream, until[stream], room)
                 if unread:
                     asked[stream] = unread
-            for stream, (run, size) in self.member.read_new(asked).items():
+            for stream, (run, size) in self._delivered(asked, batch, limits).items():
                 if run is not None:
                     batch.pieces.append(run)
                     batch.rows += run.count
                     batch.size += size
-                    if run.count == asked[stream]:
+                    # A reply that ends for its size says nothing of what follows.
+                    if run.count == asked[stream] or limits.size is not None:
                         waiting.append(stream)
+
+    def _delivered(
+        self, asked: dict[str, int], batch: Batch, limits: Limits
+    ) -> dict[str, tuple[Run | None, int]]:
+        if limits.size is None:
+            return self.member.read_new(asked)
+        left = limits.size - batch.size
+        return {stream: self.member.read_new_within(stream, most, left) for stream, most in asked.items()}
 
     def _unread(self, stream: str, end: int, most: int) -> int:
         """Return how many entries are new up to an id, as far as that matters; others may be quicker with some of them."""

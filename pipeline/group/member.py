@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..redis import ids
 from ..redis.connection import ServerError, checked, read_facts
 from ..redis.key_names import key_of
+from ..redis.sized_reads import SizedReads
 from .offset import BatchPart, Run
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Member:
         self.connection = connection
         self.group = group
         self.consumer = consumer
+        self._sized = SizedReads(connection)
 
     def create_groups(self, starts: Mapping[str, str]) -> None:
         """Create the group in streams, and empty streams where there are none; a group that exists stays where it stands.
@@ -90,9 +92,14 @@ class Member:
         page = self._pending(stream, ["IDLE", least_idle_ms, "-", "+", most])
         return [each for each in page if each.owner != self.consumer]
 
+    def pending(self, stream: str, texts: Sequence[str]) -> list[Idle]:
+        """Return those of some ids that are pending, with any consumer."""
+        asked = [("XPENDING", key_of(stream), self.group, text, text, 1) for text in texts]
+        return [_idle(row) for rows in checked(self.connection.pipeline(asked)) for row in rows]
+
     def _pending(self, stream: str, words: list[str | int]) -> list[Idle]:
         rows = self.connection.call("XPENDING", key_of(stream), self.group, *words)
-        return [Idle(ids.parse(row[0]), _name(row[1]), row[3]) for row in rows]
+        return [_idle(row) for row in rows]
 
     def take(
         self,
@@ -166,6 +173,15 @@ class Member:
         replies = checked(self.connection.pipeline(asked))
         return {name: _run(name, reply) for name, reply in zip(most, replies, strict=True)}
 
+    def read_new_within(self, stream: str, most: int, size: int) -> tuple[Run | None, int]:
+        """Have new entries of one stream delivered, up to the one with which so many bytes are reached, if the server can.
+
+        Returns:
+            What came, or None, and its bytes.
+        """
+        reader = ("XREADGROUP", "GROUP", self.group, self.consumer, "COUNT", most)
+        return _run(stream, self._sized.call(reader, size, ("STREAMS", key_of(stream), ">")))
+
     def last_delivered(self, stream: str) -> int:
         """Return the id up to which the group has read.
 
@@ -233,6 +249,10 @@ class Member:
             ]
             acks = [("XACK", key_of(stream), self.group, *members) for stream, members in words if members]
             checked(self.connection.pipeline(acks, repeatable=True))
+
+
+def _idle(row: Sequence[Any]) -> Idle:
+    return Idle(ids.parse(row[0]), _name(row[1]), row[3])
 
 
 def _name(word: bytes) -> str:

@@ -13,7 +13,8 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Final
 
-from .parquet_batches import JobError, committed, local_folder
+from ..folders import JobError, LocalFolder, local_folder
+from .parquet_batches import committed
 
 if TYPE_CHECKING:
     import argparse
@@ -63,7 +64,7 @@ def compact(folder: Path, most_bytes: int = 512 << 20) -> tuple[int, int]:
     if not (folder / "_checkpoint").is_dir():
         raise JobError(f"{folder} is not the folder of a job: it has no _checkpoint")
     finish(folder)
-    last = committed(folder)
+    last = committed(LocalFolder(folder))
     before = after = 0
     for day in [folder, *sorted(each for each in folder.glob("day=*") if each.is_dir())]:
         for run in _runs(day, last, most_bytes):

@@ -1,6 +1,7 @@
-"""``rillet pipeline deadletter list|show|requeue STREAM``: look at dead letters, and give them another chance.
+"""``rillet pipeline deadletter list|show|requeue|move STREAM``: look at dead letters, give them another chance, make some.
 
-Requeueing adds the entry to its stream again (under a new id, since streams only grow) and takes the letter away, in one
+``move`` is what a query of group mode does with poison messages (``maxDeliveries``), for messages that a person picks: a
+pending entry goes into the dead-letter stream, together with its acknowledgement. Requeueing adds the entry to its stream again (under a new id, since streams only grow) and takes the letter away, in one
 transaction: it is always in one of the two places.
 """
 
@@ -11,7 +12,8 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ..group.dead_letters import DeadLetter
+from ..group.dead_letters import DeadLetter, move_to_dead_letters
+from ..group.member import Member
 from ..redis import ids
 from ..redis.connection import RedisError, checked
 from ..redis.key_names import key_of, printable_name
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from ..group.member import Idle
     from ..redis.connection import Connection
 
 _PAGE: Final = 500
@@ -39,15 +42,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from ..cli.endpoint_arguments import add_endpoint_arguments
 
     parser.add_argument(
-        "action", choices=("list", "show", "requeue"), help="count by reason, show, or give another chance"
+        "action",
+        choices=("list", "show", "requeue", "move"),
+        help="count by reason, show, give another chance, or move pending entries there",
     )
     parser.add_argument("letters", metavar="STREAM", help="the dead-letter stream")
     parser.add_argument(
-        "ids", nargs="*", metavar="ID", help="only these letters (ids in the dead-letter stream)"
+        "ids",
+        nargs="*",
+        metavar="ID",
+        help="only these letters (ids in the dead-letter stream); of move: the pending entries",
     )
-    parser.add_argument("--stream", help="only letters of this stream")
-    parser.add_argument("--group", help="only letters of this group")
+    parser.add_argument("--stream", help="only letters of this stream; of move: where the entries are")
+    parser.add_argument("--group", help="only letters of this group; of move: in which they are pending")
     parser.add_argument("--reason", metavar="REGEX", help="only letters whose reason has this in it")
+    parser.add_argument(
+        "--because", default="moved by hand", metavar="TEXT", help="of move: the reason in the letters"
+    )
     parser.add_argument("--to", metavar="STREAM", help="requeue here instead of the stream it came from")
     parser.add_argument(
         "--all", action="store_true", help="requeue all letters: asked for where nothing else is said"
@@ -66,8 +77,25 @@ def run(arguments: argparse.Namespace) -> int:
             "rillet pipeline deadletter: say which to requeue: ids, --stream, --group, --reason or --all\n"
         )
         return 2
+    if arguments.action == "move" and not (arguments.ids and arguments.stream and arguments.group):
+        sys.stderr.write("rillet pipeline deadletter: say what to move: ids, --stream and --group\n")
+        return 2
     try:
         with connect(Endpoint.of(Options(endpoint_options(arguments))), at_start=True) as connection:
+            if arguments.action == "move":
+                moved = move(
+                    connection,
+                    arguments.letters,
+                    arguments.stream,
+                    arguments.group,
+                    arguments.ids,
+                    arguments.because,
+                )
+                missed = len({ids.parse(word) for word in arguments.ids}) - moved
+                sys.stdout.write(f"{_entries(moved)} moved to {arguments.letters}\n")
+                if missed:
+                    sys.stderr.write(f"{_entries(missed)} not pending, or deleted: nothing to move\n")
+                return 1 if missed else 0
             found = choose(
                 read_letters(connection, arguments.letters, arguments.ids),
                 arguments.stream, arguments.group, arguments.reason,
@@ -152,6 +180,37 @@ def requeue(connection: Connection, stream: str, letters: Iterator[Letter], to: 
                 moved += 1
                 break
     return moved
+
+
+def move(
+    connection: Connection, letters: str, stream: str, group: str, wanted: list[str], reason: str
+) -> int:
+    """Move pending entries to a dead-letter stream, each together with its acknowledgement; how many.
+
+    Args:
+        connection: to the server that has both streams.
+        letters: the dead-letter stream.
+        stream: where the entries are.
+        group: in which they are pending, whichever consumer has them.
+        wanted: their ids.
+        reason: why, for the reader.
+
+    Raises:
+        ValueError: a word is no id.
+        RedisError: there is no such group, or the server refuses or is gone; what was moved is no longer pending.
+    """
+    by_owner: dict[str, list[Idle]] = {}
+    texts = dict.fromkeys(ids.text(ids.parse(word)) for word in wanted)
+    for each in Member(connection, group, "").pending(stream, list(texts)):
+        by_owner.setdefault(each.owner, []).append(each)
+    moved = 0
+    for owner, pending in by_owner.items():
+        moved += move_to_dead_letters(Member(connection, group, owner), stream, letters, pending, reason)[0]
+    return moved
+
+
+def _entries(count: int) -> str:
+    return f"{count:,} entry was" if count == 1 else f"{count:,} entries were"
 
 
 def _letters(page: list[Any]) -> Iterator[Letter]:

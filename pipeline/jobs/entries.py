@@ -5,10 +5,10 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, Any, Final
 
+from ..folders import JobError
+from ..ledger.entries import Entry, aof_entries
 from ..redis import ids
 from ..redis.key_names import printable_name
-from .aof_entries import Entry, aof_entries
-from .parquet_batches import JobError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

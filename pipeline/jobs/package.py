@@ -1,7 +1,7 @@
 """``rillet pipeline package FILE.zip``: what executors need of Rillet, as one file for ``spark-submit --py-files``.
 
 The sources and the sink need no more beside it than hiredis and PyArrow. Reading append-only files that begin with an RDB
-base also needs anycrc, bitarray, sortedcontainers and xxhash.
+base also needs anycrc, bitarray, python-neo-lzf, sortedcontainers and xxhash.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-# The server, its commands and Lua stay at home.
-_ROOMS: Final = ("pipeline", "protocol", "storage")
+# The server, its commands and Lua stay at home, and the console but for the style that the report shares with it.
+_ROOMS: Final = ("pipeline", "protocol", "storage", "console/style")
 _KINDS: Final = frozenset({".py", ".css", ".html", ".yml", ".typed"})
 # A file that is packed twice is the same twice.
 _MOMENT: Final = (1980, 1, 1, 0, 0, 0)
@@ -55,6 +55,7 @@ def pack(target: Path) -> int:
 
 def _files(root: Path) -> Iterator[str]:
     yield from (path.name for path in root.iterdir() if path.name in {"__init__.py", "py.typed"})
+    yield "console/__init__.py"
     for room in _ROOMS:
         for path in (root / room).rglob("*"):
             if path.suffix in _KINDS and "__pycache__" not in path.parts:

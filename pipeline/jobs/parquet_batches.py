@@ -8,46 +8,17 @@ missing, whenever the job dies; any reader of Parquet sees that, not only Spark.
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Final, Protocol
 
-from ..error_tokens import Tokened
+from ..folders import Folder, JobError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
 CHECKPOINT: Final = "_checkpoint"
-_SCHEME: Final = re.compile(r"file:|[A-Za-z][A-Za-z0-9+.-]*://")
-
-
-class JobError(Tokened):
-    """A job can not do what it was asked; the text is for its user."""
-
-    label = "JOB_REFUSED"
-
-
-def local_folder(word: str) -> Path:
-    """Return the folder that a word of the command line names: a path, or a ``file:`` URI.
-
-    Raises:
-        JobError: it is on a file system that is not mounted here. Batches and compaction are exactly once because
-            folders are renamed and looked into, which object stores do not have.
-    """
-    from pathlib import Path
-    from urllib.parse import unquote, urlsplit
-
-    if _SCHEME.match(word) is None:
-        return Path(word)
-    parts = urlsplit(word)
-    if parts.scheme != "file" or parts.netloc not in {"", "localhost"}:
-        raise JobError(
-            f"{word} is not on this machine: jobs keep their data in a folder that is local or mounted"
-        )
-    return Path(unquote(parts.path))
 
 
 class Target(Protocol):
@@ -61,11 +32,11 @@ class ParquetTarget:
     """A folder with a sub-folder for each day and batch.
 
     Args:
-        folder: on a file system of this machine, or mounted.
+        folder: on any file system of Spark's.
         day: the day of a row; None: no folders for days.
     """
 
-    def __init__(self, folder: Path, day: Column | None) -> None:
+    def __init__(self, folder: Folder, day: Column | None) -> None:
         self._folder = folder
         self._day = day
 
@@ -82,13 +53,13 @@ class ParquetTarget:
             .write.mode("overwrite")
             .option("partitionOverwriteMode", "dynamic")
             .partitionBy(*keys)
-            .parquet(str(self._folder))
+            .parquet(self._folder.path())
         )
 
 
 def start(
     frame: DataFrame,
-    folder: Path,
+    folder: Folder,
     target: Target,
     follow: str | None,
     report: Callable[[int], None],
@@ -107,34 +78,33 @@ def start(
     Raises:
         JobError: there is data without its checkpoint: its rows would come a second time.
     """
-    checkpoint = folder / CHECKPOINT
-    if not checkpoint.exists() and folder.exists() and any(folder.iterdir()):
+    there = folder.names()
+    if there and CHECKPOINT not in there:
         raise JobError(
             f"{folder} is not empty and has no {CHECKPOINT}: what it holds would be written once more; choose a new folder"
         )
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.make()
 
     def take(batch: DataFrame, number: int) -> None:
-        query = json.loads((checkpoint / "metadata").read_text(encoding="utf-8"))["id"]
+        query = json.loads(folder.text(CHECKPOINT, "metadata"))["id"]
         target.write(batch, number, query)
         report(number)
 
     writer = frame.writeStream.foreachBatch(take).queryName(name)
-    writer = writer.option("checkpointLocation", str(checkpoint.resolve()))
+    writer = writer.option("checkpointLocation", folder.path(CHECKPOINT))
     trigger = writer.trigger(availableNow=True) if follow is None else writer.trigger(processingTime=follow)
     return trigger.start()
 
 
-def committed(folder: Path) -> int:
+def committed(folder: Folder) -> int:
     """Return the number of the last batch that Spark will not try again; -1 before the first."""
     return _last(folder, "commits")
 
 
-def begun(folder: Path) -> int:
+def begun(folder: Folder) -> int:
     """Return the number of the last batch whose rows are determined; -1 before the first."""
     return _last(folder, "offsets")
 
 
-def _last(folder: Path, log: str) -> int:
-    numbers = (int(each.name) for each in (folder / CHECKPOINT / log).glob("*") if each.name.isdigit())
-    return max(numbers, default=-1)
+def _last(folder: Folder, log: str) -> int:
+    return max((int(name) for name in folder.names(CHECKPOINT, log) if name.isdigit()), default=-1)

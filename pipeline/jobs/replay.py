@@ -15,6 +15,7 @@ from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Final
 
+from ..folders import JobError, local_folder
 from ..ledger.errors import LedgerError
 from ..redis import ids
 from ..redis.cluster import key_in_slot_of
@@ -24,15 +25,14 @@ from ..redis.shards import connect
 from ..redis.stream_state import fetch_states
 from ..times import parse_time
 from .entries import read_entries
-from .parquet_batches import JobError, local_folder
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
+    from ..ledger.entries import Entry
     from ..redis.connection import Connection
-    from .aof_entries import Entry
 
 _CHUNK: Final = 500
 _LONGEST_CHUNK_SECONDS: Final = 0.1

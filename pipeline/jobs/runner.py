@@ -12,22 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ..extras import need
+from ..folders import Folder, JobError, LocalFolder, folder_of
 from ..redis.connection import RedisError
-from .parquet_batches import (
-    CHECKPOINT,
-    JobError,
-    ParquetTarget,
-    Target,
-    begun,
-    committed,
-    local_folder,
-    start,
-)
+from .parquet_batches import CHECKPOINT, ParquetTarget, Target, begun, committed, start
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -41,7 +32,10 @@ _PACKAGES: Final = {"parquet": (), "delta": ("deltalake",), "iceberg": ("pyicebe
 def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare where rows go, and how long the job runs."""
     parser.add_argument(
-        "--out", required=True, metavar="DIR", help="where the data and its checkpoint are kept"
+        "--out",
+        required=True,
+        metavar="DIR",
+        help="where the data and its checkpoint are kept: a folder, or s3a://… and the like",
     )
     parser.add_argument("--format", choices=("parquet", "delta", "iceberg"), default="parquet")
     parser.add_argument(
@@ -97,17 +91,13 @@ def run(
     from ..sessions import session
 
     need(*_PACKAGES[arguments.format], by=f"--format {arguments.format}", extra="lake")
-    try:
-        folder = local_folder(arguments.out)
-    except JobError as error:
-        _say(f"rillet pipeline {name}: {error}")
-        return 1
     is_ours = SparkSession.getActiveSession() is None
     conf: dict[str, Any] = {} if arguments.master is None else {"spark.master": arguments.master}
     spark = session(f"rillet {name}", **conf)
     try:
         if is_ours:
             spark.sparkContext.setLogLevel("ERROR")
+        folder = folder_of(arguments.out, spark)
         with ExitStack() as around:
             if arguments.follow is not None or arguments.metrics_port is not None:
                 around.enter_context(_listening(spark, arguments))
@@ -155,7 +145,7 @@ def _listening(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[N
 
 
 @contextmanager
-def _acknowledging(spark: SparkSession, acknowledger: Acknowledger, folder: Path) -> Iterator[None]:
+def _acknowledging(spark: SparkSession, acknowledger: Acknowledger, folder: Folder) -> Iterator[None]:
     """Acknowledge each batch when it is committed, and in the end, however it comes, the last one."""
     spark.streams.addListener(acknowledger)
     try:
@@ -163,7 +153,9 @@ def _acknowledging(spark: SparkSession, acknowledger: Acknowledger, folder: Path
     finally:
         spark.streams.removeListener(acknowledger)
         try:
-            acknowledger.settle(folder / CHECKPOINT)
+            acknowledger.settle(
+                folder.local / CHECKPOINT if isinstance(folder, LocalFolder) else folder.path(CHECKPOINT)
+            )
         except RedisError as error:
             _say(f"the last batch is there, but not acknowledged; the next run does it: {error}")
 
@@ -202,7 +194,7 @@ class Stopping:
         self._before.clear()
 
 
-def wait(query: StreamingQuery, folder: Path, stopping: Stopping) -> None:
+def wait(query: StreamingQuery, folder: Folder, stopping: Stopping) -> None:
     """Wait until a query ends, or is to stop and has committed the batch under way.
 
     Raises:
@@ -220,12 +212,18 @@ def wait(query: StreamingQuery, folder: Path, stopping: Stopping) -> None:
     query.awaitTermination()
 
 
-def _target(arguments: argparse.Namespace, folder: Path, day: Column | None) -> Target:
+def _target(arguments: argparse.Namespace, folder: Folder, day: Column | None) -> Target:
     if arguments.format == "parquet":
         return ParquetTarget(folder, day)
+    if not isinstance(folder, LocalFolder):
+        raise JobError(
+            f"--format {arguments.format} is written by this process and not by Spark: {folder} is not on this machine"
+        )
     from .lake_tables import DeltaTarget, IcebergTarget
 
-    return DeltaTarget(folder) if arguments.format == "delta" else IcebergTarget(folder, arguments.table)
+    if arguments.format == "delta":
+        return DeltaTarget(folder.local)
+    return IcebergTarget(folder.local, arguments.table)
 
 
 def _report_batch(done: list[int], number: int) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..cli.progress import Progress
+from ..folders import JobError, local_folder
 from ..ledger.errors import LedgerError
 from ..ledger.files.folder import read_folder
 from ..times import parse_duration, parse_time
@@ -16,14 +19,18 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from .gather import Gathering
+    from .gather import Found, Gathering
+    from .tables import Bounds
 
+_CONTENTS: Final = 1 << 30  # bytes of ledger that one process walks over for the fields of messages
 _SMALL: Final = 256 << 20  # bytes of ledger for which a JVM that starts quickly beats one that runs fast
-# Of queries over few rows, making Java for them and changing plans on the way is most of the work.
+# Of queries over few rows, making Java for them and changing plans on the way is most of the work. A join of what is in one
+# partition needs no job that broadcasts a side of it.
 _QUICK: Final = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.shuffle.partitions": "1",
 }
 
@@ -53,6 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-history", action="store_true", help="leave out files that rewrites have replaced"
     )
+    parser.add_argument(
+        "--no-contents", action="store_true", help="leave the fields of messages out of the page"
+    )
     parser.add_argument("--master", help="Spark's master (default: all cores of this machine)")
 
 
@@ -67,7 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
             abandoned_ms=parse_duration(arguments.abandoned_after),
         )
         sizes = [part.size() for part in read_folder(arguments.aof, history=not arguments.no_history)]
-    except (ValueError, OSError, LedgerError) as error:
+        out = local_folder(arguments.out)
+    except (ValueError, OSError, LedgerError, JobError) as error:
         sys.stderr.write(f"rillet pipeline report: {error}\n")
         return 1
     from pyspark.sql import SparkSession
@@ -76,46 +87,52 @@ def run(arguments: argparse.Namespace) -> int:
 
     is_ours = SparkSession.getActiveSession() is None
     progress = Progress(4 + is_ours)
-    if is_ours:
-        with progress.step("starting Spark"):
-            spark = _session(sum(sizes), arguments.master)
-    else:
-        spark = _session(sum(sizes), None)
-    progress.spark = spark
-    out = Path(arguments.out)
-    gathering = Gathering(
-        spark, arguments.aof, (out / "tables").resolve(), settings, progress,
-        history=not arguments.no_history, here=sum(sizes) <= HERE,
-    )  # fmt: skip
-    try:
-        page = make(gathering, out)
-    except ValueError as error:
-        sys.stderr.write(f"rillet pipeline report: {error}\n")
-        return 1
-    finally:
+    # What takes a second of Python is done while Java does what takes it several: imports at its start, drawing at its end.
+    with ThreadPoolExecutor(1) as aside:
         if is_ours:
-            spark.stop()
+            imported = aside.submit(import_module, ".figures", __package__)
+            with progress.step("starting Spark"):
+                spark = _session(sum(sizes), arguments.master)
+            imported.result()
+        else:
+            spark = _session(sum(sizes), None)
+        progress.spark = spark
+        gathering = Gathering(
+            spark, arguments.aof, (out / "tables").resolve(), settings, progress,
+            history=not arguments.no_history, here=sum(sizes) <= HERE,
+            contents=not arguments.no_contents and sum(sizes) <= _CONTENTS,
+        )  # fmt: skip
+        try:
+            bounds, found = gathering.run()
+        except ValueError as error:
+            sys.stderr.write(f"rillet pipeline report: {error}\n")
+            return 1
+        finally:
+            progress.spark = None
+            stopped = aside.submit(spark.stop) if is_ours else None
+        page = draw(gathering, bounds, found, out)
+        if stopped is not None:
+            stopped.result()
     progress.say(f"The report is at {page.resolve()}")
     return 0
 
 
-def make(gathering: Gathering, out: Path) -> Path:
-    """Write the tables and the page; the page.
+def draw(gathering: Gathering, bounds: Bounds, found: Found, out: Path) -> Path:
+    """Write the page; where it is.
 
     Args:
-        gathering: what to read, and where the tables go; its progress has four steps.
-        out: the folder of the page; tables that are there are replaced.
-
-    Raises:
-        ValueError: the ledger says nothing about streams.
+        gathering: what was read; its progress has one more step.
+        bounds: what the ledger spans.
+        found: the rows to show.
+        out: the folder of the page.
     """
     from . import page
 
-    bounds, found = gathering.run()
     with gathering.progress.step("drawing the page"):
         report = page.Report(
-            Path(gathering.aof), gathering.settings, bounds, found.sums, found.shown, found.counts
-        )
+            Path(gathering.aof), gathering.settings, bounds, found.sums, found.shown, found.counts,
+            found.contents if gathering.contents else None,
+        )  # fmt: skip
         text = page.render(report)
         target = out / "index.html"
         target.write_text(text, encoding="utf-8")

@@ -1,4 +1,7 @@
-"""The plots of a report, as SVG that takes its colours and its font from the page around it."""
+"""The plots of a report, as SVG that takes its colours and its font from the page around it.
+
+Each has two forms: for a desk, and ``narrow`` for a telephone, with fewer marks, legends below and shorter names.
+"""
 
 from __future__ import annotations
 
@@ -37,24 +40,34 @@ _STYLE: Final[dict[Any, Any]] = {
     "axes.titleweight": "bold", "xtick.major.size": 0.0, "ytick.major.size": 0.0, "xtick.minor.size": 0.0,
     "legend.frameon": False, "legend.fontsize": 9.5, "lines.linewidth": 1.8, "date.converter": "concise",
 }  # fmt: skip
-_WIDTH: Final = 10.4  # inches of 72 units
+_WIDTH, _NARROW_WIDTH = 10.4, 4.7  # inches of 72 units
 _TIMES: Final = (1, 10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000, 36_000_000, 86_400_000, 864_000_000)
 _GROUPS: Final = 4
 # What the ticks leave out of a date, by what they show (years, months, days, hours, minutes, seconds): as all dates here.
 _OFFSETS: Final = ["", "%Y", "%Y-%m", "%Y-%m-%d", "%Y-%m-%d", "%Y-%m-%d %H:%M"]
 
 
-def _named(key: Sequence[Any]) -> str:
+def _named(key: Sequence[Any], longest: int = 200) -> str:
     """Return a group, of (database, stream, group); the database only if it is not the first one."""
     db, stream, group = key
-    return f"{stream} / {group}" + (f" (db {db})" if db else "")
+    return _cut(f"{stream} / {group}" + (f" (db {db})" if db else ""), longest)
 
 
-def over_time(traffic: Sequence[Row], lag: Sequence[Row], groups: Sequence[Row]) -> str:
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def _figure(height: float, *, narrow: bool) -> Figure:
+    return Figure(figsize=(_NARROW_WIDTH if narrow else _WIDTH, height), layout="constrained")
+
+
+def over_time(
+    traffic: Sequence[Row], lag: Sequence[Row], groups: Sequence[Row], *, narrow: bool = False
+) -> str:
     """Return what happened when, and below how far the busiest groups were behind."""
     keys = [(row["db"], row["stream"], row["group"]) for row in groups[:_GROUPS]]
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(_WIDTH, 2.6 + 1.65 * len(keys)), layout="constrained")
+        figure = _figure(2.6 + 1.65 * len(keys), narrow=narrow)
         axes = figure.subplots(
             1 + len(keys), 1, sharex=True, squeeze=False, height_ratios=[1.45, *[1.0] * len(keys)]
         )[:, 0]
@@ -69,7 +82,8 @@ def over_time(traffic: Sequence[Row], lag: Sequence[Row], groups: Sequence[Row])
         again = _values(traffic, "redelivered")
         first.fill_between(times, again, step="post", color=RED, lw=0, label="delivered again", zorder=4)
         first.set_title("Messages per " + format_duration(step).replace(".0 ", " "))
-        first.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4, borderaxespad=0.2)
+        if not narrow:
+            first.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4, borderaxespad=0.2)
         for place, (axis, key) in enumerate(zip(rest, keys, strict=True)):
             rows = [row for row in lag if (row["db"], row["stream"], row["group"]) == key]
             waiting, pending = _values(rows, "waiting"), _values(rows, "pending")
@@ -77,26 +91,29 @@ def over_time(traffic: Sequence[Row], lag: Sequence[Row], groups: Sequence[Row])
                 _moments(rows), pending, waiting, colors=[ORANGE, VIOLET], alpha=0.75, lw=0, step="post",
                 labels=["delivered, not acknowledged", "not yet delivered"],
             )  # fmt: skip
-            axis.set_title(_named(key))
-            if not place:
+            axis.set_title(_named(key, 40 if narrow else 200))
+            if not place and not narrow:
                 axis.legend(
                     loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.2, reverse=True
                 )
         for axis in axes:
             _counted(axis)
             axis.margins(x=0)
-        locator = dates.AutoDateLocator(minticks=5, maxticks=10)  # type: ignore[no-untyped-call]
+        if narrow:
+            _legend_below(figure, list(axes[:2]))
+        marks = (3, 7) if narrow else (5, 10)
+        locator = dates.AutoDateLocator(minticks=marks[0], maxticks=marks[1])  # type: ignore[no-untyped-call]
         axes[-1].xaxis.set_major_locator(locator)
         dated = dates.ConciseDateFormatter(locator, tz=UTC, offset_formats=_OFFSETS)  # type: ignore[no-untyped-call]
         axes[-1].xaxis.set_major_formatter(dated)
         axes[-1].set_xlabel("time (UTC)", loc="left")
-        return _svg(figure, "time")
+        return _svg(figure, "time", narrow=narrow)
 
 
-def ack_times(times: Sequence[Row]) -> str:
+def ack_times(times: Sequence[Row], *, narrow: bool = False) -> str:
     """Return which share of the messages was acknowledged within which time."""
     with mpl.rc_context({**_STYLE, "axes.grid.axis": "both"}):
-        figure = Figure(figsize=(_WIDTH, 3.5), layout="constrained")
+        figure = _figure(3.5, narrow=narrow)
         axis: Axes = figure.subplots()
         curves: dict[tuple[Any, ...], list[Row]] = {}
         for row in times:
@@ -106,26 +123,34 @@ def ack_times(times: Sequence[Row]) -> str:
             rows = curves[key]
             took = [max(row["ms"], 0.5) for row in rows]
             lowest, highest = min(lowest, took[0]), max(highest, took[-1])
-            axis.plot(took, [row["share"] for row in rows], color=colour, label=_named(key))
+            axis.plot(
+                took, [row["share"] for row in rows], color=colour, label=_named(key, 40 if narrow else 200)
+            )
             for share in (0.5, 0.99):
                 at = min(rows, key=lambda row, share=share: abs(row["share"] - share))  # type: ignore[misc]
                 axis.plot([max(at["ms"], 0.5)], [at["share"]], "o", color=colour, ms=5)
         axis.set_xscale("log")
         marks = [mark for mark in _TIMES if lowest / 10 <= mark <= highest * 10]
+        if narrow:
+            marks = marks[:: -(-len(marks) // 4)]
         axis.set_xticks(marks, [format_duration(mark).replace(".0", "") for mark in marks])
         axis.xaxis.set_minor_locator(ticker.NullLocator())
         axis.set_xlim(lowest * 0.8, highest * 1.25)
         axis.set_ylim(0, 1.02)
         axis.yaxis.set_major_formatter(ticker.PercentFormatter(1.0))
         axis.set_title("Acknowledged within …")
+        between = "\n" if narrow else " "
         axis.set_xlabel(
-            "from first delivery to acknowledgement (dots: median and 99th percentile)", loc="left"
+            f"from first delivery to acknowledgement{between}(dots: median and 99th percentile)", loc="left"
         )
-        axis.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderaxespad=0.2)
-        return _svg(figure, "ack")
+        if narrow:
+            _legend_below(figure, [axis])
+        else:
+            axis.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderaxespad=0.2)
+        return _svg(figure, "ack", narrow=narrow)
 
 
-def delivery_counts(repeats: Sequence[Row]) -> str:
+def delivery_counts(repeats: Sequence[Row], *, narrow: bool = False) -> str:
     """Return how many messages were delivered once, twice, and so on."""
     counts: dict[int, int] = {}
     for row in repeats:
@@ -133,7 +158,7 @@ def delivery_counts(repeats: Sequence[Row]) -> str:
         counts[number] = counts.get(number, 0) + row["messages"]
     numbers = list(range(1, max([*counts, 4]) + 1))
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(_WIDTH, 2.7), layout="constrained")
+        figure = _figure(2.7, narrow=narrow)
         axis = figure.subplots()
         colours = [GREEN if number == 1 else ORANGE if number == 2 else RED for number in numbers]
         heights = [counts.get(number, 0) for number in numbers]
@@ -147,10 +172,10 @@ def delivery_counts(repeats: Sequence[Row]) -> str:
         axis.yaxis.set_major_locator(ticker.SymmetricalLogLocator(base=10, linthresh=1))
         axis.set_title("Messages by how often they were delivered")
         axis.set_xlabel("deliveries", loc="left")
-        return _svg(figure, "repeats")
+        return _svg(figure, "repeats", narrow=narrow)
 
 
-def scoreboard(consumers: Sequence[Row]) -> str:
+def scoreboard(consumers: Sequence[Row], *, narrow: bool = False) -> str:
     """Return what became of the deliveries to each consumer."""
     rows = list(reversed(consumers[:14]))
     parts = (
@@ -162,9 +187,9 @@ def scoreboard(consumers: Sequence[Row]) -> str:
         ("pending", "still pending", ORANGE),
     )
     with mpl.rc_context({**_STYLE, "axes.grid.axis": "x"}):
-        figure = Figure(figsize=(_WIDTH, 1.15 + 0.36 * len(rows)), layout="constrained")
+        figure = _figure(1.15 + (0.52 if narrow else 0.36) * len(rows), narrow=narrow)
         axis = figure.subplots()
-        names = [f"{row['consumer']}  ({_named((row['db'], row['stream'], row['group']))})" for row in rows]
+        names = [_consumer_name(row, narrow=narrow) for row in rows]
         places = range(len(rows))
         lefts = [0] * len(rows)
         for field, label, colour in parts:
@@ -175,10 +200,30 @@ def scoreboard(consumers: Sequence[Row]) -> str:
         axis.set_yticks(places, names)
         axis.tick_params(axis="y", labelcolor=INK)
         axis.xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,.0f}"))
-        axis.xaxis.set_major_locator(ticker.MaxNLocator(8, integer=True))
-        axis.set_title("Deliveries to each consumer, by what became of them", pad=24)
-        axis.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=6, borderaxespad=0.2)
-        return _svg(figure, "consumers")
+        axis.xaxis.set_major_locator(ticker.MaxNLocator(4 if narrow else 8, integer=True))
+        if narrow:
+            axis.set_title("Deliveries by what became of them")
+            _legend_below(figure, [axis])
+        else:
+            axis.set_title("Deliveries to each consumer, by what became of them", pad=24)
+            axis.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=6, borderaxespad=0.2)
+        return _svg(figure, "consumers", narrow=narrow)
+
+
+def _consumer_name(row: Row, *, narrow: bool) -> str:
+    group = (row["db"], row["stream"], row["group"])
+    if narrow:
+        return f"{_cut(str(row['consumer']), 18)}\n{_named(group, 20)}"
+    return f"{row['consumer']}  ({_named(group)})"
+
+
+def _legend_below(figure: Figure, axes: Sequence[Axes]) -> None:
+    handles, labels = [], []
+    for axis in axes:
+        more = axis.get_legend_handles_labels()
+        handles += more[0]
+        labels += more[1]
+    figure.legend(handles, labels, loc="outside lower left", ncols=1 if max(map(len, labels)) > 24 else 2)
 
 
 def _values(rows: Sequence[Row], name: str) -> list[int]:
@@ -195,10 +240,12 @@ def _counted(axis: Axes) -> None:
     axis.yaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,.0f}"))
 
 
-def _svg(figure: Figure, name: str) -> str:
+def _svg(figure: Figure, name: str, *, narrow: bool) -> str:
     """Return the picture as an element of a page."""
     out = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": name}):  # ids that differ from those of the other pictures
+    with mpl.rc_context(
+        {"svg.hashsalt": f"{name}-narrow" if narrow else name}
+    ):  # ids that differ from those of the other pictures
         figure.savefig(
             out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None}
         )

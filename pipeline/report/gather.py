@@ -7,6 +7,7 @@ read again, would take longer than all else.
 
 from __future__ import annotations
 
+import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,18 +25,19 @@ if TYPE_CHECKING:
     from .tables import Bounds, Settings
 
 HERE: Final = 32 << 20
-_SHOWN: Final = 25  # rows of a table on the page
 _CURVES: Final = 100_000  # rows of a curve's table that may come to the driver
+_IS_ID: Final = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
 _AT_ONCE: Final = 4  # queries; each has long steps of one thread
 
 
 @dataclass(frozen=True)
 class Found:
-    """What the page needs: rows to show and how many there are, by table, and figures of the whole."""
+    """What the page needs: rows to show and how many there are, by table, figures of the whole, and fields of messages."""
 
     shown: dict[str, list[dict[str, Any]]]
     counts: dict[str, int]
     sums: dict[str, Any]
+    contents: dict[page.Message, list[bytes]]
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Gathering:
         folder: of the tables.
         settings: what the user chose.
         here: whether this process reads the files.
+        contents: whether the page shows the fields of messages, for which this process walks over the files once more.
     """
 
     spark: SparkSession
@@ -55,6 +58,7 @@ class Gathering:
     progress: Progress
     history: bool = True
     here: bool = False
+    contents: bool = True
 
     def run(self) -> tuple[Bounds, Found]:
         """Write all tables.
@@ -66,8 +70,29 @@ class Gathering:
         tables.define(self.spark)
         with self.progress.step(f"answering {len(tables.TABLES)} questions"):
             shown, counts, sums = self._collect(bounds) if self.here else self._write(bounds)
+            shown["histories"] = steps = self._histories([*shown["poison"], *shown["pending"]])
+            counts["histories"] = len(steps)
+            contents = self._read_contents(steps) if self.contents else {}
             self.progress.note(f"{sum(counts.values()):,} rows")
-        return bounds, Found(shown, counts, sums)
+        return bounds, Found(shown, counts, sums, contents)
+
+    def _histories(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Look up and write who had each message that the page shows, delivery by delivery."""
+        import pyarrow as pa
+
+        # A damaged file may have anything in the place of an id.
+        known = [row for row in messages if _IS_ID.fullmatch(row["entry_id"])]
+        wanted = set(map(page.story_key, known))
+        found = tables.histories(self.spark, {row["entry_id"] for row in known}).toArrow()
+        steps = [row for row in found.to_pylist() if page.story_key(row) in wanted]
+        self._write_here(pa.Table.from_pylist(steps, found.schema), "histories")
+        return steps
+
+    def _read_contents(self, steps: list[dict[str, Any]]) -> dict[page.Message, list[bytes]]:
+        from ..ledger.entries import find_contents
+
+        wanted = {page.message_of(row) for row in steps}
+        return find_contents(self.aof, wanted, history=self.history) if wanted else {}
 
     # Events and spans
 
@@ -142,8 +167,12 @@ class Gathering:
     # Parquet
 
     def _keep(self, rows: pa.Table, name: str) -> None:
-        path = self._write_here(rows, name)
-        self.spark.read.parquet(str(path)).createOrReplaceTempView(name)
+        self._write_here(rows, name)
+        self._view(rows, name)
+
+    def _view(self, rows: pa.Table, name: str) -> None:
+        """Show Spark rows of this process: in one partition, so that no query over them shuffles."""
+        self.spark.createDataFrame(rows).coalesce(1).createOrReplaceTempView(name)
 
     def _write_here(self, rows: pa.Table, name: str) -> Path:
         """Write a table as Spark would: a folder with one file."""
@@ -165,7 +194,7 @@ class Gathering:
 
 
 def _most(name: str) -> int:
-    return _CURVES if name in page.WHOLE else _SHOWN
+    return _CURVES if name in page.WHOLE else tables.SHOWN
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.Table:

@@ -5,26 +5,31 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
+from ...console import style as shared
 from ..times import format_duration, format_time
+from .stories import BEGAN, ENDED, Message, Story, message_of, redis_cli, stories_of, story_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from .tables import Bounds, Settings
 
     Row = dict[str, Any]
 
-WHOLE: Final = frozenset({"times", "repeats", "traffic", "lag"})  # curves need all their rows
+__all__ = ["WHOLE", "Message", "Report", "message_of", "render", "story_key"]
+
+WHOLE: Final = frozenset(
+    {"times", "repeats", "traffic", "lag", "histories"}
+)  # of which the page needs all rows
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,7 @@ class Report:
         sums: figures of the whole ledger; ``owners``: what each consumer had pending.
         tables: the rows to show, by table.
         counts: how many rows the tables have.
+        contents: fields and values by message; None: they are not to be shown.
     """
 
     aof: Path
@@ -46,6 +52,7 @@ class Report:
     sums: dict[str, Any]
     tables: dict[str, list[Row]]
     counts: dict[str, int]
+    contents: dict[Message, list[bytes]] | None = None
 
 
 class Column(NamedTuple):
@@ -67,12 +74,20 @@ class Tile(NamedTuple):
 
 def render(report: Report) -> str:
     """Return the HTML."""
-    folder = files(__package__)
+    folder, common = files(__package__), files(shared)
+    tile, base = (
+        common.joinpath(*path.split("/")).read_text(encoding="utf-8")
+        for path in ("templates/tile.html", "static/base.css")
+    )
     lines = folder.joinpath("page.html").read_text(encoding="utf-8").splitlines()
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
+    environment = Environment(
+        loader=DictLoader({"tile.html": tile}), autoescape=True, undefined=StrictUndefined
+    )
     minute = partial(format_time, precise=False)
     environment.filters |= {"duration": format_duration, "moment": format_time, "minute": minute}
     template = environment.from_string("".join(map(str.strip, lines)))
+    shown = report.tables
+    stories = stories_of(shown["histories"], report.contents, [*shown["poison"], *shown["pending"]])
     return template.render(
         report=report,
         bounds=report.bounds,
@@ -81,8 +96,9 @@ def render(report: Report) -> str:
         story=_story(report),
         tiles=_tiles(report),
         figures=_figures(report),
-        columns=_COLUMNS,
-        style=Markup(folder.joinpath("page.css").read_text(encoding="utf-8")),  # noqa: S704 - a file of ours
+        columns=_columns({story_key(story.row): story for story in stories}),
+        stories=stories,
+        style=Markup(base + folder.joinpath("page.css").read_text(encoding="utf-8")),  # noqa: S704 - files of ours
     )
 
 
@@ -201,9 +217,15 @@ def _figures(report: Report) -> dict[str, Markup]:
         "scoreboard": ("consumers", ("consumers",), figures.scoreboard),
     }
     return {
-        name: Markup(draw(*map(tables.__getitem__, drawn)) if tables[needed] else "")  # noqa: S704 - matplotlib's SVG
+        name: _both(draw, [tables[each] for each in drawn]) if tables[needed] else Markup("")
         for name, (needed, drawn, draw) in plots.items()
     }
+
+
+def _both(draw: Callable[..., str], rows: Sequence[Any]) -> Markup:
+    """Return a plot in its two forms, of which the style sheet shows the one that fits."""
+    wide, narrow = Markup(draw(*rows)), Markup(draw(*rows, narrow=True))  # noqa: S704 - matplotlib's SVG
+    return Markup('<div class="on-wide">{}</div><div class="on-narrow">{}</div>').format(wide, narrow)
 
 
 # Columns
@@ -223,8 +245,15 @@ def _length(field: str, heading: str) -> Column:
     return Column(heading, "n", lambda row: format_duration(row[field]))
 
 
-def _moment(field: str, heading: str) -> Column:
-    return Column(heading, "t", lambda row: format_time(row[field], precise=False))
+def _moment(field: str, heading: str, *, precise: bool = False) -> Column:
+    return Column(heading, "t", lambda row: format_time(row[field], precise=precise))
+
+
+def _held(row: Row) -> int | None:
+    if row["ended_ms"] is None or row["began_ms"] is None:
+        return None
+    held: int = row["ended_ms"] - row["began_ms"]
+    return max(held, 0)
 
 
 def _path(row: Row) -> str:
@@ -244,29 +273,17 @@ def _let_go(row: Row) -> str:
     """Return the line that ends the pending state of a message; nothing where it has ended."""
     if row["state"] != "pending":
         return Markup("")
-    words = [
-        "redis-cli",
-        *(["-n", str(row["db"])] if row["db"] else []),
-        "XACK",
-        row["stream"],
-        row["group"],
-        row["entry_id"],
-    ]
-    return Markup("<code>{}</code>").format(shlex.join(words))
+    return Markup("<code>{}</code>").format(
+        redis_cli(row, "XACK", row["stream"], row["group"], row["entry_id"])
+    )
 
 
 def _take_over(row: Row) -> str:
     """Return the line that gives what a silent consumer has to another one."""
     if not row["pending"]:
         return Markup("")
-    words = [
-        "redis-cli",
-        *(["-n", str(row["db"])] if row["db"] else []),
-        "XAUTOCLAIM",
-        row["stream"],
-        row["group"],
-    ]
-    return Markup("<code>{} <i>consumer</i> {} 0</code>").format(shlex.join(words), row["silent_ms"])
+    line = redis_cli(row, "XAUTOCLAIM", row["stream"], row["group"])
+    return Markup("<code>{} <i>consumer</i> {} 0</code>").format(line, row["silent_ms"])
 
 
 def _group(row: Row) -> str:
@@ -280,35 +297,52 @@ def _consumer(row: Row) -> str:
 
 _GROUP: Final = Column("stream / group", "", _group)
 _CONSUMER: Final = Column("consumer", "", _consumer)
-_ENTRY: Final = Column("entry", "", lambda row: Markup("<code>{}</code>").format(row["entry_id"]))
-_COLUMNS: Final = {
-    "groups": (
-        _GROUP, _number("messages"), _number("deliveries"),
-        Column("delivered again", "n", lambda row: _share(row["redelivered"], row["messages"])),
-        _number("acked"), _number("pending"), _length("ack_p50", "p50"), _length("ack_p90", "p90"),
-        _length("ack_p99", "p99"), _length("ack_max", "slowest"), _length("total_p50", "p50 since added"),
-    ),
-    "poison": (
-        _GROUP, _ENTRY, _number("deliveries"), Column("handed from one to the next", "path", _path),
-        Column("now", "", _state), _moment("first_ms", "first delivered"), _moment("last_ms", "last delivered"),
-        Column("to let it go", "command", _let_go),
-    ),
-    "consumers": (
-        _CONSUMER, _GROUP, _number("deliveries"), _number("acked"), _number("taken_over", "took over"),
-        _number("taken_away", "taken away"), _number("pending"), _length("ack_p50", "p50"), _length("ack_p99", "p99"),
-        _moment("last_seen_ms", "last seen"),
-    ),
-    "abandoned": (
-        _CONSUMER, _GROUP, _number("pending", "still in its hands"), _number("taken_away", "taken over by others"),
-        _moment("last_seen_ms", "last seen"), _length("silent_ms", "silent for"),
-        Column("to take its messages over", "command", _take_over),
-    ),
-    "owners": (
-        _GROUP, _CONSUMER, _number("messages"), _number("deliveries", "most deliveries"),
-        _length("oldest_ms", "idle longest"), _length("newest_ms", "idle shortest"),
-    ),
-    "pending": (
-        _GROUP, _ENTRY, _CONSUMER, _number("deliveries"), _moment("delivered_ms", "delivered"),
-        _length("idle_ms", "idle"),
-    ),
-}  # fmt: skip
+
+
+def _columns(stories: dict[tuple[Any, ...], Story]) -> dict[str, tuple[Column, ...]]:
+    """Return the columns of each table; an entry leads to its story."""
+
+    def link(row: Row) -> str:
+        story = stories.get(story_key(row))
+        shown = Markup("<code>{}</code>").format(row["entry_id"])
+        return Markup('<a href="#{}">{}</a>').format(story.anchor, shown) if story else shown
+
+    entry = Column("entry", "", link)
+    return {
+        "groups": (
+            _GROUP, _number("messages"), _number("deliveries"),
+            Column("delivered again", "n", lambda row: _share(row["redelivered"], row["messages"])),
+            _number("acked"), _number("pending"), _length("ack_p50", "p50"), _length("ack_p90", "p90"),
+            _length("ack_p99", "p99"), _length("ack_max", "slowest"), _length("total_p50", "p50 since added"),
+        ),
+        "poison": (
+            _GROUP, entry, _number("deliveries"), Column("handed from one to the next", "path", _path),
+            Column("now", "", _state), _moment("first_ms", "first delivered"), _moment("last_ms", "last delivered"),
+            Column("to let it go", "command", _let_go),
+        ),
+        "consumers": (
+            _CONSUMER, _GROUP, _number("deliveries"), _number("acked"), _number("taken_over", "took over"),
+            _number("taken_away", "taken away"), _number("pending"), _length("ack_p50", "p50"), _length("ack_p99", "p99"),
+            _moment("last_seen_ms", "last seen"),
+        ),
+        "abandoned": (
+            _CONSUMER, _GROUP, _number("pending", "still in its hands"), _number("taken_away", "taken over by others"),
+            _moment("last_seen_ms", "last seen"), _length("silent_ms", "silent for"),
+            Column("to take its messages over", "command", _take_over),
+        ),
+        "owners": (
+            _GROUP, _CONSUMER, _number("messages"), _number("deliveries", "most deliveries"),
+            _length("oldest_ms", "idle longest"), _length("newest_ms", "idle shortest"),
+        ),
+        "steps": (
+            Column("step", "n", lambda row: f"{row['step']:,}"),
+            Column("what", "", lambda row: BEGAN.get(row["began"]) or str(row["began"])),
+            _CONSUMER, _moment("began_ms", "when", precise=True),
+            Column("held for", "n", lambda row: format_duration(_held(row))),
+            Column("until", "", lambda row: ENDED.get(row["ended"]) or str(row["ended"])),
+        ),
+        "pending": (
+            _GROUP, entry, _CONSUMER, _number("deliveries"), _moment("delivered_ms", "delivered"),
+            _length("idle_ms", "idle"),
+        ),
+    }  # fmt: skip

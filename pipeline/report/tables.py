@@ -14,6 +14,8 @@ from ..ledger.spans import views
 from ..times import format_time
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import DataFrame, SparkSession
 
 REPLAYED: Final = "replayed"  # what the names of the ledger's own views begin with
@@ -68,6 +70,9 @@ MESSAGES: Final = f"""
     FROM held GROUP BY db, stream, `group`, entry_id, life
 """  # noqa: S608 - constants of this file
 
+SHOWN: Final = 25  # rows of a table on the page
+_FIRST_STEPS, _LAST_STEPS = 5, 20  # of a message's history
+
 _SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
 _STEPS: Final = (
     *(n * 10**power for power in range(3) for n in (1, 2, 5)),
@@ -121,6 +126,11 @@ class Bounds:
     at_ms: int
     position: tuple[int, int]
     step_ms: int
+
+    @property
+    def last_point(self) -> int:
+        """The number of the last point in curves over time; the first one is 0."""
+        return (self.until_ms - self.from_ms) // self.step_ms
 
     def outside(self) -> str:
         """Return what is to be said of a moment before the first event or after the last one; else nothing."""
@@ -246,21 +256,40 @@ def pending(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
     ).orderBy("db", "stream", "group", *map(expr, order))  # fmt: skip
 
 
+def histories(spark: SparkSession, entry_ids: Iterable[str]) -> DataFrame:
+    """Return the deliveries of some entries, of any stream and group: the first ones and the last ones of each.
+
+    Args:
+        spark: with the view ``held``.
+        entry_ids: canonical ones: they become part of the query.
+    """
+    listed = ", ".join(f"'{entry_id}'" for entry_id in sorted(entry_ids)) or "''"
+    return spark.sql(f"""
+        WITH steps AS (
+            SELECT {_OF_GROUP}, entry_id, consumer, began, began_ms, ended, ended_ms, deliveries, added_ms,
+                row_number() OVER (PARTITION BY {_OF_GROUP}, entry_id ORDER BY from_seq, from_ordinal) AS step,
+                count(*) OVER (PARTITION BY {_OF_GROUP}, entry_id) AS steps
+            FROM held WHERE entry_id IN ({listed}))
+        SELECT * FROM steps WHERE step <= {_FIRST_STEPS} OR step > steps - {_LAST_STEPS}
+        ORDER BY {_OF_GROUP}, entry_id, step
+    """)  # noqa: S608 - as above
+
+
 def traffic(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
     """Return point by point: entries added, first deliveries, deliveries again, acknowledgements."""
     point = _point(bounds)
     return spark.sql(f"""
         WITH counted AS (
-            SELECT {point.format("ms")} AS point, 'added' AS what FROM events
-                WHERE event = 'added' AND ms is not null
+            -- A count is one row in one partition: where all else is in one, too, nothing is shuffled.
+            SELECT explode(sequence(0, {bounds.last_point})) AS point, null AS what FROM (SELECT count(*) FROM spans)
+            UNION ALL SELECT {point.format("ms")}, 'added' FROM events WHERE event = 'added' AND ms is not null
             UNION ALL SELECT {point.format("began_ms")}, if(began = 'first', 'delivered', 'redelivered') FROM held
                 WHERE began in ('first', 'claimed', 'repeated') AND consumer is not null
             UNION ALL SELECT {point.format("ended_ms")}, 'acked' FROM held WHERE ended = 'acked')
-        SELECT {bounds.from_ms} + points.point * {bounds.step_ms}L AS ms, count_if(what = 'added') AS added,
+        SELECT {bounds.from_ms} + point * {bounds.step_ms}L AS ms, count_if(what = 'added') AS added,
             count_if(what = 'delivered') AS delivered, count_if(what = 'redelivered') AS redelivered,
             count_if(what = 'acked') AS acked
-        FROM {_points(bounds)} points LEFT JOIN counted ON counted.point = points.point
-        GROUP BY points.point ORDER BY points.point
+        FROM counted WHERE point BETWEEN 0 AND {bounds.last_point} GROUP BY point ORDER BY point
     """)  # noqa: S608 - as above
 
 
@@ -286,31 +315,39 @@ def lag(spark: SparkSession, bounds: Bounds, _: Settings) -> DataFrame:
             WINDOW here AS (PARTITION BY db, stream ORDER BY file_seq, ordinal)),
         numbered AS (
             SELECT *, sum(if(event = 'added', 1, 0)) OVER (
-                PARTITION BY db, stream, life ORDER BY file_seq, ordinal) AS number FROM lives),
-        entries AS (SELECT db, stream, life, entry_id, number FROM numbered WHERE event = 'added'),
+                PARTITION BY db, stream, life ORDER BY file_seq, ordinal) AS number,
+                if(event in ('added', 'delivered'), entry_id, last_id) AS reached_id FROM lives),
+        found AS (
+            SELECT *, max(if(event = 'added', number, null)) OVER (
+                PARTITION BY db, stream, life, reached_id) AS found FROM numbered),
         steps AS (
-            SELECT n.db, n.stream, n.life, n.`group`, n.point, n.file_seq, n.ordinal, n.event = 'group-destroyed' AS gone,
-                CASE WHEN n.last_id = '$' THEN n.number WHEN n.event <> 'delivered' AND n.last_id = '0-0' THEN 0
-                    ELSE e.number END AS reached
-            FROM numbered n LEFT JOIN entries e ON e.db = n.db AND e.stream = n.stream AND e.life = n.life
-                AND e.entry_id = if(n.event = 'delivered', n.entry_id, n.last_id)
-            WHERE n.`group` is not null),
-        reached AS (
-            SELECT {_OF_GROUP}, life, point, max_by(reached, if(reached is null, null, struct(file_seq, ordinal))) AS reached,
-                max_by(gone, struct(file_seq, ordinal)) AS gone FROM steps GROUP BY ALL),
-        added AS (SELECT db, stream, life, point, max(number) AS added FROM numbered WHERE event = 'added' GROUP BY ALL),
-        lives_of AS (SELECT db, stream, life, min(point) AS since FROM lives GROUP BY ALL),
-        grid AS (
-            SELECT g.*, points.point, max_by(l.life, l.life) AS life
-            FROM (SELECT DISTINCT {_OF_GROUP} FROM steps) g CROSS JOIN {_points(bounds)} points
-            JOIN lives_of l ON l.db = g.db AND l.stream = g.stream AND l.since <= points.point GROUP BY ALL),
+            SELECT *, CASE WHEN `group` is null THEN null WHEN last_id = '$' THEN number
+                WHEN event <> 'delivered' AND last_id = '0-0' THEN 0 ELSE found END AS reached FROM found),
+        facts AS (
+            SELECT {_OF_GROUP}, life, point, max(if(event = 'added', number, null)) AS added,
+                max_by(reached, if(reached is null, null, struct(file_seq, ordinal))) AS reached,
+                max_by(if(`group` is null, null, event = 'group-destroyed'), struct(file_seq, ordinal)) AS gone
+            FROM steps GROUP BY ALL),
+        -- What happened to a stream concerns all groups that it ever has, and so does that it is there.
+        known AS (
+            SELECT *, collect_set(`group`) OVER (PARTITION BY db, stream) AS all_groups,
+                row_number() OVER (PARTITION BY db, stream, life ORDER BY point) = 1 AS begins FROM facts),
+        of_groups AS (
+            SELECT *, explode(if(begins or `group` is null, all_groups, array(`group`))) AS each FROM known),
+        merged AS (
+            SELECT db, stream, each AS `group`, life, point, max(added) AS added,
+                max(if(each = `group`, reached, null)) AS reached, max(if(each = `group`, gone, null)) AS gone
+            FROM of_groups GROUP BY db, stream, each, life, point),
+        filled AS (
+            SELECT {_OF_GROUP}, life, point, last_value(added, true) OVER here AS added,
+                last_value(reached, true) OVER here AS reached, last_value(gone, true) OVER here AS gone,
+                max(life) OVER (PARTITION BY {_OF_GROUP} ORDER BY point) AS life_then FROM merged
+            WINDOW here AS (PARTITION BY {_OF_GROUP}, life ORDER BY point)),
+        lasting AS (
+            SELECT *, lead(point, 1, {bounds.last_point + 1}) OVER (
+                PARTITION BY {_OF_GROUP} ORDER BY point) - 1 AS until FROM filled WHERE life = life_then),
         waiting AS (
-            SELECT grid.*,
-                last_value(added, true) OVER (PARTITION BY grid.db, grid.stream, grid.`group`, grid.life ORDER BY grid.point) AS added,
-                last_value(reached, true) OVER (PARTITION BY grid.db, grid.stream, grid.`group`, grid.life ORDER BY grid.point) AS reached,
-                last_value(gone, true) OVER (PARTITION BY grid.db, grid.stream, grid.`group`, grid.life ORDER BY grid.point) AS gone
-            FROM grid LEFT JOIN added USING (db, stream, life, point)
-            LEFT JOIN reached USING (db, stream, `group`, life, point)),
+            SELECT {_OF_GROUP}, explode(sequence(point, until)) AS point, added, reached, gone FROM lasting),
         moves AS (
             SELECT {_OF_GROUP}, greatest(coalesce({point.format("began_ms")}, 0), 0) AS point, 1 AS move FROM held
             UNION ALL SELECT {_OF_GROUP}, coalesce({point.format("ended_ms")}, 0), -1 FROM held WHERE ended is not null),
@@ -354,11 +391,6 @@ def summed(rows: dict[str, list[dict[str, Any]]], bounds: Bounds) -> dict[str, A
 def _point(bounds: Bounds) -> str:
     """Return the number of the point that a time belongs to."""
     return f"cast(floor(({{}} - {bounds.from_ms}) / {bounds.step_ms}) AS int)"
-
-
-def _points(bounds: Bounds) -> str:
-    last = (bounds.until_ms - bounds.from_ms) // bounds.step_ms
-    return f"(SELECT explode(sequence(0, {last})) AS point)"
 
 
 # In the order in which they are made: a later one may read an earlier one by its name.

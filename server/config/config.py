@@ -8,7 +8,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from ...commands.spec.versions import FIRST_WITH_RDB, NEWEST, VERSIONS
+from ...commands.spec.versions import NEWEST, VERSIONS
 from ...protocol.errors import ReplyError, shown
 from ...protocol.globs import is_glob, matcher
 from . import kinds
@@ -17,6 +17,7 @@ from .directive import directive as _directive
 from .directive import fixed as _fixed
 from .events import Events, mask_of
 from .kinds import INT_MAX, LONG_MAX, UINT_MAX, ULONG_MAX, OutputLimit, OutputLimits
+from .rare_kinds import UNSIGNED, Collation, NoneOrEnough, RdbVersion, Samples, Unsigned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,33 +36,6 @@ PORT: Final = kinds.Integer(maximum=65535)
 MEMORY: Final = kinds.MEMORY
 SIGNALS: Final = kinds.Flags("default", "save", "nosave", "now", "force")
 ACCESS: Final = kinds.Enum("no", "yes", "local")
-
-
-class _NoneOrEnough(kinds.Memory):
-    """Bytes, 0 for no limit, and otherwise at least so many that what is limited can work."""
-
-    def __init__(self, least: int) -> None:
-        super().__init__()
-        self.least = least
-
-    def parse(self, words: list[bytes], present: int) -> int:
-        value = super().parse(words, present)
-        if 0 < value < self.least:
-            raise ValueError(f"argument must be 0 or at least {self.least}")
-        return value
-
-
-class _RdbVersion(kinds.Integer):
-    """A version of the RDB format that Rillet writes, 0 for the usual one."""
-
-    def __init__(self) -> None:
-        super().__init__(0, max(FIRST_WITH_RDB))
-
-    def parse(self, words: list[bytes], present: int) -> int:
-        value = super().parse(words, present)
-        if 0 < value < min(FIRST_WITH_RDB):
-            raise ValueError(f"argument must be 0 or between {min(FIRST_WITH_RDB)} and {max(FIRST_WITH_RDB)}")
-        return value
 
 
 @dataclass(init=False, eq=False, repr=False)  # generated, these methods would cost each start 7 ms
@@ -83,8 +57,8 @@ class Config:
     timeout: int = _directive(0, COUNT)  # seconds
     protected_mode: bool = _directive(True, BOOL)
     maxclients: int = _directive(10000, kinds.Integer(1, UINT_MAX))
-    max_new_connections_per_cycle: int = _directive(10, kinds.Integer(1, 1000), since="7.4")
-    max_new_tls_connections_per_cycle: int = _directive(1, kinds.Integer(1, 1000), since="7.4")
+    max_new_connections_per_cycle: int = _directive(10, Unsigned(1, 1000), since="7.4")
+    max_new_tls_connections_per_cycle: int = _directive(1, Unsigned(1, 1000), since="7.4")
     socket_mark_id: int = _fixed(0, kinds.Integer(0, UINT_MAX))
     proto_max_bulk_len: int = _directive(512 * _MB, kinds.Memory(minimum=_MB))
     client_query_buffer_limit: int = _directive(1024 * _MB, kinds.Memory(minimum=_MB))
@@ -94,7 +68,7 @@ class Config:
         ),
         kinds.OutputLimitsKind(),
     )
-    tracking_table_max_keys: int = _directive(1_000_000, LONG)
+    tracking_table_max_keys: int = _directive(1_000_000, UNSIGNED)
 
     # Access
     requirepass: bytes = _directive(b"", BYTES)
@@ -113,7 +87,9 @@ class Config:
     )
     supervised: str = _fixed("no", kinds.Enum("no", "upstart", "systemd", "auto"))
     pidfile: str = _fixed("", TEXT)
-    loglevel: str = _directive("notice", kinds.Enum("debug", "verbose", "notice", "warning", "nothing"))
+    loglevel: str = _directive(
+        "notice", kinds.Enum("debug", "verbose", "notice", "warning", "nothing", since={"nothing": (7, 2)})
+    )
     logfile: str = _fixed("", TEXT)
     hide_user_data_from_log: bool = _directive(False, BOOL, since="7.4")
     syslog_enabled: bool = _fixed(False, BOOL)
@@ -124,7 +100,7 @@ class Config:
     always_show_logo: bool = _fixed(False, BOOL)
     set_proc_title: bool = _fixed(True, BOOL)
     proc_title_template: str = _directive("{title} {listen-addr} {server-mode}", kinds.TitleTemplate())
-    locale_collate: str = _directive("", TEXT, since="7.2")
+    locale_collate: str = _directive("", Collation(), since="7.2")
     crash_log_enabled: bool = _directive(True, BOOL)
     crash_memcheck_enabled: bool = _directive(True, BOOL)
     ignore_warnings: str = _directive("", TEXT)
@@ -146,13 +122,13 @@ class Config:
     shutdown_on_sigterm: str = _directive("default", SIGNALS)
     busy_reply_threshold: int = _directive(5000, LONG, alias="lua-time-limit")  # milliseconds
     # Bytes that the scripts of EVAL may take in Lua, and as many the functions; 0: no limit; Rillet only
-    lua_memory_limit: int = _directive(512 * _MB, _NoneOrEnough(4 * _MB))  # Lua and the libraries take a part
+    lua_memory_limit: int = _directive(512 * _MB, NoneOrEnough(4 * _MB))  # Lua and the libraries take a part
     propagation_error_behavior: str = _directive("ignore", kinds.Enum("ignore", "panic", "panic-on-replicas"))
 
     # Rillet's own
     compat_version: str = _directive(NEWEST, kinds.Enum(*VERSIONS))  # answer as this version of Redis
 
-    repl_rdb_version: int = _directive(0, _RdbVersion())  # of full syncs; 0: what each replica can read
+    repl_rdb_version: int = _directive(0, RdbVersion())  # of full syncs; 0: what each replica can read
 
     # Data
     databases: int = _fixed(16, POSITIVE)
@@ -172,16 +148,16 @@ class Config:
     array_sparse_kmin: int = _directive(5, kinds.Integer(0, 256), since="8.8")
     vset_force_single_threaded_execution: bool = _directive(False, BOOL, since="8.0")
     notify_keyspace_events: str = _directive("", Events())  # single letters, see Events
-    hash_max_listpack_entries: int = _directive(512, LONG, alias="hash-max-ziplist-entries")
+    hash_max_listpack_entries: int = _directive(512, UNSIGNED, alias="hash-max-ziplist-entries")
     hash_max_listpack_value: int = _directive(64, MEMORY, alias="hash-max-ziplist-value")
     list_max_listpack_size: int = _directive(
         -2, kinds.Integer(minimum=-INT_MAX - 1), alias="list-max-ziplist-size"
     )
     list_compress_depth: int = _directive(0, COUNT)
-    set_max_intset_entries: int = _directive(512, LONG)
-    set_max_listpack_entries: int = _directive(128, LONG, since="7.2")
-    set_max_listpack_value: int = _directive(64, LONG, since="7.2")
-    zset_max_listpack_entries: int = _directive(128, LONG, alias="zset-max-ziplist-entries")
+    set_max_intset_entries: int = _directive(512, UNSIGNED)
+    set_max_listpack_entries: int = _directive(128, UNSIGNED, since="7.2")
+    set_max_listpack_value: int = _directive(64, UNSIGNED, since="7.2")
+    zset_max_listpack_entries: int = _directive(128, UNSIGNED, alias="zset-max-ziplist-entries")
     zset_max_listpack_value: int = _directive(64, MEMORY, alias="zset-max-ziplist-value")
     hll_sparse_max_bytes: int = _directive(3000, MEMORY)
     activerehashing: bool = _directive(True, BOOL)
@@ -199,7 +175,7 @@ class Config:
             since={"volatile-lrm": (8, 6), "allkeys-lrm": (8, 6)},
         ),
     )  # fmt: skip
-    maxmemory_samples: int = _directive(5, kinds.Integer(1, 64))
+    maxmemory_samples: int = _directive(5, Samples(1, 64))
     maxmemory_eviction_tenacity: int = _directive(10, kinds.Integer(0, 100))
     maxmemory_clients: int = _directive(0, kinds.MemoryOrPercent())  # negative: per cent of maxmemory
     lfu_log_factor: int = _directive(10, COUNT)
@@ -233,7 +209,7 @@ class Config:
     dir: str = _directive(os.getcwd, kinds.Directory(), protected=True)  # absolute
     dbfilename: str = _directive("dump.rdb", kinds.Filename("dbfilename", may_be_empty=True), protected=True)
     # Of files and of DUMP; 0: the one of compat-version; Rillet only
-    rdb_version: int = _directive(0, _RdbVersion())
+    rdb_version: int = _directive(0, RdbVersion())
     rdb_skip_unknown_types: bool = _directive(False, BOOL)  # leave out what Rillet has not; Rillet only
     save: tuple[tuple[int, int], ...] = _directive(((3600, 1), (300, 100), (60, 10000)), kinds.Save())
     rdbcompression: bool = _directive(True, BOOL)
@@ -288,7 +264,7 @@ class Config:
     repl_diskless_sync_delay: int = _directive(5, COUNT)  # seconds
     repl_diskless_sync_max_replicas: int = _directive(0, COUNT)
     repl_diskless_load: str = _directive(
-        "disabled", kinds.Enum("disabled", "on-empty-db", "swapdb", "flush-before-load")
+        "disabled", kinds.Enum("disabled", "on-empty-db", "swapdb", "flushdb", since={"flushdb": (8, 6)})
     )
     min_replicas_to_write: int = _directive(0, COUNT, alias="min-slaves-to-write")
     min_replicas_max_lag: int = _directive(10, COUNT, alias="min-slaves-max-lag")  # seconds
@@ -419,6 +395,7 @@ class Config:
             ReplyError: nothing has changed; the text is the reply.
         """
         chosen: dict[str, tuple[Directive, bytes]] = {}
+        aliases_are_apart = self.version < (8, 8)
         for name, value in pairs:
             directive = self._known(name)
             if directive is None:
@@ -429,9 +406,10 @@ class Config:
                 raise _failed(name, "can't set immutable config")
             if directive.protected and not self.allows(self.enable_protected_configs, local=local):
                 raise _failed(name, "can't set protected config")
-            if directive.name in chosen:
+            one = directive.name if aliases_are_apart else directive.attribute
+            if one in chosen:
                 raise _failed(name, "duplicate parameter")
-            chosen[directive.name] = (directive, value)
+            chosen[one] = (directive, value)
 
         after: dict[str, Any] = {}
         changed_by: dict[str, Directive] = {}

@@ -256,7 +256,10 @@ def _hint_for_file(words: list[bytes]) -> str:
     """Return a line for a first word that is no file but was probably meant as a flag, or nothing."""
     if words[0].startswith(b"-"):
         return "\n" + _hint(b" ".join(words[:2]), is_flag=True).rstrip()
-    return f"\nDid you mean '--port {words[0].decode()}'?" if words[0].isdigit() else ""
+    if words[0].isdigit():
+        return f"\nDid you mean '--port {words[0].decode()}'?"
+    is_path = b"/" in words[0] or b"." in words[0]
+    return "" if is_path else "\nrillet --help lists what the first word may be"
 
 
 def _closest(name: bytes) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from functools import cached_property
 from random import Random
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
@@ -37,6 +38,27 @@ class Hit:
     key: bytes
 
 
+class Sent:
+    """A command as a client sent it; each fault that looks at it finds its keys worked out."""
+
+    def __init__(self, entry: CommandEntry, argv: list[bytes]) -> None:
+        self.entry = entry
+        self._argv = argv
+
+    @property
+    def names(self) -> tuple[str, str | None]:
+        """Its full name, and that of its container if it is a subcommand."""
+        return self.entry.name, self.entry.command.container
+
+    @cached_property
+    def keys(self) -> list[bytes]:
+        """Its keys; none if it has too few or too many words."""
+        entry, argv = self.entry, self._argv
+        if not entry.minimum <= len(argv) <= entry.maximum:
+            return []
+        return [argv[reference.index] for reference in keys_of(entry.command, argv)]
+
+
 class Fault:
     """A fault that is on.
 
@@ -55,26 +77,23 @@ class Fault:
         self.silenced: list[Connection] = []
         self._random = Random(spec.seed)  # noqa: S311 - the same for the same seed
 
-    def takes(self, now: int, client: Connection, entry: CommandEntry, argv: list[bytes]) -> bool:
+    def takes(self, now: int, client: Connection, sent: Sent) -> bool:
         """Count a command if it fits; return True if it is to be hit."""
         spec = self.spec
-        if spec.command is not None and spec.command not in {entry.name, entry.command.container}:
+        if spec.command is not None and spec.command not in sent.names:
             return False
         if spec.client is not None and not _is_of(client, spec.client):
             return False
-        key = self.key_of(entry, argv)
+        key = self.key_of(sent)
         if key is None and spec.key is not None:
             return False
-        name = entry.name.upper().replace("|", " ").encode()
+        name = sent.entry.name.upper().replace("|", " ").encode()
         return self.counts(Hit(now, client.id, client.name, name, key or b""))
 
-    def key_of(self, entry: CommandEntry, argv: list[bytes]) -> bytes | None:
+    def key_of(self, sent: Sent) -> bytes | None:
         """Return the first key of a command that it looks for; None if the command has none."""
-        if not entry.minimum <= len(argv) <= entry.maximum:
-            return None
-        keys = (argv[reference.index] for reference in keys_of(entry.command, argv))
         glob = self.spec.key
-        return next((key for key in keys if glob is None or matches(glob, key)), None)
+        return next((key for key in sent.keys if glob is None or matches(glob, key)), None)
 
     def counts(self, hit: Hit) -> bool:
         """Count what fits; return True, and note it, if it is to be hit."""

@@ -10,6 +10,7 @@ reply is due. Replicas, masters, the loading of files, DEBUG and control connect
 from __future__ import annotations
 
 from itertools import count
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from ...commands.runtime.state import BLOCKED, POSTPONED
@@ -18,13 +19,12 @@ from ...protocol.key_slots import key_slot
 from ..execution.entry import IMMEDIATE
 from .delays import Delays
 from .disk import Disk
-from .fault import Fault, Hit
+from .fault import Fault, Hit, Sent
 from .recorder import first_id
 from .transports import Cut, Slow
 
 if TYPE_CHECKING:
     from ...commands.debug.fault_spec import FaultSpec
-    from ...commands.runtime.context import CommandEntry
     from ..net.connection import Connection
     from ..server import Server
 
@@ -39,6 +39,8 @@ class Faults:
     def __init__(self, server: Server) -> None:
         self._server = server
         self.active: dict[int, Fault] = {}
+        # Those that hit commands, by the name that they look for; None: any.
+        self._of_commands: dict[str | None, list[Fault]] = {}
         self._disk = Disk(server, self._find_of_disk)
         self._ids = count(first_id(server))
         self._delays = Delays(server)
@@ -52,7 +54,9 @@ class Faults:
         if not self.active:
             self._decided.clear()  # of commands that an earlier fault was to hit, or a recording saw
         number = next(self._ids)
-        self.active[number] = Fault(number, spec)
+        fault = self.active[number] = Fault(number, spec)
+        if spec.is_of_commands:
+            self._of_commands.setdefault(spec.command, []).append(fault)
         self._server.update_checks()
         self._disk.update(is_on=any(fault.spec.disk for fault in self.active.values()))
         return number
@@ -64,6 +68,11 @@ class Faults:
             KeyError: there is none with this ID.
         """
         fault = self.active.pop(number)
+        if fault.spec.is_of_commands:
+            same = self._of_commands[fault.spec.command]
+            same.remove(fault)
+            if not same:
+                del self._of_commands[fault.spec.command]
         self._due = {client: due for client, due in self._due.items() if due is not fault}
         self._server.update_checks()
         self._disk.update(is_on=any(fault.spec.disk for fault in self.active.values()))
@@ -115,7 +124,7 @@ class Faults:
                 return fault, None
         if fault is not None and fault.spec.error is not None:
             entry = dispatcher.find(argv)
-            return fault, dispatcher.refuse(client, entry, self._error(client, fault, entry, argv))
+            return fault, dispatcher.refuse(client, entry, self._error(client, fault, Sent(entry, argv)))
         if fault is not None and fault.spec.close == b"before":
             client.close()
             return fault, None
@@ -153,28 +162,35 @@ class Faults:
             entry = self._server.dispatcher.find(argv)
         except ReplyError:
             return None
-        commands: list[tuple[CommandEntry, list[bytes]]] = [(entry, argv)]
+        sent = [Sent(entry, argv)]
         transaction = client.transaction
         is_queued = transaction is not None and entry.name not in IMMEDIATE
         if transaction is not None and entry.name == "exec" and not transaction.aborted:
-            commands += transaction.commands
-        for fault in self.active.values():
+            sent += [Sent(*each) for each in transaction.commands]
+        now = self._server.clock.now
+        for fault in self._looking_for(sent):
             is_error = fault.spec.error is not None
-            if not fault.spec.is_of_commands or (is_queued and not is_error):
+            if is_queued and not is_error:
                 continue
-            looked_at = commands[:1] if is_error else commands
-            if any(fault.takes(self._server.clock.now, client, *each) for each in looked_at):
+            if any(fault.takes(now, client, each) for each in (sent[:1] if is_error else sent)):
                 return fault
         return None
 
-    def _error(self, client: Connection, fault: Fault, entry: CommandEntry, argv: list[bytes]) -> bytes:
+    def _looking_for(self, sent: list[Sent]) -> list[Fault]:
+        """Return the faults that may hit one of some commands, in the order of adding."""
+        names = {None, *(name for each in sent for name in each.names)}
+        found = [fault for name in names for fault in self._of_commands.get(name, ())]
+        found.sort(key=attrgetter("id"))
+        return found
+
+    def _error(self, client: Connection, fault: Fault, sent: Sent) -> bytes:
         """Return the text of an error; MOVED and ASK alone lead to this very server."""
         error = fault.spec.error
         assert error is not None
         if b" " in error:
             return error
         address = b"127.0.0.1:%d" % self._server.config.port if client.unix_socket else client.local_address
-        return b"%b %d %b" % (error, key_slot(fault.key_of(entry, argv) or b""), address)
+        return b"%b %d %b" % (error, key_slot(fault.key_of(sent) or b""), address)
 
     def _spoil(self, client: Connection, fault: Fault, reply: bytes) -> None:
         """Let only a part of a reply, and nothing after it, reach a client, or all of it slowly."""

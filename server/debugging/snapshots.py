@@ -44,7 +44,7 @@ class DataSnapshots:
     def restore(self, name: bytes) -> None:
         """Replace all data by a snapshot's.
 
-        Those who watch, track or wait for a key see a change. The append-only file begins again with this data, and
+        Clients that watch, track or wait for a key see a change. The append-only file begins again with this data, and
         replicas synchronize with it.
 
         Raises:
@@ -111,7 +111,9 @@ class DataSnapshots:
         try:
             if not is_rdb(source):
                 raise RdbError("it does not begin as one")  # noqa: TRY301 - as an error further on
-            for _ in load_rdb(source, snapshot, skip_unknown=self._server.config.rdb_skip_unknown_types):
+            for _ in load_rdb(
+                source, snapshot, skip_unknown=self._server.config.rdb_skip_unknown_types, sanitize=True
+            ):
                 pass
         except RdbError as error:
             raise ReplyError(f"ERR Not an RDB file that can be read: {error}".encode()) from error
@@ -135,6 +137,7 @@ class DataSnapshots:
             aux={b"redis-ver": self._server.version.encode()},
             aof_base=True,
             checksum=self._server.config.rdbchecksum,
+            compress=self._server.config.rdbcompression,
         )
 
 

@@ -43,16 +43,16 @@ class ActiveExpiry:
         keyspace = server.keyspace
         keys, fields = keyspace.expired, keyspace.expired_fields
         try:
-            goes_on = False
+            has_more = False
             for db in server.keyspace.databases:
                 if db.expires or db.field_due:
-                    goes_on |= _expire_some(db)
+                    has_more |= _expire_some(db)
         finally:
             self._running = False
             keyspace.expired_in_cycle += keyspace.expired - keys
             keyspace.expired_fields_in_cycle += keyspace.expired_fields - fields
         server.finish_unit()
-        return goes_on
+        return has_more
 
     def _propagate_key(self, db: Database, key: bytes) -> None:
         name = b"UNLINK" if self.server.config.lazyfree_lazy_expire else b"DEL"

@@ -98,11 +98,11 @@ class BackgroundJobs:
     def _run_next(self) -> None:
         job = next(iter(self._jobs))
         clients = self._jobs.pop(job)
-        goes_on = False
+        has_more = False
         try:
-            goes_on = _goes_on(job)
+            has_more = _run_slice(job)
         finally:
-            if goes_on:
+            if has_more:
                 self._jobs[job] = clients
             else:
                 for client in clients:
@@ -112,7 +112,7 @@ class BackgroundJobs:
     def _run_idle(self) -> None:
         job = next(iter(self._idle_jobs))
         del self._idle_jobs[job]
-        if _goes_on(job):
+        if _run_slice(job):
             self._idle_jobs[job] = None
 
     def _is_busy(self) -> bool:
@@ -123,7 +123,7 @@ class BackgroundJobs:
         return not 0 <= requests - before <= _BUSY * (now - then)
 
 
-def _goes_on(job: Job) -> bool:
+def _run_slice(job: Job) -> bool:
     """Call a job for one slice; return False if it is done."""
     until = time.perf_counter() + _SLICE
     while job():

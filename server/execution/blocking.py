@@ -8,7 +8,7 @@ runs its whole command again, first come first served. The command either has a 
 tail of the queue with its first deadline. Each served client is an execution unit of its own.
 
 A client may also wait for time to pass (XREADGROUP CLAIM): it names for each key the time after which the key is
-signalled as if it had changed (``look_at``).
+signalled as if it had changed (``recheck_at``).
 
 A client that disconnects is forgotten immediately (``forget``), so it consumes nothing afterwards. Deadlines follow
 the server's clock, so a virtual clock moves them.
@@ -55,7 +55,9 @@ class Waiter:
     on_missing: bool  # also served when a key is deleted or changes its type
     wants: type[Value] = Stream  # the type of value that it waits for
     on_timeout: bytes | None = None  # the reply when the time is up; None: a null array
-    goes_on: Callable[[], bool] | None = None  # a cheap check: True if the command would only block again
+    still_blocked: Callable[[], bool] | None = (
+        None  # a cheap check: True if the command would only block again
+    )
 
 
 class Blocking:
@@ -94,8 +96,8 @@ class Blocking:
         on_missing: bool,
         wants: type[Value] = Stream,
         on_timeout: bytes | None = None,
-        look_at: Mapping[bytes, int] | None = None,
-        goes_on: Callable[[], bool] | None = None,
+        recheck_at: Mapping[bytes, int] | None = None,
+        still_blocked: Callable[[], bool] | None = None,
     ) -> None:
         """Block a client; see ``Client.block``. Without keys only time ends the wait (WAIT)."""
         again = self._resumed
@@ -115,14 +117,14 @@ class Blocking:
             on_missing,
             wants,
             on_timeout,
-            goes_on,
+            still_blocked,
         )
         try:
             self._enlist(waiter)
             if deadline is not None:
                 self._remind(deadline, waiter, None)
-            if look_at is not None:
-                for key, when in look_at.items():
+            if recheck_at is not None:
+                for key, when in recheck_at.items():
                     self._remind(when + 1, waiter, key)
         except BaseException:
             self._release(waiter)
@@ -194,7 +196,7 @@ class Blocking:
             if self.waiters.get(waiter.client) is waiter and self._concerns(waiter, db, key):
                 if not self.server.compat.reruns_blocked_command:
                     self._serve_from(waiter, key)
-                elif waiter.goes_on is not None and waiter.goes_on():
+                elif waiter.still_blocked is not None and waiter.still_blocked():
                     self._to_the_tail(waiter)
                 elif not self._is_refused(waiter):
                     self._run_again(waiter)

@@ -91,10 +91,11 @@ class Calls:
             Their replies; None, and nothing is done, if there is no batch handler or it takes none.
         """
         handler, server = entry.batch_handler, self._server
-        if handler is None or len(batch) <= at + 1 or batch[at + 1][:2] != batch[at][:2]:
-            return None  # usually the next command shows already that there is no run
-        if server.has_observers:
+        if handler is None or len(batch) <= at + 1 or server.has_observers:
             return None
+        following = batch[at + 1]
+        if len(following) < 2 or following[1] != batch[at][1]:
+            return None  # usually the next command shows already that there is no run
         outer = self.current
         self.current = entry
         started = perf_counter_ns()

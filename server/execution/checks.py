@@ -19,9 +19,9 @@ READONLY: Final = b"READONLY You can't write against a read only replica."
 MASTERDOWN: Final = b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
 GONE: Final = b"ERR the client was evicted"  # never sent: the client is closed already
 NO_MULTI: Final = b"ERR Command not allowed inside a transaction"
-DEBUG_REFUSED: Final = (
-    b'ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a '
-    b"local connection, otherwise you need to set this option in the configuration file, and then restart the server."
+_REFUSED: Final = (
+    b'ERR %b command not allowed. If the %b option is set to "local", you can run it from a local connection, '
+    b"otherwise you need to set this option in the configuration file, and then restart the server."
 )
 # Commands that a RESP2 client may send while it is subscribed.
 _SUBSCRIBER: Final = frozenset(
@@ -45,8 +45,8 @@ def check(server: Server, client: Client, entry: Entry, argv: list[bytes]) -> by
     flags = command.flags
     if not entry.minimum <= len(argv) <= entry.maximum:
         return wrong_arity(entry.name).text
-    if "protected" in flags and not _may_debug(server.config.enable_debug_command, client):
-        return DEBUG_REFUSED
+    if "protected" in flags and (refusal := _unless_enabled(server, client, entry)) is not None:
+        return refusal
     if not client.authenticated and "no_auth" not in flags:
         return NOAUTH
     if client.transaction is not None and "no_multi" in flags:
@@ -54,7 +54,6 @@ def check(server: Server, client: Client, entry: Entry, argv: list[bytes]) -> by
     if not client.user.is_unlimited and not client.trusted:
         denial = client.user.check(command, argv)
         if denial is not None:
-            client.last_command = entry.name
             server.acl_log.note_denial(client, denial)
             return denied(denial, client.user, server.compat)
     config = server.config
@@ -123,7 +122,12 @@ def _holds_writes(client: Client) -> bool:
     return client.transaction is not None and any(queued.write for queued, _ in client.transaction.commands)
 
 
-def _may_debug(setting: str, client: Client) -> bool:
-    return setting == "yes" or (
-        setting == "local" and (client.unix_socket or client.address.startswith((b"127.", b"[::1]", b"?")))
-    )
+def _unless_enabled(server: Server, client: Client, entry: Entry) -> bytes | None:
+    """Refuse DEBUG and the loading of modules, which a directive of their own lets a client use."""
+    config = server.config
+    if entry.name == "debug":
+        name, directive, setting = b"DEBUG", b"enable-debug-command", config.enable_debug_command
+    else:
+        name, directive, setting = b"MODULE", b"enable-module-command", config.enable_module_command
+    is_local = client.unix_socket or client.address.startswith((b"127.", b"[::1]", b"?"))
+    return None if setting == "yes" or (setting == "local" and is_local) else _REFUSED % (name, directive)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from ...commands.runtime.state import BLOCKED, PLAIN, POSTPONED, QUEUEING
 from ...commands.spec.command import REGISTRY, SENTINEL, batch_handler_for, handler_for, load
 from ...commands.spec.older import known_commands
-from ...commands.transactions.handlers import discard_transaction
+from ...commands.transactions.handlers import discard_transaction, must_fail
 from ...protocol import replies
 from ...protocol.errors import ReplyError, shown, wrong_arity
 from .checks import check
@@ -50,9 +50,9 @@ class Dispatcher:
             load(SENTINEL["sentinel"].room)  # it serves commands of other families, too
         self.found: dict[str, Entry] = {}
         self.all = {name: Entry(command) for name, command in self._registry.items() if command.is_served}
-        self.limit_to(server.compat)
+        self.use_version(server.compat)
 
-    def limit_to(self, compat: Compat) -> None:
+    def use_version(self, compat: Compat) -> None:
         """Restrict the commands to those of one version of Redis."""
         self.commands = known_commands(compat, self._registry)
         self.entries = {name: entry for name, entry in self.all.items() if name in self.commands}
@@ -162,7 +162,9 @@ class Dispatcher:
         try:
             entry = self.find(argv)
         except ReplyError as error:
+            client.last_command = self._container_of(argv)
             return self.refuse(client, None, error.text)
+        client.last_command = entry.name
         refusal = self.check(client, entry, argv)
         if refusal is not None:
             return self.refuse(client, entry, refusal)
@@ -177,7 +179,6 @@ class Dispatcher:
             if reply is None:
                 return None
         else:
-            client.last_command = entry.name
             if client.no_touch:
                 server.keyspace.touching = False
             try:
@@ -187,6 +188,11 @@ class Dispatcher:
                 server.keyspace.touching = not server.keyspace.by_modification
         return None if client.state is POSTPONED else self._mind_reply_mode(client, reply)
 
+    def _container_of(self, argv: list[bytes]) -> str:
+        """The container that was sent without a subcommand, else what stands for no command."""
+        name = argv[0].lower().decode("latin-1")
+        return name if len(argv) == 1 and name in self.containers else "NULL"
+
     def _runs_script(self, client: Client, entry: Entry) -> bool:
         """Whether a command may block the loop so long that ``net/busy_script`` serves the others."""
         transaction = client.transaction
@@ -195,9 +201,11 @@ class Dispatcher:
         return any(queued.runs_script for queued, _ in transaction.commands)
 
     def _queue(self, client: Client, entry: Entry, argv: list[bytes]) -> bytes | None:
-        """Keep a command for EXEC; None if the client asked for too much and was closed."""
+        """Keep a command for EXEC, unless EXEC can only fail; None if the client asked for too much and was closed."""
         transaction = client.transaction
         assert transaction is not None
+        if must_fail(client):
+            return replies.QUEUED
         transaction.commands.append((entry, argv))
         transaction.size += sum(map(len, argv))
         if transaction.size > self.server.config.client_query_buffer_limit:
@@ -228,8 +236,12 @@ class Dispatcher:
             queued.append((entry, argv))
         if not queued:
             return 0
+        client.last_command = queued[-1][0].name
         transaction = client.transaction
         assert transaction is not None
+        if must_fail(client):
+            out += repeat(replies.QUEUED, len(queued))
+            return len(queued)
         size = transaction.size + sum(map(len, chain.from_iterable(map(_WORDS, queued))))
         if size > self.server.config.client_query_buffer_limit:
             reply = self._queue(client, *queued[0])
@@ -254,9 +266,8 @@ class Dispatcher:
         else:
             client.asking = False  # it was for this command, which does not run
         if entry is not None and entry.name == "exec":
-            # EXEC itself was refused: its transaction, if there is one, is discarded.
-            if client.transaction is not None:
-                discard_transaction(client)
+            # EXEC itself was refused: its transaction, if there is one, is discarded, and no key is watched any more.
+            discard_transaction(client)
             if not self._is_redirection(text):
                 error = ReplyError(
                     b"EXECABORT Transaction discarded because of: " + text.removeprefix(b"ERR ")

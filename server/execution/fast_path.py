@@ -12,15 +12,19 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from time import perf_counter_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ...commands.runtime.state import PLAIN, POSTPONED
+from ...commands.spec.command import SHORTEST_RUN
 
 if TYPE_CHECKING:
     from ...commands.runtime.client import Client
     from ..server import Server
+
+
+# From the second command of a run to the last one of the shortest that a batch handler takes.
+_REST: Final = SHORTEST_RUN - 2
 
 
 def run_one(server: Server, client: Client, argv: list[bytes]) -> bytes | None:
@@ -79,28 +83,27 @@ def run_plain(
     calls = server.calls
     propagation = server.propagation
     keyspace = server.keyspace
-    together = 0  # commands that a batch handler ran already
     started = perf_counter_ns()  # the end of one command is the start of the next
-    for argv in islice(batch, at, None) if at else batch:
-        if together:
-            together -= 1
-            continue
+    number = len(batch)
+    while at < number:
+        argv = batch[at]
         entry = table.get(argv[0])
         if entry is None or server.needs_all_checks or not entry.minimum <= len(argv) <= entry.maximum:
             return at
         at += 1
         calls.current = entry
         client.last_command = entry.name
-        if entry.batch_handler is not None and at < len(batch):
-            answers = calls.call_run(client, entry, batch, at - 1)
-            if answers is not None:
-                out += answers
-                together = len(answers) - 1
-                at += together
-                started = perf_counter_ns()
-                if started - begun > server.turns.slice:
-                    return at
-                continue
+        if entry.batch_handler is not None and at + _REST < number:
+            following, last = batch[at], batch[at + _REST]
+            if len(following) > 1 < len(last) and following[1] == argv[1] == last[1]:
+                answers = calls.call_run(client, entry, batch, at - 1)
+                if answers is not None:
+                    out += answers
+                    at += len(answers) - 1
+                    started = perf_counter_ns()
+                    if started - begun > server.turns.slice:
+                        return at
+                    continue
         try:
             reply = entry.handler(client, argv)
         except Exception as error:  # noqa: BLE001 - every failure ends here

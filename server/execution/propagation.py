@@ -32,6 +32,7 @@ class Propagation:
         replicas: the sink of the replicas, None without one.
         on_divergence: called when only some of the sinks have taken a unit.
         understood: the newest version that every replica understands; newer commands are rewritten for them.
+        selects_first: the SELECT of a unit's first effect precedes MULTI (7.0).
     """
 
     __slots__ = (
@@ -41,6 +42,7 @@ class Propagation:
         "effects",
         "on_divergence",
         "replicas",
+        "selects_first",
         "sinks",
         "understood",
     )
@@ -51,6 +53,7 @@ class Propagation:
         self.sinks: dict[Callable[[bytes], None], int] = {}
         self.replicas: Callable[[bytes], None] | None = None
         self.understood = ALL_VERSIONS
+        self.selects_first = False
         self.on_divergence: Callable[[], None] | None = None
         self._replicas_only: set[int] = set()  # places in `effects` of what no file keeps
         self._downgraded: dict[int, list[bytes]] = {}  # by places in `effects`: what replicas get instead
@@ -64,6 +67,13 @@ class Propagation:
         """Record one effect that is already in request form."""
         if self.active:
             self.effects.append((db, record))
+
+    def add_joined(self, db: int, records: bytes, number: int) -> None:
+        """Record one or more effects that are already in request form, one after the other."""
+        if self.active:
+            self.effects.append((db, records))
+            if number > 1:
+                self.effects.append((db, b""))  # two effects, so that MULTI and EXEC surround them
 
     def add_for_replicas(self, db: int, argv: Sequence[bytes]) -> None:
         """Record an effect that does not change data (PUBLISH): for the replicas, not the AOF."""
@@ -162,7 +172,7 @@ class Propagation:
             units: dict[int, tuple[bytes, int]] = {}
             for selected in sinks.values():
                 if selected not in units:
-                    units[selected] = _unit(effects, selected)
+                    units[selected] = self._unit(effects, selected)
             try:
                 for sink, selected in sinks.items():
                     data, left = units[selected]
@@ -177,7 +187,7 @@ class Propagation:
         sinks = list(self.sinks)
         at = sinks.index(failed)
         try:
-            units = [(sink, *_unit(self.effects, self.sinks[sink])) for sink in sinks[at:]]
+            units = [(sink, *self._unit(self.effects, self.sinks[sink])) for sink in sinks[at:]]
         except Exception:
             self._failed(at > 0)
             raise
@@ -223,7 +233,10 @@ class Propagation:
         if last < 1:
             return
         units = [
-            (sink, *_units([self._effects_for(sink, place, place + 1) for place in range(last)], selected))
+            (
+                sink,
+                *self._units([self._effects_for(sink, place, place + 1) for place in range(last)], selected),
+            )
             for sink, selected in self.sinks.items()
         ]
         replicas_only = {place - last for place in self._replicas_only if place >= last}
@@ -235,13 +248,13 @@ class Propagation:
     def _flush_apart(self) -> None:
         """A unit that is not the same for the replicas and for everybody else."""
         units = [
-            (sink, *_unit(effects, selected))
+            (sink, *self._unit(effects, selected))
             for sink, selected in self.sinks.items()
             if (effects := self._effects_for(sink, 0, len(self.effects)))
         ]
-        fleeting: set[int] = set()
+        replicas_only: set[int] = set()
         self._hand_on(units)
-        self._replicas_only, self._downgraded = fleeting, {}
+        self._replicas_only, self._downgraded = replicas_only, {}
 
     def _effects_for(self, sink: Callable[[bytes], None], start: int, stop: int) -> list[tuple[int, bytes]]:
         """Return the effects from one place to another as a sink receives them; there may be none."""
@@ -252,29 +265,30 @@ class Propagation:
             (db, words) for place, (db, record) in effects for words in self._downgraded.get(place, (record,))
         ]
 
+    def _unit(self, effects: list[tuple[int, bytes]], selected: int) -> tuple[bytes, int]:
+        """Return the bytes of a unit for a stream with a selected database, and its database afterwards."""
+        if len(effects) == 1:
+            db, record = effects[0]
+            return (record if db == selected else _select(db) + record), db
+        parts = [MULTI]
+        if self.selects_first and effects[0][0] != selected:
+            selected = effects[0][0]
+            parts.insert(0, _select(selected))
+        for db, record in effects:
+            if db != selected:
+                parts.append(_select(db))
+                selected = db
+            parts.append(record)
+        parts.append(EXEC)
+        return b"".join(parts), selected
 
-def _unit(effects: list[tuple[int, bytes]], selected: int) -> tuple[bytes, int]:
-    """Return the bytes of a unit for a stream with a selected database, and its database afterwards."""
-    if len(effects) == 1:
-        db, record = effects[0]
-        return (record if db == selected else _select(db) + record), db
-    parts = [MULTI]
-    for db, record in effects:
-        if db != selected:
-            parts.append(_select(db))
-            selected = db
-        parts.append(record)
-    parts.append(EXEC)
-    return b"".join(parts), selected
-
-
-def _units(of_each: list[list[tuple[int, bytes]]], selected: int) -> tuple[bytes, int]:
-    """As ``_unit``, for several units one after the other; one without effects leaves no bytes."""
-    parts: list[bytes] = []
-    for effects in of_each:
-        part, selected = _unit(effects, selected) if effects else (b"", selected)
-        parts.append(part)
-    return b"".join(parts), selected
+    def _units(self, of_each: list[list[tuple[int, bytes]]], selected: int) -> tuple[bytes, int]:
+        """As ``_unit``, for several units one after the other; one without effects leaves no bytes."""
+        parts: list[bytes] = []
+        for effects in of_each:
+            part, selected = self._unit(effects, selected) if effects else (b"", selected)
+            parts.append(part)
+        return b"".join(parts), selected
 
 
 def _select(db: int) -> bytes:

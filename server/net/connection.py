@@ -21,12 +21,8 @@ if TYPE_CHECKING:
     from ..server import Server
 
 MAX_CLIENTS: Final = b"-ERR max number of clients reached\r\n"
-# Number of commands between two readings of the clock.
-_SLICE: Final = 128
 # A turn ends after this many bytes of replies, so that a client that does not read is noticed.
 _ENOUGH: Final = 1 << 20
-# Number of bytes parsed at a time.
-_PIECE: Final = 1 << 16
 # libuv reads a socket up to 32 times in a row while each read fills uvloop's 256,000 bytes; TLS takes a few of them.
 _MORE_FOLLOWS: Final = 250_000
 PROTECTED: Final = (
@@ -156,12 +152,12 @@ class Connection(Client, asyncio.Protocol):
         stats.net_input += size
         stats.reads_processed += 1
         self.reads += 1
-        if self.state is not PLAIN or size > _PIECE:
+        server = self.server
+        if self.state is not PLAIN or size > server.tuning.parsed_bytes:
             self._receive_carefully(data)
             return
         parser = self.parser
         batch = parser.feed(data)
-        server = self.server
         if len(batch) == 1 and not server.needs_all_checks and not server.has_observers:
             # The usual case of `_run`, inlined: one command whose reply can be sent immediately.
             self.last_interaction = server.keyspace.now = server.clock.tick()
@@ -183,7 +179,7 @@ class Connection(Client, asyncio.Protocol):
                     self.transport.write(reply)  # type: ignore[union-attr]
             else:
                 self._end_one(batch, reply)
-        elif len(batch) > _SLICE or parser.more:
+        elif len(batch) > server.tuning.slice_commands or parser.more:
             self.backlog = batch
             self._run_for_a_while()
         elif batch:
@@ -216,7 +212,7 @@ class Connection(Client, asyncio.Protocol):
         if parser.more or not self.unparsed:
             return parser.feed(b"")
         data = self.unparsed.popleft()
-        size = max(_PIECE, parser.expected)
+        size = max(self.server.tuning.parsed_bytes, parser.expected)
         if len(data) > size:
             view = memoryview(data)
             self.unparsed.appendleft(view[size:])
@@ -250,13 +246,14 @@ class Connection(Client, asyncio.Protocol):
         batch, self.backlog = self.backlog, []
         out: list[bytes] = []
         at = taken = size = 0
+        slice_commands = server.tuning.slice_commands
         begun = perf_counter_ns()
         server.current_client = self
         try:
             while True:
                 if at == len(batch):
                     batch, at = self._parse_some(), 0
-                wanted = batch[at : at + _SLICE]
+                wanted = batch[at : at + slice_commands]
                 before = len(out)
                 done = server.dispatcher.run(self, wanted, out, begun)
                 at += done

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ...commands.runtime.state import POSTPONED
-from .. import platform
+from ...storage import system
 from .connection import Connection
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Listeners:
         server, path = self._server, self._server.config.unixsocket
         if not path:
             return True
-        if not platform.HERE.has_unix_sockets:
+        if not system.HERE.has_unix_sockets:
             server.log.warning("Failed opening Unix socket: this system has none")
             return False
         try:

@@ -3,7 +3,7 @@
 The client is blocked; all others are served. So a key may change while its payload is on its way: it is then sent
 again, and replaces what the target already has of it. A key is deleted in the turn in which the last confirmations
 arrive, and only if it did not change since it was dumped. What the target does not confirm stays here; after a timeout,
-or if writes are paused meanwhile, it may exist on both sides.
+or if writes are paused during the transfer, it may exist on both sides.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from ...commands.keys.lifecycle import delete_from
-from ...commands.runtime.client import unwatch_key, was_modified, watch_key
 from ...commands.runtime.context import rdb_version
 from ...protocol import replies
 from ...protocol.errors import ReplyError
+from ...storage.keyspace.watches import unwatch_keys, was_modified, watch_key
 from ...storage.rdb import dump_value
 from ..execution.call import INTERNAL_ERROR
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
     from typing import TypeVar
 
-    from ...commands.runtime.client import Client, WatchedKey
+    from ...commands.runtime.client import Client
     from ...commands.runtime.peers import Migration
-    from ...storage.keyspace.database import Database
+    from ...storage.keyspace.database import Database, WatchedKey
     from ..execution.blocking import Waiter
     from ..server import Server
 
@@ -156,7 +156,7 @@ class _Transfer:
             raise refused[0]
 
     async def _round(self, keys: list[bytes], *, replace: bool) -> list[bytes]:
-        """Send keys, delete those that arrived; return those that changed meanwhile and still exist."""
+        """Send keys, delete those that arrived; return those that changed during the transfer and still exist."""
         self._forget()
         sent: list[bytes] = []
         for key in keys:
@@ -188,7 +188,7 @@ class _Transfer:
         self._server.finish_unit()  # it may have expired just now
         if value is None:
             return None
-        self._watched.append(watch_key(self._db, key))
+        watch_key(self._watched, self._db, key, [])
         expiry = self._db.expires.get(key)
         left = 0 if expiry is None else max(expiry - keyspace.now, 1)
         payload = dump_value(
@@ -244,6 +244,4 @@ class _Transfer:
             raise error from None
 
     def _forget(self) -> None:
-        for watched in self._watched:
-            unwatch_key(watched)
-        self._watched.clear()
+        unwatch_keys(self._watched)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 from typing import TYPE_CHECKING, Final
+
+from ...storage import system
 
 if TYPE_CHECKING:
     from ..config.config import Config
@@ -22,25 +23,10 @@ def fit_clients(config: Config, log: Log) -> bool:
     Returns:
         False if not even one client fits; the log says so.
     """
-    if sys.platform == "win32":
-        return True  # there is no such limit
-    import resource
-
     wanted = config.maxclients + RESERVED
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard == resource.RLIM_INFINITY:
-        hard = sys.maxsize
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
+    soft, reached, reason = system.HERE.allow_open_files(wanted)
+    if soft >= wanted:
         return True
-    reached, reason = soft, ""
-    for most in (wanted, min(wanted, hard)):
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, max(most, hard)))
-        except (OSError, ValueError) as error:  # ValueError: above the hard limit
-            reason = getattr(error, "strerror", None) or os.strerror(errno.EPERM)
-        else:
-            reached = most
-            break
     if reached >= wanted:
         log.notice(f"Increased maximum number of open files to {wanted} (it was originally set to {soft}).")
         return True

@@ -73,7 +73,7 @@ class Persistence:
         self._syncing: asyncio.Future[None] | None = None
         server.config.on_change("aof-timestamp-enabled", self._update_timestamps)
         for name in ("aof-history-retention", "aof-disable-auto-gc"):
-            server.config.on_change(name, self.rewrite.look_at_history)
+            server.config.on_change(name, self.rewrite.remove_old_history)
 
     @property
     def is_syncing(self) -> bool:
@@ -187,7 +187,7 @@ class Persistence:
         until = loop.time() + _LOAD_SLICE
         delayed = 0
         for batch in loader.batches():
-            # A slow script in it serves only those who have a transport.
+            # A slow script in it serves only clients that have a transport.
             await self.server.listeners.all_here()
             if self.server.stopping:
                 return
@@ -211,7 +211,7 @@ class Persistence:
         if self.aof is not None:
             self.aof.write()
             self.server.propagation.active = False
-        self.server.keyspace.clear()
+        self.server.keyspace.drop_everything()
         loader = self._loader()
         client = LoaderClient(self.server)
         self.begin_loading(loader.total_bytes)
@@ -244,6 +244,7 @@ class Persistence:
             source,
             server.keyspace,
             skip_unknown=server.config.rdb_skip_unknown_types,
+            sanitize=server.config.sanitize_dump_payload == "yes",
             log=server.log.warning,
             info=self.base,
         )
@@ -287,7 +288,10 @@ class Persistence:
 
         If other clients have changes to write as well, the reply waits for the write that all of them share.
         """
-        if self._flush_scheduled or not self._goes_at_once(connection, data):
+        if self._flush_scheduled:
+            connection.outbox.append(data)
+            self._held[connection] = None
+        elif not self._goes_at_once(connection, data):
             self.hold(connection, data)
 
     def _goes_at_once(self, connection: Connection, data: bytes) -> bool:

@@ -8,6 +8,8 @@ from ...commands.runtime.client import Client
 from ...commands.spec.command import handler_for
 from ...commands.spec.versions import NEWEST, compat_with
 from ...protocol.errors import ReplyError
+from ...storage.streams.chunk import DamagedError
+from .joined_claims import join_claims
 
 if TYPE_CHECKING:
     from ...commands.runtime.context import ServerContext
@@ -33,17 +35,23 @@ def replay(server: Server, loader: AofLoader, client: LoaderClient, batch: list[
     """Run commands from a file; transactions arrive whole, so MULTI and EXEC need no state.
 
     Raises:
-        AofError: the file names an unknown command, or gives one too few arguments.
+        AofError: the file names an unknown command, gives one too few arguments, or meets a damaged value of the base.
     """
+    try:
+        _replay(server, loader, client, batch)
+    except DamagedError as error:
+        raise loader.damaged_value(error) from error
+
+
+def _replay(server: Server, loader: AofLoader, client: LoaderClient, batch: list[list[bytes]]) -> None:
     dispatcher = server.dispatcher
     # A server of this version writes the times of fields, too, if a file or an earlier compat-version brought any.
     table, find = dispatcher.table, dispatcher.find_of_any_version
-    begin, end = dispatcher.all["multi"], dispatcher.all["exec"]
-    together = 0  # commands that a batch handler ran already
-    for at, argv in enumerate(batch):
-        if together:
-            together -= 1
-            continue
+    begin, end, claim = dispatcher.all["multi"], dispatcher.all["exec"], dispatcher.all["xclaim"]
+    at = 0
+    while at < len(batch):
+        argv = batch[at]
+        at += 1
         try:
             entry = table.get(argv[0]) or find(argv)
         except ReplyError as error:
@@ -53,10 +61,17 @@ def replay(server: Server, loader: AofLoader, client: LoaderClient, batch: list[
         if len(argv) < entry.minimum:
             raise loader.wrong_arity(entry.name)
         if entry.batch_handler is not None:
-            answers = entry.batch_handler(client, batch, at)
+            answers = entry.batch_handler(client, batch, at - 1)
             if answers is not None:
-                together = len(answers) - 1
+                at += len(answers) - 1
                 continue
+        if entry is claim:
+            joined = join_claims(batch, at - 1)
+            if joined is not None:
+                words, number = joined
+                if not _reply(entry.handler, client, words).startswith(b"-"):
+                    at += number - 1
+                    continue
         reply = _reply(entry.handler, client, argv)
         if reply.startswith(b"-") and not _runs_as_newest(server, client, entry, argv):
             text = reply[1:].rstrip().decode("latin-1")

@@ -337,7 +337,7 @@ class AofRewrite:
             self._log_progress()
             return
         if self.server.loop.time() - self._history_at >= _HISTORY_EVERY:
-            self.look_at_history()
+            self.remove_old_history()
         if self.persistence.other_writer_runs() or self.is_limited():
             return
         if self.scheduled:
@@ -354,7 +354,7 @@ class AofRewrite:
 
     # History
 
-    def look_at_history(self) -> None:
+    def remove_old_history(self) -> None:
         """Remove history files that were kept long enough; a running rewrite does that at its end."""
         aof = self.persistence.aof
         if self.in_progress or aof is None or not aof.manifest.history:

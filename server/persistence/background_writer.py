@@ -163,7 +163,7 @@ class ForkedWriter(BackgroundWriter):
         """See ``BackgroundWriter.stop``."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
-        self._bury()
+        self._reap()
         self._remove()
 
     def _child(self, sender: int, parent: int, keyspace: Keyspace, pieces: Pieces) -> NoReturn:
@@ -215,14 +215,14 @@ class ForkedWriter(BackgroundWriter):
                 self._last_words = line.decode(errors="replace")
         if data:
             return
-        reason = self._bury()
+        reason = self._reap()
         if self._last_words == _FINISHED:
             self._done("")
             return
         self._remove()
         self._done(reason or self._last_words or "error")
 
-    def _bury(self) -> str:
+    def _reap(self) -> str:
         """Reap the child; return "signal N" if a signal ended it."""
         self._loop.remove_reader(self._receiver)
         os.close(self._receiver)

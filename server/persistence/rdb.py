@@ -163,7 +163,9 @@ class Snapshots:
             server.log.warning(f"Can't open {path.name} for reading: {error.strerror}")
             raise ReplyError(b"ERR Error trying to load the RDB dump, check server logs") from error
         if flush:
-            server.keyspace.clear()
+            server.keyspace.drop_everything()
+        # The data holds what the commands before it in a transaction did, and the file and the replicas must get it.
+        effects = server.propagation.set_aside()
         server.persistence.begin_loading(0)
         try:
             for _ in self._read(source, allow_duplicates=merge):
@@ -173,6 +175,7 @@ class Snapshots:
             raise ReplyError(b"ERR Error trying to load the RDB dump, check server logs") from error
         finally:
             server.persistence.end_loading()
+            server.propagation.take_back(effects)
 
     def _read(self, source: ByteSource, *, allow_duplicates: bool = False) -> Iterator[None]:
         server = self.server
@@ -183,6 +186,7 @@ class Snapshots:
             source,
             server.keyspace,
             skip_unknown=server.config.rdb_skip_unknown_types,
+            sanitize=server.config.sanitize_dump_payload == "yes",
             drop_expired=server.role == "master",
             allow_duplicates=allow_duplicates,
             log=server.log.warning,
@@ -429,5 +433,6 @@ def rdb_pieces(
         aux={b"redis-ver": server.version.encode()},
         aof_base=aof_base,
         checksum=server.config.rdbchecksum,
+        compress=server.config.rdbcompression,
         unsaid=unsaid,
     )

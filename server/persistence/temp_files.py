@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import sys
 from typing import TYPE_CHECKING, Final
+
+from ...storage import system
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,12 +38,4 @@ def remove_orphans(folder: Path, *, owns_process: bool) -> list[str]:
 def _is_gone(pid: int, *, owns_process: bool) -> bool:
     if pid == os.getpid():
         return owns_process
-    if sys.platform == "win32":
-        return False  # os.kill does not check there: it kills
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        pass  # a process of another user
-    return False
+    return system.HERE.has_ended(pid)

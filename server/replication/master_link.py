@@ -78,7 +78,7 @@ class MasterLink:
     Attributes:
         state: state of the link, in the words of ROLE.
         client: the master as a client, while we follow its stream; its selected database is the stream's.
-        intake: the snapshot that is being received, for INFO.
+        receiver: the snapshot that is being received, for INFO.
         last_io: when data last arrived from the master, in seconds of the event loop.
         down_since: when the link was lost; 0.0 for never.
         on_disk: offset up to which our append-only file has the stream on the disk.
@@ -93,7 +93,7 @@ class MasterLink:
         self.port = port
         self.state = CONNECT
         self.client: MasterClient | None = None
-        self.intake: SnapshotReceiver | None = None
+        self.receiver: SnapshotReceiver | None = None
         self.last_io = 0.0
         self.down_since = 0.0
         self.on_disk = -1
@@ -154,7 +154,7 @@ class MasterLink:
 
     def _end_session(self) -> None:
         self.state = CONNECT
-        self.intake = None
+        self.receiver = None
         self._forget_client()
         if self._writer is not None:
             self._writer.transport.abort()
@@ -300,10 +300,10 @@ class MasterLink:
     async def _take_snapshot(self, reader: asyncio.StreamReader, history: str, offset: int) -> None:
         persistence = self.server.persistence
         with self._temporary_file() as file:
-            self.intake = SnapshotReceiver(await self._line(reader))
-            how = "with EOF" if self.intake.total < 0 else f"{self.intake.total} bytes"
+            self.receiver = SnapshotReceiver(await self._line(reader))
+            how = "with EOF" if self.receiver.total < 0 else f"{self.receiver.total} bytes"
             self.server.log.notice(f"MASTER <-> REPLICA sync: receiving {how} from master to disk")
-            await self.intake.copy(partial(self._read, reader), file)
+            await self.receiver.copy(partial(self._read, reader), file)
             file.seek(0)
             appends = persistence.aof is not None
             if appends:
@@ -428,7 +428,7 @@ class MasterLink:
     def cron(self) -> None:
         """Acknowledge, and drop a master that has been silent for repl-timeout."""
         now = self.server.loop.time()
-        loads = self.state == SYNC and self.intake is not None and self.intake.is_complete
+        loads = self.state == SYNC and self.receiver is not None and self.receiver.is_complete
         if self._writer is not None and not loads and now - self.last_io > self.server.config.repl_timeout:
             self.server.log.warning("MASTER timeout: no data nor PING received...")
             self.drop()

@@ -56,6 +56,7 @@ async def load_snapshot(server: Server, file: BinaryIO) -> int:
             source,
             fresh,
             skip_unknown=config.rdb_skip_unknown_types,
+            sanitize=config.sanitize_dump_payload == "yes",
             log=log.warning,
             info=info,
         ):

@@ -46,7 +46,7 @@ class Sending(Protocol):
         """Close a replica that could not be served."""
 
     def transfer_is_over(self) -> None:
-        """Continue with the replicas that arrived meanwhile."""
+        """Continue with the replicas that arrived during the transfer."""
 
 
 class SnapshotSender:

@@ -184,12 +184,14 @@ class Replication:
             b"repl-id": self.id.encode(),
             b"repl-offset": b"%d" % self.offset,
         }
-        checksum = self.server.config.rdbchecksum
+        checksum, compress = self.server.config.rdbchecksum, self.server.config.rdbcompression
 
         def pieces(keyspace: Keyspace) -> Iterator[bytes]:
             if empty:
                 keyspace = type(keyspace)(len(keyspace.databases))
-            return rdb_chunks(keyspace, version=version, aux=aux, checksum=checksum, unsaid=unsaid)
+            return rdb_chunks(
+                keyspace, version=version, aux=aux, checksum=checksum, compress=compress, unsaid=unsaid
+            )
 
         return pieces
 

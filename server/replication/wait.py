@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ...protocol import replies
 
@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from ...commands.runtime.client import Client
     from ..execution.blocking import Waiter
     from .state import Replication
-
-_TIDY_AT: Final = 64
 
 
 @dataclass(slots=True)
@@ -28,7 +26,7 @@ class Waits:
     def __init__(self, replication: Replication) -> None:
         self._replication = replication
         self._waits: dict[Waiter, _Wait] = {}
-        self._tidy_at = _TIDY_AT
+        self._tidied = 0  # how many were left then
 
     def add(self, client: Client, argv: list[bytes], timeout: int, replicas: int, local: int | None) -> None:
         """Block a client until replicas have its writes (``timeout``: ms, 0 for no limit)."""
@@ -36,10 +34,10 @@ class Waits:
         wait = _Wait(client.write_offset, replicas, local)
         reply = self._reply(wait)
         server.blocking.block(client, (), timeout, argv, on_missing=False, on_timeout=reply)
-        if len(self._waits) >= self._tidy_at:
+        if len(self._waits) >= 2 * self._tidied + server.tuning.waits:
             # Those that timed out or left; without replicas nothing else looks at them.
-            self._waits = {waiter: wait for waiter, wait in self._waits.items() if self._goes_on(waiter)}
-            self._tidy_at = 2 * len(self._waits) + _TIDY_AT
+            self._waits = {waiter: wait for waiter, wait in self._waits.items() if self._still_waits(waiter)}
+            self._tidied = len(self._waits)
         self._waits[server.blocking.waiters[client]] = wait
         self._replication.replicas.ask_for_acks()
 
@@ -51,7 +49,7 @@ class Waits:
     def clear(self) -> None:
         """Forget all, because the clients are gone."""
         self._waits.clear()
-        self._tidy_at = _TIDY_AT
+        self._tidied = 0
 
     def look_again(self) -> None:
         """Release the clients whose condition holds after an acknowledgement."""
@@ -59,7 +57,7 @@ class Waits:
             return
         blocking = self._replication.server.blocking
         for waiter, wait in list(self._waits.items()):
-            if not self._goes_on(waiter):
+            if not self._still_waits(waiter):
                 del self._waits[waiter]
                 continue
             waiter.on_timeout = self._reply(wait)
@@ -67,7 +65,7 @@ class Waits:
                 del self._waits[waiter]
                 blocking.unblock(waiter.client)
 
-    def _goes_on(self, waiter: Waiter) -> bool:
+    def _still_waits(self, waiter: Waiter) -> bool:
         """Whether a client still waits: it has not timed out, left, or blocked in another command since."""
         return self._replication.server.blocking.waiters.get(waiter.client) is waiter
 

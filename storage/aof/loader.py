@@ -17,6 +17,8 @@ from .scanner import End, Transactions, scan_by_hand, scan_quickly
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
 
+    from ..streams.chunk import DamagedError
+
 CHUNK_SIZE = 1 << 18
 _FIX = "use ./redis-check-aof --fix <filename.manifest>"
 
@@ -85,6 +87,10 @@ class AofLoader:
         """Return the error for a command of the present batch that this server does not have."""
         text = name[:128].decode(errors="backslashreplace")
         return AofError(f"Unknown command '{text}' reading the append only file {self.current_file}")
+
+    def damaged_value(self, error: DamagedError) -> AofError:
+        """Return the error for a command that read what is damaged in the base."""
+        return AofError(f"{error} A command read this in the append only file {self.current_file}")
 
     def wrong_arity(self, name: str) -> AofError:
         """Return the error for a command of the present batch without enough arguments."""

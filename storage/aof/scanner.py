@@ -17,6 +17,7 @@ from .manifest import leading_number
 # What one call of C's fgets takes with the 1024 byte buffer of Redis.
 LINE_LIMIT = 1023
 _ARGUMENT_COUNT_LIMIT = 2**31 - 1
+_BRACKETS = frozenset((b"MULTI", b"EXEC"))
 # Appended to a piece: it is parsed as a command of its own exactly if the piece ended at the end of a command.
 _MARK = b"\0end of the piece"
 _MARK_RECORD = b"*1\r\n$%d\r\n%s\r\n" % (len(_MARK), _MARK)
@@ -124,6 +125,11 @@ class Transactions:
         `start` is the position of the piece.
         """
         commands = scan.commands
+        # Of many commands few are different.
+        if self.opened_at is None and _BRACKETS.isdisjoint(
+            {name.upper() for name in {command[0] for command in commands}}
+        ):
+            return commands
         held_from = None if self.opened_at is None else 0
         for index, command in enumerate(commands):
             word = command[0].upper()

@@ -185,6 +185,11 @@ class AppendOnlyFile:
         return self._fd
 
     @property
+    def directory(self) -> Path:
+        """The folder of its files."""
+        return self._directory
+
+    @property
     def is_detached(self) -> bool:
         """Whether the open file still lacks the base that its records belong to."""
         return self._detached

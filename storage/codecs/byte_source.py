@@ -29,9 +29,15 @@ class ByteSource:
     Args:
         read: returns up to the given number of bytes; none only at the end of the file.
         data: bytes that were read before.
+
+    Attributes:
+        templates: lists of field names that were read, by their numbers: hashes that follow name them.
+        proven: a checksum shows whether the content is what was written, so values may check parts of it later.
     """
 
     def __init__(self, read: Callable[[int], bytes], data: bytes = b"") -> None:
+        self.templates: dict[int, list[bytes]] = {}
+        self.proven = False
         self._read = read
         self._data = data
         self._at = 0  # position of the next byte in the buffered data

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+import lzf
+
 from .byte_source import RdbError
 
 if TYPE_CHECKING:
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 _INTEGER: Final = re.compile(rb"(?:0|-?[1-9][0-9]{0,9})\Z")
 # LZF turns three bytes into 264 at best.
 _BEST_RATIO: Final = 88
+_LEAST_TO_COMPRESS: Final = 21  # bytes
+_LEAST_SAVED: Final = 4  # bytes, which the header of a compressed string takes
 
 
 def encode_length(number: int) -> bytes:
@@ -40,6 +44,21 @@ def encode_string(text: bytes) -> bytes:
     return encode_length(size) + text
 
 
+def compress_string(text: bytes) -> bytes:
+    """Encode a string, compressed if that makes it shorter."""
+    size = len(text)
+    if size >= _LEAST_TO_COMPRESS:
+        packed: bytes | None = lzf.compress(text, size - _LEAST_SAVED)
+        if packed is not None:
+            return packed_string(packed, size)
+    return encode_string(text)
+
+
+def packed_string(packed: bytes, size: int) -> bytes:
+    """Encode a string of so many bytes that is compressed already."""
+    return b"\xc3%b%b%b" % (encode_length(len(packed)), encode_length(size), packed)
+
+
 def read_length(source: ByteSource) -> int:
     """Read a length; raises RdbError for the mark of a special string."""
     first = source.byte()
@@ -56,16 +75,26 @@ def read_length(source: ByteSource) -> int:
 
 def read_string(source: ByteSource) -> bytes:
     """Read a string of any encoding."""
+    text, size = read_raw_string(source)
+    return text if size is None else unpack_lzf(text, size)
+
+
+def read_raw_string(source: ByteSource) -> tuple[bytes, int | None]:
+    """Read a string, and leave it compressed.
+
+    Returns:
+        The bytes, and the size for ``unpack_lzf``; None if they are not compressed.
+    """
     first = source.peek(1)
     if not first or first[0] < 0xC0:
-        return source.take(read_length(source))
+        return source.take(read_length(source)), None
     source.byte()
     kind = first[0] & 0x3F
     if kind <= 2:
-        return b"%d" % int.from_bytes(source.take(1 << kind), "little", signed=True)
+        return b"%d" % int.from_bytes(source.take(1 << kind), "little", signed=True), None
     if kind == 3:
         packed_size, size = read_length(source), read_length(source)
-        return unpack_lzf(source.take(packed_size), size)
+        return source.take(packed_size), size
     raise RdbError(f"Unknown RDB string encoding type {kind}")
 
 
@@ -88,39 +117,15 @@ def skip_string(source: ByteSource) -> None:
 def unpack_lzf(data: bytes, size: int) -> bytes:
     """Undo LZF compression.
 
-    Runs of literal bytes (a byte below 32: their number less one) alternate with references to earlier output (three
-    bits of length, 13 bits of distance, and another byte of length if three bits are not enough).
-
     Raises:
         RdbError: the data is damaged, or does not unpack to ``size`` bytes.
     """
-    if size > len(data) * _BEST_RATIO:
-        raise RdbError("Invalid LZF compressed string")
-    out = bytearray()
-    at, end = 0, len(data)
-    try:
-        while at < end:
-            control = data[at]
-            at += 1
-            if control < 32:
-                out += data[at : at + control + 1]
-                at += control + 1
-                continue
-            length = control >> 5
-            if length == 7:
-                length += data[at]
-                at += 1
-            start = len(out) - ((control & 0x1F) << 8 | data[at]) - 1
-            at += 1
-            length += 2
-            if start < 0:
-                raise RdbError("Invalid LZF compressed string")
-            piece = out[start : start + length]
-            if len(piece) < length:  # it overlaps its own output: a repeating pattern
-                piece = (piece * (length // len(piece) + 1))[:length]
-            out += piece
-    except IndexError:
-        raise RdbError("Invalid LZF compressed string") from None
-    if at != end or len(out) != size:
-        raise RdbError("Invalid LZF compressed string")
-    return bytes(out)
+    # Before anything is allocated: a few bytes can claim any size.
+    if 0 < size <= len(data) * _BEST_RATIO:
+        try:
+            text: bytes | None = lzf.decompress(data, size)
+        except ValueError:
+            text = None
+        if text is not None and len(text) == size:
+            return text
+    raise RdbError("Invalid LZF compressed string")

@@ -9,6 +9,7 @@
     23   Redis' before 7.4.0: one listpack of fields, values and times
     24   8 bytes with the earliest time, then as Redis' 22, times counting from the earliest less one
     25   8 bytes with the earliest time, then as 23
+    29 to 32   hashes that share their names: hash_templates.py
 
 Readers of an RDB version below 12 know no times. For them a hash has type 4; a file for them holds the times in a
 field of our own after the hash, which Redis and Valkey skip.
@@ -19,16 +20,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..collections.hash import Hash
-from . import listpack, ziplist
+from . import hash_templates, listpack, ziplist
 from .byte_source import ByteSource, RdbError
-from .codec import DEFAULTS, Codec, Defaults, Extension
+from .codec import PLAIN, Codec, Extension, Writing
 from .encoding import encode_length, encode_string, read_length, read_string
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-HASH_TYPES: Final = (4, 9, 13, 16, 22, 23, 24, 25)
+HASH_TYPES: Final = (4, 9, 13, 16, 22, 23, 24, 25, *hash_templates.TYPES)
 TIMES_FIELD: Final = b"rillet-hash-times"
 FIRST_WITH_TIMES: Final = 12
 _PLAIN: Final = 4
@@ -55,6 +56,9 @@ def read_hash(source: ByteSource, value_type: int, valkey: bool) -> Iterator[Has
             _take_in(found, field, value, time and base + time)
             if number % _PAUSE == _PAUSE - 1:
                 yield None
+    elif value_type in hash_templates.TYPES:
+        for field, value in hash_templates.read_templated(source, value_type):
+            _take_in(found, field, value, _NO_TIME)
     else:
         if value_type == 25:
             source.skip(8)
@@ -118,13 +122,14 @@ def hash_type(value: Hash, version: int) -> int:
     return _PLAIN if value.times is None or version < FIRST_WITH_TIMES else _WITH_TIMES
 
 
-def encode_hash(value: Hash, value_type: int, _defaults: Defaults = DEFAULTS) -> Iterator[bytes]:
+def encode_hash(value: Hash, value_type: int, writing: Writing = PLAIN) -> Iterator[bytes]:
     """Yield what follows the key, in pieces."""
     size = encode_length(len(value.fields))
+    encode = writing.string
     if value_type == _PLAIN:
         yield size
         for field, content in value.fields.items():
-            yield encode_string(field) + encode_string(content)
+            yield encode(field) + encode(content)
         return
     assert value.times is not None
     when = value.times.when
@@ -132,7 +137,7 @@ def encode_hash(value: Hash, value_type: int, _defaults: Defaults = DEFAULTS) ->
     yield earliest.to_bytes(8, "little") + size
     for field, content in value.fields.items():
         time = when[field] - earliest + 1 if field in when else _NO_TIME
-        yield encode_length(time) + encode_string(field) + encode_string(content)
+        yield encode_length(time) + encode(field) + encode(content)
 
 
 def encode_times(value: Hash, value_type: int) -> bytes:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from ..collections.list import List
 from . import listpack, ziplist
 from .byte_source import RdbError
-from .codec import DEFAULTS, Codec, Defaults
-from .encoding import encode_length, encode_string, read_length, read_string
+from .codec import PLAIN, Codec, Writing
+from .encoding import encode_length, read_length, read_string
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,10 +71,11 @@ def list_type(value: List, version: int) -> int:
     return 18
 
 
-def encode_list(value: List, value_type: int, _defaults: Defaults = DEFAULTS) -> Iterator[bytes]:
+def encode_list(value: List, value_type: int, writing: Writing = PLAIN) -> Iterator[bytes]:
     """Yield what follows the key: nodes of about 8 KiB, Redis' default."""
     del value_type
     nodes = 0
+    encode = writing.string
     pieces: list[bytes] = []
     packed: list[bytes] = []
     size = 0
@@ -83,7 +84,7 @@ def encode_list(value: List, value_type: int, _defaults: Defaults = DEFAULTS) ->
         nonlocal nodes, size
         if packed:
             nodes += 1
-            pieces.append(encode_length(_PACKED) + encode_string(listpack.pack(packed)))
+            pieces.append(encode_length(_PACKED) + encode(listpack.pack(packed)))
             packed.clear()
             size = 0
 
@@ -91,7 +92,7 @@ def encode_list(value: List, value_type: int, _defaults: Defaults = DEFAULTS) ->
         if len(element) >= _PLAIN_BYTES:
             finish()
             nodes += 1
-            pieces.append(encode_length(_PLAIN) + encode_string(element))
+            pieces.append(encode_length(_PLAIN) + encode(element))
             continue
         item = listpack.text(element)
         if size + len(item) > _NODE_BYTES - 7:

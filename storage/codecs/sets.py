@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from ..collections.set import HASHTABLE, INTSET, LISTPACK, Set
 from . import listpack
 from .byte_source import RdbError
-from .codec import DEFAULTS, Codec, Defaults
-from .encoding import encode_length, encode_string, read_length, read_string
+from .codec import PLAIN, Codec, Writing
+from .encoding import encode_length, read_length, read_string
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,12 +72,12 @@ def set_type(value: Set, version: int) -> int:
     return 2
 
 
-def encode_set(value: Set, value_type: int, _defaults: Defaults = DEFAULTS) -> Iterator[bytes]:
+def encode_set(value: Set, value_type: int, writing: Writing = PLAIN) -> Iterator[bytes]:
     """Yield what follows the key, in pieces."""
     del value_type
     yield encode_length(len(value))
     members = iter(value)
-    while some := b"".join(map(encode_string, islice(members, _PAUSE))):
+    while some := b"".join(map(writing.string, islice(members, _PAUSE))):
         yield some
 
 

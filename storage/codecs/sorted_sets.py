@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 from ..collections.sorted_set import LISTPACK, SKIPLIST, SortedSet
 from . import listpack, ziplist
 from .byte_source import RdbError
-from .codec import DEFAULTS, Codec, Defaults
-from .encoding import encode_length, encode_string, read_length, read_string
+from .codec import PLAIN, Codec, Writing
+from .encoding import encode_length, read_length, read_string
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -81,14 +81,13 @@ def sorted_set_type(value: SortedSet, version: int) -> int:
     return 5
 
 
-def encode_sorted_set(value: SortedSet, value_type: int, _defaults: Defaults = DEFAULTS) -> Iterator[bytes]:
+def encode_sorted_set(value: SortedSet, value_type: int, writing: Writing = PLAIN) -> Iterator[bytes]:
     """Yield what follows the key, in pieces; highest score first, as Redis writes them."""
     del value_type
     yield encode_length(len(value))
     items = value.slice(0, len(value), reverse=True)
-    while some := b"".join(
-        [encode_string(member) + _SCORE.pack(score) for score, member in islice(items, _PAUSE)]
-    ):
+    encode = writing.string
+    while some := b"".join([encode(member) + _SCORE.pack(score) for score, member in islice(items, _PAUSE)]):
         yield some
 
 

@@ -27,7 +27,7 @@ def stream_commands(stream: Stream, key: bytes, defaults: Defaults) -> Iterator[
     """Yield the encoded commands that create a stream as it is; see ``aof/rewrite.py`` for what they cannot express.
 
     Args:
-        stream: the stream; it does not change meanwhile.
+        stream: the stream; it does not change during the iteration.
         key: its key.
         defaults: duration and maxsize of a new stream, which need no command.
     """

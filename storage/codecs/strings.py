@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from .codec import Codec, Defaults
-from .encoding import encode_string, read_string
+from .codec import Codec, Writing
+from .encoding import read_string
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +23,8 @@ def _type_of(_value: bytes, _version: int) -> int:
     return _STRING
 
 
-def _encode(value: bytes, _value_type: int, _defaults: Defaults) -> Iterator[bytes]:
-    yield encode_string(value)
+def _encode(value: bytes, _value_type: int, writing: Writing) -> Iterator[bytes]:
+    yield writing.string(value)
 
 
 CODEC: Final[Codec[bytes]] = Codec((_STRING,), _read, _type_of, _encode)

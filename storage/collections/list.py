@@ -186,12 +186,16 @@ class List(Collection):
         if self.encoding is QUICKLIST and not self._exceeds(limit, self.size, len(self), 2):
             self.encoding = LISTPACK
 
-    def _expect(self, elements: Sequence[bytes], limit: int) -> None:
-        """Count elements before they are added, and choose the encoding by their lengths."""
+    def expect(self, elements: Sequence[bytes], limit: int) -> None:
+        """Prepare for elements that may be added: Redis then leaves a listpack that could not hold them first."""
         if self.encoding is LISTPACK:
             size = self.size + sum(map(len, elements))
             if self._exceeds(limit, size, len(self) + len(elements)):
                 self.encoding = QUICKLIST
+
+    def _expect(self, elements: Sequence[bytes], limit: int) -> None:
+        """As ``expect`` for elements that are about to be added, which are counted."""
+        self.expect(elements, limit)
         self.size += sum(map(element_size, elements))
 
     @staticmethod

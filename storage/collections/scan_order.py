@@ -10,15 +10,15 @@ many keys are added during it.
 from __future__ import annotations
 
 from random import randrange
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..freeing import Freeable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-_PIECE = 32  # places examined per removed key while gaps are being closed
-_PATIENCE = 10  # places examined per key that a page may have, as Redis examines buckets
+_STEP: Final = 32
+_PATIENCE: Final = 10  # places examined per key that a page may have, as Redis examines buckets
 
 
 class ScanOrder(Freeable):
@@ -29,6 +29,7 @@ class ScanOrder(Freeable):
 
     Args:
         keys: the present keys, each once.
+        step: places examined per removed key while gaps are being closed.
 
     Attributes:
         _keys: each key at one place, and the gaps of removed keys.
@@ -38,10 +39,11 @@ class ScanOrder(Freeable):
             are empty. Both are 0 while no gaps are being closed.
     """
 
-    __slots__ = ("_filled", "_gone", "_keys", "_next")
+    __slots__ = ("_filled", "_gone", "_keys", "_next", "_step")
 
-    def __init__(self, keys: Iterable[bytes] = ()) -> None:
+    def __init__(self, keys: Iterable[bytes] = (), step: int = _STEP) -> None:
         self._keys = list(keys)
+        self._step = step
         self._gone: set[bytes] = set()
         self._filled = self._next = 0
 
@@ -65,7 +67,7 @@ class ScanOrder(Freeable):
         """Examine some more places, and move their keys up to the compact part."""
         keys, gone = self._keys, self._gone
         start = self._next
-        piece = keys[start : start + _PIECE]
+        piece = keys[start : start + self._step]
         staying = [key for key in piece if key not in gone]
         gone.difference_update(piece)
         keys[start : start + len(piece)] = [b""] * len(piece)

@@ -55,6 +55,16 @@ class Set(Collection):
             return cls(encoding=INTSET)
         return cls(encoding=LISTPACK if count <= limits.set_max_listpack_entries else HASHTABLE)
 
+    @classmethod
+    def encoding_of(cls, gathered: Iterable[bytes], limits: Limits) -> bytes:
+        """Return the encoding of a set that began as an empty intset and got these members, one after the other."""
+        trial = cls(encoding=INTSET)
+        for member in gathered:
+            trial.add(member, limits)
+            if trial.encoding is HASHTABLE:
+                break  # for good
+        return trial.encoding
+
     def __len__(self) -> int:
         return len(self.members)
 

@@ -14,11 +14,11 @@ from ..freeing import Freeable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..streams.chunk import Piece
+    from ..streams.chunk import ChunkRun
     from ..streams.tuning import Tuning
     from .deliveries import Consumer, Facts
     from .pel import Pel
-    from .pel_pages import Page, Place, Places
+    from .pel_pages import Page, PelRuns, Place
 
 
 class Books(Freeable):
@@ -48,7 +48,7 @@ class Books(Freeable):
 
     @abstractmethod
     def deliver(
-        self, consumer: Consumer, pieces: list[Piece], number: int, after: int, last: int, now: int
+        self, consumer: Consumer, pieces: list[ChunkRun], number: int, after: int, last: int, now: int
     ) -> None:
         """As ``Group.deliver``; nothing after ``after`` is pending."""
 
@@ -58,7 +58,7 @@ class Books(Freeable):
 
     @abstractmethod
     def reassign(
-        self, consumer: Consumer, places: Places, ms: int, count: int, facts: list[Facts] | None = None
+        self, consumer: Consumer, places: PelRuns, ms: int, count: int, facts: list[Facts] | None = None
     ) -> None:
         """As ``Group.reassign``."""
 

@@ -10,23 +10,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..streams import ids as stream_id
-from ..streams.chunk import texts_in
-from ..streams.iteration import find_runs
+from ..streams.chunk import ids_in, texts_in
+from ..streams.iteration import entries_at, find_runs, missing_in
 from .claims import SCAN_FACTOR, Claimed
 from .pel_pages import blocks_of, texts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
-    from ..streams.chunk import Piece
-    from ..streams.iteration import Run
+    from ..streams.chunk import ChunkRun
     from ..streams.stream import Stream
     from .claims import Change, ClaimTerms
     from .deliveries import Consumer, Facts
     from .group import Group
-    from .pel_pages import Page, Places
+    from .pel_pages import Page, PelRuns
 
-_MANY: Final = 1024  # a scan of more entries does not keep the packed chunks that it opens
+MANY: Final = 1024  # a scan of more entries does not keep the packed chunks that it opens
 
 
 class EntryRun:
@@ -40,7 +39,7 @@ class EntryRun:
 
     __slots__ = ("ids", "pieces", "raw")
 
-    def __init__(self, pieces: list[Piece], ids: list[bytes], raw: bytes) -> None:
+    def __init__(self, pieces: list[ChunkRun], ids: list[bytes], raw: bytes) -> None:
         self.pieces = pieces
         self.ids = ids
         self.raw = raw
@@ -70,7 +69,7 @@ def claim(
         terms: what is claimed, and the new facts.
     """
     if run is not None:
-        claimed_run = _claim_run(group, consumer, run, terms)
+        claimed_run = _claim_run(group, consumer, run, terms) or _force_run(group, consumer, run, terms)
         if claimed_run is not None:
             return claimed_run
         numbers = list(map(stream_id.parse, words))
@@ -144,7 +143,7 @@ def find_run(stream: Stream, words: list[bytes]) -> EntryRun | None:
         first, second = stream_id.parse(words[0]), stream_id.parse(words[1])
     except stream_id.InvalidID:
         return None
-    pieces, raw, _ = stream.take_after(first - 1, len(words))
+    pieces, raw, _ = stream.entries_after(first - 1, len(words))
     if not pieces:
         return None
     chunk, start, stop = pieces[0]
@@ -160,7 +159,7 @@ def _claim_run(group: Group, consumer: Consumer, run: EntryRun, terms: ClaimTerm
     Returns:
         None, with nothing changed, unless all of them are pending and old enough: ``claim`` does it then.
     """
-    places = group.pel.match(run.pieces)
+    places = group.pel.locate_run(run.pieces)
     if places is None:
         return None
     blocks = blocks_of(places)
@@ -180,7 +179,34 @@ def _claim_run(group: Group, consumer: Consumer, run: EntryRun, terms: ClaimTerm
         group.reassign(consumer, places, terms.ms, count, blocks)
     else:
         claimed.changes = _changes(run.ids, blocks, consumer.name, terms)
-        _move(group, consumer, places, blocks, terms)
+        move(group, consumer, places, blocks, terms)
+    return claimed
+
+
+def _force_run(group: Group, consumer: Consumer, run: EntryRun, terms: ClaimTerms) -> Claimed | None:
+    """Let a run of entries be pending at once, as they become by the records of a read that are replayed.
+
+    Returns:
+        None, with nothing changed, unless all of them are behind everything that is pending.
+    """
+    chunk, start, _ = run.pieces[0]
+    first = chunk.id_at(start)
+    if not terms.force or first <= group.pel.highest:
+        return None
+    number = len(run.ids)
+    count = terms.next_count(1)  # as that of a forced entry in `_claim_each`
+    if count == 1:
+        last_chunk, _, stop = run.pieces[-1]
+        group.deliver(consumer, run.pieces, number, first - 1, last_chunk.id_at(stop - 1), terms.ms)
+    else:
+        group.assign(consumer, list(ids_in(run.pieces)), terms.ms, count)
+    claimed = Claimed()
+    claimed.count = number
+    if terms.just_id:
+        claimed.ids = run.ids
+    else:
+        claimed.items.append(run.raw)
+    claimed.changes.append((run.ids, consumer.name, terms.ms, count))
     return claimed
 
 
@@ -192,8 +218,8 @@ def _are_old(blocks: list[Facts], latest: int) -> bool:
     return all(block.ms <= latest for block in set(blocks))
 
 
-def _move(group: Group, consumer: Consumer, places: Places, blocks: list[Facts], terms: ClaimTerms) -> None:
-    """Give pending entries, each in its block, to the consumer."""
+def move(group: Group, consumer: Consumer, places: PelRuns, blocks: list[Facts], terms: ClaimTerms) -> None:
+    """Give pending entries, each with its facts in ``blocks``, to the consumer; no place may be named twice."""
     first = blocks[0]
     if blocks.count(first) == len(blocks):
         group.reassign(consumer, places, terms.ms, terms.next_count(first.count), blocks)
@@ -229,9 +255,9 @@ def autoclaim(
         return books.claim(stream, consumer, singles, terms, count, with_changes=with_changes)
     claimed = Claimed()
     name, latest = consumer.name, terms.latest
-    are_many = count > _MANY
+    are_many = count > MANY
     left, budget = count, count * SCAN_FACTOR
-    found: Places = []
+    found: PelRuns = []
     found_blocks: list[Facts] = []
     deleted: list[int] = []
     for page, pending in group.pel.pending_runs(start):
@@ -242,7 +268,7 @@ def autoclaim(
         budget -= len(looked_at)
         blocks = blocks_of([(page, met)])
         runs = find_runs(stream, page.ms, page.seq, met[0], met[-1] + 1, are_many)
-        gone = _not_in(runs, met)
+        gone = missing_in(runs, met)
         if not _are_old(blocks, latest):
             met = [at for at, block in zip(met, blocks, strict=True) if block.ms <= latest or at in gone]
             blocks = blocks_of([(page, met)])
@@ -261,7 +287,7 @@ def autoclaim(
             found_blocks += old_blocks
             claimed.count += len(old)
             if not terms.just_id:
-                claimed.items += _entries(runs, old)
+                claimed.items += entries_at(runs, old)
         if with_changes and gone:
             claimed.changes += _mixed_changes(page, met, blocks, gone, name, terms)
         elif with_changes and met:
@@ -276,50 +302,10 @@ def autoclaim(
     if found:
         if terms.just_id:
             claimed.ids = texts_of(found)
-        _move(group, consumer, found, found_blocks, terms)
+        move(group, consumer, found, found_blocks, terms)
     if deleted:
         group.acknowledge(deleted)
     return claimed
-
-
-def _not_in(runs: list[Run], positions: Sequence[int]) -> Collection[int]:
-    """Those of some positions, ascending, that lie in no run; the runs lie between the first and the last of them."""
-    first, stop = positions[0], positions[-1] + 1
-    if sum([size for _, _, _, size in runs]) == stop - first:
-        return ()
-    there = {at for _, _, begin, size in runs for at in range(begin, begin + size)}
-    return {at for at in positions if at not in there}
-
-
-def _entries(runs: list[Run], positions: Sequence[int]) -> list[bytes]:
-    """The encoded entries at some positions, ascending, all of which lie in the runs; in one or more parts."""
-    parts: list[bytes] = []
-    rest = iter(runs)
-    chunk, place, begin, size = next(rest)
-    for start, stop in _segments(positions):
-        at = start
-        while at < stop:
-            while begin + size <= at:
-                chunk, place, begin, size = next(rest)
-            end = min(stop, begin + size)
-            offsets, shift = chunk.offsets, place - begin
-            parts.append(bytes(chunk.data[offsets[at + shift] : offsets[end + shift]]))
-            at = end
-    return parts
-
-
-def _segments(positions: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Positions, ascending, as intervals without gaps: the first of each and that after the last."""
-    if type(positions) is range:
-        yield positions.start, positions.stop
-        return
-    first = last = positions[0]
-    for at in positions[1:]:
-        if at != last + 1:
-            yield first, last + 1
-            first = at
-        last = at
-    yield first, last + 1
 
 
 def _changes(ids: list[bytes], blocks: list[Facts], name: bytes, terms: ClaimTerms) -> list[Change]:

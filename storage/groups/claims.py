@@ -58,7 +58,7 @@ class Claimed:
 
     def __init__(self) -> None:
         self.count = 0
-        self.items: list[bytes] = []
+        self.items: list[bytes | bytearray] = []
         self.ids: list[bytes] = []
         self.deleted: list[bytes] = []
         self.changes: list[Change] = []

@@ -6,8 +6,9 @@ from array import array
 from bisect import bisect_right
 from collections import deque
 from heapq import merge
+from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from sortedcontainers import SortedKeyList
 
@@ -16,7 +17,7 @@ from ..streams.ids import MAX_U64
 from ..streams.tuning import DEFAULT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from .consumer_index import IdOrder
 
@@ -29,6 +30,8 @@ UNOWNED_MS: Final = -(1 << 63)
 
 
 _by_ms: Final = attrgetter("ms")
+# Pending entries in the order of their IDs: the halves of these, and of each consumer, delivery time and count.
+Filling: TypeAlias = "tuple[array[int], array[int], Sequence[tuple[Consumer, int, int]]]"
 
 
 class Facts:
@@ -117,8 +120,8 @@ class Block(Facts):
 class Delivery(Block):
     """Entries that came in the order of their IDs, as do those of all deliveries of the same millisecond.
 
-    Such deliveries to several consumers may therefore be extended by turns; who needs the order in which all of them
-    came merges them by ID. Nothing else that happens to entries can be ordered afterwards.
+    Such deliveries to several consumers may therefore be extended by turns; a caller that needs the order in which all
+    of them came merges them by ID. Nothing else that happens to entries can be ordered afterwards.
     """
 
     __slots__ = ()
@@ -167,7 +170,20 @@ class Consumer(Freeable):
             self.order = None
 
 
-class TimeOrder(Freeable):
+def in_columns(
+    pending: Iterable[tuple[int, tuple[Consumer, int, int]]], size: int = DEFAULT.page
+) -> Iterator[Filling]:
+    """Yield pending entries, given one by one in the order of their IDs, as ``Group.fill`` takes them."""
+    entries = iter(pending)
+    while some := list(islice(entries, size)):
+        yield (
+            array("Q", [number >> 64 for number, _ in some]),
+            array("Q", [number & MAX_U64 for number, _ in some]),
+            [facts for _, facts in some],
+        )
+
+
+class IdleOrder(Freeable):
     """The blocks of a group by delivery time, the longest idle first; those of one time in the order they were made.
 
     Time normally goes on, so a new block goes to the end of a list; the strays (an explicit TIME or IDLE, a clock

@@ -16,21 +16,33 @@ from typing import TYPE_CHECKING, Final
 from ..streams.chunk import ids_in
 from ..streams.ids import is_ascending
 from .books import Books
-from .deliveries import MAX_MS, Block, Consumer, Delivery, Facts, TimeOrder
+from .deliveries import MAX_MS, Block, Consumer, Delivery, Facts, IdleOrder
 from .pel_pages import blocks_of, numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ..streams.chunk import Piece
+    from ..streams.chunk import ChunkRun
     from ..streams.tuning import Tuning
+    from .deliveries import Filling
     from .pel import Pel
-    from .pel_pages import Page, Place, Places
+    from .pel_pages import Page, PelRuns, Place
 
 # The reference to its block, its ID if that is not shared with the stream, its share of a page.
 _ENTRY_BYTES: Final = 8 + 16 + 2
 _CUTS: Final = 128  # looking at a listed ID takes as long as moving so many others in memory
 _facts: Final = attrgetter("consumer", "ms", "count")
+_by_ms: Final = attrgetter("ms")
+
+
+class _NewBlocks(dict[tuple[Consumer, int, int], Block]):
+    """Blocks by their facts, made when they are asked for."""
+
+    __slots__ = ()
+
+    def __missing__(self, facts: tuple[Consumer, int, int]) -> Block:
+        block = self[facts] = Delivery(*facts, 0, 0, 0)
+        return block
 
 
 class Dense(Books):
@@ -44,7 +56,7 @@ class Dense(Books):
 
     def __init__(self, pel: Pel, tuning: Tuning) -> None:
         super().__init__(pel, tuning)
-        self.times = TimeOrder(tuning.slack)
+        self.times = IdleOrder(tuning.slack)
 
     @property
     def entry_bytes(self) -> int:
@@ -71,27 +83,32 @@ class Dense(Books):
         twin.times.moved_ms = self.times.moved_ms
         return twin
 
-    def fill(self, pending: Iterable[tuple[int, tuple[Consumer, int, int]]]) -> Iterator[None]:
+    def fill(self, pending: Iterable[Filling]) -> Iterator[None]:
         """As ``Group.fill``."""
-        blocks: dict[tuple[Consumer, int, int], Block] = {}
+        blocks = _NewBlocks()
+        spread: dict[Block, None] = {}  # over more than one page
         pel = self.pel
-        entries = iter(pending)
-        while some := list(islice(entries, self.tuning.page)):
-            of_each: list[Block] = []
-            for number, facts in some:
-                block = blocks.get(facts)
-                if block is None:
-                    block = blocks[facts] = Delivery(*facts, number, number, 0)
-                block.add(number)
-                of_each.append(block)
-            pel.extend([number for number, _ in some], of_each)
+        for ms, seq, facts in pending:
+            of_each = list(map(blocks.__getitem__, facts))
+            pel.extend(ms, seq, of_each)
+            last = dict(zip(of_each, range(len(of_each)), strict=True))
+            for block, number in Counter(of_each).items():
+                if block.live:
+                    spread[block] = None
+                else:
+                    at = of_each.index(block)
+                    block.first = ms[at] << 64 | seq[at]
+                at = last[block]
+                block.last = ms[at] << 64 | seq[at]
+                block.size += number
+                block.live += number
             yield
         scattered: dict[Facts | None, list[int]] = {}
-        for block in sorted(blocks.values(), key=lambda block: block.ms):
+        for block in sorted(blocks.values(), key=_by_ms):
             block.consumer.add(block)
             block.consumer.pending += block.live
             self.times.add(block)
-            if not pel.are_close(block.first, block.last, block.live):
+            if block in spread and not pel.are_close(block.first, block.last, block.live):
                 scattered[block] = []
         for page, start, stop in pel.spans() if scattered else ():
             for at, facts_there in enumerate(page.blocks[start:stop], start):
@@ -120,7 +137,7 @@ class Dense(Books):
     # Entries come and move
 
     def deliver(
-        self, consumer: Consumer, pieces: list[Piece], number: int, after: int, last: int, now: int
+        self, consumer: Consumer, pieces: list[ChunkRun], number: int, after: int, last: int, now: int
     ) -> None:
         """As of any books: the newest delivery grows if it has the same facts."""
         pel = self.pel
@@ -165,7 +182,7 @@ class Dense(Books):
                 self.release(block, gone)
 
     def reassign(
-        self, consumer: Consumer, places: Places, ms: int, count: int, facts: list[Facts] | None = None
+        self, consumer: Consumer, places: PelRuns, ms: int, count: int, facts: list[Facts] | None = None
     ) -> None:
         """As of any books."""
         if len(places) == 1 and len(places[0][1]) == 1:
@@ -186,7 +203,8 @@ class Dense(Books):
                 target.enlist(numbers_of(places))
         elif not is_ascending(listed := numbers_of(places)) or not self.pel.are_close(first, last, number):
             target.enlist(listed)
-        self.pel.move(places, target)
+        for page, positions in places:
+            page.fill(positions, target)
         consumer.pending += number
         for block, gone in left.items():
             self.release(block, gone)
@@ -273,15 +291,16 @@ class Dense(Books):
                 return False
             self.release(only, 1)
             return True
-        places = self.pel.places(ids)
-        if places is None:
+        blocks = self.pel.take_all(ids)
+        if blocks is None:
             return False
-        blocks = blocks_of(places)
-        self.pel.clear(places)
         number = len(blocks)
         # Mostly what was read at once is acknowledged at once.
         if blocks.count(blocks[0]) == number:
             self.release(blocks[0], number)
+        elif number < self.tuning.together:
+            for block in blocks:
+                self.release(block, 1)
         else:
             for block, count in Counter(blocks).items():
                 self.release(block, count)

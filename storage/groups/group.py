@@ -20,12 +20,12 @@ from .plain import Plain
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ..streams.chunk import Piece
+    from ..streams.chunk import ChunkRun
     from ..streams.stream import Stream
     from ..streams.tuning import Tuning
     from .books import Books
-    from .deliveries import Facts
-    from .pel_pages import Page, Places
+    from .deliveries import Facts, Filling
+    from .pel_pages import Page, PelRuns
 
 _FEW: Final = 64  # consumers or pending entries that are freed at once
 
@@ -38,6 +38,7 @@ class Group(Freeable):
 
     Attributes:
         last_id: last delivered ID (int).
+        members: as ``consumers``, for a caller that knows that ``pending_cleanup`` is None; it costs no call.
         entries_read: how many entries were delivered in all, None if unknown.
         pending_cleanup: what is left of the removal of very many pending entries, None if there is nothing. Callers
             never see these entries: ``pel`` and ``consumers`` finish the removal first. A caller that prefers to wait
@@ -49,11 +50,11 @@ class Group(Freeable):
 
     __slots__ = (
         "_books",
-        "_consumers",
         "_pel",
         "_unsuited",
         "entries_read",
         "last_id",
+        "members",
         "pending_cleanup",
         "tuning",
         "unowned",
@@ -63,7 +64,7 @@ class Group(Freeable):
         self.tuning = tuning
         self.last_id = last_id
         self.entries_read = entries_read
-        self._consumers: dict[bytes, Consumer] = {}
+        self.members: dict[bytes, Consumer] = {}
         self._pel = Pel(tuning)
         self.unowned = Consumer(b"", NEVER, NEVER, tuning.slack)
         self._books: Books = Dense(self._pel, tuning)
@@ -82,7 +83,7 @@ class Group(Freeable):
         """The consumers by name; they are added and removed through the methods of the group."""
         if self.pending_cleanup is not None:
             self.finish_cleanup()
-        return self._consumers
+        return self.members
 
     @property
     def books(self) -> Books:
@@ -101,7 +102,7 @@ class Group(Freeable):
 
     def parts(self) -> Iterable[object]:
         """Return consumers, PEL and books."""
-        return self._consumers, self.unowned, self._pel, self._books
+        return self.members, self.unowned, self._pel, self._books
 
     def __iter__(self) -> Iterator[tuple[int, Consumer, int, int]]:
         """Every pending entry in ID order: (ID, consumer, delivery ms, count).
@@ -124,13 +125,13 @@ class Group(Freeable):
         twin._pel = twin._books.pel
         return twin
 
-    def fill(self, pending: Iterable[tuple[int, tuple[Consumer, int, int]]]) -> Iterator[None]:
+    def fill(self, pending: Iterable[Filling]) -> Iterator[None]:
         """Let entries be pending in a group that has none yet, as a loader knows them.
 
         Yields now and then; the group can be used only when it is through.
 
         Args:
-            pending: IDs in order, and of each its consumer, delivery time (ms) and count.
+            pending: all of them, about ``Tuning.page`` at a time.
         """
         books = self._books
         assert isinstance(books, Dense)  # which a new group has
@@ -139,7 +140,7 @@ class Group(Freeable):
     @property
     def weight(self) -> tuple[int, int]:
         """How many consumers and pending entries take memory, those that are still to be removed among them."""
-        return len(self._consumers), len(self._pel)
+        return len(self.members), len(self._pel)
 
     @property
     def memory(self) -> int:
@@ -182,7 +183,7 @@ class Group(Freeable):
         """Rewrite the books: each pending entry has facts of its own."""
         places = list(self.books.oldest(MAX_MS))
         self._books = plain = Plain(self._pel, self.tuning, places)
-        for consumer in (self.unowned, *self._consumers.values()):
+        for consumer in (self.unowned, *self.members.values()):
             consumer.blocks.clear()
         self._unsuited = 0
         return plain
@@ -205,7 +206,7 @@ class Group(Freeable):
         """Return whether a consumer exists and its next read of new entries would find none."""
         return self.last_id >= stream.last_id and name in self.consumers
 
-    def advance(self, stream: Stream, pieces: list[Piece], number: int, last: int) -> None:
+    def advance(self, stream: Stream, pieces: list[ChunkRun], number: int, last: int) -> None:
         """Entries are being delivered for the first time: move ``last_id`` and count them as read.
 
         Args:
@@ -264,7 +265,7 @@ class Group(Freeable):
     # Entries come, move and go
 
     def deliver(
-        self, consumer: Consumer, pieces: list[Piece], number: int, after: int, last: int, now: int
+        self, consumer: Consumer, pieces: list[ChunkRun], number: int, after: int, last: int, now: int
     ) -> None:
         """New entries are delivered to a consumer for the first time.
 
@@ -299,7 +300,7 @@ class Group(Freeable):
         self.books.assign(consumer, numbers, ms, count)
 
     def reassign(
-        self, consumer: Consumer, places: Places, ms: int, count: int, facts: list[Facts] | None = None
+        self, consumer: Consumer, places: PelRuns, ms: int, count: int, facts: list[Facts] | None = None
     ) -> None:
         """As ``assign``, for entries that are pending already; no place may be named twice.
 
@@ -316,7 +317,7 @@ class Group(Freeable):
         """
         return self._books.take(consumer, page, at, ms, count, target)
 
-    def reassign_each(self, consumer: Consumer, places: Places, ms: int, counts: list[int]) -> None:
+    def reassign_each(self, consumer: Consumer, places: PelRuns, ms: int, counts: list[int]) -> None:
         """As ``reassign``, each entry with its own delivery counter."""
         if not places:
             return
@@ -355,26 +356,28 @@ class Group(Freeable):
 
     def acknowledge(self, numbers: Iterable[int]) -> int:
         """Take entries off the PEL; answers how many were there."""
+        remove, release = self.pel.remove, self._books.release
         gone = 0
-        for facts, count in Counter(map(self.pel.remove, numbers)).items():
+        for number in numbers:
+            facts = remove(number)
             if facts is not None:
-                self._books.release(facts, count)
-                gone += count
+                release(facts, 1)
+                gone += 1
         return gone
 
-    def acknowledge_places(self, places: Places) -> None:
+    def acknowledge_places(self, places: PelRuns) -> None:
         """Take entries off the PEL that are known to be there; none of the places is good any more."""
         gone = Counter(blocks_of(places))
         self._pel.clear(places)
         for facts, count in gone.items():
             self._books.release(facts, count)
 
-    def acknowledge_later(self, pieces: Iterable[list[Piece]]) -> Callable[[], bool]:
+    def acknowledge_later(self, pieces: Iterable[list[ChunkRun]]) -> Callable[[], bool]:
         """Take distinct entries off the PEL in steps; returns ``clean_up_some``."""
 
         def let_go() -> Iterator[None]:
             for some in pieces:
-                places = self.pel.match(some)
+                places = self.pel.locate_run(some)
                 if places is None:
                     self.acknowledge(ids_in(some))
                 elif places:
@@ -392,7 +395,7 @@ class Group(Freeable):
     def check_invariants(self) -> None:
         """Assert that PEL, blocks, order by time and consumers agree; for tests. It finishes ``pending_cleanup``."""
         self.pel.check_invariants()
-        owners = {id(consumer): consumer for consumer in (self.unowned, *self._consumers.values())}
+        owners = {id(consumer): consumer for consumer in (self.unowned, *self.members.values())}
         assert self._books.pel is self._pel
         self._books.check_invariants(owners)
         pending = list(self._pel.listed())

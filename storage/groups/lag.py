@@ -8,7 +8,7 @@ from ..streams.chunk import ids_in
 from ..streams.ids import MAX_COUNT
 
 if TYPE_CHECKING:
-    from ..streams.chunk import Piece
+    from ..streams.chunk import ChunkRun
     from ..streams.stream import Stream
 
 
@@ -51,7 +51,7 @@ def lag(stream: Stream, last_id: int, entries_read: int | None) -> int | None:
 
 
 def entries_read_after(
-    stream: Stream, last_id: int, read: int | None, pieces: list[Piece], number: int
+    stream: Stream, last_id: int, read: int | None, pieces: list[ChunkRun], number: int
 ) -> int | None:
     """Return a group's ``entries_read`` after entries were delivered for the first time.
 

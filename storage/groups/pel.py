@@ -21,13 +21,14 @@ from .pel_pages import Page, blocks_of, texts_of, widened
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ..streams.chunk import Chunk, Piece
+    from ..streams.chunk import Chunk, ChunkRun
     from ..streams.tuning import Tuning
     from .deliveries import Block, Facts
-    from .pel_pages import Place, Places, Span
+    from .pel_pages import PelRuns, Place, Span
 
 _SPARSE: Final = 4  # a page of which only one in so many is pending is made smaller
 _LONGEST: Final = 41  # bytes of the text of an ID
+_RUN: Final = 4  # so many neighbours are taken off sooner as a run than one by one
 
 
 class Pel(Freeable):
@@ -63,16 +64,12 @@ class Pel(Freeable):
 
     def find(self, ms: int, seq: int) -> Place | None:
         """Where an ID stands, pending or not, given as its halves; None if no page has it."""
-        page = self._page
+        index = bisect_right(self._firsts, ms << 64 | seq) - 1
+        if index < 0:
+            return None
+        page = self._pages[index]
         column = page.ms
         size = len(page.blocks)
-        if not (size and column[0] < ms < column[size - 1]):
-            index = bisect_right(self._firsts, ms << 64 | seq) - 1
-            if index < 0:
-                return None
-            page = self._pages[index]
-            column = page.ms
-            size = len(page.blocks)
         at = bisect_left(column, ms, 0, size)
         if at == size or column[at] != ms:
             return None
@@ -94,45 +91,26 @@ class Pel(Freeable):
         found = self.find(number >> 64, number & MAX_U64)
         return None if found is None else found[0].blocks[found[1]]
 
-    def places(self, ids: list[bytes]) -> Places | None:
-        """Where two or more entries stand; None if a word is not the text of a pending ID, or two name the same."""
-        first = self._look_up(ids[0])
+    def places(self, ids: list[bytes]) -> PelRuns | None:
+        """Where two or more neighbours stand; None unless the words are the texts of pending IDs that stand side by side."""
+        left, _, right = ids[0].partition(b"-")
+        if not (left.isdigit() and right.isdigit() and len(ids[0]) <= _LONGEST):
+            return None
+        first = self.find(int(left), int(right))
         if first is None:
             return None
         page, at = first
-        if at + 1 == len(page.blocks) or page.text(at + 1) == ids[1]:
-            run = self._run(page, at, len(ids))
-            if run is not None and texts_of(run) == ids:
-                self._page, self._at = run[-1][0], run[-1][1][-1] + 1
-                return None if None in blocks_of(run) else run
-        found = [first]
-        for word in ids[1:]:
-            place = self._look_up(word)
-            if place is None:
-                return None
-            found.append(place)
-        if len(set(found)) < len(found) or any(page.blocks[at] is None for page, at in found):
+        if at + 1 < len(page.blocks) and page.text(at + 1) != ids[1]:
             return None
-        return [(page, (at,)) for page, at in found]
+        run = self._run(page, at, len(ids))
+        return run if run is not None and texts_of(run) == ids and None not in blocks_of(run) else None
 
-    def _look_up(self, word: bytes) -> Place | None:
-        """Where an ID stands, pending or not."""
-        left, _, right = word.partition(b"-")
-        if not (left.isdigit() and right.isdigit() and len(word) <= _LONGEST):
-            return None
-        ms, seq = int(left), int(right)
-        page, at = self._page, self._at
-        if at < len(page.blocks) and page.ms[at] == ms and page.seq[at] == seq:
-            self._at = at + 1
-            return page, at
-        return self.find(ms, seq)
-
-    def _run(self, page: Page, at: int, number: int) -> Places | None:
+    def _run(self, page: Page, at: int, number: int) -> PelRuns | None:
         """So many IDs from a position on, pending or not; None if there are fewer."""
         stop = at + number
         if stop <= len(page.blocks):
             return [(page, range(at, stop))]
-        places: Places = []
+        places: PelRuns = []
         index = -1
         while True:
             stop = min(at + number, len(page.blocks))
@@ -147,7 +125,7 @@ class Pel(Freeable):
                 return None
             page, at = self._pages[index], 0
 
-    def match(self, pieces: list[Piece]) -> Places | None:
+    def locate_run(self, pieces: list[ChunkRun]) -> PelRuns | None:
         """Where neighbours in the stream stand, if they are all pending, and neighbours here as well; else None."""
         places = self._line_up(pieces)
         if places is None or any(
@@ -156,14 +134,14 @@ class Pel(Freeable):
             return None
         return list(places)
 
-    def blocks_at(self, piece: Piece) -> list[Facts | None]:
+    def blocks_at(self, piece: ChunkRun) -> list[Facts | None]:
         """The block of each of these entries, None for what is not pending."""
         places = self._line_up([piece])
         if places is None:
             return list(map(self.at, ids_in([piece])))
         return [block for page, at in places for block in page.blocks[at.start : at.stop]]
 
-    def _line_up(self, pieces: list[Piece]) -> list[tuple[Page, range]] | None:
+    def _line_up(self, pieces: list[ChunkRun]) -> list[tuple[Page, range]] | None:
         """Where neighbours in the stream stand, pending or not, if they are neighbours here as well; else None."""
         places: list[tuple[Page, range]] = []
         page = self._page
@@ -287,7 +265,7 @@ class Pel(Freeable):
 
     # Adding
 
-    def append(self, pieces: list[Piece], each: Sequence[Facts], last: int) -> None:
+    def append(self, pieces: list[ChunkRun], each: Sequence[Facts], last: int) -> None:
         """List neighbours in the stream that are greater than ``highest``; ``last`` is the last of them.
 
         ``each`` has the facts of each of them.
@@ -310,11 +288,8 @@ class Pel(Freeable):
             else:
                 seq = widened(chunk.seq[start:stop])
                 page = self._begin(Page(chunk.ms[start:stop], seq, [], 0, private=True))
-            if len(pieces) == 1:
-                page.blocks += each
-            else:
-                page.blocks += each[:number]
-                each = each[number:]
+            page.blocks += each[:number]
+            each = each[number:]
             page.live += number
             self._size += number
             self.appended += number
@@ -334,13 +309,11 @@ class Pel(Freeable):
         tuning = self._tuning
         return tuning.page if page.private and page.number(0) >= chunk.id_at(0) else tuning.tiny_page
 
-    def extend(self, numbers: list[int], blocks: list[Block]) -> None:
-        """List up to ``Tuning.page`` IDs that ascend and are greater than ``highest``, each in a block."""
-        ms = array("Q", [number >> 64 for number in numbers])
-        seq = array("Q", [number & MAX_U64 for number in numbers])
+    def extend(self, ms: array[int], seq: array[int], blocks: list[Block]) -> None:
+        """List IDs that ascend and are greater than ``highest``, about as many as a page has, each in a block."""
         self._begin(Page(ms, seq, list(blocks), len(blocks), private=True))
         self._size += len(blocks)
-        self.highest = numbers[-1]
+        self.highest = ms[-1] << 64 | seq[-1]
 
     def _begin(self, page: Page) -> Page:
         """Add a page behind all others; answers it."""
@@ -420,16 +393,6 @@ class Pel(Freeable):
 
     # Changing and removing
 
-    @staticmethod
-    def move(places: Places, block: Block) -> None:
-        """Let pending entries belong to a block."""
-        for page, positions in places:
-            if type(positions) is range:
-                page.blocks[positions.start : positions.stop] = [block] * len(positions)
-            else:
-                for at in positions:
-                    page.blocks[at] = block
-
     def pop(self, text: bytes) -> Facts | None:
         """Take the entry with this ID off; answers the block it was in, None if the word names nothing pending."""
         ms, _, seq = text.partition(b"-")
@@ -475,17 +438,57 @@ class Pel(Freeable):
         if live * _SPARSE < len(blocks) and page is not pages[-1]:
             self._tidy(page)
 
-    def clear(self, places: Places) -> None:
+    def take_all(self, ids: list[bytes]) -> list[Facts] | None:
+        """Take two or more entries off, wherever they stand; answers the block of each.
+
+        None, and nothing is done, if a word is not the text of a pending ID, or two name the same.
+        """
+        places = self.places(ids) if len(ids) >= _RUN else None
+        if places is not None:
+            run = blocks_of(places)
+            self.clear(places)
+            return run
+        pages, firsts = self._pages, self._firsts
+        if not pages or max(map(len, ids)) > _LONGEST:
+            return None
+        found: list[Place] = []
+        blocks: list[Facts] = []
+        for word in ids:
+            left, _, right = word.partition(b"-")
+            if not (left.isdigit() and right.isdigit()):
+                return None
+            ms, seq = int(left), int(right)
+            page = pages[bisect_right(firsts, ms << 64 | seq) - 1]
+            column = page.ms
+            size = len(page.blocks)
+            at = bisect_left(column, ms, 0, size)
+            if at == size or column[at] != ms:
+                return None
+            if page.seq[at] != seq:  # after others of its millisecond
+                at = bisect_left(page.seq, seq, at, bisect_right(column, ms, at, size))
+                if at == size or page.seq[at] != seq or column[at] != ms:
+                    return None
+            block = page.blocks[at]
+            if block is None:
+                return None
+            found.append((page, at))
+            blocks.append(block)
+        if len(set(found)) < len(ids):
+            return None
+        for page, at in found:
+            page.blocks[at] = None
+            page.live -= 1
+        self._size -= len(found)
+        for page, _ in found:
+            if page.live * _SPARSE < len(page.blocks):
+                self._tidy(page)
+        return blocks
+
+    def clear(self, places: PelRuns) -> None:
         """Take pending entries off."""
         for page, positions in places:
-            number = len(positions)
-            if type(positions) is range:
-                page.blocks[positions.start : positions.stop] = [None] * number
-            else:
-                for at in positions:
-                    page.blocks[at] = None
-            page.live -= number
-            self._size -= number
+            page.clear(positions)
+            self._size -= len(positions)
         for page, _ in places:
             if page.live * _SPARSE < len(page.blocks):
                 self._tidy(page)
@@ -522,10 +525,7 @@ class Pel(Freeable):
         twin.appended = self.appended
         twin._size = self._size
         twin._firsts = self._firsts.copy()
-        for page in self._pages:
-            ms, seq = (page.ms[:], page.seq[:]) if page.private else (page.ms, page.seq)
-            blocks = [None if block is None else twins[block] for block in page.blocks]
-            twin._pages.append(Page(ms, seq, blocks, page.live, page.private))
+        twin._pages += [page.copy(twins) for page in self._pages]
         return twin
 
     def check_invariants(self) -> None:
@@ -534,12 +534,8 @@ class Pel(Freeable):
         assert self._size == sum([page.live for page in self._pages])
         before = -1
         for index, (page, first) in enumerate(zip(self._pages, self._firsts, strict=True)):
-            size = len(page.blocks)
-            assert min(len(page.ms), len(page.seq)) >= size > 0
-            assert page.live == size - page.blocks.count(None)
+            page.check_invariants()
             assert page.live or index == len(self._pages) - 1
             assert before < first <= page.number(0)
-            for at in range(1, size):
-                assert page.number(at - 1) < page.number(at)
-            before = page.number(size - 1)
+            before = page.number(len(page.blocks) - 1)
         assert before <= self.highest

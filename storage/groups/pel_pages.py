@@ -87,6 +87,36 @@ class Page:
         self.blocks += other.blocks
         self.live += other.live
 
+    def fill(self, positions: Sequence[int], facts: Facts) -> None:
+        """What stands there, and is pending, has these facts now."""
+        if type(positions) is range:
+            self.blocks[positions.start : positions.stop] = [facts] * len(positions)
+        else:
+            for at in positions:
+                self.blocks[at] = facts
+
+    def clear(self, positions: Sequence[int]) -> None:
+        """What stands there, and is pending, is so no more."""
+        if type(positions) is range:
+            self.blocks[positions.start : positions.stop] = [None] * len(positions)
+        else:
+            for at in positions:
+                self.blocks[at] = None
+        self.live -= len(positions)
+
+    def copy(self, twins: dict[Facts, Facts]) -> Page:
+        """The same with other facts for these."""
+        ms, seq = (self.ms[:], self.seq[:]) if self.private else (self.ms, self.seq)
+        blocks = [None if block is None else twins[block] for block in self.blocks]
+        return Page(ms, seq, blocks, self.live, self.private)
+
+    def check_invariants(self) -> None:
+        """Assert that columns and count agree; for tests."""
+        size = len(self.blocks)
+        assert min(len(self.ms), len(self.seq)) >= size > 0
+        assert self.live == size - self.blocks.count(None)
+        assert all(self.number(at - 1) < self.number(at) for at in range(1, size))
+
 
 def widened(column: array[int]) -> array[int]:
     """A column to which any number can be added."""
@@ -96,15 +126,15 @@ def widened(column: array[int]) -> array[int]:
 Place: TypeAlias = "tuple[Page, int]"
 Span: TypeAlias = "tuple[Page, int, int]"  # with the first position and that after the last one
 # Entries by the pages they stand in and their positions there. Good until something is added or goes.
-Places: TypeAlias = "list[tuple[Page, Sequence[int]]]"
+PelRuns: TypeAlias = "list[tuple[Page, Sequence[int]]]"
 
 
-def number_of(places: Places) -> int:
+def number_of(places: PelRuns) -> int:
     """How many entries these are."""
     return sum([len(positions) for _, positions in places])
 
 
-def texts_of(places: Places) -> list[bytes]:
+def texts_of(places: PelRuns) -> list[bytes]:
     """Their IDs as canonical texts."""
     texts: list[bytes] = []
     for page, positions in places:
@@ -119,12 +149,12 @@ def texts_of(places: Places) -> list[bytes]:
     return texts
 
 
-def numbers_of(places: Places) -> list[int]:
+def numbers_of(places: PelRuns) -> list[int]:
     """Their IDs as integers."""
     return [page.number(at) for page, positions in places for at in positions]
 
 
-def blocks_of(places: Places) -> list[Facts]:
+def blocks_of(places: PelRuns) -> list[Facts]:
     """Their blocks; the entries are pending."""
     blocks: list[Facts | None] = []
     if len(places) == 1:
@@ -139,14 +169,14 @@ def blocks_of(places: Places) -> list[Facts]:
     return blocks  # type: ignore[return-value]
 
 
-def one_by_one(places: Places) -> Places:
+def one_by_one(places: PelRuns) -> PelRuns:
     """The same entries, each a place for itself."""
     return [(page, (at,)) for page, positions in places for at in positions]
 
 
-def first_of(runs: Iterable[tuple[Page, Sequence[int]]], count: int) -> Places:
+def first_of(runs: Iterable[tuple[Page, Sequence[int]]], count: int) -> PelRuns:
     """The first so many of these entries; what lies behind them is not looked at."""
-    found: Places = []
+    found: PelRuns = []
     if count > 0:
         for page, positions in runs:
             some = positions[:count]

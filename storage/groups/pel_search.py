@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from .group import Group
-    from .pel_pages import Page, Place, Places
+    from .pel_pages import Page, PelRuns, Place
 
 
-def _first(runs: Iterable[tuple[Page, Sequence[int]]], count: int | None) -> Places:
+def _first(runs: Iterable[tuple[Page, Sequence[int]]], count: int | None) -> PelRuns:
     return list(runs) if count is None else first_of(runs, count)
 
 
@@ -29,7 +29,7 @@ def find_pending(
     end: int = MAX_ID,
     count: int | None = None,
     consumer: Consumer | None = None,
-) -> Places:
+) -> PelRuns:
     """Pending entries in ID order, of everybody or of one consumer.
 
     Args:
@@ -51,7 +51,7 @@ def find_idle(
     end: int = MAX_ID,
     count: int | None = None,
     consumer: Consumer | None = None,
-) -> Places:
+) -> PelRuns:
     """As ``find_pending``, only entries delivered at ``latest`` (milliseconds) or before.
 
     Few such entries are found by time; if there are many, walking in ID order meets enough of them soon.

@@ -12,25 +12,26 @@ from itertools import chain, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from ..streams.chunk import ids_in
+from ..streams.chunk import Chunk, ids_in
 from ..streams.ids import MAX_COUNT, MAX_U64, encode
 from .books import Books
 from .claims import SCAN_FACTOR, Claimed
 from .deliveries import MAX_MS, UNOWNED_MS, Consumer, Facts
+from .pel_pages import blocks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ..streams.chunk import Piece
+    from ..streams.chunk import ChunkRun
     from ..streams.stream import Stream
     from ..streams.tuning import Tuning
     from .claims import ClaimTerms
     from .pel import Pel
-    from .pel_pages import Page, Place, Places
+    from .pel_pages import Page, PelRuns, Place
 
 # The single with its ID as integer and as text, and its place in the dict.
 _ENTRY_BYTES: Final = 300
-_NOWHERE: Final = array("Q")  # the hint of who knows no place
+_NOWHERE: Final = array("Q")  # the hint of a caller that knows no place
 _in_turn: Final = attrgetter("ms", "turn")
 
 
@@ -122,7 +123,7 @@ class Plain(Books):
     # Entries come and move
 
     def deliver(
-        self, consumer: Consumer, pieces: list[Piece], number: int, after: int, last: int, now: int
+        self, consumer: Consumer, pieces: list[ChunkRun], number: int, after: int, last: int, now: int
     ) -> None:
         """As of any books."""
         del after
@@ -194,13 +195,11 @@ class Plain(Books):
             consumer.pending += 1
 
     def reassign(
-        self, consumer: Consumer, places: Places, ms: int, count: int, facts: list[Facts] | None = None
+        self, consumer: Consumer, places: PelRuns, ms: int, count: int, facts: list[Facts] | None = None
     ) -> None:
         """As of any books."""
-        del facts
-        for page, positions in places:
-            for at in positions:
-                self.take(consumer, page, at, ms, count)
+        singles = blocks_of(places) if facts is None else facts
+        self.move_each(singles, consumer, ms, [count] * len(singles))  # type: ignore[arg-type]  # as all here
 
     def take(
         self, consumer: Consumer, page: Page, at: int, ms: int, count: int, target: Facts | None = None
@@ -250,7 +249,8 @@ class Plain(Books):
             index = bisect_right(firsts, number) - 1
             at = -1
             if index >= 0:
-                chunk = chunks[index]
+                stored = chunks[index]
+                chunk = stored if type(stored) is Chunk else stream.open(index)
                 at = single.at
                 if chunk.ms is not single.column:
                     at = chunk.find(number)
@@ -263,7 +263,7 @@ class Plain(Books):
                 taken.append(single)
                 if not just_id:
                     offsets = chunk.offsets
-                    items.append(bytes(chunk.data[offsets[at] : offsets[at + 1]]))
+                    items.append(chunk.data[offsets[at] : offsets[at + 1]])
             most -= 1
         if taken:
             claimed.count = len(taken)
@@ -273,7 +273,10 @@ class Plain(Books):
             elif just_id:
                 counts = [single.count for single in taken]
             else:
-                counts = [min(single.count + 1, MAX_COUNT) for single in taken]
+                counts = [
+                    count + 1 if (count := single.count) < MAX_COUNT else count
+                    for single in taken  # as min()
+                ]
             if just_id:
                 claimed.ids = [single.text for single in taken]
             if with_changes:

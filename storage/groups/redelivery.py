@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from ..streams.chunk import texts_in
 from ..streams.ids import MAX_COUNT, MAX_ID
-from .pel_pages import blocks_of, one_by_one, texts_of
+from ..streams.iteration import entries_at, find_runs, missing_in
+from .claiming import MANY, move
+from .claims import ClaimTerms
+from .deliveries import MAX_MS
+from .pel_pages import blocks_of, number_of, one_by_one, texts_of
 from .pel_search import find_pending, oldest
 
 if TYPE_CHECKING:
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
     from .claims import Change
     from .deliveries import Consumer
     from .group import Group
-    from .pel_pages import Places
+    from .pel_pages import PelRuns
 
 
 class Budget(Protocol):
@@ -57,14 +60,12 @@ def read_again(
     places = find_pending(group, after + 1, MAX_ID, count, consumer)
     if not places:
         return 0, b""
-    there, ids = places, texts_of(places)
-    number = len(ids)
-    page, positions = places[0]
-    pieces, entries, _ = stream.take_after(page.number(positions[0]) - 1, number)
-    if budget is not None or texts_in(pieces, entries) != ids:
+    there = places
+    entries = _stored(stream, places) if budget is None else None
+    if entries is None:
         there = []
         items: list[bytes] = []
-        for text, (page, (at,)) in zip(ids, one_by_one(places), strict=True):
+        for text, (page, (at,)) in zip(texts_of(places), one_by_one(places), strict=True):
             if budget is not None and budget.is_spent():
                 break
             entry = stream.entry(page.number(at), page.ms, at)
@@ -76,9 +77,23 @@ def read_again(
             if budget is not None:
                 budget.add(len(entry))
         number, entries = len(items), b"".join(items)
-    counts = [min(block.count + 1, MAX_COUNT) for block in blocks_of(there)]
-    group.reassign_each(consumer, there, now, counts)
+    else:
+        number = number_of(places)
+    if there:
+        move(group, consumer, there, blocks_of(there), ClaimTerms(MAX_MS, now))
     return number, entries
+
+
+def _stored(stream: Stream, places: PelRuns) -> bytes | None:
+    """The encoded entries at these places, one after the other; None if one is no longer in the stream."""
+    parts: list[bytes] = []
+    are_many = number_of(places) > MANY
+    for page, positions in places:
+        runs = find_runs(stream, page.ms, page.seq, positions[0], positions[-1] + 1, are_many)
+        if missing_in(runs, positions):
+            return None
+        parts += entries_at(runs, positions)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def claim_oldest(
@@ -109,7 +124,7 @@ def claim_oldest(
     Returns:
         Encoded items (ID, fields, milliseconds since the delivery before, deliveries before), and the changes.
     """
-    places: Places = []
+    places: PelRuns = []
     counts: list[int] = []
     items: list[bytes] = []
     for page, at in oldest(group, now - min_idle):

@@ -6,9 +6,10 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from ..streams.chunk import Chunk
+from ..streams.chunk import Chunk, DamagedError, opened
 from ..streams.iteration import iter_entries
 from ..streams.macro_nodes import MacroNodes
+from .deliveries import in_columns
 from .group import Group
 
 if TYPE_CHECKING:
@@ -68,10 +69,12 @@ def rewritten_bytes(stream: Stream, key: bytes) -> int:
 def make_whole(stream: Stream) -> bool:
     """Repair a stream after an interrupted change, from the columns of its chunks and the pages of its PELs."""
     chunks, firsts, nodes = stream.chunks, stream.firsts, stream.macro_nodes
-    if chunks and type(chunks[-1]) is Chunk:  # only this class grows
-        chunks[-1].even_out()
-    chunks[:] = [chunk for chunk in chunks if len(chunk)]
-    firsts[:] = [chunk.id_at(0) for chunk in chunks]
+    last = chunks[-1] if chunks else None
+    if type(last) is Chunk:  # what is packed does not grow
+        last.even_out()
+    whole = list(_whole_chunks(stream))
+    chunks[:] = whole
+    firsts[:] = [chunk.id_at(0) for chunk in whole]
     stream.macro_nodes = MacroNodes(chunks, firsts, nodes.max_bytes, nodes.max_entries)
     stream.length = sum(map(len, chunks))
     stream.first_id = firsts[0] if chunks else 0
@@ -85,6 +88,18 @@ def make_whole(stream: Stream) -> bool:
     return True  # a stream may be empty
 
 
+def _whole_chunks(stream: Stream) -> Iterator[Chunk]:
+    """Yield the chunks that have entries, unpacked, for the macro nodes are made of these. What is damaged is lost."""
+    for each in stream.chunks:
+        try:
+            chunk = opened(each)
+        except DamagedError:
+            continue
+        chunk.packed = None
+        if len(chunk):
+            yield chunk
+
+
 def _whole_group(group: Group) -> Group:
     twin = Group(group.last_id, group.entries_read, group.tuning)
     for consumer in group.consumers.values():
@@ -96,5 +111,5 @@ def _whole_group(group: Group) -> Group:
             pending[number] = twin.unowned, block.ms, block.count
         elif group.consumers.get(owner.name) is owner:
             pending[number] = twin.consumers[owner.name], block.ms, block.count
-    deque(twin.fill(sorted(pending.items())), 0)
+    deque(twin.fill(in_columns(sorted(pending.items()))), 0)
     return twin

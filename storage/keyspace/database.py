@@ -1,8 +1,9 @@
-"""One numbered database: its keys and values, with expiry, WATCH versions and signals to those who wait."""
+"""One numbered database: its keys and values, with expiry, WATCH versions and signals to clients that wait."""
 
 from __future__ import annotations
 
 import heapq
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..collections.deadlines import Deadlines
@@ -19,6 +20,25 @@ if TYPE_CHECKING:
     from .metering import Meter
 
 
+@dataclass(slots=True, eq=False)
+class WatchedKey:
+    """A key under WATCH.
+
+    Attributes:
+        database: where the key is, or may come to be.
+        key: its name.
+        version: that of the key when it was watched.
+        was_due: the key had already expired then.
+        touched: receives the watch when the key changes the next time.
+    """
+
+    database: Database
+    key: bytes
+    version: int
+    was_due: bool
+    touched: list[WatchedKey]
+
+
 class Database:
     """One numbered database.
 
@@ -28,6 +48,7 @@ class Database:
         expires: key to absolute expiry in milliseconds; only keys that are in ``entries``.
         watched: WATCHed keys only: [number of watchers, version, version at which SWAPDB brought a key that was past
             its time, or -1]; the version grows at each modification.
+        untouched: of these keys, the watches whose owners have yet to learn of a modification (``watches``).
         awaited: keys that blocked clients wait on, to the number of waiters.
         accessed: key to the time of its last access in milliseconds (OBJECT IDLETIME).
         due: a heap of (when, key) that may hold outdated pairs: ``expires`` decides.
@@ -51,6 +72,7 @@ class Database:
         "keyspace",
         "meter",
         "scan_order",
+        "untouched",
         "watched",
     )
 
@@ -60,6 +82,7 @@ class Database:
         self.entries: dict[bytes, Value] = {}
         self.expires: dict[bytes, int] = {}
         self.watched: dict[bytes, list[int]] = {}
+        self.untouched: dict[bytes, set[WatchedKey]] = {}
         self.awaited: dict[bytes, int] = {}
         self.accessed: dict[bytes, int] = {}
         self.due: list[tuple[int, bytes]] = []
@@ -193,8 +216,8 @@ class Database:
     # Changes. None of these notifies watchers or subscribers of a modification (only `new` is sent): a command calls
     # modified() and notify() in the order Redis does.
 
-    def add(self, key: bytes, value: Value) -> None:
-        """Put a key that does not exist yet; wakes clients that wait for it and sends the event `new`."""
+    def add(self, key: bytes, value: Value, *, is_loaded: bool = False) -> None:
+        """Put a key that does not exist yet; wakes clients that wait for it and sends the event `new`, unless it is loaded."""
         self.entries[key] = value
         keyspace = self.keyspace
         self.accessed[key] = keyspace.now
@@ -205,7 +228,7 @@ class Database:
             added(value, key, self)
         if self.awaited:
             self.signal_ready(key)
-        if keyspace.notify_mask & events.NEW:
+        if keyspace.notify_mask & events.NEW and not is_loaded:
             keyspace.notify(events.NEW, b"new", key, self)
         if self.meter is not None:
             self.meter.note_new(self, key, value)
@@ -290,17 +313,25 @@ class Database:
 
     def clear(self) -> int:
         """Take all keys away; returns how many there were. Watched and awaited keys that existed are signalled."""
-        beside = (self.expires, self.due, self.field_due, self.accessed, self.encodings, self.scan_order)
-        gone = self.entries
-        is_used = gone or any(beside) or self.field_due.heap or self.scan_order is not None
+        gone, field_due = self.entries, self.field_due
+        is_used = (
+            gone
+            or self.expires
+            or self.due
+            or self.accessed
+            or self.encodings
+            or field_due.when
+            or field_due.heap
+            or self.scan_order is not None
+        )
         if not is_used:  # most of the sixteen never had a key
             if self.meter is not None:
                 self.meter.clear()
                 self.frequencies = {}
             return 0
-        for key, watchers in self.watched.items():
+        for key in self.watched:
             if key in gone:
-                watchers[1] += 1
+                self._touch_watched(key)
         for key in self.awaited:
             if key in gone:
                 self.signal_ready(key)
@@ -311,25 +342,24 @@ class Database:
             self.keyspace.lazyfree.weigh(self.meter.total)
             self.meter.clear()
             self.frequencies = {}
-        for other in beside:
+        for other in (self.expires, self.due, field_due, self.accessed, self.encodings, self.scan_order):
             if other:
                 free_later(other, 0)
-        field_due = Deadlines()
+        fresh_field_due = Deadlines()
         encodings: dict[bytes, bytes] = {}
         # No call comes between these, and so no exception.
         self.entries, self.expires, self.accessed, self.due = {}, {}, {}, []
-        self.field_due, self.encodings, self.scan_order = field_due, encodings, None
+        self.field_due, self.encodings, self.scan_order = fresh_field_due, encodings, None
         return number
 
     def note_exchange(self, other: Database) -> None:
-        """Signal those who watch or wait for a key here, before the keys of another database take its place."""
+        """Signal clients that watch or wait for a key here, before the keys of another database take its place."""
         for key, watchers in self.watched.items():
             if key in other.entries and not other.is_due(key):
-                watchers[1] += (
-                    2  # even for those who watch a key that was past its time, whose removal is no change
-                )
+                # Even for clients that watch a key that was past its time, whose removal is no change.
+                self._touch_watched(key, changes=2)
             elif key in self.entries:
-                watchers[1] += 1
+                self._touch_watched(key)
             elif key in other.entries:
                 watchers[2] = watchers[1]
         for key in self.awaited:
@@ -370,9 +400,15 @@ class Database:
         if self.meter is not None:
             self.meter.note_modified(self, key)
         if self.watched and key in self.watched:
-            self.watched[key][1] += 1
+            self._touch_watched(key)
         if self.keyspace.on_modified is not None:
             self.keyspace.on_modified(self, key)
+
+    def _touch_watched(self, key: bytes, changes: int = 1) -> None:
+        """Count changes of a watched key, and list its watches with their owners."""
+        self.watched[key][1] += changes
+        for watched in self.untouched.pop(key, ()):
+            watched.touched.append(watched)
 
     def signal_ready(self, key: bytes) -> None:
         """Wake the clients that wait for this key once the current command is finished."""

@@ -224,6 +224,11 @@ class Keyspace:
             database.clear()
         self.libraries.clear()
 
+    def drop_everything(self) -> None:
+        """Forget all keys and libraries before a file is loaded in their place: tracking clients hear of it."""
+        self.flush(self.databases)
+        self.libraries.clear()
+
     def reset(self) -> None:
         """Forget all data and everything about it but the settings."""
         self.clear()

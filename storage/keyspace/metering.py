@@ -2,7 +2,7 @@
 
 A database has no meter until ``switch_on``; from then on it calls the meter wherever a key is looked up or changes. A
 key whose value may have changed is *touched*, and measured (``weights.key_bytes``) before the next command asks for the
-sum. Keys that were there before the meter are measured bit by bit; until then they count as the mean of those that are
+sum. Keys that were there before the meter are measured a few at a time; until then they count as the mean of those that are
 known.
 """
 

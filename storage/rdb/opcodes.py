@@ -2,6 +2,7 @@
 
 from typing import Final
 
+HASH_TEMPLATE: Final = 0xF2
 SLOT_IMPORT_OR_KEY_META: Final = 0xF3  # the former in Valkey, the latter in Redis
 SLOT_INFO: Final = 0xF4
 FUNCTION: Final = 0xF5

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ..codecs.byte_source import ByteSource, PayloadRefusedError, RdbError
 from ..codecs.crc64 import crc64
 from ..codecs.encoding import read_length, read_string, skip_string
+from ..codecs.hash_templates import read_template
 from ..files import Log, silent
 from ..keyspace.frequency import stored
 from ..keyspace.function_libraries import LibraryError, library_head
@@ -33,6 +34,7 @@ _FIRST_WITH_CHECKSUM: Final = 5
 _FOOTER: Final = 10  # bytes of version and checksum at the end of a payload
 # Bytes of small keys to load before the caller may do other work.
 _PAUSE_AFTER: Final = 1 << 16
+_KEYS_AT_ONCE: Final = 4096  # that are only looked at
 
 
 @dataclass
@@ -65,6 +67,7 @@ def load_rdb(
     skip_unknown: bool = False,
     drop_expired: bool = False,
     allow_duplicates: bool = False,
+    sanitize: bool = False,
     log: Log = silent,
     info: RdbInfo | None = None,
     now: int | None = None,
@@ -79,6 +82,8 @@ def load_rdb(
         skip_unknown: leave out values of types that Rillet does not have, with a warning each.
         drop_expired: leave out keys past their time, as a master does with its dump file.
         allow_duplicates: a key may be there already; the file's value replaces it.
+        sanitize: check everything now. Otherwise parts of a file with a right checksum are checked when they are read
+            (nodes of streams, see ``codecs/stream_nodes``).
         log: receives a line for whatever is left out.
         info: filled in with what was learned.
         now: the time for that, in milliseconds; by default the keyspace's.
@@ -89,12 +94,16 @@ def load_rdb(
     if now is None:
         now = 0 if keyspace is None else keyspace.now
     yield from _Loader(
-        source, keyspace, skip_unknown, drop_expired, allow_duplicates, log, info or RdbInfo(), now
+        source, keyspace, skip_unknown, drop_expired, allow_duplicates, sanitize, log, info or RdbInfo(), now
     ).run()
 
 
-def checked_payload(payload: bytes) -> ByteSource:
+def checked_payload(payload: bytes, *, may_lack_checksum: bool = False) -> ByteSource:
     """Return the content of a payload of DUMP or FUNCTION DUMP, without version and checksum.
+
+    Args:
+        payload: its last ten bytes are version and checksum.
+        may_lack_checksum: a checksum of 0 is accepted, as since Redis 8.6, which propagates HIMPORT SET with one.
 
     Raises:
         PayloadRefusedError: its version is not known, or its checksum wrong.
@@ -104,19 +113,20 @@ def checked_payload(payload: bytes) -> ByteSource:
     version = int.from_bytes(payload[-_FOOTER:-8], "little")
     if version not in _REDIS_VERSIONS and version not in _VALKEY_VERSIONS:
         raise PayloadRefusedError(f"DUMP payload has the unknown version {version}")
-    if crc64(payload[:-8]) != int.from_bytes(payload[-8:], "little"):
+    written = int.from_bytes(payload[-8:], "little")
+    if not (may_lack_checksum and written == 0) and crc64(payload[:-8]) != written:
         raise PayloadRefusedError("DUMP payload has a wrong checksum")
     return ByteSource.of(payload[:-_FOOTER])
 
 
-def restore_value(payload: bytes) -> Value:
-    """Return the value in a payload of DUMP.
+def restore_value(payload: bytes, *, may_lack_checksum: bool = False) -> Value:
+    """Return the value in a payload of DUMP; the arguments are those of ``checked_payload``.
 
     Raises:
         PayloadRefusedError: its version is not known, or its checksum wrong.
         RdbError: the data is damaged, or of a type that Rillet does not have.
     """
-    source = checked_payload(payload)
+    source = checked_payload(payload, may_lack_checksum=may_lack_checksum)
     valkey = int.from_bytes(payload[-_FOOTER:-8], "little") in _VALKEY_VERSIONS
     value_type = source.byte()
     kind = BY_TYPE_BYTE.get(value_type)
@@ -139,6 +149,7 @@ class _Loader:
     skip_unknown: bool
     drop_expired: bool
     allow_duplicates: bool
+    sanitize: bool
     log: Log
     info: RdbInfo
     now: int
@@ -153,9 +164,10 @@ class _Loader:
         source = self.source
         source.begin_checksum()
         self._read_head()
+        source.proven = not self.sanitize and self.keyspace is not None
         paused_at = source.position
         while (opcode := source.byte()) != opcodes.END:
-            if opcode >= opcodes.SLOT_IMPORT_OR_KEY_META:
+            if opcode >= opcodes.HASH_TEMPLATE:
                 self._read_part(opcode)
             else:
                 yield from self._read_key(opcode)
@@ -170,6 +182,24 @@ class _Loader:
                     f"Wrong RDB checksum expected: ({written:x}) but got ({counted:x}). Aborting now."
                 )
             self.info.checked = written != 0
+        if source.proven and not self.info.checked:
+            yield from self._check_values()
+        source.proven = False
+
+    def _check_values(self) -> Iterator[None]:
+        """Check what was taken as proven by a checksum that the file turned out not to have."""
+        assert self.keyspace is not None
+        for database in self.keyspace.databases:
+            for number, (key, value) in enumerate(list(database.entries.items())):
+                if number % _KEYS_AT_ONCE == 0:
+                    yield None
+                check = TYPES[type(value)].codec.check
+                if check is None:
+                    continue
+                try:
+                    yield from check(value)
+                except RdbError as error:
+                    raise RdbError(f"{error} (key '{_shown(key)}')") from error
 
     def _read_head(self) -> None:
         head = self.source.take(9)
@@ -212,6 +242,8 @@ class _Loader:
             read_length(source)
             skip_module_data(source)
             self.log("Data of a module in the RDB file is left out: Rillet has no modules")
+        elif opcode == opcodes.HASH_TEMPLATE:
+            read_template(source)
         elif opcode == opcodes.SLOT_INFO:
             for _ in range(3):
                 read_length(source)
@@ -281,7 +313,7 @@ class _Loader:
             if not self.allow_duplicates:
                 raise RdbError(f"RDB has duplicated key '{_shown(key)}' in DB {database.index}")
             database.remove(key)
-        database.add(key, value)
+        database.add(key, value, is_loaded=True)
         if keyspace.usage is None:
             database.accessed[key] -= idle * 1000
         elif frequency is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ..codecs.codec import DEFAULTS, Defaults
+from ..codecs.codec import DEFAULTS, Defaults, Writing
 from ..codecs.crc64 import crc64
 from ..codecs.encoding import encode_length, encode_string
 from ..value_types import TYPES
@@ -29,6 +29,7 @@ def rdb_chunks(
     aux: Mapping[bytes, bytes] | None = None,
     aof_base: bool = False,
     checksum: bool = True,
+    compress: bool = True,
     unsaid: Unsaid | None = None,
 ) -> Iterator[bytes]:
     """Yield an RDB file of all databases in pieces of about 64 KiB.
@@ -39,10 +40,11 @@ def rdb_chunks(
         aux: fields for the head of the file, beside (or instead of) the usual ones: ``repl-id`` …
         aof_base: it is the base of an append-only file.
         checksum: False leaves it out (rdbchecksum no).
+        compress: False writes strings as they are (rdbcompression no).
         unsaid: counts what other servers do not find in a file of this version.
     """
     crc = 0
-    for piece in _gather(_pieces(keyspace, version, aux, aof_base, unsaid)):
+    for piece in _gather(_pieces(keyspace, version, aux, aof_base, compress, unsaid)):
         if checksum:
             crc = crc64(piece, crc)
         yield piece
@@ -77,18 +79,18 @@ def dump_value(
     kind = TYPES[type(value)]
     if not lossy:
         version = kind.codec.payload_version(value, version)
-    body = b"".join(_encode(kind, value, b"", version, idempotency_defaults))
+    body = b"".join(_encode(kind, value, b"", version, Writing(idempotency_defaults)))
     body += version.to_bytes(2, "little")
     return body + crc64(body).to_bytes(8, "little")
 
 
 def _encode(
-    kind: ValueType[Any], value: Value, name: bytes, version: int, defaults: Defaults
+    kind: ValueType[Any], value: Value, name: bytes, version: int, writing: Writing
 ) -> Iterator[bytes]:
     """Yield the type byte, the encoded key if there is one, and the value, in pieces."""
     value_type = kind.codec.type_of(value, version)
     yield bytes((value_type,)) + name
-    yield from kind.codec.encode(value, value_type, defaults)
+    yield from kind.codec.encode(value, value_type, writing)
 
 
 def _pieces(
@@ -96,6 +98,7 @@ def _pieces(
     version: int,
     aux: Mapping[bytes, bytes] | None,
     aof_base: bool,
+    compress: bool,
     unsaid: Unsaid | None,
 ) -> Iterator[bytes]:
     yield b"REDIS%04d" % version
@@ -107,11 +110,12 @@ def _pieces(
         **(aux or {}),
         b"aof-base": b"%d" % aof_base,
     }
+    writing = Writing(keyspace.idempotency_defaults, compress)
     for name, text in fields.items():
         yield bytes((AUX,)) + encode_string(name) + encode_string(text)
     if version >= _FIRST_WITH_LIBRARIES:
         for code in keyspace.libraries.codes.values():
-            yield bytes((FUNCTION,)) + encode_string(code)
+            yield bytes((FUNCTION,)) + writing.string(code)
     for database in keyspace.databases:
         if not database.entries:
             continue
@@ -128,13 +132,13 @@ def _pieces(
                 idle = max(keyspace.now - database.accessed[key], 0) // 1000
                 yield bytes((IDLE,)) + encode_length(idle)
             kind = TYPES[type(value)]
-            yield from _encode(kind, value, encode_string(key), version, keyspace.idempotency_defaults)
+            yield from _encode(kind, value, encode_string(key), version, writing)
             extension = kind.codec.extension
             if extension is None:
                 continue
             value_type = kind.codec.type_of(value, version)
             if content := extension.encode(value, value_type):
-                yield bytes((AUX,)) + encode_string(extension.field) + encode_string(content)
+                yield bytes((AUX,)) + encode_string(extension.field) + writing.string(content)
                 if unsaid is not None:
                     unsaid.counts.update(dict(extension.count(value, value_type)))
     yield bytes((END,))

@@ -3,9 +3,9 @@ r"""A run of about 128 stream entries, kept as the bytes in which they will be s
 One entry is ``*2\r\n$<n>\r\n<id>\r\n*<2k>\r\n$…``: the same in RESP2 and RESP3, and its field part is the same as
 in an XADD record of the AOF. Beside the bytes stand columns for searching and cutting.
 
-A packed chunk is a ``ColdChunk``, and changes its ``__class__`` when it is packed or read. This is the one such trick of
-the code base. With an explicit ``open()`` every holder of a chunk, PELs and claims among them, would have to ask before
-each access, for a chunk may be packed again while a command still holds it (``cold_chunks.Cold.keep``).
+A stream holds an old chunk packed (``chunk_codec.Packed``), and ``Stream.open`` puts the ``Chunk`` in its place. PELs and
+claims keep columns or IDs, never a chunk. A command may hold a chunk that is packed before the command is done: it still
+reads from its own.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, final
 
-from .chunk_codec import Columns, pack, packed_length, packed_payload, unpack, unpack_data
+from .chunk_codec import NOT_WORTH_WHILE, Columns, pack
 from .ids import MAX_U64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from .chunk_codec import Packed
 
 MAX_ENTRIES: Final = 128
 # Cutting an entry out copies its chunk; big entries therefore share a chunk with fewer others.
@@ -28,9 +30,10 @@ MAX_BYTES: Final = 64 << 10
 LARGE: Final = 4 << 10
 _NUMBERS: Final = 8 + 8 + 4 + 1  # bytes an entry takes in the columns
 _OBJECTS: Final = 400  # what the objects of a chunk take themselves
-_PACKED_OBJECTS: Final = 150
+# A chunk of a stream: with its columns, or packed.
+AnyChunk: TypeAlias = "Chunk | Packed"
 # Entries that stand next to each other: their chunk, the position of the first, and that after the last.
-Piece: TypeAlias = "tuple[Chunk, int, int]"
+ChunkRun: TypeAlias = "tuple[Chunk, int, int]"
 
 
 class ChunkCache(Protocol):
@@ -42,13 +45,18 @@ class ChunkCache(Protocol):
     def watch(self, stream: Any) -> None:
         """Note that a stream has a new chunk."""
 
-    def keep(self, chunk: ColdChunk) -> None:
-        """Keep a chunk that a reader has just unpacked."""
+    def keep(self, stream: Any, chunk: Chunk) -> None:
+        """Keep a chunk of a stream that a reader has just unpacked."""
 
-    def meets_again(self, chunk: ColdChunk) -> bool:
+    def is_read_again(self, packed: Packed) -> bool:
         """Return whether a packed chunk was read whole before, so that it should be unpacked."""
 
 
+class DamagedError(Exception):
+    """A chunk that was kept as it stood in a file holds no entries."""
+
+
+@final
 class Chunk:
     r"""Entries in ID order; never empty once it belongs to a stream, except while it is being cut.
 
@@ -61,21 +69,27 @@ class Chunk:
         offsets: where each entry begins in ``data``, and at the end the length of ``data`` (one item more). Before
             the first entry there may be bytes of entries that were trimmed away.
         heads: how long the part before the fields is (``*2\r\n$3\r\n1-0\r\n``: 14).
-        packed: the same as ``chunk_codec`` packs a closed chunk: None if that was not done or is outdated, empty if
-            it is not worth while.
-        cold: keeps the chunk for a while when it is read as a ``ColdChunk``.
+        packed: the same packed, of a closed chunk: None if that was not done or is outdated, empty if it is not worth
+            while.
     """
 
-    __slots__ = ("cold", "data", "heads", "ms", "offsets", "packed", "seq")
+    __slots__ = ("__weakref__", "data", "heads", "ms", "offsets", "packed", "seq")
 
     def __init__(self) -> None:
-        self.packed: bytes | None = None
-        self.cold: ChunkCache | None = None
+        self.packed: Packed | None = None
         self.data: bytearray | bytes = bytearray()
         self.ms = array("Q")
         self.seq = array("Q")
         self.offsets = array("I", (0,))
         self.heads = bytearray()
+
+    @classmethod
+    def of(cls, packed: Packed) -> Chunk:
+        """A chunk with the columns of what is packed."""
+        chunk = cls.__new__(cls)
+        chunk.data, chunk.ms, chunk.seq, chunk.offsets, chunk.heads = packed.columns()
+        chunk.packed = packed
+        return chunk
 
     def __len__(self) -> int:
         return len(self.ms)
@@ -88,12 +102,8 @@ class Chunk:
     @property
     def size(self) -> int:
         """About the bytes of memory that it takes."""
-        packed = len(self.packed) if self.packed else 0
+        packed = self.packed.size if self.packed else 0
         return len(self.data) + _NUMBERS * len(self.ms) + _OBJECTS + packed
-
-    def opened(self) -> Chunk:
-        """To be read once: itself, or of a cold chunk a copy that goes away again."""
-        return self
 
     def id_at(self, position: int) -> int:
         """The ID of the entry at a position (negative: from the end)."""
@@ -141,6 +151,20 @@ class Chunk:
             for offset, head in zip(self.offsets[start:stop], heads[start:stop], strict=True)
         ]
 
+    def bulks(self, start: int, stop: int, raw: bytes) -> list[bytes]:
+        """As ``texts``, but the IDs as bulk strings."""
+        heads = self.heads
+        base = self.offsets[start]
+        base4 = base - 4  # "*2\r\n" stands before the ID, and the head ends with it
+        head = heads[start]
+        if heads.count(head, start, stop) == stop - start:
+            base -= head
+            return [raw[offset - base4 : offset - base] for offset in self.offsets[start:stop]]
+        return [
+            raw[offset - base4 : offset - base + head]
+            for offset, head in zip(self.offsets[start:stop], heads[start:stop], strict=True)
+        ]
+
     def close(self) -> None:
         """No more entries will come: keep exactly the memory they need, but for the columns that others share."""
         self.data = bytes(self.data)
@@ -185,33 +209,25 @@ class Chunk:
         assert all(begin < end for begin, end in pairwise(self.offsets))
         assert all(self.id_at(at - 1) < self.id_at(at) for at in range(1, size))
 
-    def pack(self, worth_while: float) -> bool:
-        """Keep a closed chunk in its packed form only, if that is much smaller; it is a ``ColdChunk`` then.
+    def pack(self, worth_while: float) -> Packed | None:
+        """Return the packed form of a closed chunk, None if that is not much smaller.
 
         Args:
             worth_while: at most this part of its bytes may be left.
         """
-        if self.packed is None:
+        if self.packed is None or not self.packed.is_quick:
             assert type(self.data) is bytes
             packed = pack(Columns(self.data, self.ms, self.seq, self.offsets, self.heads))
             full = self.payload_bytes + _NUMBERS * len(self.ms) + _OBJECTS
-            self.packed = packed if len(packed) + _PACKED_OBJECTS < full * worth_while else b""
+            self.packed = packed if packed.size < full * worth_while else NOT_WORTH_WHILE
+        return self.packed or None
+
+    def copy(self) -> AnyChunk:
+        """An independent chunk; a closed one shares its columns, which are never changed in place, or is packed."""
         if self.packed:
-            self._chill()
-        return bool(self.packed)
-
-    def _chill(self) -> None:
-        del self.data, self.ms, self.seq, self.offsets, self.heads
-        self.__class__ = ColdChunk
-
-    def copy(self) -> Chunk:
-        """An independent chunk; a closed one shares its columns, which are never changed in place."""
+            return self.packed
         twin = Chunk.__new__(Chunk)
         twin.packed = self.packed
-        twin.cold = None
-        if self.packed:
-            twin.__class__ = ColdChunk
-            return twin
         twin.data = self.data
         twin.ms = self.ms
         twin.seq = self.seq
@@ -226,82 +242,56 @@ class Chunk:
         return twin
 
 
-class ColdChunk(Chunk):
-    """A chunk of which only the packed form is in memory; the first access to a column makes it a ``Chunk`` again.
-
-    ``__getattr__`` runs only for unset attributes. It lives in a subclass so that ordinary chunks do not pay for the
-    hook. Callers need not know whether a chunk is cold; those that read many chunks once each use ``opened``.
-    """
-
-    __slots__ = ()
-    packed: bytes
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in Columns._fields:
-            raise AttributeError(name)
-        self.data, self.ms, self.seq, self.offsets, self.heads = unpack(self.packed)
-        self.__class__ = Chunk  # type: ignore[assignment]  # mypy knows no changes of class
-        if self.cold is not None:
-            self.cold.keep(self)
-        return getattr(self, name)
-
-    def __len__(self) -> int:
-        return packed_length(self.packed)
-
-    @property
-    def payload_bytes(self) -> int:
-        """The bytes of its entries."""
-        return packed_payload(self.packed)
-
-    def entries(self) -> bytes:
-        """All its encoded entries; it stays packed, unless it was read so not long ago."""
-        if self.cold is not None and self.cold.meets_again(self):
-            return bytes(self.data)
-        return unpack_data(self.packed)
-
-    @property
-    def size(self) -> int:
-        """About the bytes of memory that it takes."""
-        return len(self.packed) + _PACKED_OBJECTS
-
-    def opened(self) -> Chunk:
-        """A copy with columns, for the caller alone."""
-        twin = self.copy()
-        assert twin.ms  # reading anything unpacks it; the cache is not notified
-        return twin
-
-    def pack(self, worth_while: float) -> bool:  # noqa: ARG002 - it was judged before
-        """It is packed."""
-        return True
+def opened(chunk: AnyChunk) -> Chunk:
+    """A chunk to be read once: itself, or of a packed one a copy for the caller alone."""
+    return chunk if type(chunk) is Chunk else Chunk.of(chunk)
 
 
-def estimate(chunks: list[Chunk], samples: int, size_of: Callable[[Chunk], int]) -> int:
+def copy_of(chunk: AnyChunk) -> AnyChunk:
+    """An independent chunk; what is packed never changes, and is shared."""
+    return chunk.copy() if type(chunk) is Chunk else chunk
+
+
+def packed_form(chunk: AnyChunk) -> Packed | None:
+    """What a chunk is or was packed as, if that is still what it holds."""
+    return chunk.packed if type(chunk) is Chunk else chunk
+
+
+def estimate(chunks: list[AnyChunk], samples: int, size_of: Callable[[AnyChunk], int]) -> int:
     """Return about the sum of the sizes of some chunks, judged by so many of them; 0: by all."""
     some = chunks[:: -(-len(chunks) // samples)] if chunks and samples else chunks
     return sum(map(size_of, some)) * len(chunks) // len(some) if some else 0
 
 
-def length_of(pieces: list[Piece]) -> int:
+def length_of(pieces: list[ChunkRun]) -> int:
     """How many entries these are."""
     return sum([stop - start for _, start, stop in pieces])
 
 
-def ids_in(pieces: list[Piece]) -> Iterator[int]:
+def ids_in(pieces: list[ChunkRun]) -> Iterator[int]:
     """The IDs of some entries."""
     for chunk, start, stop in pieces:
         for ms, seq in zip(chunk.ms[start:stop], chunk.seq[start:stop], strict=True):
             yield ms << 64 | seq
 
 
-def texts_in(pieces: list[Piece], raw: bytes) -> list[bytes]:
+def texts_in(pieces: list[ChunkRun], raw: bytes) -> list[bytes]:
     """The ID texts of some entries, cut out of ``raw``, which is exactly their bytes."""
-    if len(pieces) == 1:
-        chunk, start, stop = pieces[0]
-        return chunk.texts(start, stop, raw)
-    texts: list[bytes] = []
+    return _cut_out(Chunk.texts, pieces, raw)
+
+
+def bulks_in(pieces: list[ChunkRun], raw: bytes) -> list[bytes]:
+    """As ``texts_in``, but the IDs as bulk strings."""
+    return _cut_out(Chunk.bulks, pieces, raw)
+
+
+def _cut_out(
+    of_chunk: Callable[[Chunk, int, int, bytes], list[bytes]], pieces: list[ChunkRun], raw: bytes
+) -> list[bytes]:
+    words: list[bytes] = []
     begin = 0
     for chunk, start, stop in pieces:
         end = begin + chunk.offsets[stop] - chunk.offsets[start]
-        texts += chunk.texts(start, stop, raw[begin:end])
+        words += of_chunk(chunk, start, stop, raw[begin:end])
         begin = end
-    return texts
+    return words

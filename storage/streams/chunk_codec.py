@@ -1,5 +1,7 @@
 """How the columns of a chunk of stream entries are kept while they are not read: deflated, in one piece of bytes.
 
+Chunks that come from a file may be kept as they stood there instead (``codecs/stream_nodes``).
+
 Entries repeat each other (field names, the RESP around them, most of an ID), so a tenth to a third is left of most.
 Columns of numbers are kept as steps from one to the next, of which deflating leaves next to nothing.
 """
@@ -10,8 +12,8 @@ import struct
 import zlib
 from array import array
 from itertools import accumulate
-from operator import sub
-from typing import TYPE_CHECKING, Final, NamedTuple
+from operator import add, sub
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,8 +25,12 @@ _NUMBERS: Final = struct.Struct("<cQ")  # type of the steps, the first number
 _EQUAL: Final = b"="
 _ABSOLUTE: Final = {b"1": "B", b"2": "H", b"4": "I", b"8": "Q"}
 _SIZES: Final = {b"B": 1, b"H": 2, b"I": 4}
+PACKED_OBJECTS: Final = 80  # what the objects of a packed chunk take themselves
 _MOST_PER_ENTRY: Final = 8 + 8 + 4 + 1  # bytes of the columns beside the data
 _SOME: Final = 64  # of what stands before them
+_ID_LINE: Final = b"%d-%d\r\n"
+# What stands before it, by its length.
+_BEGINNINGS: Final = tuple(b"*2\r\n$%d\r\n" % max(length - 2, 0) for length in range(2 * 20 + 4))
 
 
 class Columns(NamedTuple):
@@ -37,8 +43,60 @@ class Columns(NamedTuple):
     heads: bytearray
 
 
-def pack(columns: Columns) -> bytes:
-    """The packed form of a closed chunk with one entry at least; bytes of entries trimmed away are left out."""
+class Packed(Protocol):
+    """A chunk that is not read: it stands in the place of the ``Chunk`` in a stream. It never changes, so copies share it.
+
+    Its length is the number of its entries.
+
+    Attributes:
+        is_quick: whether it is read quickly. Otherwise another form is kept once it was read.
+    """
+
+    is_quick: ClassVar[bool]
+
+    def __len__(self) -> int: ...
+
+    @property
+    def size(self) -> int:
+        """About the bytes of memory that it takes."""
+
+    @property
+    def payload_bytes(self) -> int:
+        """The bytes of its entries."""
+
+    def columns(self) -> Columns:
+        """The columns again; the data begins with the first entry."""
+
+    def data(self) -> bytes:
+        """The data alone."""
+
+
+def columns_of(ids: list[tuple[int, int]], fields: list[bytes]) -> Columns:
+    """The columns of entries, given by the two halves of their IDs and their encoded fields."""
+    heads = entry_heads(ids)
+    entries = list(map(add, heads, fields))
+    return Columns(
+        b"".join(entries),
+        array("Q", [ms for ms, _ in ids]),
+        narrowed(array("Q", [seq for _, seq in ids])),
+        array("I", accumulate(map(len, entries), initial=0)),
+        bytearray(map(len, heads)),
+    )
+
+
+def entry_heads(ids: list[tuple[int, int]]) -> list[bytes]:
+    """What stands before the fields of entries with these IDs."""
+    return [_BEGINNINGS[len(line)] + line for line in map(_ID_LINE.__mod__, ids)]
+
+
+def fields_form(names: Iterable[bytes]) -> bytes:
+    """The encoded fields of an entry with these names, with places for the length of each value and the value."""
+    parts = [b"$%d\r\n%b\r\n$%%d\r\n%%b\r\n" % (len(name), name.replace(b"%", b"%%")) for name in names]
+    return b"*%d\r\n%b" % (2 * len(parts), b"".join(parts))
+
+
+def pack(columns: Columns) -> Deflated:
+    """Pack a closed chunk with one entry at least; bytes of entries trimmed away are left out."""
     data, ms, seq, offsets, heads = columns
     base = offsets[0]
     if base:
@@ -46,7 +104,7 @@ def pack(columns: Columns) -> bytes:
         offsets = array("I", [offset - base for offset in offsets])
     compressor = zlib.compressobj(_LEVEL, zlib.DEFLATED, _RAW, 9)
     raw = b"".join((data, heads, *_steps(offsets), *_steps(ms), *_steps(narrowed(seq))))
-    return _HEAD.pack(len(ms), len(data)) + compressor.compress(raw) + compressor.flush()
+    return Deflated(_HEAD.pack(len(ms), len(data)) + compressor.compress(raw) + compressor.flush())
 
 
 def narrowed(column: array[int]) -> array[int]:
@@ -59,38 +117,52 @@ def _narrow(greatest: int) -> str:
     return "B" if not greatest >> 8 else "H" if not greatest >> 16 else "I" if not greatest >> 32 else "Q"
 
 
-def unpack(packed: bytes) -> Columns:
-    """The columns again; the data begins with the first entry."""
-    number, size = _HEAD.unpack_from(packed)
-    raw = _inflate(packed, number, size)
-    at = size + number
-    offsets, at = _numbers("I", raw, at, number + 1)
-    ms, at = _numbers("Q", raw, at, number)
-    seq, _ = _numbers(None, raw, at, number)
-    return Columns(raw[:size], ms, seq, offsets, bytearray(raw[size : size + number]))
+class Deflated:
+    """Columns as ``pack`` has packed them."""
+
+    __slots__ = ("_raw",)
+    is_quick: ClassVar[bool] = True
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+
+    def __len__(self) -> int:
+        number: int = _HEAD.unpack_from(self._raw)[0]
+        return number
+
+    @property
+    def size(self) -> int:
+        """About the bytes of memory that it takes."""
+        return len(self._raw) + PACKED_OBJECTS
+
+    @property
+    def payload_bytes(self) -> int:
+        """The bytes of its entries."""
+        size: int = _HEAD.unpack_from(self._raw)[1]
+        return size
+
+    def columns(self) -> Columns:
+        """The columns again; the data begins with the first entry."""
+        number, size = _HEAD.unpack_from(self._raw)
+        raw = self._inflate(number, size)
+        at = size + number
+        offsets, at = _numbers("I", raw, at, number + 1)
+        ms, at = _numbers("Q", raw, at, number)
+        seq, _ = _numbers(None, raw, at, number)
+        return Columns(raw[:size], ms, seq, offsets, bytearray(raw[size : size + number]))
+
+    def data(self) -> bytes:
+        """The data alone, which costs a third."""
+        number, size = _HEAD.unpack_from(self._raw)
+        return self._inflate(number, size)[:size]
+
+    def _inflate(self, number: int, size: int) -> bytes:
+        at_most = size + number * _MOST_PER_ENTRY + _SOME
+        return zlib.decompress(memoryview(self._raw)[_HEAD.size :], _RAW, at_most)
 
 
-def unpack_data(packed: bytes) -> bytes:
-    """The data alone, which costs a third."""
-    number, size = _HEAD.unpack_from(packed)
-    return _inflate(packed, number, size)[:size]
-
-
-def _inflate(packed: bytes, number: int, size: int) -> bytes:
-    at_most = size + number * _MOST_PER_ENTRY + _SOME
-    return zlib.decompress(memoryview(packed)[_HEAD.size :], _RAW, at_most)
-
-
-def packed_length(packed: bytes) -> int:
-    """How many entries a packed chunk has."""
-    number: int = _HEAD.unpack_from(packed)[0]
-    return number
-
-
-def packed_payload(packed: bytes) -> int:
-    """How many bytes of entries a packed chunk has."""
-    size: int = _HEAD.unpack_from(packed)[1]
-    return size
+# Of a chunk that packing makes hardly smaller.
+NOT_WORTH_WHILE: Final = Deflated(_HEAD.pack(0, 0))
 
 
 def _steps(column: array[int]) -> tuple[bytes, bytes]:

@@ -1,29 +1,32 @@
 """Old chunks of streams that are not read are kept packed, which cuts the memory of a large stream several times.
 
 A chunk is packed in the background, some seconds after its last entry came, unless it is among the newest of its
-stream. Reading a packed chunk unpacks it (``ColdChunk``). It then stays as it is for a while, on a *shelf*: when other
-chunks need the place there, those that came first go back to their packed form, which was kept. One from which
-entries were deleted meanwhile is packed again, in the background.
+stream. Reading a packed chunk unpacks it (``Stream.open``). It then stays unpacked for a while: when
+the unpacked chunks take more than a limit, those that were unpacked first go back to their packed form, which was
+kept. One from which entries were deleted meanwhile is packed again, in the background.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import deque
-from typing import TYPE_CHECKING, Final
-from weakref import WeakKeyDictionary, WeakSet
+from typing import TYPE_CHECKING, Final, TypeAlias
+from weakref import WeakKeyDictionary, WeakSet, ref
 
-from .chunk import MAX_BYTES, ColdChunk
+from .chunk import MAX_BYTES, Chunk
 from .chunk_codec import narrowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .chunk import Chunk
+    from .chunk_codec import Packed
     from .stream import Stream
 
-SHELF_BYTES: Final = 8 << 20
-_MET: Final = 256  # chunks
+    # A chunk of a stream, neither of which it keeps alive.
+    Place: TypeAlias = tuple[ref[Stream], ref[Chunk]]
+
+UNPACKED_BYTES: Final = 8 << 20
+_MOST_READ_ONCE: Final = 256  # chunks
 _MOST_BYTES: Final = 4 * MAX_BYTES  # of a chunk; more would take milliseconds
 _MUCH_FREED: Final = 8 << 20  # giving more back at once would take many milliseconds
 _SOME_FREED: Final = 1 << 20
@@ -35,7 +38,7 @@ class Cold:
     Attributes:
         depth: how many of the newest chunks of each stream are never packed; 0: nothing is, and what is packed stays
             so until it is read.
-        limit: bytes that the shelf may hold.
+        limit: bytes that chunks unpacked by readers may take.
         round: seconds; chunks are packed one to two rounds after their last entry came.
         worth_while: a packed chunk may keep this part of its bytes; otherwise it stays as it is.
         on_freed: called when memory was freed that the system should have back; None: no call.
@@ -45,11 +48,11 @@ class Cold:
         "_again",
         "_freed",
         "_grown",
-        "_met",
         "_next_round",
+        "_read_once",
         "_ripe",
-        "_shelf",
-        "_shelf_bytes",
+        "_unpacked",
+        "_unpacked_bytes",
         "_young",
         "depth",
         "limit",
@@ -58,7 +61,7 @@ class Cold:
         "worth_while",
     )
 
-    def __init__(self, limit: int = SHELF_BYTES) -> None:
+    def __init__(self, limit: int = UNPACKED_BYTES) -> None:
         self.depth = 0
         self.limit = limit
         self.round = 15.0
@@ -76,20 +79,18 @@ class Cold:
         self._ripe: WeakKeyDictionary[Stream, int] = WeakKeyDictionary()
         self._next_round = 0.0
         # Unpacked by a reader, the first one first, with the bytes they are counted as.
-        self._shelf: deque[tuple[Chunk, int]] = deque()
-        self._shelf_bytes = 0
-        # Read whole while they stayed packed, the first one first: one pass through a stream should not fill the
-        # shelf, but what is read again and again belongs there.
-        self._met: dict[Chunk, None] = {}
-        # Left the shelf with fewer entries than they were packed with.
-        self._again: deque[Chunk] = deque()
+        self._unpacked: deque[tuple[Place, int]] = deque()
+        self._unpacked_bytes = 0
+        # Read whole while they stayed packed, the first one first: one pass through a stream should unpack nothing,
+        # but what is read again and again should stay unpacked.
+        self._read_once: dict[Packed, None] = {}
+        # No longer kept unpacked, and with fewer entries than they were packed with.
+        self._again: deque[Place] = deque()
 
     def adopt(self, stream: Stream) -> None:
         """Pack old chunks of a stream from now on, and keep those that are read."""
         if stream.cold is not self:
             stream.cold = self
-            for chunk in stream.chunks:
-                chunk.cold = self
             self.watch(stream)
 
     def watch(self, stream: Stream) -> None:
@@ -120,9 +121,9 @@ class Cold:
                 del self._ripe[stream]
             return True
         if self._again:
-            chunk = self._again.popleft()
-            if len(chunk):
-                self.pack(chunk)
+            found = _find(self._again.popleft())
+            if found is not None:
+                self.pack(*found[:2])
             return True
         if self._freed >= _SOME_FREED:
             self._give_back()
@@ -141,58 +142,74 @@ class Cold:
         if stream.macro_nodes.settle_to(index):
             return True  # otherwise it would have to be unpacked for that later
         chunk = chunks[index]
-        if type(chunk) is not ColdChunk:
+        if type(chunk) is Chunk:
             ms = chunk.ms
             chunk.ms, chunk.seq = others = ms[:], narrowed(chunk.seq)
             # Groups have no pending cleanup here: background jobs finish before anything is packed.
             for group in stream.groups.values():
                 group.pel.share(ms, others)
-            self.pack(chunk)
+            self.pack(stream, index)
         stream.packed_to = firsts[index + 1]
         return True
 
-    def pack(self, chunk: Chunk) -> None:
-        """Pack a closed chunk that is accounted for, if that saves enough."""
-        before = chunk.size
-        chunk.cold = self
-        if before <= _MOST_BYTES and chunk.pack(self.worth_while):
-            self._freed += before - chunk.size
+    def pack(self, stream: Stream, index: int) -> None:
+        """Pack a closed chunk of a stream that is accounted for, if that saves enough."""
+        chunk = stream.chunks[index]
+        if type(chunk) is not Chunk or (before := chunk.size) > _MOST_BYTES:
+            return
+        packed = chunk.pack(self.worth_while)
+        if packed is not None:
+            stream.chunks[index] = packed
+            self._freed += before - packed.size
 
     def _give_back(self) -> None:
         self._freed = 0
         if self.on_freed is not None:
             self.on_freed()
 
-    def meets_again(self, chunk: Chunk) -> bool:
+    def is_read_again(self, packed: Packed) -> bool:
         """A packed chunk is being read; whether it was not long ago, too."""
-        met = self._met
-        if chunk in met:
-            del met[chunk]
+        read_once = self._read_once
+        if packed in read_once:
+            del read_once[packed]
             return True
-        met[chunk] = None
-        if len(met) > _MET:
-            del met[next(iter(met))]
+        read_once[packed] = None
+        if len(read_once) > _MOST_READ_ONCE:
+            del read_once[next(iter(read_once))]
         return False
 
-    def keep(self, chunk: Chunk) -> None:
-        """A chunk was unpacked by a reader."""
+    def keep(self, stream: Stream, chunk: Chunk) -> None:
+        """A chunk of a stream was unpacked by a reader."""
         if not self.depth:
             chunk.packed = None
             return
         size = chunk.size
-        self._shelf.append((chunk, size))
-        self._shelf_bytes += size
-        while self._shelf_bytes > self.limit and len(self._shelf) > 1:
-            first, size = self._shelf.popleft()
-            self._shelf_bytes -= size
+        self._unpacked.append(((ref(stream), ref(chunk)), size))
+        self._unpacked_bytes += size
+        while self._unpacked_bytes > self.limit and len(self._unpacked) > 1:
+            place, size = self._unpacked.popleft()
+            self._unpacked_bytes -= size
+            found = _find(place)
+            if found is None:
+                continue
+            owner, index, first = found
             if first.packed:
-                first.pack(self.worth_while)
+                owner.chunks[index] = first.pack(self.worth_while) or first
             elif first.packed is None:
-                self._again.append(first)
+                self._again.append(place)
 
     def check_invariants(self) -> None:
-        """Assert that the shelf is counted and bounded; for tests."""
-        sizes = [size for _, size in self._shelf]
-        assert self._shelf_bytes == sum(sizes)
-        assert self._shelf_bytes <= self.limit or len(sizes) == 1
-        assert len(self._met) <= _MET
+        """Assert that the bytes of unpacked chunks are counted and bounded; for tests."""
+        sizes = [size for _, size in self._unpacked]
+        assert self._unpacked_bytes == sum(sizes)
+        assert self._unpacked_bytes <= self.limit or len(sizes) == 1
+        assert len(self._read_once) <= _MOST_READ_ONCE
+
+
+def _find(place: Place) -> tuple[Stream, int, Chunk] | None:
+    """The stream of an unpacked chunk, its index there, and the chunk; None if it was removed, or packed while it waited."""
+    stream, chunk = place[0](), place[1]()
+    if stream is None or chunk is None or not len(chunk):
+        return None
+    index = bisect_right(stream.firsts, chunk.id_at(0)) - 1
+    return (stream, index, chunk) if index >= 0 and stream.chunks[index] is chunk else None

@@ -5,14 +5,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, TypeAlias
 
-from .chunk import ids_in
+from .chunk import Chunk, ids_in, opened
 from .ids import MAX_ID
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from .chunk import Chunk, Piece
+    from .chunk import AnyChunk, ChunkRun
     from .stream import Stream
 
     # Entries at positions of other columns: their chunk, the first position there, the first position in the columns,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def iter_entries(stream: Stream) -> Iterator[tuple[int, bytes, bytes]]:
     r"""Every entry in order, for rewriting: ID, ID text, and the field part ``*<2k>\r\n$…``."""
     for each in stream.chunks:
-        chunk = each.opened()
+        chunk = opened(each)
         offsets, heads, ms, seq = chunk.offsets, chunk.heads, chunk.ms, chunk.seq
         base = offsets[0]
         raw = bytes(chunk.data[base:])
@@ -32,10 +32,10 @@ def iter_entries(stream: Stream) -> Iterator[tuple[int, bytes, bytes]]:
             yield ms[position] << 64 | seq[position], text, raw[begin : offsets[position + 1] - base]
 
 
-def pieces_between(stream: Stream, start: int, end: int) -> Iterator[Piece]:
+def pieces_between(stream: Stream, start: int, end: int) -> Iterator[ChunkRun]:
     """The entries from start to end, both included, in pieces; the chunks may be copies."""
     for each in stream.chunks[max(bisect_right(stream.firsts, start) - 1, 0) :]:
-        chunk = each.opened()
+        chunk = opened(each)
         stop = chunk.position(end + 1)
         first = chunk.position(start)
         if first < stop:
@@ -63,7 +63,9 @@ def find_runs(
     while at < stop and chunks:
         number = ms[at] << 64 | seq[at]
         index = max(bisect_right(firsts, number) - 1, 0)
-        chunk = chunks[index].opened() if are_many else chunks[index]
+        chunk = chunks[index]
+        if type(chunk) is not Chunk:
+            chunk = Chunk.of(chunk) if are_many else stream.open(index)
         if chunk.ms is ms:
             runs.append((chunk, at, at, stop - at))
             break
@@ -77,17 +79,57 @@ def find_runs(
     return runs
 
 
+def missing_in(runs: list[Run], positions: Sequence[int]) -> Collection[int]:
+    """Those of some positions, ascending, that lie in no run; the runs lie between the first and the last of them."""
+    first, stop = positions[0], positions[-1] + 1
+    if sum([size for _, _, _, size in runs]) == stop - first:
+        return ()
+    there = {at for _, _, begin, size in runs for at in range(begin, begin + size)}
+    return {at for at in positions if at not in there}
+
+
+def entries_at(runs: list[Run], positions: Sequence[int]) -> list[bytes]:
+    """The encoded entries at some positions, ascending, all of which lie in the runs; in one or more parts."""
+    parts: list[bytes] = []
+    rest = iter(runs)
+    chunk, place, begin, size = next(rest)
+    for start, stop in _segments(positions):
+        at = start
+        while at < stop:
+            while begin + size <= at:
+                chunk, place, begin, size = next(rest)
+            end = min(stop, begin + size)
+            offsets, shift = chunk.offsets, place - begin
+            parts.append(bytes(chunk.data[offsets[at + shift] : offsets[end + shift]]))
+            at = end
+    return parts
+
+
+def _segments(positions: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Positions, ascending, as intervals without gaps: the first of each and that after the last."""
+    if type(positions) is range:
+        yield positions.start, positions.stop
+        return
+    first = last = positions[0]
+    for at in positions[1:]:
+        if at != last + 1:
+            yield first, last + 1
+            first = at
+        last = at
+    yield first, last + 1
+
+
 def ids_from(stream: Stream, start: int) -> Iterator[int]:
     """The IDs of the entries from ``start`` on."""
     for piece in pieces_between(stream, start, MAX_ID):
         yield from ids_in([piece])
 
 
-def pieces(stream: Stream, starts: Iterable[int]) -> Iterator[tuple[int, int, bytes]]:
-    """All entries in pieces, for going through once: where a piece starts, how many entries, and their bytes.
+def pieces(chunks: Iterable[AnyChunk], starts: Iterable[int]) -> Iterator[tuple[int, int, bytes]]:
+    """All entries of chunks in pieces: where a piece starts, how many entries it has, and their bytes.
 
     Args:
-        stream: the stream.
+        chunks: they are read once.
         starts: the smallest ID of each piece, ascending; no entry comes before the first of them.
     """
     borders = iter(starts)
@@ -95,8 +137,8 @@ def pieces(stream: Stream, starts: Iterable[int]) -> Iterator[tuple[int, int, by
     border = next(borders, MAX_ID + 1)
     number = 0
     parts: list[bytes] = []
-    for each in stream.chunks:
-        chunk = each.opened()
+    for each in chunks:
+        chunk = opened(each)
         offsets, data = chunk.offsets, bytes(chunk.data)
         position, size = 0, len(chunk)
         while position < size:

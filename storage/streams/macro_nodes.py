@@ -18,14 +18,14 @@ import hiredis
 
 from ..freeing import Freeable
 from ..listpack_sizes import element_size, integer_size
-from .chunk import ColdChunk
+from .chunk import Chunk, opened
 from .ids import MAX_ID, MAX_U64
 from .rax_size import shared_bytes, tree_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .chunk import Chunk
+    from .chunk import AnyChunk
 
 FAR: Final = 32  # chunks that may wait to be accounted for without a noticeable delay
 _NODE_BYTES_CAP: Final = 1 << 30
@@ -81,6 +81,16 @@ class Node:
             + _SMALL_INTEGER_BYTES
         )
 
+    def like(self, first_id: int, last_id: int, live: int, size: int) -> Node:
+        """Another node with the same field names, and no entry of which was deleted."""
+        twin = self.copy()
+        twin.first_id = first_id
+        twin.last_id = last_id
+        twin.live = live
+        twin.deleted = 0
+        twin.size = size
+        return twin
+
     def id_size(self, ms: int, seq: int) -> int:
         """Bytes of an entry's flags and of its ID, which is kept relative to the node's first."""
         ms -= self.first_id >> 64
@@ -119,7 +129,7 @@ class MacroNodes(Freeable):
 
     __slots__ = ("_chunks", "_firsts", "_tree", "accounted", "known", "max_bytes", "max_entries", "shared")
 
-    def __init__(self, chunks: list[Chunk], firsts: list[int], max_bytes: int, max_entries: int) -> None:
+    def __init__(self, chunks: list[AnyChunk], firsts: list[int], max_bytes: int, max_entries: int) -> None:
         self._chunks = chunks  # those of the stream, which changes them
         self._firsts = firsts
         self.max_bytes = max_bytes
@@ -167,7 +177,7 @@ class MacroNodes(Freeable):
         """The ID of the first entry in the first node, a deleted one included; MAX_ID if there is no node."""
         if self.known:
             return self.known[0].first_id
-        return self._chunks[0].id_at(0) if self._chunks else MAX_ID
+        return opened(self._chunks[0]).id_at(0) if self._chunks else MAX_ID
 
     # Whether a command has to wait
 
@@ -236,7 +246,7 @@ class MacroNodes(Freeable):
         """Account for about a hundred entries; return False if at most one chunk is left, which may be growing."""
         pending = self._pending()
         if pending > 1:
-            self._account(self._chunks[-pending])
+            self._account(opened(self._chunks[-pending]))
         return pending > 2
 
     def settle_to(self, index: int) -> bool:
@@ -253,7 +263,7 @@ class MacroNodes(Freeable):
     def _pending_chunks(self) -> Iterator[Chunk]:
         chunks = self._chunks
         for index in range(len(chunks) - self._pending(), len(chunks)):
-            yield chunks[index]
+            yield opened(chunks[index])
 
     def remove(self, stream_id: int) -> None:
         """One live entry, settled before, was deleted; a node without live entries goes."""
@@ -269,7 +279,7 @@ class MacroNodes(Freeable):
             if self.shared:
                 del self.shared[min(index, len(self.shared) - 1)]
 
-    def copy(self, chunks: list[Chunk], firsts: list[int]) -> MacroNodes:
+    def copy(self, chunks: list[AnyChunk], firsts: list[int]) -> MacroNodes:
         """Return independent counters for a copy of the stream, which has these chunks."""
         twin = MacroNodes(chunks, firsts, self.max_bytes, self.max_entries)
         twin.accounted = self.accounted
@@ -290,7 +300,7 @@ class MacroNodes(Freeable):
         assert not known or known[-1].last_id <= self.accounted
         ids = [
             chunk.id_at(at)
-            for chunk in [each.opened() for each in self._chunks]
+            for chunk in map(opened, self._chunks)
             for at in range(len(chunk))
             if chunk.id_at(at) <= self.accounted
         ]
@@ -437,6 +447,6 @@ def _first_id(node: Node) -> int:
     return node.first_id
 
 
-def _last_id_of_chunk(chunk: Chunk) -> int:
+def _last_id_of_chunk(chunk: AnyChunk) -> int:
     # What is packed was accounted for before.
-    return chunk.id_at(-1) if type(chunk) is not ColdChunk else -1
+    return chunk.id_at(-1) if type(chunk) is Chunk else -1

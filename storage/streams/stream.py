@@ -11,7 +11,8 @@ from operator import add, attrgetter
 from typing import TYPE_CHECKING, Final
 
 from ..freeing import Freeable
-from .chunk import LARGE, MAX_BYTES, MAX_ENTRIES, Chunk, ColdChunk, estimate
+from .chunk import LARGE, MAX_BYTES, MAX_ENTRIES, Chunk, copy_of, estimate, opened
+from .chunk_codec import pack
 from .ids import MAX_COUNT, MAX_U64
 from .macro_nodes import FAR, MacroNodes
 from .tuning import DEFAULT
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from weakref import WeakSet
 
     from ..groups.group import Group
-    from .chunk import ChunkCache, Piece
+    from .chunk import AnyChunk, ChunkCache, ChunkRun
+    from .chunk_codec import Packed
     from .idempotency import Idempotency
     from .tuning import Tuning
 
@@ -32,11 +34,6 @@ NODE_MAX_ENTRIES: Final = 100
 _MANY: Final = 8 * MAX_ENTRIES
 _SAMPLES: Final = 64  # chunks
 _FEW: Final = 64  # entries that are freed at once
-# Formatting a number costs more than the rest of an ID.
-_SEQ_ENDS: Final = tuple(b"%d\r\n" % seq for seq in range(256))
-_ID_LINE: Final = b"%d-%d\r\n"
-# What stands before it, by its length.
-_BEGINNINGS: Final = tuple(b"*2\r\n$%d\r\n" % max(length - 2, 0) for length in range(2 * 20 + 4))
 
 
 class Stream(Freeable):
@@ -52,8 +49,9 @@ class Stream(Freeable):
         tuning: sizes and thresholds, for its groups, too.
         idempotency: the iids of XADD IDMP and their settings, None until they are used or changed.
 
-    For this room only, where ``trimming``, ``iteration`` and ``cold_chunks`` work on a stream:
-        chunks: the entries. Only the last chunk may be growing; its data is a bytearray then.
+    For this room only, where ``appending``, ``trimming``, ``iteration`` and ``cold_chunks`` work on a stream:
+        chunks: the entries. Only the last chunk may be growing; its data is a bytearray then. See ``open``.
+        tail: the last chunk while it may grow.
         firsts: a lower bound for the IDs in each chunk, greater than all IDs before it.
         macro_nodes: counters for the macro nodes that Redis would have; it knows ``chunks`` and ``firsts``.
         cold: packs old chunks; None as long as the stream belongs to no keyspace.
@@ -70,7 +68,6 @@ class Stream(Freeable):
         "_prefix_end",
         "_prefix_ms",
         "_prefix_start",
-        "_tail",
         "chunks",
         "cold",
         "entries_added",
@@ -83,6 +80,7 @@ class Stream(Freeable):
         "macro_nodes",
         "max_deleted_id",
         "packed_to",
+        "tail",
         "tuning",
     )
 
@@ -95,22 +93,20 @@ class Stream(Freeable):
         self.entries_added = 0
         self.groups: dict[bytes, Group] = {}
         self.idempotency: Idempotency | None = None
-        self.chunks: list[Chunk] = []
+        self.chunks: list[AnyChunk] = []
         self.firsts: list[int] = []
         self.macro_nodes = MacroNodes(self.chunks, self.firsts, NODE_MAX_BYTES, NODE_MAX_ENTRIES)
         self.cold: ChunkCache | None = None
         self.packed_to = 0
-        self._tail: Chunk | None = None  # the last chunk while it may grow
+        self.tail: Chunk | None = None
         self._behind: WeakSet[Stream] | None = None
         self._discard: Callable[[object, int], None] | None = None
-        # Where the last take_after ended: (ID, chunk index, position of the next entry).
+        # Where the last entries_after ended: (ID, chunk index, position of the next entry).
         self._cursor = (-1, 0, 0)
         # "*2\r\n$15\r\n1700000000000-", right for this ms and sequences of one length: start <= seq < end.
         self._prefix = b""
-        self._prefix_ms = -1
-        self._prefix_base = -1 << 64
-        self._prefix_start = 0
-        self._prefix_end = 0
+        self._prefix_ms, self._prefix_base = -1, -1 << 64
+        self._prefix_start = self._prefix_end = 0
 
     def join(self, behind: WeakSet[Stream], discard: Callable[[object, int], None], cold: ChunkCache) -> None:
         """Hand long work to the keyspace.
@@ -174,8 +170,8 @@ class Stream(Freeable):
         if not self._prefix_start <= seq < self._prefix_end:  # which no ID of another millisecond is
             seq = stream_id & MAX_U64
             self._remember_prefix(stream_id >> 64, seq)
-        head = self._prefix + (_SEQ_ENDS[seq] if seq < 256 else b"%d\r\n" % seq)
-        chunk = self._tail
+        head = self._prefix + b"%d\r\n" % seq
+        chunk = self.tail
         if chunk is None or len(chunk.heads) >= self.tuning.chunk_entries or len(chunk.data) >= MAX_BYTES:
             chunk = self._grow(stream_id)
         data = chunk.data
@@ -190,7 +186,7 @@ class Stream(Freeable):
         chunk.seq.append(seq)
         if not self.length:
             self.first_id = stream_id
-            nodes.accounted = -1  # XSETID may have gone back meanwhile
+            nodes.accounted = -1  # XSETID may have gone back since then
         self.length += 1
         if self.entries_added < MAX_COUNT:
             self.entries_added += 1
@@ -209,49 +205,20 @@ class Stream(Freeable):
             # The first one sees to it that there is a chunk with room in it and the right prefix.
             replies.append(self.append(ms << 64 | seq, fields[0], node_max_bytes, node_max_entries))
             seq += 1
-            chunk = self._tail
+            chunk = self.tail
             assert chunk is not None
             room = min(self.tuning.chunk_entries - len(chunk.heads), self._prefix_end - seq) + 1
             prefix = self._prefix
-            heads = [
-                prefix + (_SEQ_ENDS[n] if n < 256 else b"%d\r\n" % n)
-                for n in range(seq, seq + min(len(fields), room) - 1)
-            ]
+            heads = [prefix + b"%d\r\n" % n for n in range(seq, seq + min(len(fields), room) - 1)]
             number = len(heads)
-            self._extend(chunk, heads, fields[1:room], repeat(ms, number), range(seq, seq + number))
+            self.extend_tail(chunk, heads, fields[1:room], repeat(ms, number), range(seq, seq + number))
             seq += number
             self.last_id = ms << 64 | seq - 1
             replies += [head[4:] for head in heads]
             fields = fields[room:]
         return replies
 
-    def append_many(
-        self,
-        ids: list[tuple[int, int]],
-        fields: list[bytes],
-        node_max_bytes: int = NODE_MAX_BYTES,
-        node_max_entries: int = NODE_MAX_ENTRIES,
-    ) -> None:
-        """As ``append`` for several entries, as a loader has them: their IDs, ms and sequence, ascend."""
-        at = 0
-        while at < len(ids):
-            # The first one sees to it that there is a chunk with room in it.
-            ms, seq = ids[at]
-            self.append(ms << 64 | seq, fields[at], node_max_bytes, node_max_entries)
-            at += 1
-            chunk = self._tail
-            if chunk is None:
-                continue
-            stop = at + self.tuning.chunk_entries - len(chunk.heads)
-            some = fields[at:stop]
-            if some and max(map(len, some)) * MAX_ENTRIES < MAX_BYTES:
-                new = ids[at:stop]
-                heads = [_BEGINNINGS[len(line)] + line for line in map(_ID_LINE.__mod__, new)]
-                self._extend(chunk, heads, some, [ms for ms, _ in new], [seq for _, seq in new])
-                self.last_id = new[-1][0] << 64 | new[-1][1]
-                at += len(new)
-
-    def _extend(
+    def extend_tail(
         self, chunk: Chunk, heads: list[bytes], fields: list[bytes], ms: Iterable[int], seq: Iterable[int]
     ) -> None:
         """Add small entries to the last chunk, which has room for them and is not empty."""
@@ -268,9 +235,9 @@ class Stream(Freeable):
 
     def _grow(self, stream_id: int) -> Chunk:
         """Close the tail and begin a new one."""
-        if self._tail is not None:
-            self._tail.close()
-        self._tail = chunk = Chunk()
+        if self.tail is not None:
+            self.tail.close()
+        self.tail = chunk = Chunk()
         self.chunks.append(chunk)
         self.firsts.append(stream_id)
         if not len(self.chunks) % FAR and self._behind is not None:
@@ -281,12 +248,12 @@ class Stream(Freeable):
 
     def _begin_large(self, stream_id: int, entry: bytes) -> Chunk:
         """A chunk for a large entry alone: growing a chunk with it would copy all that is in there."""
-        chunk = self.chunks[-1]
-        if len(chunk.heads):
+        chunk = self.tail
+        if chunk is None or len(chunk.heads):
             chunk = self._grow(stream_id)
         chunk.data = entry
         chunk.offsets.append(len(entry))
-        self._tail = None
+        self.tail = None
         return chunk
 
     def _remember_prefix(self, ms: int, seq: int) -> None:
@@ -299,10 +266,33 @@ class Stream(Freeable):
 
     # Reading
 
+    def open(self, index: int) -> Chunk:
+        """Return a chunk with its columns. A packed one is unpacked, and stays so for a while.
+
+        Where every instruction counts, the caller looks at the type itself.
+        """
+        chunk = self.chunks[index]
+        if type(chunk) is not Chunk:
+            self.chunks[index] = chunk = Chunk.of(chunk)
+            if self.cold is not None:
+                self.cold.keep(self, chunk)
+        return chunk
+
+    def _read_whole(self, index: int, packed: Packed) -> bytes | bytearray:
+        """All entries of a packed chunk; it stays packed, unless it was read so not long ago."""
+        cold = self.cold
+        if packed.is_quick:
+            return self.open(index).data if cold is not None and cold.is_read_again(packed) else packed.data()
+        columns = packed.columns()
+        self.chunks[index] = packed = pack(columns)
+        if cold is not None:
+            cold.is_read_again(packed)
+        return columns.data
+
     def contains(self, stream_id: int) -> bool:
         """Whether there is an entry with that ID."""
         index = bisect_right(self.firsts, stream_id) - 1
-        return index >= 0 and self.chunks[index].find(stream_id) >= 0
+        return index >= 0 and self.open(index).find(stream_id) >= 0
 
     def entry(self, stream_id: int, column: array[int] | None = None, position: int = 0) -> bytes | None:
         """One whole encoded entry, None if there is none with that ID.
@@ -314,6 +304,8 @@ class Stream(Freeable):
         if index < 0:
             return None
         chunk = self.chunks[index]
+        if type(chunk) is not Chunk:
+            chunk = self.open(index)
         if chunk.ms is not column:
             position = chunk.find(stream_id)
         if position < 0:
@@ -322,17 +314,14 @@ class Stream(Freeable):
         return bytes(chunk.data[offsets[position] : offsets[position + 1]])
 
     def range(self, start: int, end: int, count: int | None = None) -> tuple[int, bytes]:
-        """Return the entries from start to end, both included: how many, and their encoded forms one after the other.
-
-        At most ``count`` of them; None for all.
-        """
+        """Return the entries from start to end, both included: how many, and their bytes; at most ``count`` (None: all)."""
         number, parts = self.range_parts(start, end, count)
         return number, b"".join(parts)
 
     def range_parts(
         self, start: int, end: int, count: int | None = None
     ) -> tuple[int, list[bytes | bytearray]]:
-        """As ``range``, but the encoded entries come in pieces, for who joins them with something anyway."""
+        """As ``range``, but the encoded entries come in pieces, for callers that join them with other bytes."""
         if start > end or not self.length or count == 0:
             return 0, []
         chunks = self.chunks
@@ -343,14 +332,16 @@ class Stream(Freeable):
         number = 0
         while index < len(chunks) and left:
             chunk = chunks[index]
-            if type(chunk) is ColdChunk and not position and len(chunk) <= left:
+            if type(chunk) is not Chunk:
                 following = index + 1
-                if open_end or (following < len(chunks) and self.firsts[following] <= end + 1):
-                    parts.append(chunk.entries())
+                is_whole = open_end or (following < len(chunks) and self.firsts[following] <= end + 1)
+                if is_whole and not position and len(chunk) <= left:
+                    parts.append(self._read_whole(index, chunk))
                     left -= len(chunk)
                     number += len(chunk)
                     index = following
                     continue
+                chunk = self.open(index)
             size = len(chunk.ms)
             stop = size if open_end else chunk.position(end + 1)
             if stop - position > left:
@@ -380,7 +371,7 @@ class Stream(Freeable):
         parts: list[bytes | bytearray] = []
         number = 0
         while index >= 0 and left:
-            chunk = chunks[index]
+            chunk = self.open(index)
             begin = 0 if open_start else chunk.position(start)
             lowest = max(begin, stop - left)
             if stop > lowest:
@@ -396,7 +387,7 @@ class Stream(Freeable):
             stop = len(chunks[index]) if index >= 0 else 0
         return number, b"".join(parts)
 
-    def take_after(self, stream_id: int, count: int | None = None) -> tuple[list[Piece], bytes, int]:
+    def entries_after(self, stream_id: int, count: int | None = None) -> tuple[list[ChunkRun], bytes, int]:
         """The entries whose IDs are greater, for delivery.
 
         Returns:
@@ -411,11 +402,13 @@ class Stream(Freeable):
         chunks = self.chunks
         left = self.length if count is None else count
         are_many = left > _MANY
-        pieces: list[Piece] = []
+        pieces: list[ChunkRun] = []
         parts: list[bytes] = []
         last = stream_id
         while index < len(chunks):
-            chunk = chunks[index].opened() if are_many else chunks[index]
+            chunk = chunks[index]
+            if type(chunk) is not Chunk:
+                chunk = Chunk.of(chunk) if are_many else self.open(index)
             stop = len(chunk.ms)
             if stop - position > left:
                 stop = position + left
@@ -438,7 +431,7 @@ class Stream(Freeable):
     @property
     def last_entry_id(self) -> int:
         """The greatest ID of an entry that is there, 0 if there is none (``last_id`` also remembers deleted ones)."""
-        return self.chunks[-1].id_at(-1) if self.chunks else 0
+        return self.open(-1).id_at(-1) if self.chunks else 0
 
     def _seek(self, stream_id: int) -> tuple[int, int]:
         """Chunk index and position of the first entry whose ID is not smaller; past all: (number of chunks, 0)."""
@@ -446,6 +439,8 @@ class Stream(Freeable):
         if index < 0:
             return 0, 0
         chunk = self.chunks[index]
+        if type(chunk) is not Chunk:
+            chunk = self.open(index)
         position = chunk.position(stream_id)
         return (index, position) if position < len(chunk.ms) else (index + 1, 0)
 
@@ -463,7 +458,7 @@ class Stream(Freeable):
         index = bisect_right(self.firsts, stream_id) - 1
         if index < 0:
             return False
-        chunk = self.chunks[index]
+        chunk = self.open(index)
         position = chunk.find(stream_id)
         if position < 0:
             return False
@@ -496,14 +491,14 @@ class Stream(Freeable):
             whole += 1
         self._drop_chunks(0, whole)
         if left:
-            chunks[0].cut(0, left)
+            self.open(0).cut(0, left)
         self._cursor = (-1, 0, 0)
         self.length -= number
         self._find_first()
 
     def _drop_chunks(self, start: int, stop: int) -> None:
         if stop == len(self.chunks):
-            self._tail = None
+            self.tail = None
         if self._discard is not None and stop - start > FAR:
             self._discard(self.chunks[start:stop], 0)
         del self.chunks[start:stop]
@@ -512,23 +507,20 @@ class Stream(Freeable):
             self.packed_to = 0  # XSETID may go back
 
     def _find_first(self) -> None:
-        self.first_id = self.chunks[0].id_at(0) if self.chunks else 0
+        self.first_id = self.open(0).id_at(0) if self.chunks else 0
 
     # Copying
 
     def copy(self) -> Stream:
         """An independent stream with the same entries, groups and pending entries (COPY)."""
         twin = Stream(self.tuning)
-        twin.length = self.length
-        twin.last_id = self.last_id
-        twin.first_id = self.first_id
-        twin.max_deleted_id = self.max_deleted_id
-        twin.entries_added = self.entries_added
+        twin.length, twin.entries_added = self.length, self.entries_added
+        twin.first_id, twin.last_id, twin.max_deleted_id = self.first_id, self.last_id, self.max_deleted_id
         twin.groups = {name: group.copy() for name, group in self.groups.items()}
         twin.idempotency = None if self.idempotency is None else self.idempotency.copy()
-        twin.chunks = [chunk.copy() for chunk in self.chunks]
+        twin.chunks = list(map(copy_of, self.chunks))
         twin.firsts = self.firsts.copy()
-        twin._tail = None if self._tail is None else twin.chunks[-1]
+        twin.tail = None if self.tail is None else twin.open(-1)
         twin.macro_nodes = self.macro_nodes.copy(twin.chunks, twin.firsts)
         twin.packed_to = self.packed_to
         return twin
@@ -538,12 +530,12 @@ class Stream(Freeable):
         assert len(self.chunks) == len(self.firsts)
         number, before = 0, -1
         for each, first in zip(self.chunks, self.firsts, strict=True):
-            chunk = each.opened()
+            chunk = opened(each)
             chunk.check_invariants()
             assert before < first <= chunk.id_at(0)
             number, before = number + len(chunk), chunk.id_at(-1)
         assert self.length == number
         assert before <= self.last_id
-        assert self.first_id == (self.chunks[0].id_at(0) if self.chunks else 0)
-        assert self._tail is None or self._tail is self.chunks[-1]
+        assert self.first_id == (opened(self.chunks[0]).id_at(0) if self.chunks else 0)
+        assert self.tail is None or self.tail is self.chunks[-1]
         self.macro_nodes.check_invariants()

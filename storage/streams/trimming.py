@@ -5,12 +5,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from .chunk import Chunk, ids_in
+from .chunk import copy_of, ids_in, opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .chunk import Piece
+    from .chunk import AnyChunk, ChunkRun
     from .stream import Stream
 
 
@@ -25,9 +25,9 @@ class Removed:
 
     def __init__(self) -> None:
         self.number = 0
-        self._pieces: list[Piece | Chunk] = []  # chunks stand for all that they have
+        self._pieces: list[ChunkRun | AnyChunk] = []  # chunks stand for all that they have
 
-    def add(self, chunks: list[Chunk], number: int) -> None:
+    def add(self, chunks: list[AnyChunk], number: int) -> None:
         """Take so many entries, which are about to be removed, from the first chunks of a stream."""
         self.number += number
         for chunk in chunks:
@@ -36,16 +36,16 @@ class Removed:
             self._pieces.append(chunk)
             number -= len(chunk)
         if number:
-            self._pieces.append((chunk.copy(), 0, number))
+            self._pieces.append((opened(copy_of(chunk)), 0, number))
 
-    def pieces(self) -> Iterator[list[Piece]]:
+    def pieces(self) -> Iterator[list[ChunkRun]]:
         """All of them in order, some at a time."""
         for each in self._pieces:
-            if isinstance(each, Chunk):
-                chunk = each.opened()
-                yield [(chunk, 0, len(chunk))]
-            else:
+            if isinstance(each, tuple):
                 yield [each]
+            else:
+                chunk = opened(each)
+                yield [(chunk, 0, len(chunk))]
 
     def ids(self) -> list[int]:
         """Their IDs."""

@@ -16,9 +16,9 @@ import pytest
 from redis.asyncio.cluster import RedisCluster as AsyncCluster
 from redis.cluster import RedisCluster
 from redis.exceptions import RedisError
-from support.clients import NODE_FOLDER, node_modules
-from support.cluster_scene import Scene
-from support.real_cluster import cluster_cli, redis_cli
+from support.deployments.cluster_scene import Scene
+from support.deployments.real_cluster import cluster_cli, redis_cli
+from support.programs.clients import NODE_FOLDER, node_modules
 from support.until import until
 
 import rillet.testing

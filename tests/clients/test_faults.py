@@ -15,8 +15,8 @@ import pytest
 import redis.asyncio.retry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-from support.clients import NODE_FOLDER, node_modules
 from support.live import LiveServer
+from support.programs.clients import NODE_FOLDER, node_modules
 
 PAGE = Path(__file__).parents[2] / "docs" / "testing" / "faults.md"
 ROW = re.compile(r"^\| `(.+?)` \|(.+)\|$", re.MULTILINE)

@@ -9,8 +9,8 @@ import os
 import subprocess
 
 import pytest
-from support.clients import NODE_FOLDER, node_modules
 from support.live import LiveServer
+from support.programs.clients import NODE_FOLDER, node_modules
 from support.servers import start_server
 
 END = "all as expected\n"

@@ -15,8 +15,8 @@ import threading
 import time
 
 import pytest
-from support.clients import require_program
 from support.live import DEADLINE, LiveServer, eventually
+from support.programs.clients import require_program
 from support.wire import encode_command
 
 

@@ -339,7 +339,7 @@ def test_threads_that_wait_get_what_comes(server, protocol):
 
 
 def test_a_reader_that_gives_up_by_its_own_timeout_takes_nothing(server, protocol):
-    """redis-py's socket_timeout: the connection is dropped, and the entry goes to who asks next."""
+    """redis-py's socket_timeout: the connection is dropped, and the entry goes to the next reader."""
     with server.client(protocol=protocol) as admin:
         admin.xgroup_create("s", "g", mkstream=True)
         client = server.client(protocol=protocol, socket_timeout=0.05, retry=None)

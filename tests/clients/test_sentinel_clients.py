@@ -16,8 +16,8 @@ import pytest
 import redis
 import redis.asyncio
 from redis.asyncio.sentinel import Sentinel as AsyncRedisSentinel
-from support.clients import NODE_FOLDER, node_modules, require_program
-from support.sentinels import NAME, Deployment
+from support.deployments.sentinels import NAME, Deployment
+from support.programs.clients import NODE_FOLDER, node_modules, require_program
 
 # The real one takes seconds for each failover.
 KINDS = ["rillet", pytest.param("redis810", marks=pytest.mark.frameworks)]

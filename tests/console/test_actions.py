@@ -8,16 +8,6 @@ import redis
 from rillet.console.actions import ACTIONS, plan, run
 from rillet.console.link import Link, ReadOnlyError, command, shown
 
-KINDS = ("rillet", "redis7", "valkey")
-
-
-@pytest.fixture(params=KINDS)
-def client(request, running):
-    server = running(request.param)
-    with redis.Redis(port=server.port) as connected:
-        connected.flushall()
-        yield connected
-
 
 @pytest.fixture
 async def link(client):
@@ -171,7 +161,8 @@ async def test_a_read_only_link_sends_no_command_that_changes_something(client, 
     scene(client)
     link.read_only = True
     for name in ACTIONS:
-        chosen = made(name, id="1-0", to="Alice", consumer="Bob", value="x")
+        chosen = made(name, id="1-0", to="Alice", consumer="Bob", value="x", fault="1")
+        assert chosen.steps
         with pytest.raises(ReadOnlyError):
             await run(link, chosen)
     for words in (

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import html
 import http.client
+import json
 import re
 
 import pytest
 import redis
-from support.console import ConsoleProcess
+from support.programs.console import ConsoleProcess
 from support.until import until
 
 from rillet.console.actions import ACTIONS
+from rillet.console.app import Console
+from rillet.console.link import Link
 from rillet.console.names import quote
 from rillet.console.pages import PAGES
+from rillet.console.poller import Poller
 from rillet.console.render import url
+from rillet.console.security import Guard
 
 HOSTILE = {
     "html": b"<script>alert(1)</script><img src=x onerror=alert(2)>",
@@ -33,7 +38,24 @@ POSTED = {
     "consumer": "Bob",
     "key": "orders",
     "group": "g",
+    "fault": "1",
+    "line": "SET orders x",
+    "session": "x",
+    "do": "start",
 }
+
+
+def routes():
+    """Each path and method of the application, as its router has them: a new page is not forgotten."""
+    application = Console(Poller(Link("redis://127.0.0.1:1")), Guard()).application()
+    for route in application.routes:
+        path = route.path.replace("{name}", "add")
+        for method in sorted(getattr(route, "methods", None) or {"GET"} - {"HEAD"}):
+            yield method, path + ("/console.js" if path == "/static" else "")
+
+
+ROUTES = [(method, path) for method, path in routes() if method != "HEAD"]
+POSTS = sorted({path for method, path in ROUTES if method == "POST"} - {"/act/add", "/login"})
 
 
 @pytest.fixture(scope="module")
@@ -69,16 +91,17 @@ def field_of(page, name):
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:80", "", "localhost.", "[::2]:1"])
 def test_another_host_is_refused_everywhere(writing, host):
-    for path in (*PAGES, "/live?page=/", "/act/add", "/static/console.js"):
-        assert writing.ask(path, headers={"X-Forwarded-Host": "127.0.0.1"}, host=host or "x").status == 421
+    for method, path in ROUTES:
+        answer = writing.ask(path, method=method, headers={"X-Forwarded-Host": "127.0.0.1"}, host=host or "x")
+        assert answer.status == 421, path
 
 
 @pytest.mark.parametrize(
     "origin", ["http://evil.example", "null", "http://127.0.0.1:1", "https://localhost.evil.example"]
 )
 def test_another_origin_is_refused_everywhere(client, writing, origin):
-    for path in (*PAGES, "/live?page=/", "/act/add"):
-        assert writing.ask(path, headers={"Origin": origin}).status == 403
+    for method, path in ROUTES:
+        assert writing.ask(path, method=method, headers={"Origin": origin}).status == 403, path
     form = {**POSTED, "csrf": field_of(writing.ask("/act/add?key=orders&value=1").text, "csrf")}
     assert writing.ask("/act/add", form, headers={"Origin": origin}).status == 403
     assert client.xlen("orders") == 1
@@ -115,6 +138,104 @@ def test_read_only_holds_on_the_server_and_still_shows_the_command(client, readi
     assert client.execute_command("DUMP", "orders") == before
 
 
+def test_the_router_has_the_routes_that_these_tests_walk():
+    assert {path for _, path in ROUTES} >= {
+        *PAGES,
+        "/live",
+        "/now",
+        "/watch",
+        "/prompt",
+        "/prompt/help",
+        "/act/add",
+    }
+    assert POSTS == ["/prompt", "/prompt/help", "/watch"]
+
+
+@pytest.mark.parametrize("path", POSTS)
+def test_every_other_post_needs_a_token_and_its_own_site(client, writing, path):
+    before = client.execute_command("DUMP", "orders")
+    for csrf in ({}, {"csrf": ""}, {"csrf": "wrong"}):
+        assert writing.ask(path, {**POSTED, **csrf}).status == 403
+    form = {**POSTED, "csrf": field_of(writing.ask("/clients").text, "csrf")}
+    for site in ("cross-site", "same-site"):
+        assert writing.ask(path, form, headers={"Sec-Fetch-Site": site}).status == 403
+    assert writing.ask(path, method="PUT").status == 405
+    assert client.execute_command("DUMP", "orders") == before
+    assert not any("O" in one["flags"] for one in client.client_list())
+
+
+def test_every_route_but_login_and_static_files_wants_the_token(peer):
+    with ConsoleProcess(
+        f"redis://127.0.0.1:{peer.port}", env={"RILLET_CONSOLE_TOKEN": "open-sesame"}
+    ) as console:
+        for method, path in ROUTES:
+            if not path.startswith(("/login", "/static/")):
+                assert console.ask(path, method=method).status == 401, path
+
+
+def test_without_the_token_no_answer_has_facts_of_the_server(peer):
+    with ConsoleProcess(
+        f"redis://127.0.0.1:{peer.port}", env={"RILLET_CONSOLE_TOKEN": "open-sesame"}
+    ) as console:
+        known = console.ask("/nope", headers={"Authorization": "Bearer open-sesame"})
+        assert (known.status, str(peer.port) in known.text) == (404, True)
+        for path, status in (
+            ("/loginfoo", 401),
+            ("/login/", 401),
+            ("/login/../keys", 401),
+            ("/nope", 401),
+            ("/login", 200),
+            ("/static/nope", 404),
+            ("/static/", 404),
+            ("/static/../keys", 404),
+            ("/static/%2e%2e/keys", 404),
+            ("/static/shared/nope", 404),
+        ):
+            answer = console.ask(path)
+            assert answer.status == status, path
+            assert str(peer.port) not in answer.text, path
+            assert "7.0" not in answer.text, path
+        foreign = console.ask("/login", {"token": "x" * 2_000_000})
+        assert foreign.status == 403
+        assert str(peer.port) not in foreign.text
+
+
+@pytest.mark.parametrize(
+    "line", ["SET orders x", "FLUSHALL", "EVAL 'return 1' 0", "XADD orders * a b", "nope", "MULTI x"]
+)
+def test_a_read_only_prompt_refuses_on_the_server(client, reading, line):
+    before = client.execute_command("DUMP", "orders")
+    form = {"csrf": field_of(reading.ask("/prompt").text, "csrf"), "session": "x", "line": line}
+    answer = reading.ask("/prompt", form)
+    assert answer.status == 200
+    assert "Not sent" in answer.text or "wrong number of arguments" in answer.text
+    assert client.execute_command("DUMP", "orders") == before
+
+
+def test_a_dangerous_command_needs_the_very_line_to_be_sure_of(client, writing):
+    form = {"csrf": field_of(writing.ask("/prompt").text, "csrf"), "session": "x"}
+    asked = writing.ask("/prompt", {**form, "line": "FLUSHALL"}).text
+    assert "Send it?" in asked
+    for sure in ("1", "FLUSHALL"):
+        assert "Not sent" in writing.ask("/prompt", {**form, "line": "FLUSHALL", "sure": sure}).text
+    assert client.exists("orders")
+    assert "Send it?" not in writing.ask("/prompt", {**form, "sure": field_of(asked, "sure")}).text
+    assert not client.exists("orders")
+
+
+def test_a_page_has_no_password_of_a_line_that_is_asked_back(client, writing):
+    form = {"csrf": field_of(writing.ask("/prompt").text, "csrf"), "session": "x"}
+    for line in (
+        "ACL SETUSER bob >hunter2",
+        "CONFIG SET requirepass hunter2",
+        "MIGRATE h 1 k 0 9 AUTH hunter2",
+    ):
+        for headers in ({}, {"HX-Request": "true"}):
+            asked = writing.ask("/prompt", {**form, "line": line}, headers=headers).text
+            assert "Send it?" in asked
+            assert "hunter2" not in asked
+
+
 def csrf_of(console):
     """The token of a console that puts it into no page: it is read-only, so the worst is assumed."""
     found = re.search(r'name="csrf" value="([^"]*)"', console.ask("/act/add?key=a&value=b").text)
@@ -139,6 +260,7 @@ def test_what_runs_is_what_was_shown(client, writing):
 @pytest.mark.parametrize("name", sorted(HOSTILE))
 def test_hostile_names_and_values_are_text_on_every_page(client, writing, name):
     word = HOSTILE[name]
+    client.hset(b"hash" + word, mapping={word: word})
     client.xadd(word, {word: word, "json": b'{"<b>x</b>": "<script>1</script>"}'}, "1-0")
     client.xgroup_create(word, word, "0")
     client.xreadgroup(word, word, {word: ">"})
@@ -149,18 +271,80 @@ def test_hostile_names_and_values_are_text_on_every_page(client, writing, name):
         url("/stream", key=word, field=word, contains="<script>"),
         url("/group", key=word, group=word),
         url("/message", key=word, id="1-0"),
+        url("/keys", find=word, type="<script>alert"),
+        url("/key", key=word),
+        url("/key", key=b"hash" + word),
+        url("/clients", find=word),
+        "/prompt",
         *(
             url(f"/act/{action}", **names, to=word, field=word, value="<script>", id="1-0")
             for action in ACTIONS
         ),
     ]
-    for path in paths:
-        answer = writing.ask(path)
+    assert {path.partition("?")[0] for path in paths} >= set(PAGES) - {"/time"}  # that is Rillet's; see below
+    csrf = field_of(writing.ask("/prompt").text, "csrf")
+    answers = [(path, writing.ask(path)) for path in paths]
+    answers += [
+        (line, writing.ask("/prompt", {"csrf": csrf, "session": "x", "line": line}))
+        for line in (
+            f"XRANGE {quote(word)} - +",
+            f"ECHO {quote(word)}",
+            f"NOPE {quote(word)}",
+            word.decode("latin-1"),
+        )
+    ]
+    answers.append(("help", writing.ask("/prompt/help", {"csrf": csrf, "line": word.decode("latin-1")})))
+    answers += [
+        (path, writing.ask("/now" + url("", page=path, key=word, group=word, id="1-0"))) for path in PAGES
+    ]
+    for path, answer in answers:
         assert answer.status == 200, (path, answer.text)
         assert "set-cookie" not in answer.headers
+        parts = answer.headers["content-type"] == "application/json"
+        text = "".join(json.loads(answer.text).values()) if parts else answer.text
         for sign in ("<script>alert", "<img", "<b>x", "<script>1", "49{", "\x00", "\u202e", "\u2066"):
-            assert sign not in answer.text, (path, sign)
+            assert sign not in text, (path, sign)
     assert re.search(r"<bdi>.+</bdi>", writing.ask(url("/group", key=word, group=word)).text)
+
+
+@pytest.mark.parametrize("name", sorted(HOSTILE))
+def test_hostile_names_are_text_in_faults_clients_commands_and_timelines(name):
+    from support import servers
+
+    word = HOSTILE[name]
+    with (
+        servers.start_server("rillet", "--enable-debug-command", "local", "--appendonly", "yes") as server,
+        ConsoleProcess(f"redis://127.0.0.1:{server.port}") as console,
+        redis.Redis(port=server.port) as client,
+    ):
+        client.xadd(word, {word: word}, "0-5")  # only the append-only file knows it
+        form = {
+            "csrf": field_of(console.ask("/act/record").text, "csrf"),
+            "shown": "DEBUG RECORD START LAST 10000",
+        }
+        assert console.ask("/act/record", form).status == 303
+        assert console.ask("/watch", {**form, "do": "start"}).status == 303
+        until(lambda: "commands so far" in console.ask("/clients").text)
+        client.config_set("slowlog-log-slower-than", 0)
+        client.execute_command("DEBUG", "FAULT", "ADD", "KEY", word or b"*", "DELAY", "1")
+        client.xadd(word, {word: word}, "1-0")
+        client.xgroup_create(word, word, "0")
+        client.xreadgroup(word, word, {word: ">"})
+        client.config_set("slowlog-log-slower-than", 10_000)
+        until(lambda: "XREADGROUP" in console.ask("/clients").text)
+        for path in (
+            "/time",
+            "/clients",
+            url("/message", key=word, id="1-0"),
+            url("/message", key=word, id="0-5"),
+            "/act/fault?key=<script>alert&more=<img",
+        ):
+            answer = console.ask(path)
+            assert answer.status == 200, answer.text
+            for sign in ("<script>alert", "<img", "49{", "\x00", "\u202e", "\u2066"):
+                assert sign not in answer.text, (path, sign)
+        assert "delivered" in console.ask(url("/message", key=word, id="1-0")).text
+        assert "From the server's append-only file" in console.ask(url("/message", key=word, id="0-5")).text
 
 
 def test_hostile_names_come_through_actions_unchanged(client, writing):
@@ -178,11 +362,17 @@ def test_hostile_names_come_through_actions_unchanged(client, writing):
 
 def test_values_and_field_names_of_megabytes_are_cut(client, writing):
     client.xadd("orders", {b"<f>" * 400_000: b"<v>" * 3_500_000}, "2-0")
-    for path in ("/stream?key=orders", "/message?key=orders&id=2-0", "/stream?key=orders&from=2-0"):
+    client.hset("hash", mapping={b"<f>" * 400_000: b"<v>" * 3_500_000})
+    for path in (
+        "/stream?key=orders",
+        "/message?key=orders&id=2-0",
+        "/stream?key=orders&from=2-0",
+        "/key?key=hash",
+    ):
         answer = writing.ask(path)
         assert answer.status == 200
         assert len(answer.text) < 60_000
-        assert "1,200,000 bytes" in answer.text
+        assert "1,200,000 bytes" in answer.text or "1.1 MB in all" in answer.text
 
 
 def test_a_key_that_is_too_long_for_an_address_is_shown_without_a_link(client, writing):
@@ -196,6 +386,16 @@ def test_a_key_that_is_too_long_for_an_address_is_shown_without_a_link(client, w
     ("path", "status"),
     [
         ("/stream", 400),
+        ("/key", 400),
+        ("/key?key=nothing", 404),
+        ("/keys?cursor=x", 400),
+        ("/keys?cursor=-1", 400),
+        ("/keys?cursor=99999999999999999999999", 400),
+        ("/keys?cursor=99999999999999999999", 502),
+        ("/keys?cursor=1:5", 502),
+        ("/time", 404),
+        ("/now?page=/nothing", 404),
+        ("/now", 404),
         ("/group?key=orders", 400),
         ("/message?key=orders&id=abc", 400),
         ("/stream?key=%22open", 400),

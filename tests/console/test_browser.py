@@ -1,127 +1,19 @@
-"""The console in a real browser, on each kind of server.
-
-One browser for this file: its tests are sync, because Playwright's own loop and pytest-asyncio's exclude each other.
-"""
+"""The pages of streams in a real browser, and what all pages have in common."""
 
 from __future__ import annotations
 
-import os
 import re
 import threading
-from urllib.parse import urlsplit
 
 import pytest
 import redis
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 from support import servers
-from support.console import CHROMIUM_FLAGS, ConsoleProcess, axe, chromium
+from support.programs.console import KINDS, PHONE, WIDTH, ConsoleProcess, Watched, scene, violations
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+from rillet.console.pages import PAGES
 
-KINDS = ("rillet", "redis7", "valkey")
-WIDTH, PHONE = 1320, 375
-PATIENCE = (
-    int(os.environ.get("RILLET_CONSOLE_PATIENCE", "60")) * 1000
-)  # milliseconds; bounds a broken test only
-
-expect.set_options(timeout=PATIENCE)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium(), args=CHROMIUM_FLAGS)
-        yield started
-        started.close()
-
-
-@pytest.fixture(scope="module")
-def consoles():
-    """A server of its own and a console for each kind, started at the first use."""
-    started = {}
-
-    def get(kind):
-        if kind not in started:
-            flags = ("--enable-debug-command", "local") if kind == "rillet" else ()
-            server = servers.start_server(kind, *flags)
-            writes = () if kind == "rillet" else ("--allow-writes",)
-            started[kind] = (server, ConsoleProcess(f"redis://127.0.0.1:{server.port}", *writes))
-        return started[kind]
-
-    yield get
-    for server, console in started.values():
-        console.stop()
-        server.discard()
-
-
-@pytest.fixture(params=KINDS)
-def console(request, consoles):
-    server, console = consoles(request.param)
-    with redis.Redis(port=server.port) as client:
-        client.flushall()
-        console.client, console.kind = client, request.param
-        yield console
-
-
-class Watched:
-    """A page that remembers what went wrong on it, and whom it asked."""
-
-    def __init__(self, browser, console, width=WIDTH, scheme="light"):
-        self.context = browser.new_context(
-            base_url=console.url, color_scheme=scheme, viewport={"width": width, "height": 900}
-        )
-        self.context.set_default_timeout(PATIENCE)
-        self.page = self.context.new_page()
-        self.wrong, self.hosts = [], set()
-        self.page.on(
-            "console",
-            lambda message: self.wrong.append(message.text) if message.type in {"error", "warning"} else None,
-        )
-        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        self.page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
-        self.own = urlsplit(console.url).netloc
-
-    def check(self):
-        assert self.wrong == []
-        assert self.hosts <= {self.own}
-
-    def close(self):
-        self.context.close()
-
-
-@pytest.fixture
-def opened(browser):
-    found = []
-
-    def open_(console, path="/", **options):
-        watched = Watched(browser, console, **options)
-        found.append(watched)
-        watched.page.goto(path)
-        return watched.page
-
-    yield open_
-    for watched in found:
-        watched.check()
-        watched.close()
-
-
-def scene(client, entries=12):
-    for number in range(1, entries + 1):
-        client.xadd("orders", {"item": "teapot", "data": '{"a": {"b": [1, null, "x"]}}'}, f"{number}-0")
-    client.xgroup_create("orders", "billing", "0")
-    client.xreadgroup("billing", "Bob", {"orders": ">"}, count=5)
-    client.xreadgroup("billing", "Alice", {"orders": ">"}, count=2)
-    for _ in range(6):
-        client.xclaim("orders", "billing", "Bob", 0, ["1-0"])
-
-
-def violations(page):
-    page.evaluate(f"{axe().read_text()}; null")
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    return [
-        (one["id"], [node["target"] for node in one["nodes"]][:3], one["nodes"][0].get("failureSummary"))
-        for one in found["violations"]
-    ]
+pytestmark = pytest.mark.xdist_group("browser")
 
 
 def pages_of(console):
@@ -132,23 +24,29 @@ def pages_of(console):
     yield "/message?key=orders&id=1-0", "Bob has it"
     yield "/act/claim?key=orders&group=billing&id=1-0&to=Alice", "XCLAIM orders billing Alice 0 1-0"
     yield "/act/retire?key=orders&group=billing&consumer=Bob", "still to be filled in"
-    yield "/nothing", "No such page"
+    yield "/keys", "user:1"
+    yield "/key?key=user:1", "Sara"
+    yield "/clients?find=", "wait for something"
+    yield "/prompt", "Type a command"
+    if console.kind == "rillet":
+        yield "/time", "DEBUG CLOCK FREEZE"
+        yield "/act/fault", "DEBUG FAULT ADD COMMAND XACK CLOSE after"
 
 
 @pytest.mark.parametrize(
-    ("width", "scheme"), [(WIDTH, "light"), (WIDTH, "dark"), (PHONE, "light")], ids=["light", "dark", "phone"]
+    ("width", "schemes"), [(WIDTH, ("light", "dark")), (PHONE, ("light",))], ids=["desk", "phone"]
 )
-def test_every_page_is_accessible_and_fits(console, opened, width, scheme):
-    if console.kind != "rillet" and scheme == "dark":
-        pytest.skip("colours do not depend on the server")
+def test_every_page_is_accessible_and_fits(console, opened, width, schemes):
     scene(console.client)
-    page = opened(console, "/", width=width, scheme=scheme)
+    console.client.hset("user:1", mapping={"name": "Sara", "bin": b"\xff"})
+    assert {path.partition("?")[0] for path, _ in pages_of(console)} >= set(PAGES) - {"/time"}
+    page = opened(console, "/", width=width)
     for path, text in pages_of(console):
-        if path == "/nothing":
-            continue  # its status is an error in the browser's console, as it is to be
         page.goto(path)
         expect(page.locator("main")).to_contain_text(text)
-        assert violations(page) == [], path
+        for scheme in schemes:
+            page.emulate_media(color_scheme=scheme)
+            assert violations(page) == [], (path, scheme)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
 
 
@@ -177,6 +75,20 @@ def run_shown(page, shown):
     page.get_by_role("button", name="Run").click()
     expect(page.locator("h1 .badge.good")).to_have_text("done")
     expect(page.locator("section").first).to_contain_text(shown.split()[0])
+
+
+def test_a_click_that_leaves_a_field_still_presses_the_button(console, opened):
+    """The field's `change` asks for the same command between pressing and letting go of the button."""
+    scene(console.client)
+    page = opened(console, "/act/claim?key=orders&group=billing&id=1-0")
+    page.get_by_label("To consumer").fill("Alice")
+    expect(page.locator("#plan .command pre")).to_contain_text("XCLAIM orders billing Alice 0 1-0")
+    page.get_by_role("button", name="Run").hover()
+    with page.expect_response(re.compile("/act/claim")):
+        page.mouse.down()
+    page.evaluate("new Promise((settled) => setTimeout(settled, 100))")  # htmx swaps what has come
+    page.mouse.up()
+    expect(page.locator("h1 .badge.good")).to_have_text("done")
 
 
 def test_every_action_shows_its_command_and_runs_it(console, opened):
@@ -305,7 +217,7 @@ def test_hostile_names_run_no_script_and_ask_no_other_host(console, opened):
     console.client.xgroup_create(word, word, "0")
     console.client.xreadgroup(word, word, {word: ">"})
     page = opened(console)
-    page.locator("tbody th > a").first.click()
+    page.locator("tbody th > a", has_text="evil.example").first.click()
     expect(page.locator("h1")).to_contain_text("<img src=http://evil.example/x")
     page.get_by_role("table").get_by_role("link").first.click()
     expect(page.locator(".lane")).to_have_count(1)
@@ -323,6 +235,7 @@ def test_the_keyboard_goes_through_rows_and_up_again(console, opened):
     console.client.xadd("quiet", {"a": 1})
     page = opened(console)
     expect(page.locator("tbody tr")).to_have_count(2)
+    expect(page.locator("html[data-ready]")).to_be_attached()
     page.keyboard.press("j")
     expect(page.locator("tbody tr").nth(0).locator("th > a")).to_be_focused()
     page.keyboard.press("j")
@@ -330,8 +243,10 @@ def test_the_keyboard_goes_through_rows_and_up_again(console, opened):
     page.keyboard.press("k")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="orders", level=1)).to_be_visible()
+    expect(page.locator("html[data-ready]")).to_be_attached()
     page.keyboard.press("u")
     expect(page.get_by_role("heading", name="Streams", level=1)).to_be_visible()
+    expect(page.locator("html[data-ready]")).to_be_attached()
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox")).to_be_focused()
     page.keyboard.type("qui")

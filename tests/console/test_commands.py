@@ -9,19 +9,11 @@ from pathlib import Path
 
 import pytest
 import redis
-from support.console import ConsoleProcess
+from support.programs.console import ConsoleProcess
 
 from rillet.console import top
 from rillet.console.link import Link
 from rillet.console.poller import Poller
-
-
-@pytest.fixture(params=["rillet", "redis7", "valkey"])
-def client(request, running):
-    server = running(request.param)
-    with redis.Redis(port=server.port) as connected:
-        connected.flushall()
-        yield connected
 
 
 def address_of(client):
@@ -54,6 +46,10 @@ def test_dev_starts_a_server_and_a_console_that_may_change_it(tmp_path, monkeypa
         page = console.ask("/act/add?key=orders&value=1").text
         assert "read-only" not in page
         assert 'method="post"' in page
+        with redis.Redis(port=port) as client:
+            entry = client.xadd("orders", {"item": "cup"}).decode()
+        life = console.ask(f"/message?key=orders&id={entry}").text
+        assert "<strong>added</strong>" in life
         console.stop()
     assert console.status == 0
     assert list(tmp_path.iterdir()) == []
@@ -70,6 +66,26 @@ def test_dev_keeps_the_data_where_it_is_asked_to(tmp_path):
                 assert client.xlen("orders") == expected
                 client.xadd("orders", {"item": "cup"})
             console.stop()
+
+
+def test_dev_shows_the_life_of_a_message_after_a_restart(tmp_path):
+    folder = str(tmp_path / "data")
+    for number in (0, 1):
+        with ConsoleProcess("", "--port", "0", "--persist", folder, verb="dev") as console:
+            port = int(re.search(r"Server: redis://127.0.0.1:(\d+)", "".join(console.lines))[1])
+            with redis.Redis(port=port) as client:
+                if number == 0:
+                    client.xgroup_create("orders", "billing", "0", mkstream=True)
+                    entry = client.xadd("orders", {"item": "cup"}).decode()
+                    client.xreadgroup("billing", "Bob", {"orders": ">"})
+                else:
+                    client.xack("orders", "billing", entry)
+            page = console.ask(f"/message?key=orders&id={entry}").text
+            console.stop()
+    life = re.findall(r"<strong>([^<]+)</strong>", page[page.index('class="timeline"') :])
+    assert life == ["added", "delivered", "acknowledged"]
+    assert "From the server's append-only file" in page
+    assert "has no time here" not in page
 
 
 def test_top_prints_streams_in_trouble_first(client, capsys):

@@ -36,6 +36,37 @@ def test_any_line_is_split_or_refused(line):
 
 
 @pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("DEL foo\u00a0bar", ["DEL", "foo\u00a0bar"]),
+        ("a\u2003b\u2028c\x1cd\x85e", ["a\u2003b\u2028c\x1cd\x85e"]),
+        ("\ta\vb\fc\r\nd ", ["a", "b", "c", "d"]),
+        ('foo"bar baz" x', ["foobar baz", "x"]),
+        ("foo'bar baz' x", ["foobar baz", "x"]),
+        ("it\\n", ["it\\n"]),
+        ("'a\\'b' 'c\\d' 'e\\\\'", ["a'b", "c\\d", None]),
+        ("\"\" ''", ["", ""]),
+        ('"a\\n\\x41\\""', ['a\nA"']),
+        ("\"a'b\" 'a\"b'", ["a'b", 'a"b']),
+    ],
+)
+def test_a_line_is_split_as_redis_cli_splits_it(line, found):
+    if None in found:  # the last quote is escaped, so that it closes nothing
+        with pytest.raises(ValueError, match="not closed"):
+            split_line(line)
+    else:
+        assert split_line(line) == [word.encode() for word in found]
+
+
+@pytest.mark.parametrize(
+    "line", ['a"b', "it's", '"a"b', "'a'b", 'a"b"c', "\"a\"'b'", '"a"\u00a0b', '"a\\"', "'a\\'"]
+)
+def test_a_line_with_unbalanced_quotes_is_refused(line):
+    with pytest.raises(ValueError, match="quote"):
+        split_line(line)
+
+
+@pytest.mark.parametrize(
     ("word", "shown"),
     [
         (b"orders", "orders"),

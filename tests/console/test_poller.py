@@ -15,7 +15,7 @@ from rillet.console import replies
 from rillet.console.details import GroupSubject, MessageSubject, StreamSubject, before, page_of
 from rillet.console.history import History, rate
 from rillet.console.link import GoneError, Link
-from rillet.console.poller import Poller
+from rillet.console.poller import Poller, UnreadableError
 
 
 class WatchedLink(Link):
@@ -28,14 +28,6 @@ class WatchedLink(Link):
     async def send(self, commands):
         self.sent += commands
         return await super().send(commands)
-
-
-@pytest.fixture(params=["rillet", "redis7", "valkey"])
-def client(request, running):
-    server = running(request.param)
-    with redis.Redis(port=server.port) as connected:
-        connected.flushall()
-        yield connected
 
 
 @pytest.fixture
@@ -265,3 +257,71 @@ def test_a_counter_that_began_again_has_no_rate():
     assert rate((1.0, 5, None, None), (3.0, 9, None, None), 1) == 2.0
     assert rate((1.0, 5, None, None), (3.0, 1, None, None), 1) is None
     assert rate(None, (3.0, 1, None, None), 1) is None
+
+
+class Broken:
+    """A subject whose reading fails for a reason of the console's own."""
+
+    series = ()
+
+    def __init__(self):
+        self.reads = 0
+
+    async def read(self, _):
+        self.reads += 1
+        return {}["no such key"]
+
+
+async def test_a_detail_that_cannot_be_read_is_said_and_logged_once_and_the_rest_goes_on(
+    client, poller, caplog
+):
+    fill(client, streams=1)
+    broken, group = Broken(), GroupSubject(b"s0", b"g")
+    async with polling_of(poller), poller.viewing([broken, group]):
+        await until(poller, lambda: broken.reads > 2 and group in poller._details)
+        client.xack("s0", "g", "1-0")
+        await until(poller, lambda: poller._details[group][1].group.pending == 1)
+        with pytest.raises(UnreadableError, match="KeyError: 'no such key'"):
+            await poller.look(broken)
+        assert poller.overview.gone == ""
+    assert [record.exc_info[0] for record in caplog.records] == [KeyError]
+
+
+async def test_a_round_that_fails_shows_no_green_state_and_is_tried_again(
+    client, poller, monkeypatch, caplog
+):
+    fill(client, streams=1)
+    async with polling_of(poller), poller.viewing([]):
+        await until(poller, lambda: poller.overview.streams)
+        with monkeypatch.context() as broken:
+            broken.setattr(replies, "facts", lambda *_, **__: {}["no such key"])
+            await until(poller, lambda: poller.overview.gone)
+            assert "the console cannot read it: KeyError" in poller.overview.gone
+            await poller.ticked()
+        await until(poller, lambda: not poller.overview.gone)
+    assert [record.exc_info[0] for record in caplog.records] == [KeyError]
+
+
+async def test_a_detail_that_takes_long_is_read_less_often_but_within_ten_seconds(client, poller):
+    class Slow:
+        series = ()
+
+        def __init__(self, seconds):
+            self.seconds, self.reads = seconds, 0
+
+        async def read(self, _):
+            await asyncio.sleep(self.seconds)
+            self.reads += 1
+            return self.reads
+
+    slow, slower = Slow(0.3), Slow(0.6)
+    async with poller.viewing([slow, slower]):
+        await poller._read_watched()
+        await poller._read_watched()
+        assert await poller.look(slow) == 1
+        assert (slow.reads, slower.reads) == (1, 1)
+        for one, least in ((slow, 20 * 0.3), (slower, polling.UNWATCHED)):
+            read_at, _ = poller._details[one]
+            assert least - 0.02 <= poller._due[one] - read_at <= polling.UNWATCHED
+    poller.changed()
+    assert await poller.look(slow) == 2

@@ -16,9 +16,9 @@ import threading
 import time
 
 import pytest
-from support.cluster_pipeline import Pipeline
-from support.micro_batches import Crash
-from support.real_cluster import RealCluster
+from support.deployments.real_cluster import RealCluster
+from support.pipeline.cluster_pipeline import Pipeline
+from support.pipeline.micro_batches import Crash
 from support.until import until
 
 from rillet.pipeline.redis.options import Endpoint

@@ -14,7 +14,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from support.killed_spark import (
+from support.deployments.real_cluster import RealCluster
+from support.spark.killed_spark import (
     NAMES,
     Drivers,
     Producer,
@@ -23,7 +24,6 @@ from support.killed_spark import (
     wait_for_progress,
     wait_for_the_end,
 )
-from support.real_cluster import RealCluster
 from support.until import until
 
 from rillet.pipeline.redis.options import Endpoint
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from rillet.pipeline.redis.connection import Connection
 
-pytestmark = [pytest.mark.heavy, pytest.mark.spark, pytest.mark.xdist_group("spark over a cluster")]
+pytestmark = [pytest.mark.heavy, pytest.mark.spark, pytest.mark.xdist_group("spark's own processes")]
 
 TIMES = int(os.environ.get("RILLET_CLUSTER_KILLS", "2"))
 SEED = int(os.environ.get("RILLET_SEED", "1"))

@@ -4,7 +4,7 @@ One driver runs four queries, range and group mode to Parquet and to a stream, s
 wherever they are. Another driver stands by, with its JVM running, and goes on where the killed one was.
 
 RILLET_SPARK_KILLS says how many kills (`make crash`: 100), of which each server gets its half and executors in JVMs of
-their own a fifth; RILLET_SEED gives other choices.
+their own a fifth; RILLET_SEED gives other choices. Of three, a driver, its tasks and what Spark plans with are killed once each.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from support.killed_spark import (
+from support.servers import start_server
+from support.spark.killed_spark import (
     Drivers,
     Producer,
     await_moment,
@@ -26,7 +27,6 @@ from support.killed_spark import (
     wait_for_progress,
     wait_for_the_end,
 )
-from support.servers import start_server
 
 from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark's own processes")]
 
-KILLS = int(os.environ.get("RILLET_SPARK_KILLS", "5"))
+KILLS = int(os.environ.get("RILLET_SPARK_KILLS", "3"))
 SEED = int(os.environ.get("RILLET_SEED", "1"))
 
 

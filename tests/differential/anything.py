@@ -10,6 +10,8 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+from differential.about_servers import DEBUG, POOLS, SETTINGS
+
 from rillet.commands import load_all
 from rillet.commands.spec.command import REGISTRY
 
@@ -28,27 +30,18 @@ CONNECTIONS = 3
 BY_CHANCE = {"randomkey", "srandmember", "zrandmember", "hrandfield", "spop", "acl|genpass", "lolwut"}
 OF_ITSELF = {
     "time", "save", "bgsave", "bgrewriteaof", "lastsave", "shutdown", "monitor", "sync", "psync", "replconf", "replicaof",
-    "slaveof", "failover", "info", "role", "debug", "restore-asking", "wait", "waitaof", "swapdb", "auth", "hello", "reset",
-    "quit", "migrate", "dump", "restore", "object|freq", "object|idletime", "script|kill", "function|kill",
-    "function|dump", "function|restore", "function|load", "function|flush", "function|delete",
-    "script|debug", "script|flush", "script|load", "object|help", "readonly", "readwrite", "asking", "command|docs",
-    "command|info", "command|list", "command|count", "command", "select", "move", "flushall", "xcfgset", "xidmprecord",
+    "slaveof", "failover", "info", "role", "restore-asking", "wait", "waitaof", "migrate", "script|debug", "command|docs",
+    "command|info", "command|list", "command|count", "command", "xcfgset", "xidmprecord", "client|reply", "client|pause",
+    "latency|doctor", "latency|graph", "latency|histogram", "memory|doctor", "memory|stats", "memory|malloc-stats",
+    "memory|usage", "module|list", "slowlog|get", "config|rewrite", "cluster|slot-stats", "debug",
+    "himport|set",  # hash-templates
 }  # fmt: skip
-# Families with scripts of their own, whose commands change more than data.
-CONTAINERS = {
-    "acl",
-    "client",
-    "config",
-    "cluster",
-    "latency",
-    "memory",
-    "module",
-    "slowlog",
-    "pubsub",
-    "himport",
-}
 SUBSCRIBING = {"subscribe", "psubscribe", "ssubscribe", "unsubscribe", "punsubscribe", "sunsubscribe"}
-LEFT_OUT = BY_CHANCE | OF_ITSELF | SUBSCRIBING
+LEFT_OUT = BY_CHANCE | OF_ITSELF
+# acl-rules-of-7-0
+RULES_OF_7_0 = {"acl|list", "acl|getuser"}
+# Each version has its own fields here: without its real server there is no judge.
+OF_ITS_RELEASE = {"hello", "client|list", "client|info", "acl|log"}
 
 # Replies and files have an order of the server's own here.
 UNORDERED = {
@@ -124,13 +117,6 @@ LATER_MS, LATER_S = "33177117420123", "33177117420"
 # Relative times are long, so that no server sees them pass.
 RELATIVE = {"EXPIRE", "PEXPIRE", "HEXPIRE", "HPEXPIRE", "SETEX", "PSETEX"}
 TIMES = ["100", "1000", "100000", "0", "-1", "9223372036854775807"]
-SCRIPTS = [
-    "return redis.call('SET', KEYS[1], ARGV[1])",
-    "return {KEYS, ARGV}",
-    "return redis.pcall('LPUSH', KEYS[1], 'a')",
-    "return redis.call('XLEN', KEYS[1])",
-    "redis.call('ZADD', KEYS[1], 1, 'a') return redis.error_reply('MY error')",
-]
 
 
 def _number(version: str) -> tuple[int, ...]:
@@ -146,8 +132,8 @@ def served(version: str) -> list[Command]:
         if command.is_served
         and not name.endswith("|help")  # our own words
         and name not in LEFT_OUT
-        and name.partition("|")[0] not in CONTAINERS
         and _number(command.since) <= limit
+        and (name not in RULES_OF_7_0 or limit > (7, 2))
     ]
 
 
@@ -173,6 +159,12 @@ def _settled(name: str, words: Words) -> Words:
     upper = [word.upper() for word in words]
     if name == "set":
         return _without_two_replies(words)
+    if name == "client|kill" and len(words) > 3:  # never the player's own connections
+        return [*words, "ID", "{id2}"]
+    if name == "config|get":  # all settings at once: paths, and what Rillet adds
+        return [*words[:2], *(word for word in words[2:] if word.strip("*"))] if len(words) > 2 else words
+    if name in {"client|setname", "client|setinfo", "hello"}:  # names-with-nul
+        return [word.replace("\\x00", "") for word in words]
     if name == "bitfield":  # bitfield-that-fails; strings of 256 MB take long
         other = {"FAIL": "SAT", "2147483648": "1000"}
         return [other.get(word, old) for word, old in zip(upper, words, strict=True)]
@@ -191,10 +183,18 @@ def _settled(name: str, words: Words) -> Words:
     return words
 
 
-def _whole_scan(words: Words) -> Words:
-    """A scan that returns everything in one call: cursors are a server's own."""
+def _may_be_queued(words: Words) -> bool:
+    """Whether a command in a transaction has one reply at EXEC."""
+    upper = [word.upper() for word in words]
+    if "AUTH" in upper:  # auth-at-exec
+        return False
+    return upper[0].lower() not in SUBSCRIBING or len(words) == 2
+
+
+def _whole_scan(words: Words, signs: str) -> Words:
+    """A scan that returns everything in one call: cursors, which may have these signs, are a server's own."""
     at = 1 if words[0] == "SCAN" else 2
-    if at < len(words) and words[at].strip(" +").removesuffix("\\x00").isdigit():
+    if at < len(words) and words[at].strip(f" {signs}").removesuffix("\\x00").isdigit():
         words[at] = "0"
     return [*words, "COUNT", "1000"]
 
@@ -214,38 +214,63 @@ class Maker:
     ) -> None:
         self.random = random.Random(seed)
         self.commands = [command for command in served(version) if family in {None, command.group}]
+        self._has_judge = newer_options
+        if not newer_options:
+            self.commands = [command for command in self.commands if command.name not in OF_ITS_RELEASE]
         self.groups = sorted({command.group for command in self.commands} - {"transactions"})
         self._known = _number(version) if not newer_options else (99, 0)
+        self._shows_rules = _number(version) > (7, 2)
+        self._debug = 0.01 if family is None else 0.0
         self._count = 1
         self._group = ""
 
     def run(self, size: int) -> Run:
         """A run that begins with data of every type, then ``size`` random commands."""
         out = [(0, words) for words in BEGINNING]
+        in_transaction: set[int] = set()
         while len(out) < size + len(BEGINNING):
-            out.append((self.random.randrange(CONNECTIONS), self.command()))
-        # A transaction that is left open would swallow the looks at the end.
+            number, words = self.random.randrange(CONNECTIONS), self.command()
+            if number in in_transaction and not _may_be_queued(words):
+                continue
+            out.append((number, words))
+            if words == ["MULTI"]:
+                in_transaction.add(number)
+            elif words[0].upper() in {"EXEC", "DISCARD", "RESET", "QUIT"}:
+                in_transaction.discard(number)
+        # Looks have a connection of their own: the others may be in a transaction, subscribed, or without rights.
         return [
             *out,
-            *((number, ["DISCARD"]) for number in range(CONNECTIONS)),
-            *((0, words) for words in LOOKS),
+            *((CONNECTIONS, words) for words in LOOKS if self._may_look(words)),
         ]
+
+    def _may_look(self, words: Words) -> bool:
+        if words[0] == "ACL" and not self._shows_rules:
+            return False
+        return self._has_judge or "|".join(words[:2]).lower() not in OF_ITS_RELEASE
 
     def command(self) -> Words:
         """One command; families are equally likely."""
         draw = self.random
         if draw.random() < 0.05:
             return draw.choice(TRANSACTIONS)
+        if draw.random() < self._debug:
+            return draw.choice(DEBUG)
         group = draw.choice(self.groups)
         record = draw.choice([command for command in self.commands if command.group == group])
         self._group, self._count = group, draw.choice([1, 1, 2, 3])
         words = record.name.upper().split("|")
-        for argument in record.arguments:
-            words += self._words(argument, record)
+        if record.name == "config|set":
+            for setting in draw.choices(list(SETTINGS), k=draw.choice([1, 1, 2])):
+                words += [setting, draw.choice(SETTINGS[setting])]
+        else:
+            for argument in record.arguments:
+                words += self._words(argument, record)
         if draw.random() < 0.16:
             words = self._spoil(words)
         if record.name in SCANS:
-            return _whole_scan(words)
+            return _whole_scan(words, "+" if self._shows_rules else "+-")
+        if record.name == "psubscribe" and not self._shows_rules:  # events-within-replies
+            return ["u:?" if word == "*" else word for word in words]
         return _settled(record.name, words)
 
     def _words(self, argument: Argument, record: Command) -> Words:
@@ -274,6 +299,9 @@ class Maker:
     def _value(self, argument: Argument, record: Command) -> str:
         draw = self.random
         name, hostile = argument.name, draw.random() < 0.06
+        pool = self._pool(record).get(name)
+        if pool is not None:
+            return draw.choice(pool)
         match argument.type:
             case "key":
                 return self._key()
@@ -289,6 +317,9 @@ class Maker:
                     return draw.choice(["0", "0", "0.01", "-1", "x"])
                 return draw.choice(HOSTILE_FLOATS if hostile else FLOATS)
         return self._string(name, hostile=hostile)
+
+    def _pool(self, record: Command) -> dict[str, list[str]]:
+        return POOLS.get(record.name) or POOLS.get(record.name.partition("|")[0]) or {}
 
     def _key(self) -> str:
         if self.random.random() < 0.12:
@@ -328,8 +359,6 @@ class Maker:
                 return draw.choice(HOSTILE_IDS if hostile else RANGE_IDS if draw.random() < 0.4 else IDS)
         if name in {"min", "max", "start", "stop"}:
             return draw.choice(SCORES + LEX + NUMBERS)
-        if name == "script":
-            return draw.choice(SCRIPTS)
         if name == "field":
             return draw.choice(FIELDS)
         if name.startswith("member"):
@@ -402,6 +431,14 @@ LOOKS: list[Words] = [
     *(["GET", key] for key in [*KEYS["string"], *KEYS["bitmap"], *KEYS["hyperloglog"]]),
     *(["PEXPIRETIME", key] for key in ALL_KEYS),
     *(["OBJECT", "ENCODING", key] for key in ALL_KEYS),
+    ["KEYS", "*"],
+    ["DBSIZE"],
+    ["FUNCTION", "LIST", "WITHCODE"],
+    ["ACL", "LIST"],
+    ["ACL", "LOG"],
+    ["PUBSUB", "NUMPAT"],
+    ["CLIENT", "LIST"],
+    ["SELECT", "1"],
     ["KEYS", "*"],
     ["DBSIZE"],
 ]

@@ -38,6 +38,7 @@ class Outcome:
         differing: seeds whose runs differ.
         passing: seeds whose runs differed once and not again: they depend on time, and have a cause as well.
         ended: seeds whose runs ended a server.
+        silent: seeds in whose runs a server sent no reply for long.
         followed: by command and real server, how often Rillet followed it where the real servers differ.
     """
 
@@ -47,7 +48,13 @@ class Outcome:
     differing: list[int] = field(default_factory=list)
     passing: list[int] = field(default_factory=list)
     ended: list[int] = field(default_factory=list)
+    silent: list[int] = field(default_factory=list)
     followed: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing differed and every server answered to the end."""
+        return not (self.differing or self.passing or self.ended or self.silent)
 
     def __str__(self) -> str:
         judges, count = " and ".join(JUDGES[self.mine]), len(self.differing) + len(self.passing)
@@ -60,6 +67,8 @@ class Outcome:
             lines.append(f"  differed once and not again: {' '.join(map(str, self.passing))}")
         if self.ended:
             lines.append(f"  ended a server: {' '.join(map(str, self.ended))}")
+        if self.silent:
+            lines.append(f"  no reply from a server: {' '.join(map(str, self.silent))}")
         lines += [
             f"  {command} as {kind}: {count}" for (command, kind), count in sorted(self.followed.items())
         ]
@@ -77,9 +86,10 @@ def play(mine: str, commands: int, seed: int) -> Outcome:
                 found = comparison.first_difference(run)
                 if found is not None:
                     look_closer(outcome, seed, run, found, comparison)
-            except (ConnectionClosedError, ConnectionError):
+            except (ConnectionClosedError, OSError) as error:
                 outcome.ended.append(seed)
-                print(f"--- {mine}, seed {seed}, ended {' and '.join(comparison.ended())}", flush=True)
+                ended = " and ".join(comparison.ended()) or f"no server: {error}"
+                print(f"--- {mine}, seed {seed}, ended {ended}", flush=True)
                 comparison.close()
                 comparison = Comparison(mine, *JUDGES[mine])
             outcome.followed += comparison.followed
@@ -117,7 +127,7 @@ def main(arguments: list[str] | None = None) -> int:
         for mine in given.chosen or JUDGES
     ]
     print("", *outcomes, sep="\n")
-    return 1 if any(outcome.differing or outcome.passing or outcome.ended for outcome in outcomes) else 0
+    return 1 if any(not outcome.is_clean for outcome in outcomes) else 0
 
 
 if __name__ == "__main__":

@@ -30,6 +30,12 @@ ON_PURPOSE: dict[str, Purpose] = {
         "the error alone",
         "a client could not match its replies any more",
     ),
+    "auth-at-exec": Purpose(
+        "AUTH, or HELLO with AUTH, of a wrong password in MULTI",
+        "an element less in the reply to EXEC than it says: the client waits for it",
+        "the error is that element",
+        "a client must not hang",
+    ),
     "key-spec-notes": Purpose(
         "notes of key specifications in COMMAND INFO",
         "its own words",
@@ -37,12 +43,67 @@ ON_PURPOSE: dict[str, Purpose] = {
         "the words of Redis are not ours to copy; no client reads them",
     ),
     "no-modules": Purpose(
-        "the modules that HELLO and MODULE LIST show",
-        "its module of vector sets",
-        "none",
+        "the modules that HELLO and MODULE LIST show, and MODULE LOAD where `enable-module-command` lets it run",
+        "its module of vector sets; loads a module",
+        "none; an error that says so",
         "there are no modules, and no vector sets",
     ),
     # Generated runs leave these out.
+    "errors-in-pieces": Purpose(
+        "a wrong length of an argument (`$x`, `$-1`, no `$` at all) in a request whose beginning came earlier",
+        "no reply: the connection is silent from then on",
+        "`ERR Protocol error: invalid bulk length` or `expected '$'`, and the end of the connection, as 7.0 does",
+        "a client must not hang",
+    ),
+    "endless-lengths": Purpose(
+        "a count or a length of 65,536 characters and more",
+        "`invalid`, or `too big … count string` if the end of the line has not come yet",
+        "`too big … count string`",
+        "how much comes at once is chance",
+    ),
+    "populate": Purpose(
+        "DEBUG POPULATE with an append-only file or replicas",
+        "the keys are in memory alone",
+        "the keys are propagated",
+        "memory, file and replicas agree",
+    ),
+    "hash-templates": Purpose(
+        "OBJECT ENCODING of a hash that HIMPORT made, its form in files and payloads, and what HIMPORT SET propagates",
+        "`template-listpack` or `template-array`: hashes share the names of their fields; a RESTORE",
+        "`listpack` or `hashtable`, and each hash with its names; an HSET. The files, payloads and effects of Redis are read",
+        "the names are not shared in memory, and the reply says how the hash is kept",
+    ),
+    "room-for-times": Purpose(
+        "OBJECT ENCODING of a small hash that has room for times and none, after it was loaded from a file",
+        "`listpackex`, as before",
+        "`listpack`",
+        "the file holds what the hash has, and it has no times",
+    ),
+    "encodings-after-loading": Purpose(
+        "OBJECT ENCODING of a small set, hash or sorted set after DEBUG RELOAD, a restart or RESTORE, where its limits were "
+        "changed before, or what made it larger is gone",
+        "as it was, unless a limit forbids it",
+        "the most compact one that the limits allow",
+        "files and payloads hold the elements alone",
+    ),
+    "digests": Purpose(
+        "DEBUG DIGEST and DEBUG DIGEST-VALUE",
+        "a hash of its own over its own structures",
+        "another hash, equal for equal data: as on Redis, only servers of one kind can be compared",
+        "the way to it is no interface",
+    ),
+    "watched-after-flush": Purpose(
+        "watch= in CLIENT LIST, once a key that a client watches has changed",
+        "0, but after FLUSHALL, FLUSHDB, SWAPDB and DEBUG RELOAD, or a further WATCH, their number",
+        "0",
+        "EXEC can only fail: the number says nothing any more",
+    ),
+    "client-order": Purpose(
+        "the order of the lines of CLIENT LIST",
+        "turned round and round while the server looks after its clients",
+        "by id",
+        "both promise nothing",
+    ),
     "many-key-sizes": Purpose(
         "Keysizes in INFO, and in INFO with `everything`, of more than 100,000 keys",
         "counts that are kept all the time",
@@ -60,6 +121,18 @@ ON_PURPOSE: dict[str, Purpose] = {
         "depends on the history of the tree",
         "the nodes of a tree that was never cut",
         "there is no radix tree; the figure is computed",
+    ),
+    "references-without-entries": Purpose(
+        "XDELEX with DELREF that removes references to entries that are gone, and no entry",
+        "the references go in memory alone: file and replicas keep them",
+        "XDELEX is propagated",
+        "memory, file and replicas agree",
+    ),
+    "load-in-a-transaction": Purpose(
+        "DEBUG LOADAOF in MULTI, behind commands that wrote",
+        "their effects are lost in memory, and are in the file behind EXEC",
+        "they are lost in memory and file",
+        "memory and file agree",
     ),
     "trims-by-policy": Purpose(
         "`MINID ~` with DELREF or ACKED, as XADD and XTRIM propagate it",
@@ -91,6 +164,24 @@ ON_PURPOSE: dict[str, Purpose] = {
         "makes no key",
         "memory, file and replicas agree",
     ),
+    "bitfield-far-below": Purpose(
+        "BITFIELD OVERFLOW SAT with a SET so far below zero that its distance to the largest value has no 64 bits",
+        "the largest value",
+        "the smallest value",
+        "it is saturated at the end where it lies",
+    ),
+    "flush-in-two-protocols": Purpose(
+        "the invalidation of FLUSHALL where tracking is redirected to a client of the other protocol",
+        "a null of the protocol of the client that tracks",
+        "a null of the protocol of the client that receives it",
+        "its parser knows no other",
+    ),
+    "frequencies-of-old-keys": Purpose(
+        "OBJECT FREQ of a key that is older than the policy LFU",
+        "what the clock of the policy before it left there",
+        "5, as of a new key",
+        "the clock says nothing about how often a key is read",
+    ),
     "equal-weights": Purpose(
         "SORT of elements of equal weight, among many or of a sorted set",
         "in an order of its sorting algorithm, or of its hash table",
@@ -116,9 +207,9 @@ ON_PURPOSE: dict[str, Purpose] = {
         "the words of Redis are not ours to copy",
     ),
     "hash-order": Purpose(
-        "the order of hash tables: SCAN and its relatives, KEYS, large sets and hashes; cursors",
-        "by hash",
-        "in the order of insertion",
+        "the order of hash tables: SCAN and its relatives, KEYS, large sets and hashes; cursors, also those that no reply had",
+        "by hash; such a cursor (-1 as 7.0) may be at the end",
+        "in the order of insertion; such a cursor may be at the beginning",
         "both promise nothing; every element is returned at least once",
     ),
     "refcounts": Purpose(
@@ -129,7 +220,7 @@ ON_PURPOSE: dict[str, Purpose] = {
     ),
     # What no run reaches.
     "commands-left-out": Purpose(
-        "vector sets, arrays (AR*), HOTKEYS, BACKUP, modules, PFDEBUG, PFSELFTEST",
+        "vector sets (V*), arrays (AR*), HOTKEYS, BACKUP, TRIMSLOTS, modules, PFDEBUG, PFSELFTEST",
         "served",
         "unknown commands, and COMMAND does not list them",
         "not needed by the clients and frameworks that the tests run",
@@ -164,6 +255,12 @@ ON_PURPOSE: dict[str, Purpose] = {
         "a snapshot of RDB 11 without the times; the log counts them",
         "Valkey 9 alone has its own form of them",
     ),
+    "events-within-replies": Purpose(
+        "as 7.0: a client that is subscribed to the events of the keys that it changes",
+        "sends the message within the array of the reply, where it counts as an element (7.0.15)",
+        "sends it before the reply",
+        "a client could not match its replies any more",
+    ),
     "acl-rules-of-7-0": Purpose(
         "as 7.0: the rules that ACL LIST, GETUSER and SAVE show",
         "categories and commands computed from what the user may do, some in the order of a hash table (7.0.15)",
@@ -187,7 +284,7 @@ ON_PURPOSE: dict[str, Purpose] = {
         "`key-load-delay` in DEBUG RELOAD and DEBUG LOADAOF",
         "waits for each key, and other clients are answered `LOADING`",
         "does not wait; at the start and in a replica it does",
-        "the reload is one command here: no client would be served meanwhile",
+        "the reload is one command here: no client would be served during it",
     ),
     "tail-calls": Purpose(
         "the name of a library's function in a Lua error after `local f = struct.pack return f(…)`",
@@ -243,6 +340,7 @@ NOT_AS_VALKEY: dict[str, str] = {
     "valkey-lua-module": "Valkey's Lua is a module",
     "valkey-embstr": "Valkey's own limit",
     "valkey-expired-event": "Valkey's own event",
+    "valkey-diskless-load": "Valkey's own word",
     "valkey-idle-trim": "Valkey's own idea",
     "valkey-geo-member": "Valkey's own text",
     "valkey-polygon": "Valkey's own option",

@@ -10,32 +10,24 @@ from itertools import groupby, zip_longest
 from operator import and_, or_
 from typing import TYPE_CHECKING, Any
 
-from differential.anything import BLOCKING, CONNECTIONS, LATER_MS, LATER_S, UNORDERED
-from differential.as_redis_8 import without_tree
+from differential.about_servers import changed_settings, filled, payloads, reset
+from differential.anything import BLOCKING, CONNECTIONS, SUBSCRIBING
+from differential.hiding import STANDING, TIME, hide, hide_of_message
 from support.aof import AofTail, flags_for
-from support.masks import sort_elements
 from support.servers import start_server
-from support.wire import encode_command
+from support.wire import ConnectionClosedError, Node, encode_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from differential.anything import Run, Words
-    from support.wire import Node, Wire
+    from support.wire import Wire
 
-# Times of this century in seconds or milliseconds, and automatic ids of streams.
-NOW = re.compile(rb"1[5-9]\d{8}(\d{3}(-\d+)?)?")
-# A time in an effect: 13 digits, an automatic id also with its sequence.
-TIME = re.compile(rb"\d{13}(-\d+)?|1[5-9]\d{8}")
-AGES = {b"idle", b"inactive", b"seen-time", b"active-time"}
-# What is left of a time: two servers are asked one after the other.
-REMAINING = {"pttl", "ttl", "hpttl", "httl"}
-EXPIRING = {"pexpiretime", "expiretime", "hpexpiretime", "hexpiretime"}
-# Absolute times that commands name are compared as they are.
-STANDING = {LATER_MS.encode(), LATER_S.encode()}
-EVENTS = "KEA"
+# The most classes that a server knows; but for misses (m), whose order SORT BY takes from a hash table.
+EVENTS = ("KEAnoc", "KEAn")
 IS_BLOCKED = re.compile(rb" flags=\w*b")
 FLAGS = (
+    *("--slowlog-log-slower-than", "-1"),  # how long a command takes is chance
     *("--stream-node-max-entries", "4", "--enable-debug-command", "yes"),
     *("--auto-aof-rewrite-percentage", "0"),  # a rewrite in a long run would leave our place in the file
 )
@@ -53,91 +45,46 @@ class Difference:
         return f"{self.what}\n    real   {self.real}\n    rillet {self.mine}"
 
 
-def hide(node: Node, words: Words) -> Node:
-    """A reply without what no two servers share: times, ages, the order of hash tables."""
-    name = words[0].lower() if words else ""
-    if name in REMAINING:
-        return _hide_numbers(node, at_least=0)
-    if name in EXPIRING:
-        return _hide_numbers(node, at_least=10**9)
-    if name == "object":
-        return _hide_numbers(node, at_least=1) if words[1].upper() == "REFCOUNT" else node  # refcounts
-    if name in {"sort", "sort_ro"} and "BY" in {word.upper() for word in words}:
-        return _sorted_deep(node)  # elements of equal weight
-    if name in UNORDERED:
-        has_pairs = name in {"hgetall", "hscan", "zscan"} and "NOVALUES" not in {
-            word.upper() for word in words
-        }
-        node = _sorted_pairs(node) if has_pairs else _sorted_deep(node)
-    if name in {"xpending", "xreadgroup"}:
-        node = _hide_idle(node, name)
-    return _hide_now(without_tree(node) if name == "xinfo" else node)
-
-
-def _hide_now(node: Node) -> Node:
-    if node.children is None:
-        return node.with_value(b"<now>") if node.kind in ":$" and NOW.fullmatch(node.value) else node
-    children = list(map(_hide_now, node.children))
-    for at, child in enumerate(children[:-1]):
-        if child.children is None and child.value in AGES and children[at + 1].kind == ":":
-            value = children[at + 1]
-            children[at + 1] = value if value.value == b"-1" else value.with_value(b"<age>")
-    return replace(node, children=tuple(children))
-
-
-def _hide_numbers(node: Node, at_least: int) -> Node:
-    if node.children is not None:
-        return replace(node, children=tuple(_hide_numbers(child, at_least) for child in node.children))
-    if node.kind != ":" or node.value in STANDING or int(node.value) < at_least:
-        return node
-    return node.with_value(b"<time>")
-
-
-def _sorted_deep(node: Node) -> Node:
-    if node.children is None:
-        return node
-    inner = replace(node, children=tuple(map(_sorted_deep, node.children)))
-    return sort_elements(inner)
-
-
-def _sorted_pairs(node: Node) -> Node:
-    """Names with their values: pairs in a flat array, or in the second element of a scan's reply."""
-    children = node.children or ()
-    if len(children) == 2 and children[1].children is not None:
-        return replace(node, children=(children[0], _sorted_pairs(children[1])))
-    if len(children) % 2:
-        return node
-    pairs = sorted(zip(children[::2], children[1::2], strict=True), key=lambda pair: pair[0].encode())
-    return replace(node, children=tuple(part for pair in pairs for part in pair))
-
-
-def _hide_idle(node: Node, name: str) -> Node:
-    """XPENDING's third column, and the one of XREADGROUP CLAIM: [id, fields, idle, deliveries]."""
-    if node.children is None:
-        return node
-    children = tuple(_hide_idle(child, name) for child in node.children)
-    kinds = [child.kind for child in children]
-    if len(children) == 4 and kinds[2:] == [":", ":"]:
-        children = (*children[:2], children[2].with_value(b"<age>"), children[3])
-    return replace(node, children=children)
-
-
 @dataclass
 class Seen:
-    """What a server showed of a run: replies by step, what it appended, events, invalidated keys."""
+    """What a server showed of a run.
+
+    Attributes:
+        replies: by step; to one that subscribes or unsubscribes all that it sends.
+        effects: what it appended to its file.
+        events: keyspace events in their order.
+        invalidated: keys, by the tracking of all keys and by that of each connection.
+        messages: what each connection got besides replies, and that it was closed.
+    """
 
     replies: list[Node]
     effects: list[bytes]
     events: list[str]
     invalidated: list[str]
+    messages: list[str]
+
+
+# Commands that go alone: after them a connection may be closed, or speak otherwise.
+ALONE = {"client", "hello", "reset", "quit", "auth", "acl", "exec", "debug"} | SUBSCRIBING
+NO_ENTRY = re.compile(r"\*\[:-1( :-1)*\]")  # XDELEX of ids that no entry has
+CLOSED = Node("-", b"<closed>")
+MESSAGES = {
+    b"message",
+    b"pmessage",
+    b"smessage",
+    b"subscribe",
+    b"unsubscribe",
+    b"punsubscribe",
+    b"sunsubscribe",
+}
 
 
 def batches(run: Run) -> Iterator[tuple[int, list[int]]]:
-    """A connection and the steps that it sends at once: all up to one that may block, which goes alone."""
+    """A connection and the steps that it sends at once: all up to one that may block or close, which goes alone."""
 
     def key(at: int) -> tuple[int, int]:
         number, words = run[at]
-        return number, at if words[0].lower() in BLOCKING else -1
+        return number, at if words[0].lower() in BLOCKING | ALONE else -1
 
     for (number, _), steps in groupby(range(len(run)), key):
         yield number, list(steps)
@@ -170,7 +117,12 @@ class Played:
         self.listener.send("PSUBSCRIBE", "__key*")
         self._pushes()
         self.wires: list[Wire] = []
-        self.ids: list[bytes] = []
+        self.events = next(each for each in EVENTS if self._knows_events(each))
+        self.settings = changed_settings(self.control)
+        self.payloads: dict[str, bytes] = {}
+
+    def _knows_events(self, classes: str) -> bool:
+        return self.control.call("CONFIG", "SET", "notify-keyspace-events", classes).kind == "+"
 
     def close(self) -> None:
         for wire in (self.control, self.listener, *self.wires):
@@ -184,55 +136,144 @@ class Played:
         blocked: dict[int, int] = {}  # connections that wait, and the step that each waits in
         for number, steps in batches(run):
             self._unblock(number, blocked, replies)
-            self.wires[number].send_raw(b"".join(encode_command(*_raw(run[at][1])) for at in steps))
-            if run[steps[0]][1][0].lower() in BLOCKING and self._is_blocked(number):
+            first = run[steps[0]][1][0].lower()
+            self._send(number, b"".join(encode_command(*self._filled(run[at][1])) for at in steps))
+            if first in BLOCKING and self._is_blocked(number):
                 blocked[number] = steps[0]
                 if not waits_forever(run[steps[0]][1]):
                     self._unblock(number, blocked, replies)
+            elif first in SUBSCRIBING:
+                replies[steps[0]] = self._read_all(number)
             else:
-                replies |= {at: self.wires[number].read() for at in steps}
-                self._collect(blocked, replies)
+                for at in steps:
+                    try:
+                        replies[at] = self._read(number)
+                    except TimeoutError as no_reply:
+                        no_reply.add_note(f"{self.kind} to {number}: {' '.join(run[at][1])}")
+                        raise
+            self._collect(blocked, replies)
         for number in list(blocked):
             self._unblock(number, blocked, replies)
         events, invalidated = self._pushes()
         effects = [
             b" ".join(b"<time>" if TIME.fullmatch(word) and word not in STANDING else word for word in words)
             for words in self.tail.take()
-            if words[0] != b"SELECT"
         ]
-        return Seen(_masked(run, replies), effects, events, sorted(invalidated))
+        messages = [
+            f"{number}: {message}"
+            for number, got in enumerate(self.messages)
+            for message in _in_any_order(got)
+        ]
+        return Seen(_masked(run, replies), effects, events, sorted(invalidated | self.invalidated), messages)
 
     def _begin(self) -> None:
         for wire in self.wires:
             wire.close()
         self.control.call("CONFIG", "SET", "notify-keyspace-events", "")
         self.control.call("FLUSHALL")
-        self.control.call("SCRIPT", "FLUSH")
+        reset(self.control)
+        for words in self.settings:
+            self.control.call(*words)
         self.tail.take()
-        self.control.call("CONFIG", "SET", "notify-keyspace-events", EVENTS)
+        self.control.call("CONFIG", "SET", "notify-keyspace-events", self.events)
         self._pushes()
-        self.wires = [self.server.wire(2 + number % 2) for number in range(CONNECTIONS)]
-        self.ids = [wire.call("CLIENT", "ID").value for wire in self.wires]
+        self.invalidated: set[str] = set()
+        self.messages: list[list[str]] = [[] for _ in range(CONNECTIONS + 1)]
+        self.wires = []
+        self.known = dict(self.payloads)
+        for number in range(CONNECTIONS + 1):
+            self.wires.append(self._connect(number))
+
+    def _connect(self, number: int) -> Wire:
+        """A new connection: every second one speaks RESP3. The last one is for looks alone."""
+        wire = self.server.wire(2 + number % 2 * (number < CONNECTIONS))
+        self.known[f"id{number}"] = wire.call("CLIENT", "ID").value
+        return wire
+
+    def _filled(self, words: Words) -> list[bytes]:
+        return [filled(word, self.known) for word in words]
+
+    def _send(self, number: int, data: bytes) -> None:
+        self.wires[number].send_raw(data)
+
+    def _reconnect(self, number: int) -> None:
+        """Note that the server closed a connection, and open it again."""
+        self.messages[number].append("closed")
+        self.wires[number].close()
+        try:
+            self.wires[number] = self._connect(number)
+        except OSError as error:
+            if self.server.is_running():
+                raise
+            raise ConnectionClosedError(f"{self.kind} ended") from error
+
+    def _read(self, number: int) -> Node:
+        """The next reply; messages that come before it are kept."""
+        try:
+            while self._is_message(node := self.wires[number].read()):
+                self._keep(number, node)
+        except (ConnectionClosedError, ConnectionError):
+            self._reconnect(number)
+            return CLOSED
+        return node
+
+    def _read_all(self, number: int) -> Node:
+        """All that a command sends that may send several messages and no reply."""
+        try:
+            nodes = [self.wires[number].read()]
+            self.control.call("PING")  # what was written before is here
+            while self.wires[number].pending():
+                nodes.append(self.wires[number].read())
+        except (ConnectionClosedError, ConnectionError):
+            self._reconnect(number)
+            return CLOSED
+        return Node("*", b"%d" % len(nodes), None, tuple(nodes))
+
+    def _is_message(self, node: Node) -> bool:
+        return node.kind == ">" or (
+            node.kind == "*" and len(node.children or ()) in {3, 4} and node.children[0].value in MESSAGES
+        )
+
+    def _keep(self, number: int, node: Node) -> None:
+        if node.children and node.children[0].value == b"invalidate":
+            keys = node.children[1].children or ["everything"]
+            self.invalidated.update(f"{number}: {key}" for key in keys)
+        else:
+            self.messages[number].append(str(hide_of_message(node)))
 
     def _is_blocked(self, number: int) -> bool:
         """Whether the command that a connection has just sent blocks; False as soon as there is a reply."""
-        while not self.wires[number].pending(0.002):
-            if IS_BLOCKED.search(self.control.call("CLIENT", "LIST", "ID", self.ids[number]).value):
+        while not self._has_reply(number, 0.002):
+            if IS_BLOCKED.search(self.control.call("CLIENT", "LIST", "ID", self.known[f"id{number}"]).value):
                 return True
         return False
 
+    def _has_reply(self, number: int, wait: float = 0.0) -> bool:
+        """Whether a reply, or the end, can be read without waiting; messages before it are kept."""
+        wire = self.wires[number]
+        while wire.pending(wait):
+            if not self._is_message(node := wire.read()):
+                wire.put_back(node)
+                return True
+            self._keep(number, node)
+        return wire.is_over()
+
     def _unblock(self, number: int, blocked: dict[int, int], replies: dict[int, Node]) -> None:
         if number in blocked:
-            self.control.call("CLIENT", "UNBLOCK", self.ids[number])
-            replies[blocked.pop(number)] = self.wires[number].read()
+            self.control.call("CLIENT", "UNBLOCK", self.known[f"id{number}"])
+            replies[blocked.pop(number)] = self._read(number)
 
     def _collect(self, blocked: dict[int, int], replies: dict[int, Node]) -> None:
-        """Read the replies to clients that the last commands woke."""
-        if blocked:
-            self.control.call("PING")  # their replies are written before this one
-        for number in list(blocked):
-            if self.wires[number].pending():
-                replies[blocked.pop(number)] = self.wires[number].read()
+        """Read the replies to clients that the last commands woke, and messages to any."""
+        self.control.call("PING")  # what is meant for them was written before this reply
+        for number in range(len(self.wires)):
+            if self._has_reply(number):
+                if number in blocked:
+                    replies[blocked.pop(number)] = self._read(number)
+                elif self.wires[number].is_over():
+                    self._reconnect(number)
+                else:
+                    self.messages[number].append(str(self.wires[number].read()))
 
     def _pushes(self) -> tuple[list[str], set[str]]:
         """What the listener has got: the events in their order, the invalidated keys, however they were grouped."""
@@ -247,14 +288,21 @@ class Played:
         return events, invalidated
 
 
-def _raw(words: Words) -> list[bytes]:
-    return [word.encode().decode("unicode_escape").encode("latin-1") for word in words]
+def _in_any_order(messages: list[str]) -> list[str]:
+    """Messages where those by several patterns, which come in the order of a hash table, are sorted."""
+    grouped = groupby(messages, key=lambda message: '$"pmessage"' in message)
+    return [message for by_pattern, part in grouped for message in (sorted(part) if by_pattern else part)]
+
+
+def _is_queued(reply: Node) -> bool:
+    """Whether a command waits for EXEC; what one that subscribes gets is read as a list."""
+    return reply.value == b"QUEUED" or [part.value for part in reply.children or ()] == [b"QUEUED"]
 
 
 def _masked(run: Run, replies: dict[int, Node]) -> list[Node]:
     """The replies in the order of the run, each without what `hide` hides of its command, or of those at EXEC."""
     out = []
-    queued: list[list[Words] | None] = [None] * CONNECTIONS
+    queued: list[list[Words] | None] = [None] * (CONNECTIONS + 1)
     for at, (number, words) in enumerate(run):
         reply, name, inside = replies[at], words[0].upper(), queued[number]
         if name == "EXEC" and inside is not None and reply.children is not None:
@@ -262,7 +310,7 @@ def _masked(run: Run, replies: dict[int, Node]) -> list[Node]:
             reply = replace(reply, children=tuple(hide(part, command) for part, command in parts))
         else:
             reply = hide(reply, words)
-        if reply.value == b"QUEUED" and inside is not None:
+        if inside is not None and _is_queued(reply):
             inside.append(words)
         elif name == "MULTI" and reply.value == b"OK":
             queued[number] = []
@@ -284,6 +332,15 @@ class Comparison:
 
     def __init__(self, mine: str, *reals: str) -> None:
         self.mine, self.reals = Played(mine), [Played(real) for real in reals]
+        shared = min((each.events for each in (self.mine, *self.reals)), key=len)  # what all know
+        known = [payloads(each.control) for each in (self.reals[0], self.mine)]
+        for each in (self.mine, *self.reals):
+            each.events = shared
+            each.payloads = {
+                f"{name}{at}": value
+                for name in known[0]
+                for at, value in enumerate(known[0][name] + known[1][name])
+            }
         self.followed: Counter[tuple[str, str]] = Counter()
 
     def close(self) -> None:
@@ -304,8 +361,11 @@ class Comparison:
                 return Difference(f"reply to {number}: {' '.join(words)}", str(mine), real)
             if mine in reals and any(real != reals[0] for real in reals):
                 self.followed[words[0].upper(), self.reals[reals.index(mine)].kind] += 1
-        for what in ("effects", "events", "invalidated"):
+        for what in ("effects", "events", "invalidated", "messages"):
             parts = _unlike(getattr(got, what), _right([getattr(each, what) for each in wanted]))
+            if parts is not None and what == "effects":
+                rest = _without_references(got.effects, run, got.replies)
+                parts = _unlike(rest, _right([each.effects for each in wanted]))
             if parts is not None:
                 return Difference(what, *parts)
         return None
@@ -334,6 +394,37 @@ def _is_one_of(mine: Node, reals: list[Node]) -> bool:
     alike = [real.children for real in reals if (real.kind, real.header) == (mine.kind, mine.header)]
     parts = enumerate(mine.children)
     return bool(alike) and all(_is_one_of(part, [each[at] for each in alike]) for at, part in parts)
+
+
+def _answered(run: Run, replies: list[Node]) -> Iterator[tuple[Words, Node]]:
+    """Each command that ran and its reply: of one that waited for EXEC the element of that reply."""
+    queued: dict[int, list[Words]] = {}
+    for (number, words), node in zip(run, replies, strict=True):
+        if _is_queued(node):
+            queued.setdefault(number, []).append(words)
+            continue
+        yield words, node
+        if words[0].upper() in {"EXEC", "MULTI", "DISCARD", "RESET"}:
+            yield from zip(queued.pop(number, ()), node.children or (), strict=False)
+
+
+def _without_references(effects: list[bytes], run: Run, replies: list[Node]) -> list[bytes]:
+    """The effects without XDELEX where it removed references and no entry (references-without-entries)."""
+    left = list(effects)
+    for words, node in _answered(run, replies):
+        if words[0].upper() != "XDELEX" or "DELREF" not in map(str.upper, words):
+            continue
+        effect = " ".join(words).encode()
+        if effect in left and NO_ENTRY.fullmatch(str(node)):
+            at = left.index(effect)
+            del left[at]
+            if left[at - 1 : at + 1] == [b"MULTI", b"EXEC"]:
+                del left[at - 1 : at + 1]
+            elif left[at - 2 : at - 1] + left[at : at + 1] == [b"MULTI", b"EXEC"]:
+                del left[at], left[at - 2]
+            elif left[at - 1 : at] + left[at + 1 : at + 2] == [b"MULTI", b"EXEC"]:
+                del left[at + 1], left[at - 1]
+    return left
 
 
 def _right(reals: list[Any]) -> list[Any]:

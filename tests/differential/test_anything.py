@@ -10,11 +10,21 @@ import signal
 
 import pytest
 from differential import long_run
+from differential.about_servers import LIBRARIES
 from differential.anything import BEGINNING, LOOKS, Maker, _with_long_times
+from differential.hiding import hide_of_message
 from differential.pairs import JUDGES, VERSIONS
-from differential.player import Comparison, Difference, _is_one_of, batches, describe, waits_forever
+from differential.player import (
+    Comparison,
+    Difference,
+    _is_one_of,
+    _without_references,
+    batches,
+    describe,
+    waits_forever,
+)
 from support.servers import compared
-from support.wire import parse
+from support.wire import Node, parse
 
 COMMANDS = 6_000
 # Workers share them.
@@ -49,13 +59,92 @@ def test_a_run_begins_with_data_and_ends_with_looks():
 
 
 @pytest.mark.parametrize(
-    "family", ["stream", "hash", "list", "set", "sorted-set", "string", "geo", "bitmap", "generic"]
+    "family",
+    [
+        *("stream", "hash", "list", "set", "sorted-set", "string", "geo", "bitmap", "generic"),
+        *("server", "connection", "pubsub", "scripting", "cluster", "hyperloglog"),
+    ],
 )
 def test_every_family_is_played_and_mostly_meant(family):
     maker = Maker(3, family=family)
     names = {maker.command()[0] for _ in range(2_000)}
     served = {record.name.partition("|")[0].upper() for record in maker.commands}
     assert served <= names
+
+
+def test_commands_about_the_server_are_played_with_words_that_mean_something():
+    maker = Maker(3)
+    lines = {" ".join(maker.command()) for _ in range(30_000)}
+    for meant in (
+        *(
+            "ACL SETUSER u1 on",
+            "AUTH u1 pw",
+            "CLIENT TRACKING ON",
+            "CONFIG SET hash-max-",
+            "SELECT 1",
+            "DUMP h",
+        ),
+        *("RESTORE k 0 {payload", "SUBSCRIBE ch1", "FUNCTION LOAD #!lua", "FCALL f1 1", "SCRIPT LOAD return"),
+        *(
+            "OBJECT FREQ k",
+            "DEBUG RELOAD",
+            "CLIENT KILL ID {id",
+            "FUNCTION RESTORE {functions",
+            "RESET",
+            "HELLO 3",
+        ),
+    ):
+        assert any(line.startswith(meant) for line in lines), meant
+
+
+def test_messages_to_subscribers_of_both_protocols_and_closed_connections_are_compared():
+    comparison = Comparison("rillet", "redis810")
+    run = [
+        (0, ["SUBSCRIBE", "ch1", "ch2"]),
+        (1, ["PSUBSCRIBE", "ch*", "*1"]),
+        (2, ["PUBLISH", "ch1", "hello"]),
+        (1, ["GET", "k"]),
+        (0, ["UNSUBSCRIBE"]),
+        (2, ["CLIENT", "KILL", "ID", "{id0}"]),
+        (0, ["PING"]),
+    ]
+    try:
+        assert comparison.first_difference(run) is None
+        seen = comparison.mine.play(run)
+    finally:
+        comparison.close()
+    assert seen.messages == [
+        '0: *[$"message" $"ch1" $"hello"]',
+        "0: closed",
+        '1: >[$"pmessage" $"*1" $"ch1" $"hello"]',
+        '1: >[$"pmessage" $"ch*" $"ch1" $"hello"]',
+    ]
+    assert str(seen.replies[0]) == '*[*[$"subscribe" $"ch1" :1] *[$"subscribe" $"ch2" :2]]'
+    assert str(seen.replies[-1]) == "+PONG"
+
+
+def test_a_run_leaves_no_users_functions_or_settings_to_the_next():
+    comparison = Comparison("rillet", "redis810")
+    run = [
+        (0, ["ACL", "SETUSER", "u1", "on"]),
+        (0, ["CONFIG", "SET", "hash-max-listpack-entries", "2"]),
+        (0, ["FUNCTION", "LOAD", LIBRARIES[0]]),
+        (0, ["RESTORE", "k", "0", "{payload5}"]),
+        (0, ["HGETALL", "k"]),
+    ]
+    after = [
+        (0, ["ACL", "USERS"]),
+        (0, ["CONFIG", "GET", "hash-max-listpack-entries"]),
+        (0, ["FUNCTION", "LIST"]),
+    ]
+    try:
+        for each in (run, after):
+            assert comparison.first_difference(each) is None
+        assert str(comparison.mine.play(run).replies[-1]) == '*[$"f" $"v" $"g" $"1"]'
+        left = [str(reply) for reply in comparison.mine.play(after).replies]
+    finally:
+        comparison.close()
+    assert left == ['*[$"default"]', '*[$"hash-max-listpack-entries" $"512"]', "*[]"]
 
 
 def test_a_command_that_may_block_is_sent_alone():
@@ -180,3 +269,79 @@ def _node(text):
     raw = f"*{len(words)}\r\n" + "".join(f"{word}\r\n" for word in words) if text[0] == "*" else f"{text}\r\n"
     node, _ = parse(raw.encode())
     return node
+
+
+REMOVES = ["XDELEX", "s", "DELREF", "IDS", "1", "1-0"]
+EFFECT = b"XDELEX s DELREF IDS 1 1-0"
+
+
+@pytest.mark.parametrize(
+    ("effects", "reply", "left"),
+    [
+        ([b"SET k v", EFFECT], "*[:-1]", [b"SET k v"]),
+        ([b"SET k v", EFFECT], "*[:1]", [b"SET k v", EFFECT]),
+        ([b"MULTI", b"SET k v", EFFECT, b"EXEC"], "*[:-1]", [b"SET k v"]),
+        ([b"MULTI", EFFECT, b"SET k v", b"EXEC"], "*[:-1]", [b"SET k v"]),
+        (
+            [b"MULTI", EFFECT, b"SET k v", b"SET k w", b"EXEC"],
+            "*[:-1]",
+            [b"MULTI", b"SET k v", b"SET k w", b"EXEC"],
+        ),
+    ],
+)
+def test_only_an_xdelex_that_removed_no_entry_may_be_propagated_by_rillet_alone(effects, reply, left):
+    assert _without_references(effects, [(0, REMOVES)], [_node(reply)]) == left
+
+
+def test_in_a_transaction_each_xdelex_is_judged_by_its_own_reply():
+    other = ["XDELEX", "s", "DELREF", "IDS", "1", "2-0"]
+    run = [(0, words) for words in (["MULTI"], REMOVES, other, ["EXEC"])]
+    replies = [*map(_node, ("+OK", "+QUEUED", "+QUEUED")), _nested("*[:1]", "*[:-1]")]
+    effects = [b"MULTI", EFFECT, " ".join(other).encode(), b"EXEC"]
+    assert _without_references(effects, run, replies) == [EFFECT]
+
+
+def _nested(*parts):
+    return Node("*", b"%d" % len(parts), None, tuple(map(_node, parts)))
+
+
+def test_a_message_does_not_show_the_id_of_the_client_that_it_names():
+    broken = b">2\r\n$21\r\ntracking-redir-broken\r\n:%d\r\n"
+    one, other = (hide_of_message(parse(broken % number)[0]) for number in (7, 12))
+    assert str(one) == str(other)
+    message = parse(b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n:7\r\n")[0]
+    assert hide_of_message(message) == message
+
+
+def test_references_to_entries_that_are_gone_are_removed_from_file_and_replicas_too():
+    comparison = Comparison("rillet", "redis810")
+    run = [
+        (0, line.split())
+        for line in (
+            "XADD s 1-0 f v",
+            "XGROUP CREATE s g 0",
+            "XREADGROUP GROUP g alice STREAMS s >",
+            "XDEL s 1-0",
+            "XDELEX s DELREF IDS 1 1-0",
+            "XPENDING s g",
+        )
+    ]
+    try:
+        assert comparison.first_difference(run) is None
+        assert EFFECT in comparison.mine.play(run).effects
+        assert EFFECT not in comparison.reals[0].play(run).effects  # else: no purpose any more
+    finally:
+        comparison.close()
+
+
+def test_effects_before_a_loadaof_in_a_transaction_are_lost_in_memory_and_file():
+    comparison = Comparison("rillet", "redis810")
+    run = [(0, words.split()) for words in ("MULTI", "SET b 2", "DEBUG LOADAOF", "SET c 3", "EXEC", "KEYS *")]
+    try:
+        ours, theirs = comparison.mine.play(run), comparison.reals[0].play(run)
+    finally:
+        comparison.close()
+    assert [str(reply) for reply in ours.replies] == [str(reply) for reply in theirs.replies]
+    assert str(ours.replies[-1]) == '*[$"c"]'
+    assert ours.effects == [b"SET c 3"]
+    assert b"SET b 2" in theirs.effects  # else: no purpose any more

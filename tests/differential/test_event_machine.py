@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 import pytest
-from differential import hash_commands, list_commands, set_commands
-from differential.all_types import WHOLE
-from differential.commands import fuzz_settings, line, one_of
 from differential.pairs import PAIRS
+from differential.strategies import hash_commands, list_commands, set_commands
+from differential.strategies.all_types import WHOLE
+from differential.strategies.commands import fuzz_settings, line, one_of
 from hypothesis import given
 from hypothesis import strategies as st
 from support.servers import start_server

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from differential.commands import fuzz_settings
-from differential.hash_commands import KEYS, LAST_LOOKS, hash_runs
 from differential.pairs import PAIRS
+from differential.strategies.commands import fuzz_settings
+from differential.strategies.hash_commands import KEYS, LAST_LOOKS, hash_runs
 from hypothesis import given
 from support.aof import FOLDER, AofTail, flags_for, rewrite
 from support.servers import start_server

@@ -6,11 +6,12 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
-from differential.commands import Command, fuzz_settings
-from differential.list_commands import LAST_LOOKS, WAITING, list_runs
 from differential.pairs import PAIRS
+from differential.strategies.commands import Command, fuzz_settings
+from differential.strategies.list_commands import LAST_LOOKS, WAITING, list_runs
 from hypothesis import given
 from hypothesis import strategies as st
+from support.servers import ticking_fast
 
 if TYPE_CHECKING:
     from support.servers import ServerProcess
@@ -34,7 +35,7 @@ def play(wire: Wire, run: list[Command]) -> list[Node]:
 @pytest.mark.parametrize(("rillet", "real"), MACHINES)
 @pytest.mark.parametrize("protocol", [2, 3])
 def test_a_run_of_list_commands_is_answered_alike(running, real, rillet, protocol):
-    with running(real).wire(protocol) as theirs, running(rillet).wire(protocol) as ours:
+    with running(real).wire(protocol) as theirs, running(rillet).wire(protocol) as ours, ticking_fast(theirs):
 
         @fuzz_settings(15)
         @given(list_runs(40))

@@ -9,8 +9,8 @@ import os
 import random
 
 import pytest
-from differential.commands import FUZZ
 from differential.pairs import PAIRS
+from differential.strategies.commands import FUZZ
 
 CALLS = 3_000
 SEED = int(os.environ.get("RILLET_SEED", "1"))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from differential.commands import fuzz_settings
 from differential.pairs import PAIRS
-from differential.set_commands import ENCODINGS, KEYS, LAST_LOOKS, SCANS, UNORDERED, set_runs
+from differential.strategies.commands import fuzz_settings
+from differential.strategies.set_commands import ENCODINGS, KEYS, LAST_LOOKS, SCANS, UNORDERED, set_runs
 from hypothesis import given
 from support.aof import FOLDER, AofTail, flags_for, rewrite
 from support.masks import sort_elements
-from support.servers import start_server
+from support.servers import start_server, ticking_fast
 
 MACHINES = [*PAIRS, ("rillet-7.2", "valkey")]
 SMALL = {
@@ -60,7 +60,7 @@ def comparable(command, reply):
 @pytest.mark.parametrize("protocol", [2, 3])
 def test_a_run_of_set_commands_is_answered_alike(running, real, rillet, protocol):
     looks = LAST_LOOKS if real == "redis7" else LAST_LOOKS + ENCODINGS
-    with running(real).wire(protocol) as theirs, running(rillet).wire(protocol) as ours:
+    with running(real).wire(protocol) as theirs, running(rillet).wire(protocol) as ours, ticking_fast(theirs):
         configure(theirs, SMALL)
         configure(ours, SMALL)
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from differential.as_redis_8 import without_tree
-from differential.commands import (
+from differential.pairs import PAIRS
+from differential.strategies.commands import (
     BEGINNING,
     NODE_ENTRIES,
     STREAMS,
@@ -16,7 +17,6 @@ from differential.commands import (
     masks_of,
     runs,
 )
-from differential.pairs import PAIRS
 from hypothesis import given
 from hypothesis import strategies as st
 from support.masks import Masks

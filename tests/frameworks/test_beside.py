@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.frameworks import python_environment
+from support.programs.frameworks import python_environment
 from support.servers import start_server
 
 pytestmark = pytest.mark.frameworks

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.frameworks import python_environment
+from support.programs.frameworks import python_environment
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "frameworks.md").read_text(encoding="utf-8")

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.clients import note_missing
-from support.frameworks import node_environment, python_environment
+from support.programs.clients import note_missing
+from support.programs.frameworks import node_environment, python_environment
 from support.servers import require_binary
 
 PAGE = Path(__file__).parents[2] / "docs" / "testing" / "other-languages.md"

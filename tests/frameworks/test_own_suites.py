@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.frameworks import SERVERS, use
+from support.programs.frameworks import SERVERS, use
 
 
 @pytest.mark.frameworks

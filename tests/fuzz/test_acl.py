@@ -51,6 +51,7 @@ _ASKED_ONLY = {
         "acl|setuser",
         "acl|deluser",
     ),
+    *("module|load", "module|loadex", "module|unload"),  # refused before rights are looked at
     *(
         "acl|load",
         "acl|save",

@@ -72,7 +72,7 @@ def victim() -> Iterator[Victim]:
 def check(victim: Victim, text: bytes) -> None:
     commands = parse_lines(text)
     with victim.ready() as wire:
-        # Time stands still: what expires meanwhile would make the digests differ.
+        # Time stands still: what expires during a case would make the digests differ.
         for words in ("DEBUG CLOCK FREEZE", "FLUSHALL", "FUNCTION FLUSH", "SCRIPT FLUSH", "CONFIG RESETSTAT"):
             wire.call(*words.split())
         for reply in victim.session(commands):

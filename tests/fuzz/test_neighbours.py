@@ -151,9 +151,15 @@ def test_no_turn_of_the_loop_belongs_to_one_client(flooded, certificates, name, 
         thread = flood(loud, load, reads=reads)
         answered = 0
         if reads:
-            while thread.is_alive():
-                assert quiet.call("PING").value == b"PONG"
-                answered += 1
+            # On a busy machine all is over before this thread has had its turn twice; then it is tried again.
+            for _ in range(5):
+                answered = 0
+                while thread.is_alive():
+                    assert quiet.call("PING").value == b"PONG"
+                    answered += 1
+                if answered > 1:
+                    break
+                thread = flood(loud, load, reads=True)
         else:
             # It stops when nothing more fits into the buffers on the way.
             for _ in itertools.count():

@@ -7,12 +7,13 @@ import logging
 from pathlib import Path
 
 import pytest
+from support.spark.quick import QUICK
 
 from rillet.pipeline.redis.connection import Connection
 from rillet.pipeline.redis.options import Endpoint
 
 names = itertools.count()
-JOBS = {"test_following_job.py", "test_jobs.py", "test_report.py", "test_tutorial.py"}
+JOBS = {"test_folders.py", "test_following_job.py", "test_jobs.py", "test_report.py", "test_tutorial.py"}
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist looks for groups in a hook of the same name
@@ -37,10 +38,7 @@ def spark(tmp_path_factory):
             "spark.driver.memory": "768m",
             "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dderby.system.home={folder}",
             "spark.sql.shuffle.partitions": "1",
-            # Java is not worth compiling, nor plans worth changing on the way, for a handful of rows: a quarter of the time.
-            "spark.sql.codegen.wholeStage": "false",
-            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-            "spark.sql.adaptive.enabled": "false",
+            **QUICK,  # a quarter of the time
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder),
         },

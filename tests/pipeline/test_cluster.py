@@ -10,13 +10,16 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
+from packaging.requirements import Requirement
 from pyarrow import parquet
-from support import cluster_job
 from support.servers import start_server
-from support.spark_cluster import FAST, Cluster
+from support.spark import cluster_job
+from support.spark.spark_cluster import FAST, Cluster
 
 from rillet.pipeline.java import find_java, java_home
 
@@ -99,6 +102,36 @@ def test_a_submitted_job_runs_on_executors_that_have_only_the_wheel(wheel, pytho
     assert [dict(zip(words[::2], words[1::2], strict=True))[b"n"] for _, words in copied] == [
         b"%d" % n for n in range(1, 1001)
     ]
+
+
+def test_the_page_gives_kubernetes_the_same_job_in_an_image_that_has_what_it_needs():
+    page = (REPOSITORY / "docs/how-to/spark-cluster.md").read_text(encoding="utf-8")
+    image, application = re.findall(r"^```text\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    spec = yaml.safe_load(application)["spec"]
+    [submit] = re.findall(r"^spark-submit .*$", page, re.MULTILINE)
+    given = shlex.split(submit)[shlex.split(submit).index("job.py") + 1 :]
+    assert len(spec["arguments"]) == len(given)
+    assert spec["arguments"][0] == given[0]
+    copied, folder = re.search(r"^COPY (\S+) (\S+)$", image, re.MULTILINE).groups()
+    assert spec["mainApplicationFile"] == f"local://{folder}{copied}"
+    version = re.search(r"^FROM apache/spark:([\d.]+)-python3$", image, re.MULTILINE)[1]
+    assert spec["sparkVersion"] == version
+    with (REPOSITORY / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    bounds = {
+        each.name: each.specifier for each in map(Requirement, project["optional-dependencies"]["spark"])
+    }
+    assert version in bounds["pyspark"]
+    installed = re.search(r"^RUN pip install --no-cache-dir (.*)$", image, re.MULTILINE)[1].split()
+    brought = {Requirement(each).name for each in project["dependencies"]} | set(installed)
+    assert {
+        "rillet",
+        "hiredis",
+        "pyarrow",
+    } <= brought  # what a task needs, as tests/pipeline/jobs/test_package.py shows
+    for role in ("driver", "executor"):
+        [secret] = spec[role]["secrets"]
+        assert f"{secret['path']}/password" in page
 
 
 @pytest.mark.many_jvms

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import from_arrow_schema
-from support.cluster_pipeline import Pipeline
-from support.micro_batches import Crash
+from support.pipeline.cluster_pipeline import Pipeline
+from support.pipeline.micro_batches import Crash
 
 import rillet.testing
 from rillet.pipeline.cli.endpoint_arguments import add_endpoint_arguments, endpoint_options

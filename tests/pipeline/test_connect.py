@@ -8,8 +8,8 @@ import sys
 from importlib.util import find_spec
 
 import pytest
-from support import connect_reader
 from support.servers import start_server
+from support.spark import connect_reader
 
 
 @pytest.mark.many_jvms

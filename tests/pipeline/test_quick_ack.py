@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pickle
 import socket
+import zipfile
+from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark.sql.types import LongType, StructType
 
@@ -14,7 +17,7 @@ from rillet.pipeline.ledger.format import LedgerReader, LedgerStreamReader
 from rillet.pipeline.quick_ack import acknowledge_now
 from rillet.pipeline.range.batch_reader import RangeBatchReader
 from rillet.pipeline.range.stream_reader import RangeStreamReader
-from rillet.pipeline.redis.options import Options
+from rillet.pipeline.redis.options import OptionError, Options
 from rillet.pipeline.sink.writers import BatchWriter, StreamWriter
 from rillet.pipeline.source.entry_batches import default_schema
 from rillet.pipeline.source.options import SourceOptions
@@ -52,6 +55,36 @@ def test_systems_that_cannot_be_asked_are_left_alone(pair, monkeypatch):
     monkeypatch.setattr(quick_ack, "_QUICKACK", None)
     assert acknowledge_now() == 0
     assert puts_off(pair[1])
+
+
+@pytest.mark.parametrize("word", ["0", "false", "off"])
+def test_a_switch_in_the_environment_leaves_connections_alone(word, pair, monkeypatch):
+    monkeypatch.setenv("RILLET_QUICK_ACK", word)
+    assert acknowledge_now() == 0
+    assert puts_off(pair[1])
+    monkeypatch.setenv("RILLET_QUICK_ACK", "1")
+    assert acknowledge_now() >= 2
+    assert not puts_off(pair[1])
+
+
+def test_a_switch_that_says_neither_is_refused(monkeypatch):
+    monkeypatch.setenv("RILLET_QUICK_ACK", "perhaps")
+    with pytest.raises(OptionError, match="'RILLET_QUICK_ACK' takes true or false, not 'perhaps'"):
+        acknowledge_now()
+
+
+def test_this_spark_does_not_set_tcp_nodelay_itself():
+    """Once it does, the switch is to be off where that Spark runs."""
+    [core] = (Path(pyspark.__file__).parent / "jars").glob("spark-core_*.jar")
+    with zipfile.ZipFile(core) as jar:
+        sockets = [name for name in jar.namelist() if name.startswith("org/apache/spark/api/python/")]
+        assert any("PythonWorkerFactory" in name for name in sockets)
+        setting = [
+            name
+            for name in sockets
+            if any(word in jar.read(name) for word in (b"TCP_NODELAY", b"setTcpNoDelay"))
+        ]
+    assert setting == []
 
 
 @pytest.mark.parametrize(

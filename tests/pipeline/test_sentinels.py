@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.cluster_pipeline import Pipeline
+from support.pipeline.cluster_pipeline import Pipeline
 
 import rillet.testing
 from rillet.pipeline.redis.options import Endpoint

@@ -12,7 +12,7 @@ from rillet.protocol.globs import is_glob, matcher, matches
     [
         (b"", b"", True),
         (b"", b"a", False),
-        (b"*", b"", True),
+        (b"*", b"", False),
         (b"*", b"any\nthing", True),
         (b"abc", b"abc", True),
         (b"abc", b"ABC", False),

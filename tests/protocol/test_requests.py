@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import ast
+import re
 import tracemalloc
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -331,9 +334,12 @@ def test_commands_belong_to_the_caller():
     assert parser.feed(PING) == [[b"PING"]]
 
 
-def test_a_read_that_comes_again_is_recognised_and_still_belongs_to_the_caller(monkeypatch):
-    words = [b"XREADGROUP", b"GROUP", b"g", b"c", b"STREAMS", b"s", b">"]
-    data = b"*7\r\n" + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
+@pytest.mark.parametrize(
+    "line", [b"XREADGROUP GROUP g c STREAMS s >", b"XPENDING stream group - + 10", b"XADD stream (1 a=b c"]
+)
+def test_a_request_that_comes_again_is_recognised_and_still_belongs_to_the_caller(monkeypatch, line):
+    words = line.split()
+    data = b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
     parser = RequestParser()
     assert parser.feed(data) == [words]
     monkeypatch.setattr(RequestParser, "_take_whole_batch", None)
@@ -343,7 +349,7 @@ def test_a_read_that_comes_again_is_recognised_and_still_belongs_to_the_caller(m
         again[0].append(b"mine")
     assert parser.feed(data[:20]) == []
     assert parser.feed(data[20:]) == [words]
-    parser.max_bulk_length = 9
+    parser.max_bulk_length = 4
     assert parser.feed(data) == []
     assert parser.error
 
@@ -469,6 +475,30 @@ def test_encoded_commands_come_back_under_any_split(commands, cuts):
     assert run(split(data, cuts), authenticated=False) == (narrow, None)
 
 
+@given(
+    st.lists(
+        commands_sent | st.sampled_from([[[b"XREADGROUP", b">"]], [[b"XRANGE", b"s", b"-", b"+"]]]),
+        min_size=1,
+        max_size=3,
+    ),
+    st.lists(st.integers(0, 2), max_size=12),
+)
+def test_requests_that_come_again_are_read_as_new_ones(requests, order):
+    quick, slow = RequestParser(), SlowParser()
+    for number in order:
+        commands = requests[number % len(requests)]
+        data = b"".join(encode(*command) for command in commands)
+        found = quick.feed(data)
+        while quick.more:
+            found += quick.feed(b"")
+        again = slow.feed(data)
+        while slow.more:
+            again += slow.feed(b"")
+        assert found == again == commands
+        for command in found:
+            command.append(b"the caller's")
+
+
 @given(commands_sent, st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), max_size=3), cuts)
 def test_damaged_commands_are_read_alike_by_both_ways(commands, damage, cuts):
     data = bytearray(b"".join(encode(*command) for command in commands))
@@ -497,3 +527,20 @@ def agree(data, cuts):
     assert run(split(data, cuts)) == expected
     assert run(split(data, cuts), SlowParser) == expected
     assert run([data[at : at + 1] for at in range(len(data))]) == expected
+
+
+def test_no_group_of_a_regular_expression_is_possessive():
+    """In Python 3.11.2, which Debian 12 has, it may end at a wrong place."""
+    root = Path(__file__).parents[2]
+    rooms = ("commands", "console", "pipeline", "protocol", "server", "storage", "testing")
+    found = [
+        f"{path.relative_to(root)}: {item.value!r}"
+        for room in rooms
+        for path in (root / room).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("re.")
+        for item in ast.walk(node)
+        if isinstance(item, ast.Constant) and isinstance(item.value, str | bytes)
+        if re.search(r"(?<!\\)\)([*+?]|\{[\d,]*\})\+|\(\?>", str(item.value))
+    ]
+    assert found == []

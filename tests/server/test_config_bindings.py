@@ -38,12 +38,12 @@ def test_each_directive_is_read_by_code_or_known_to_have_no_effect():
 
 def test_a_directive_without_effect_is_logged_when_it_is_set():
     with (
-        start_server("rillet", "--io-threads", "4", "--rdbcompression", "yes") as server,
+        start_server("rillet", "--io-threads", "4", "--dynamic-hz", "yes") as server,
         server.wire() as wire,
     ):
         said = "# Warning: io-threads has no effect in Rillet: one thread runs all commands.\n"
         assert server.log.count(said) == 1
-        assert server.log.count("has no effect") == 1  # rdbcompression has its default
+        assert server.log.count("has no effect") == 1  # dynamic-hz has its default
         for value in ("yes", "yes", "no"):
             assert wire.call("CONFIG", "SET", "activedefrag", value).plain() == b"OK"
         assert server.log.count("activedefrag has no effect in Rillet: there is no jemalloc") == 1

@@ -6,34 +6,72 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from support.live import DEADLINE, eventually
+from support.servers import start_server
 from support.wire import Wire
 
 PROGRAM = """
-import sys
-from rillet.server import platform
-platform.HERE = platform.WINDOWS
-import asyncio.unix_events, os
+import asyncio.unix_events, contextlib, fcntl, os, sys, types
 def refuse(*_):
     raise NotImplementedError
-os.fork = refuse
 asyncio.unix_events._UnixSelectorEventLoop.add_signal_handler = refuse
 asyncio.unix_events._UnixSelectorEventLoop.create_unix_server = refuse
+for name in ("fork", "forkpty", "mkfifo", "getppid", "sysconf", "set_blocking", "pidfd_open", "fdatasync"):
+    delattr(os, name)
+kill, unlink, opened = os.kill, os.unlink, os.open
+def no_question(pid, number):
+    assert number, "os.kill would end that process"
+    kill(pid, number)
+def only_closed(path, **options):
+    for fd in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            if os.path.samefile(f"/proc/self/fd/{fd}", path):
+                raise PermissionError(13, "it is open")
+    unlink(path, **options)
+def no_folder(path, *more, **options):
+    assert not os.path.isdir(path), "a folder cannot be opened"
+    return opened(path, *more, **options)
+os.kill, os.unlink, os.remove, os.open = no_question, only_closed, only_closed, no_folder
+def locking(fd, how, length):
+    fcntl.lockf(fd, how, length, os.lseek(fd, 0, os.SEEK_CUR))
+sys.modules["msvcrt"] = types.SimpleNamespace(LK_NBLCK=fcntl.LOCK_EX | fcntl.LOCK_NB, LK_UNLCK=fcntl.LOCK_UN, locking=locking)
+for name in ("uvloop", "resource", "fcntl", "pwd", "grp", "termios"):
+    sys.modules[name] = None
+from rillet.storage import system
+system.HERE = system.WINDOWS
 from rillet.__main__ import main
 sys.exit(main())
 """
 
 
+ROOT = Path(__file__).parents[2]
+
+
+def test_one_module_asks_which_system_this_is():
+    asking = [
+        path.relative_to(ROOT).as_posix()
+        for room in ("commands", "protocol", "server", "storage")
+        for path in (ROOT / room).rglob("*.py")
+        if re.search(
+            r"sys\.platform|os\.name\b|^import (fcntl|resource|msvcrt)",
+            path.read_text(encoding="utf-8"),
+            re.MULTILINE,
+        )
+    ]
+    assert asking == ["storage/system.py"]
+
+
 class Windows:
     """A process of that system, as far as another one can be it."""
 
-    def __init__(self, folder, *flags: str) -> None:
-        self.log = folder / "log"
-        with self.log.open("wb") as log:
+    def __init__(self, folder, *flags: str, log: str = "log") -> None:
+        self.log = folder / log
+        with self.log.open("wb") as file:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", PROGRAM, "--port", "0", *flags], cwd=folder, stdout=log, stderr=log
+                [sys.executable, "-c", PROGRAM, "--port", "0", *flags], cwd=folder, stdout=file, stderr=file
             )
 
     def ready(self) -> Windows:
@@ -41,16 +79,20 @@ class Windows:
         assert self.process.poll() is None, self.log.read_text()
         return self
 
+    @property
+    def port(self) -> int:
+        return int(re.search(r"port=(\d+)", self.log.read_text())[1])
+
     def wire(self) -> Wire:
-        return Wire(int(re.search(r"port=(\d+)", self.log.read_text())[1]), timeout=DEADLINE)
+        return Wire(self.port, timeout=DEADLINE)
 
 
 @pytest.fixture
 def windows(tmp_path):
     started = []
 
-    def start(*flags):
-        started.append(Windows(tmp_path, *flags))
+    def start(*flags, log="log"):
+        started.append(Windows(tmp_path, *flags, log=log))
         return started[-1]
 
     yield start
@@ -75,6 +117,43 @@ def test_it_serves_on_asyncio_saves_in_a_thread_and_ends_by_ctrl_c(windows, tmp_
     assert server.process.wait(DEADLINE) == 0
     assert "bye bye" in server.log.read_text()
     assert "Traceback" not in server.log.read_text()
+
+
+def test_the_folder_is_locked_and_free_again_after_the_end(windows, tmp_path):
+    """An open file cannot be removed there, and a locked byte cannot be read."""
+    first = windows("--appendonly", "yes").ready()
+    second = windows("--appendonly", "yes", log="second")
+    assert second.process.wait(DEADLINE) == 1
+    assert f"in use by the server with pid {first.process.pid}" in second.log.read_text()
+    with first.wire() as wire:
+        wire.call("SET", "k", "v")
+        wire.send("SHUTDOWN")
+    assert first.process.wait(DEADLINE) == 0
+    assert not (tmp_path / "rillet.lock").exists()
+    with windows("--appendonly", "yes", log="third").ready().wire() as wire:
+        assert wire.call("GET", "k").plain() == b"v"
+
+
+def test_info_says_what_is_known_there(windows):
+    with windows().ready().wire() as wire:
+        info = wire.call("INFO", "everything").value
+    assert b"used_cpu_user:" in info
+    assert b"used_cpu_user_main_thread:" not in info  # as Redis where threads are not measured apart
+    assert b"total_system_memory:0\r\n" in info
+
+
+def test_a_replica_follows_and_files_of_a_killed_server_stay(windows, tmp_path):
+    """It cannot ask whether their process has ended: the question would kill one that has not."""
+    (tmp_path / "temp-1-0123abcd-7.rdb").touch()
+    server = windows("--repl-diskless-sync-delay", "0").ready()
+    with server.wire() as wire:
+        wire.call("SET", "k", "v")
+        with (
+            start_server("rillet", "--replicaof", f"127.0.0.1 {server.port}") as replica,
+            replica.wire() as theirs,
+        ):
+            eventually(lambda: theirs.call("GET", "k").plain() == b"v")
+    assert (tmp_path / "temp-1-0123abcd-7.rdb").exists()
 
 
 def test_a_unix_socket_is_refused_with_the_reason(windows, tmp_path):

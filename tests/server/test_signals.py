@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 from support.live import eventually
-from support.servers import start_server
+from support.servers import free_port, start_server
 
 import rillet.testing
 
@@ -118,6 +122,123 @@ def test_ctrl_c_at_any_call_ends_in_order(start, number):
     assert BYE in output
 
 
+def test_nothing_of_rillet_is_loaded_before_ctrl_c_is_handled():
+    """What Python itself loads is loaded before, and `enum` is what the module `signal` would load."""
+    program = """
+import sys
+import _signal
+def handle(number, handler):
+    print(*sorted(set(sys.modules) - before))
+    sys.exit()
+_signal.signal = handle
+before = set(sys.modules)
+from rillet.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["gc", "rillet", "rillet.__main__"]
+
+
+# Real signals at real moments, from the first handler on.
+
+NOTE = """
+import _signal, contextlib, os
+install = _signal.signal
+def note(number, handler):
+    kept = install(number, handler)
+    if number == _signal.SIGINT:
+        with contextlib.suppress(OSError):  # in a child process
+            os.write(int(os.environ["HANDLED"]), b".")
+    return kept
+_signal.signal = note
+"""
+SCRIPT = Path(sys.executable).with_name("rillet")
+
+
+def interrupted(words, folder, moment: float, times: int = 1) -> tuple[int, str]:
+    """Start a program, send Ctrl-C that many seconds after it handles it, and return its status and output."""
+    (folder / "sitecustomize.py").write_text(NOTE)
+    seen, handled = os.pipe()
+    variables = os.environ | {"PYTHONPATH": str(folder), "HANDLED": str(handled)}
+    with subprocess.Popen(
+        words, cwd=folder, env=variables, pass_fds=[handled], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:  # fmt: skip
+        os.close(handled)
+        assert os.read(seen, 1) == b"."
+        os.close(seen)
+        time.sleep(moment)
+        for _ in range(times):
+            process.send_signal(signal.SIGINT)
+        output = process.stdout.read()
+    return process.returncode, output
+
+
+MOMENTS = [0, *(random.Random(23).uniform(0, 0.5) for _ in range(9))]
+
+
+@pytest.mark.parametrize("words", [[sys.executable, "-m", "rillet"], [SCRIPT]], ids=["module", "script"])
+def test_ctrl_c_at_many_moments_of_the_start_ends_in_order(words, tmp_path):
+    for moment in MOMENTS:
+        status, output = interrupted([*words, "--port", "0"], tmp_path, moment)
+        assert (status, "Traceback" in output) == (0, False), (moment, output)
+        assert output.rstrip().endswith(BYE), (moment, output)
+
+
+@pytest.mark.parametrize("tool", ["dev", "console", "top", "cluster", "pipeline"])
+def test_ctrl_c_at_the_start_of_a_tool_prints_no_traceback(tool, tmp_path):
+    more = {
+        "dev": ["--port", str(free_port()), "--console-port", "0"],
+        "console": ["redis://127.0.0.1:1", "--console-port", "0"],
+        "top": ["redis://127.0.0.1:1"],
+        "cluster": [],
+        "pipeline": ["doctor", "--port", "1"],
+    }[tool]
+    for moment in MOMENTS[:5]:
+        status, output = interrupted([SCRIPT, tool, *more], tmp_path, moment)
+        # The doctor may have ended by itself, or be about to: then the signal ends the process without a word.
+        assert status in ({0, 1, 130, -2} if tool == "pipeline" else {0, 130}), (moment, output)
+        assert "Traceback" not in output, (moment, output)
+        if tool == "dev":
+            with socket.socket() as probe:
+                assert probe.connect_ex(("127.0.0.1", int(more[1]))) != 0, "its server is still there"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_rillet_dev_leaves_no_server_behind_when_it_ends_while_that_one_starts(number, tmp_path):
+    with subprocess.Popen(
+        [SCRIPT, "dev", "--port", "0", "--console-port", "0"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:  # fmt: skip
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        eventually(children.read_text)
+        [child] = children.read_text().split()
+        eventually(lambda: b"rillet" in Path(f"/proc/{child}/cmdline").read_bytes())
+        process.send_signal(number)
+        output = process.stdout.read().decode()
+    assert process.returncode in {0, 130}, output
+    assert "Traceback" not in output
+    assert not Path(f"/proc/{child}").exists()
+
+
+def test_ctrl_c_while_the_interpreter_of_a_tool_ends_prints_no_traceback(tmp_path):
+    program = """
+import atexit, signal, sys
+from rillet.__main__ import main
+atexit.register(signal.raise_signal, signal.SIGINT)
+sys.exit(main())
+"""
+    words = [sys.executable, "-c", program, "check-rdb", "missing.rdb"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == -signal.SIGINT
+    assert "Traceback" not in done.stderr
+
+
+def test_two_ctrl_c_at_many_moments_of_the_start_end_without_a_traceback(tmp_path):
+    for moment in MOMENTS:
+        status, output = interrupted([SCRIPT, "--port", "0"], tmp_path, moment, times=2)
+        assert "Traceback" not in output, (moment, output)
+        assert status == (1 if "You insist" in output else 0), (moment, output)
+
+
 @pytest.mark.parametrize("calls", [1, 3, 20, 150])
 def test_a_second_ctrl_c_ends_at_once(start, calls):
     """The status says whether the first one had come to its end."""
@@ -166,6 +287,62 @@ def end(server) -> tuple[int, str]:
 
 
 @pytest.fixture
+def refusing(tmp_path):
+    """A folder in which the process cannot write, and the words that start a program without root's leave to do so."""
+    folder = tmp_path / "refusing"
+    folder.mkdir()
+    folder.chmod(0o555)
+    plain = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"] if os.geteuid() == 0 else []
+    yield folder, [*plain, sys.executable]
+    folder.chmod(0o755)
+
+
+@pytest.mark.parametrize(("changes", "status"), [(0, 0), (2, 1)])
+def test_in_a_folder_that_is_read_only_for_a_plain_user_ctrl_c_ends_with_what_is_lost(
+    refusing, changes, status
+):
+    folder, python = refusing
+    command = [*python, "-m", "rillet", "--port", "0", "--save", "3600 1"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+        log = ""
+        for line in process.stdout:
+            log += line
+            if "Ready to accept" in line:
+                with socket.create_connection(("127.0.0.1", int(re.search(r"port=(\d+)", log)[1]))) as client:
+                    for number in range(changes):
+                        client.sendall(b"SET k%d v\r\n" % number)
+                        assert client.recv(100) == b"+OK\r\n"
+                process.send_signal(signal.SIGINT)
+    assert process.returncode == status, log
+    assert f"The folder {folder} is not writable: saving the data will fail" in log
+    said = f"The data could not be saved: {changes} changes since the last save are lost. "
+    assert f"{said}Exiting with status {status}." in log
+    assert "Traceback" not in log
+    assert log.rstrip().endswith(BYE)
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(("kind", "when"), [("line", "Running mode="), ("import", 100), ("call", 20_000)])
+def test_in_such_a_folder_ctrl_c_during_the_start_ends_in_order(refusing, kind, when):
+    folder, python = refusing
+    command = [*python, "-c", PROGRAM, kind, str(when), "0", "--port", "0"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, "Traceback" in done.stdout + done.stderr) == (0, False), (
+        done.stdout + done.stderr
+    )
+    assert BYE in done.stdout
+
+
+def test_an_append_only_file_in_such_a_folder_is_refused_with_the_reason(refusing):
+    folder, python = refusing
+    command = [*python, "-m", "rillet", "--port", "0", "--appendonly", "yes"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    assert "Permission denied" in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+@pytest.fixture
 def homeless(tmp_path):
     """A server whose folder is gone."""
     folder = tmp_path / "gone"
@@ -173,6 +350,7 @@ def homeless(tmp_path):
     with start_server("rillet", "--save", "3600 1", "--dir", folder, folder=tmp_path) as server:
         shutil.rmtree(folder)
         yield server
+        server._process.kill()  # where it must save it does not end by itself
 
 
 def test_ctrl_c_ends_a_server_that_has_nothing_to_lose(homeless):

@@ -75,3 +75,14 @@ def test_a_first_ping_imports_no_room_that_few_servers_use(loaded):
 
 def test_a_first_ping_imports_the_room_of_ping(loaded):
     assert "rillet.commands.connection.session" in loaded
+
+
+def test_garbage_is_collected_again_once_the_server_is_there():
+    """The command line switches that off while modules are loaded."""
+    code = PING.replace("import asyncio", "import gc; gc.disable(); import asyncio", 1).replace(
+        "print(*sorted(sys.modules))", "print(gc.isenabled())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split()[-1] == "True"

@@ -28,12 +28,16 @@ def flags_for(kind: str) -> tuple[str, ...]:
     return FLAGS + (VALKEY_FLAGS if kind == "valkey" else ())
 
 
-def aof_files(folder: Path) -> list[Path]:
-    """The files named by the manifest, in the order in which they are loaded."""
+def manifest_of(folder: Path) -> Path:
     manifests = list(folder.glob("*.manifest"))
     assert len(manifests) == 1, f"one manifest expected in {folder}: {manifests}"
+    return manifests[0]
+
+
+def aof_files(folder: Path) -> list[Path]:
+    """The files named by the manifest, in the order in which they are loaded."""
     files = []
-    for line in manifests[0].read_text().splitlines():
+    for line in manifest_of(folder).read_text().splitlines():
         words = shlex.split(line)
         fields = dict(zip(words[::2], words[1::2], strict=True))
         if fields["type"] != "h":
@@ -62,10 +66,20 @@ class AofTail:
     def __init__(self, server: ServerProcess) -> None:
         self.server = server
         self.folder = server.dir / FOLDER
+        self.manifest = manifest_of(self.folder)
         self.offset = 0
+        self._named = b""
+        self._last = self.manifest
+
+    def _file(self) -> Path:
+        """The file that grows; the manifest is parsed only where it has changed, as it is read after each command."""
+        named = self.manifest.read_bytes()
+        if named != self._named:
+            self._named, self._last = named, aof_files(self.folder)[-1]
+        return self._last
 
     def take(self) -> list[Words]:
-        with aof_files(self.folder)[-1].open("rb") as file:
+        with self._file().open("rb") as file:
             file.seek(self.offset)
             data = file.read()
         self.offset += len(data)

@@ -26,6 +26,7 @@ from rillet.server.server import Server
 from rillet.storage.collections.base import Collection
 from rillet.storage.collections.hash import Hash
 from rillet.storage.collections.list import List
+from rillet.storage.streams.chunk import opened
 from rillet.storage.streams.iteration import iter_entries
 from rillet.storage.streams.stream import Stream
 
@@ -363,10 +364,10 @@ def _faults_inside(value: Value) -> Iterator[str]:
         chunks = value.chunks
         if sum(map(len, chunks)) != value.length or len(chunks) != len(value.firsts):
             yield "chunks of another length"
-        for chunk in chunks:
+        for chunk in map(opened, chunks):
             if not len(chunk.ms) == len(chunk.seq) == len(chunk.heads) == len(chunk.offsets) - 1:
                 yield "torn columns"
-            if chunk.offsets[-1] != len(chunk.data) and chunk is not value._tail:
+            if chunk.offsets[-1] != len(chunk.data) and chunk is not value.tail:
                 yield "torn bytes"
         for name, group in value.groups.items():
             entries = list(group)

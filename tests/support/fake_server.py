@@ -19,6 +19,7 @@ import hiredis
 from rillet.commands import load_all
 from rillet.commands.acl.log import AclLog
 from rillet.commands.runtime.client import Client
+from rillet.commands.runtime.tuning import ServerTuning
 from rillet.commands.runtime.users import Users
 from rillet.commands.spec.command import REGISTRY, handler_for
 from rillet.commands.spec.versions import NEWEST, compat_with
@@ -62,11 +63,16 @@ class FakePropagation:
         self.databases.append(db)
 
     def add_encoded(self, db: int, record: bytes) -> None:
+        self.add_joined(db, record, 1)
+
+    def add_joined(self, db: int, records: bytes, number: int) -> None:
         reader = hiredis.Reader()
-        reader.feed(record)
-        argv = reader.gets()
-        assert reader.gets() is False, f"more than one command in {record!r}"
-        self.add(db, argv)
+        reader.feed(records)
+        for _ in range(number):
+            argv = reader.gets()
+            assert argv is not False, f"less than {number} commands in {records!r}"
+            self.add(db, argv)
+        assert reader.gets() is False, f"more than {number} commands in {records!r}"
 
     def add_for_replicas(self, db: int, argv: Sequence[bytes]) -> None:
         """What the data does not show is not kept."""
@@ -87,13 +93,13 @@ class FakePropagation:
 
 
 class FakeBlocking:
-    """Records who would block: `waiting` holds (client, keys, timeout, argv, on_missing); `look_at` the last one's."""
+    """Records who would block: `waiting` holds (client, keys, timeout, argv, on_missing); `recheck_at` the last one's."""
 
     def __init__(self) -> None:
         self.waiting: list[tuple[Client, list[bytes], int, list[bytes], bool]] = []
         self.unblocked: list[tuple[Client, bytes | None]] = []
-        self.look_at: Mapping[bytes, int] | None = None
-        self.goes_on: Callable[[], bool] | None = None
+        self.recheck_at: Mapping[bytes, int] | None = None
+        self.still_blocked: Callable[[], bool] | None = None
 
     def block(
         self,
@@ -105,13 +111,13 @@ class FakeBlocking:
         on_missing: bool = False,
         wants: object = None,
         on_timeout: bytes | None = None,
-        look_at: Mapping[bytes, int] | None = None,
-        goes_on: Callable[[], bool] | None = None,
+        recheck_at: Mapping[bytes, int] | None = None,
+        still_blocked: Callable[[], bool] | None = None,
     ) -> None:
         self.wants = wants
         self.on_timeout = on_timeout
-        self.look_at = look_at
-        self.goes_on = goes_on
+        self.recheck_at = recheck_at
+        self.still_blocked = still_blocked
         self.waiting.append((client, list(keys), timeout, argv, on_missing))
 
     def unblock(self, client: Client, error: bytes | None = None) -> None:
@@ -173,6 +179,7 @@ class FakeServer:
         )
         vars(self.config).update(config)
         self.compat = compat_with(NEWEST)
+        self.tuning = ServerTuning()
         self.propagation = FakePropagation()
         self.blocking = FakeBlocking()
         self.clients: dict[int, Client] = {}

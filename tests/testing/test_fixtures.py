@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.pytest_run import run_tests
+from support.programs.pytest_run import run_tests
 from support.servers import start_server
 
 

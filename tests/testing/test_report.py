@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import redis
-from support.pytest_run import run_tests
+from support.programs.pytest_run import run_tests
 from support.until import until
 
 import rillet.testing

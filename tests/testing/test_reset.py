@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 
@@ -10,6 +11,7 @@ import redis
 from support.until import until
 
 import rillet.testing
+from rillet.testing.control import Control
 
 LIBRARY = "#!lua name=lib\nredis.register_function('f', function() return 1 end)"
 
@@ -295,6 +297,27 @@ def test_the_connection_that_resets_stays_with_its_name_and_its_protocol(server,
 def test_the_control_connection_is_not_seen_and_not_killed(server, client):
     assert len(client.client_list()) == client.info("clients")["connected_clients"] == 1
     client.client_kill_filter(_type="normal", skipme=False)
+    server.reset()
+    assert client.ping()
+
+
+def test_a_reset_is_one_command(server, client, monkeypatch):
+    client.set("k", "v")
+    sent = []
+    run_all = Control.run_all
+    monkeypatch.setattr(
+        Control, "run_all", lambda self, commands: sent.extend(commands) or run_all(self, commands)
+    )
+    server.reset()
+    assert sent == [(b"DEBUG", b"RESET")]
+
+
+def test_a_control_connection_that_was_lost_is_made_again(server, client):
+    client.set("k", "v")
+    server._control._socket.shutdown(socket.SHUT_RDWR)
+    server.reset()
+    assert client.dbsize() == 0
+    server._control.close()
     server.reset()
     assert client.ping()
 

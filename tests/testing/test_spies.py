@@ -241,6 +241,40 @@ def test_a_reply_that_a_fault_has_lost_is_marked(server, bob):
         assert "(a fault hit the command: its reply may be lost)" in str(events[-1])
 
 
+def test_an_entry_goes_and_comes_with_its_stream(server, bob):
+    def lives(stream, entry="1-0"):
+        return [(each.what, each.note) for each in server.history(stream, entry)]
+
+    with server.recording():
+        fill(bob)
+        bob.rename("orders", "aside")
+        left = ("removed with its stream", "RENAME to aside")
+        assert lives("orders") == [("added", ""), left]
+        assert lives("aside") == [("came with its stream", "RENAME from orders")]
+        assert not server.history("aside", "1-0").gaps
+        assert lives("aside", "9-9") == []  # it was in neither
+        bob.rename("aside", "aside")
+        bob.copy("aside", "orders")
+        came = ("came with its stream", "COPY from aside")
+        assert lives("orders") == [("added", ""), left, came]
+        bob.xreadgroup("billing", "Bob", {"orders": ">"}, count=1)
+        bob.restore("orders", 0, bob.dump("aside"), replace=True)
+        replaced = ("removed with its stream", "RESTORE")
+        again = ("came with its stream", "RESTORE")
+        assert lives("orders") == [("added", ""), left, came, ("delivered", ""), replaced, again]
+        bob.copy("orders", "orders", destination_db=1)
+        bob.xreadgroup("billing", "Bob", {"aside": ">"}, count=1)
+        bob.move("aside", 2)
+        assert lives("orders")[-1] == again
+        assert lives("aside") == [
+            ("came with its stream", "RENAME from orders"), ("delivered", ""),
+            ("removed with its stream", "MOVE to database 2"),
+        ]  # fmt: skip
+        bob.xdel("orders", "1-0")
+        bob.delete("orders")
+        assert lives("orders")[-2:] == [again, ("deleted", "")]
+
+
 def test_a_script_may_have_done_anything(server, bob):
     with server.recording():
         fill(bob)

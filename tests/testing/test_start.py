@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,61 @@ def test_a_script_without_an_end_does_not_keep_a_server_from_stopping(is_process
         server.stop()
     assert not server.running
     del snapshot
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr("rillet.testing.server.STOP_SECONDS", 0.1)
+    monkeypatch.setattr("rillet.testing.control._SECONDS", 0.1)
+
+
+@pytest.fixture
+def stuck():
+    """Blocks the threads of servers until the end of the test."""
+    free, threads = threading.Event(), []
+
+    def block(server: rillet.testing.Server) -> None:
+        threads.append(server._thread)
+        server._server.loop.call_soon_threadsafe(free.wait)
+
+    block.free = free.set
+    yield block
+    free.set()
+    for thread in threads:
+        thread.join()
+
+
+def test_a_thread_that_does_not_stop_is_left_behind_with_an_error_that_shows_where_it_is(impatient, stuck):
+    server = rillet.testing.Server().start()
+    folder = Path(server._folder)
+    stuck(server)
+    with pytest.raises(rillet.testing.StopError, match=r"(?s)port \d+ does not stop\. It is at:.*in wait"):
+        server.stop()
+    assert not server.running
+    assert not folder.exists()
+
+
+def test_a_server_that_does_not_answer_shows_where_its_thread_is(impatient, stuck):
+    with rillet.testing.Cluster(shards=1) as cluster:
+        stuck(cluster.nodes[0])
+        with pytest.raises(
+            rillet.testing.ControlError, match=r"(?s)not answered FLUSHALL in 0.1 seconds.*in wait"
+        ):
+            cluster.nodes[0].call(b"FLUSHALL")
+        stuck.free()
+
+
+def test_a_node_that_does_not_stop_keeps_no_other_from_stopping(impatient, stuck):
+    cluster = rillet.testing.Cluster(shards=3).start()
+    stuck(cluster.nodes[1])
+    with pytest.raises(rillet.testing.StopError, match=str(cluster.nodes[1].port)):
+        cluster.stop_all()
+    assert not any(node.running for node in cluster.nodes)
+
+
+def test_a_thread_that_is_never_ready_is_a_bad_start(impatient, monkeypatch):
+    monkeypatch.setattr("rillet.testing.server.START_SECONDS", 0)
+    monkeypatch.setattr("rillet.testing.server.STOP_SECONDS", 60)
+    before = set(threading.enumerate())
+    refuse(False, "It was not ready in 0 seconds")
+    assert set(threading.enumerate()) <= before

@@ -15,9 +15,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from support.frameworks import python_environment
-from support.pythons import pythons
-from support.readme import file_for_pytest, program, redis_cli, run_server_block, running, story
+from support.programs.frameworks import python_environment
+from support.programs.pythons import pythons
+from support.programs.readme import file_for_pytest, program, redis_cli, run_server_block, running, story
 
 import rillet.testing
 
@@ -32,7 +32,7 @@ SOURCES = (
 
 PYTHONS = pythons()
 DEPENDENCIES = (
-    "anycrc", "bitarray", "hiredis", "uvloop", "sortedcontainers", "xxhash", "redis",
+    "anycrc", "bitarray", "hiredis", "lzf", "uvloop", "sortedcontainers", "xxhash", "redis",
     "pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments",
 )  # fmt: skip
 
@@ -114,6 +114,20 @@ def test_the_source_distribution_has_what_the_wheel_is_made_from_and_no_tests(so
     assert {name for name in beside if "egg-info" not in name} == {
         *documents, "pyproject.toml", "setup.py", "MANIFEST.in",
     }  # fmt: skip
+    run(
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--wheel-dir",
+        tmp_path,
+        archive,
+        cwd=tmp_path,
+    )
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as again, zipfile.ZipFile(wheel) as built:
+        assert again.namelist() == built.namelist()
 
 
 def test_the_metadata_say_who_where_and_which(wheel):
@@ -232,6 +246,16 @@ def test_installed_in_each_python_it_runs_the_blocks_of_the_readme_beside_that_p
         for line, expected in story():
             assert redis_cli(port, line) == expected, line
         redis_cli(port, "SHUTDOWN NOSAVE")
+
+
+@pytest.mark.frameworks
+def test_uvx_runs_it_without_an_installation(wheel, tmp_path):
+    uv = python_environment("uv", ["uv==0.13.9"]) / "bin" / "uv"
+    variables = os.environ | {"UV_CACHE_DIR": str(tmp_path / "cache")}
+    said = run(
+        uv, "tool", "run", "--from", wheel, "rillet", "--version", cwd=wheel.parent, env=variables
+    ).stdout
+    assert said.startswith("Redis server v=")
 
 
 def test_a_folder_of_the_same_name_does_not_hide_the_package_without_a_word(environment, tmp_path):

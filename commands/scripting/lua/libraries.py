@@ -122,21 +122,23 @@ class Functions:
 
     # Changing them
 
-    def compile(self, code: bytes) -> Library:
+    def compile(self, code: bytes, *, replace: bool = True) -> Library:
         """Return the library of a source text, without keeping it.
 
         Raises:
-            ReplyError: it is no library, or its code fails.
+            ReplyError: it is no library, its name is taken and it may not replace that one, or its code fails.
         """
         if self._seen != self.sources.version:
             self._follow()  # which makes another Lua state: the library must live in the same
-        return self._compile(code)
+        return self._compile(code, replace=replace)
 
-    def _compile(self, code: bytes) -> Library:
+    def _compile(self, code: bytes, *, replace: bool = True) -> Library:
         try:
             name, body = library_head(code)
         except LibraryError as error:
             raise ReplyError(error.args[0]) from error
+        if not replace:
+            self._check_name(name)
         interpreter = self.interpreter
         try:
             function = interpreter.compile(body, _CHUNK)
@@ -184,8 +186,8 @@ class Functions:
             ReplyError: its name is taken (unless it may replace that one), or a function's name is.
         """
         libraries = self.libraries
-        if library.name in libraries and not replace:
-            raise ReplyError(b"ERR Library '%b' already exists" % shown(library.name))
+        if not replace:
+            self._check_name(library.name)
         taken = {
             name.lower()
             for other in libraries.values()
@@ -198,6 +200,10 @@ class Functions:
         libraries[library.name] = library
         self.sources.put(library.name, library.code)
         self._seen = self.sources.version
+
+    def _check_name(self, name: bytes) -> None:
+        if name in self.libraries:
+            raise ReplyError(b"ERR Library '%b' already exists" % shown(name))
 
     def keep_source(self, code: bytes) -> bytes:
         """Keep a library that cannot be compiled here, so that other servers still get it; returns its name."""

@@ -260,6 +260,8 @@ end
 
 local function results(...) return ... end
 
+local MOST_ON_STACK = 7000 -- of what a C function gets; more words travel in a table
+
 function base.pcall(...)
   local count = select('#', ...)
   if count == 0 then return false, 'attempt to call a boolean value' end -- so says Lua 5.1
@@ -268,7 +270,12 @@ function base.pcall(...)
   if count == 1 then return settle(xpcall(f, placed)) end
   if count == 2 then return settle(xpcall(function() return results(f(word)) end, placed)) end
   local words = {select(2, ...)}
-  return settle(xpcall(function() return results(f(unpack(words, 1, count - 1))) end, placed))
+  if count <= MOST_ON_STACK then
+    return settle(xpcall(function() return results(f(unpack(words, 1, count - 1))) end, placed))
+  end
+  -- What unpack returns and its three arguments share a stack of 8,000: the first words come without it.
+  local a, b, c, d, e, g, h, i = unpack(words, 1, 8)
+  return settle(xpcall(function() return results(f(a, b, c, d, e, g, h, i, unpack(words, 9, count - 1))) end, placed))
 end
 
 local function resettle(ok, ...)
@@ -441,7 +448,6 @@ for name, value in pairs(host.constants) do redis[name] = value end
 for name, f in pairs(host.redis) do redis[name] = hosted(f) end
 libraries.redis = redis
 
-local MOST_ON_STACK = 7000 -- of what a C function gets; more words travel in a table
 local call_few, call_many = host.redis.call and as_function(host.redis.call), as_function(host.call_many)
 
 local function call(...)

@@ -35,7 +35,7 @@ def base_rows(source: ByteSource) -> Iterator[Row]:
     keyspace = Keyspace(_DATABASES)
     keyspace.expiring = False
     try:
-        for _ in load_rdb(source, keyspace, skip_unknown=True):
+        for _ in load_rdb(source, keyspace, skip_unknown=True, sanitize=True):
             pass
     except RdbError as error:
         raise LedgerError(f"the RDB base can not be read: {error}") from error

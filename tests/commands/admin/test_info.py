@@ -115,3 +115,20 @@ def test_the_aof_is_reported_when_it_is_on():
     assert int(after["aof_current_size"]) > int(before["aof_current_size"])
     assert after["rdb_changes_since_last_save"] == "1"
     assert after["loading"] == "0"
+
+
+@pytest.mark.parametrize("kind", ["rillet", "redis810", "rillet-7.0", "redis7"])
+def test_a_history_read_counts_as_a_change_only_up_to_7_0(kind):
+    reads = [("c", ">"), ("c", "0"), ("c", "0"), ("d", "0"), ("d", ">"), ("e", ">")]
+    with start_server(kind) as server, server.wire() as wire:
+        wire.call("XADD", "s", "1-0", "f", "v")
+        wire.call("XGROUP", "CREATE", "s", "g", "0")
+        changes = [_changes(wire)]
+        for consumer, after in reads:
+            wire.call("XREADGROUP", "GROUP", "g", consumer, "STREAMS", "s", after)
+            changes.append(_changes(wire))
+    assert changes == ([2, 4, 5, 6, 8, 8, 8] if kind in {"rillet-7.0", "redis7"} else [2, 4, 4, 4, 5, 5, 6])
+
+
+def _changes(wire):
+    return int(sections(wire, "persistence")["Persistence"]["rdb_changes_since_last_save"])

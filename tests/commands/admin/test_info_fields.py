@@ -6,7 +6,7 @@ import pytest
 from support.live import LiveServer
 from support.until import until
 
-from rillet.commands.admin import info
+from rillet.commands.admin.keysizes import MOST_KEYS
 
 PAIRS = [("rillet", "redis810"), ("rillet-7.0", "redis7")]
 each_pair = pytest.mark.parametrize(("mine", "real"), PAIRS)
@@ -64,13 +64,13 @@ def test_key_sizes_are_counted_as_redis_does(running):
     assert sections(running("rillet"), "keysizes") == sections(running("redis810"), "keysizes")
 
 
-def test_many_keys_are_counted_only_on_demand(monkeypatch):
-    assert info.MOST_KEYS > 10_000
-    monkeypatch.setattr(info, "MOST_KEYS", 1)
-    with LiveServer() as server, server.wire() as wire:
-        wire.call("MSET", "a", "value", "b", "value")
+def test_many_keys_are_counted_only_on_demand():
+    with LiveServer(enable_debug_command="yes") as server, server.wire() as wire:
+        wire.call("DEBUG", "POPULATE", MOST_KEYS)
+        assert b"Keysizes" in wire.call("INFO").value
+        wire.call("SET", "one more", "value")
         assert b"Keysizes" not in wire.call("INFO").value
-        assert b"strings_sizes:4=2" in wire.call("INFO", "keysizes").value
+        assert b"strings_sizes:4=11,8=99990" in wire.call("INFO", "keysizes").value
 
 
 @each_pair

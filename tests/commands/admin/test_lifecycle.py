@@ -196,9 +196,6 @@ def test_waiting_without_an_aof_replies_as_valkey(rillet_process, own_valkey, li
     ("line", "reply"),
     [
         ("SCRIPT DEBUG YES", "-ERR Rillet has no debugger for scripts"),
-        ("MODULE LOAD x", "-ERR Error loading the extension. Rillet has no module interface."),
-        ("MODULE LOADEX x", "-ERR Error loading the extension. Rillet has no module interface."),
-        ("MODULE UNLOAD x", "-ERR Error unloading module: no such module with that name"),
         ("PSYNC ? -1 FAILOVER", "-ERR PSYNC FAILOVER can't be sent to a master."),
         ("FAILOVER", "-ERR FAILOVER requires connected replicas."),
         ("ACL LIST", '*[$"user default on nopass sanitize-payload ~* &* +@all"]'),
@@ -213,6 +210,19 @@ def test_waiting_without_an_aof_replies_as_valkey(rillet_process, own_valkey, li
 )
 def test_what_it_does_not_do_it_says(rillet_process, line, reply):
     with rillet_process.wire() as wire:
+        assert str(wire.call(*line.split())) == reply
+
+
+@pytest.mark.parametrize(
+    ("line", "reply"),
+    [
+        ("MODULE LOAD x", "-ERR Error loading the extension. Rillet has no module interface."),
+        ("MODULE LOADEX x", "-ERR Error loading the extension. Rillet has no module interface."),
+        ("MODULE UNLOAD x", "-ERR Error unloading module: no such module with that name"),
+    ],
+)
+def test_a_module_is_refused_for_want_of_an_interface_where_modules_are_allowed(line, reply):
+    with start_server("rillet", "--enable-module-command", "yes") as server, server.wire() as wire:
         assert str(wire.call(*line.split())) == reply
 
 

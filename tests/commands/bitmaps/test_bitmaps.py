@@ -1,7 +1,6 @@
 """Bits against a model; the operations that only Redis 8.2 has."""
 
 import tracemalloc
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -10,6 +9,7 @@ from support.fake_server import FakeServer, make_client, reply, run
 
 from rillet.commands.bitmaps import bitfield as bitfields  # noqa: F401 - they declare commands
 from rillet.commands.bitmaps import bits as bitmaps
+from rillet.commands.runtime.tuning import ServerTuning
 from rillet.commands.spec.versions import compat_with
 from rillet.commands.strings import get_set as strings  # noqa: F401 - they declare commands
 
@@ -29,8 +29,17 @@ def bits_of(value):
     return [byte >> (7 - place) & 1 for byte in value for place in range(8)]
 
 
-def with_string(value):
+IN_PIECES = ServerTuning(bit_bytes=2)
+
+
+def fresh(tuning=None):
     client = make_client(server=FakeServer())
+    client.server.tuning = tuning or client.server.tuning
+    return client
+
+
+def with_string(value, tuning=None):
+    client = fresh(tuning)
     run(client, "SET", "k", value)
     client.server.propagation.take()
     return client
@@ -39,7 +48,10 @@ def with_string(value):
 @pytest.mark.parametrize("operation", OPERATIONS)
 @given(st.lists(BYTES, min_size=2, max_size=4))
 def test_bitop_combines_bit_by_bit(operation, values):
-    client = make_client(server=FakeServer())
+    check_bitop(operation, values, fresh())
+
+
+def check_bitop(operation, values, client):
     names = [f"k{number}" for number in range(len(values))]
     for name, value in zip(names, values, strict=True):
         run(client, "SET", name, value)
@@ -52,8 +64,7 @@ def test_bitop_combines_bit_by_bit(operation, values):
 @pytest.mark.parametrize("operation", OPERATIONS)
 @given(st.lists(BYTES, min_size=2, max_size=4))
 def test_bitop_works_in_pieces(operation, values):
-    with patch.object(bitmaps, "_PIECE", 2):
-        test_bitop_combines_bit_by_bit.hypothesis.inner_test(operation, values)
+    check_bitop(operation, values, fresh(IN_PIECES))
 
 
 @given(st.binary(max_size=70_000))
@@ -74,7 +85,10 @@ def test_differences_need_two_keys(operation):
 
 @given(BYTES, st.integers(-45, 45), st.integers(-45, 45), st.booleans())
 def test_counting_and_finding_see_the_same_bits(value, start, end, by_bit):
-    client = with_string(value)
+    check_counting(value, start, end, by_bit, with_string(value))
+
+
+def check_counting(value, start, end, by_bit, client):
     bits, size = bits_of(value), 1 if by_bit else 8
     length = len(bits) // size
     first = max(start + length, 0) if start < 0 else start
@@ -90,8 +104,7 @@ def test_counting_and_finding_see_the_same_bits(value, start, end, by_bit):
 
 @given(BYTES, st.integers(-45, 45), st.integers(-45, 45), st.booleans())
 def test_counting_and_finding_work_in_pieces(value, start, end, by_bit):
-    with patch.object(bitmaps, "_PIECE", 2):
-        test_counting_and_finding_see_the_same_bits.hypothesis.inner_test(value, start, end, by_bit)
+    check_counting(value, start, end, by_bit, with_string(value, IN_PIECES))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +132,7 @@ def test_bitop_holds_its_result_only_once(operation):
     values = [bytes(16 << 20)] * (1 if operation == b"NOT" else 3)
     tracemalloc.start()
     try:
-        result = bitmaps._result(operation, values, 16 << 20)
+        result = bitmaps._result(operation, values, 16 << 20, ServerTuning().bit_bytes)
         assert tracemalloc.get_traced_memory()[1] < 20 << 20
     finally:
         tracemalloc.stop()

@@ -45,6 +45,28 @@ def test_debug_is_refused_where_it_was_not_allowed(rillet_process, redis7):
         assert refusal.encode() == theirs.call("DEBUG", "SLEEP", 0).encode()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "RESET",
+        "CONTROL",
+        "FAULT ADD ERROR OOM",
+        "FAULT LIST",
+        "RECORD START",
+        "AOF-HISTORY k 1",
+        "SNAPSHOT SAVE a",
+        "CLOCK ADVANCE 1",
+    ],
+)
+def test_nothing_that_is_for_tests_is_there_where_debug_was_not_allowed(rillet_process, words):
+    with rillet_process.wire() as ours:
+        for options in ([], ["EVAL", "return redis.call(unpack(ARGV))", "0", "DEBUG"]):
+            refusal = ours.call(*(options or ["DEBUG"]), *words.split())
+            assert refusal.kind == "-"
+            assert b"not allowed" in refusal.value
+        assert ours.call("PING").plain() == b"PONG"
+
+
 SAME = """
 FOO
 SLEEP
@@ -101,6 +123,8 @@ def test_it_replies_as_a_real_server(server, peer, line, protocol):
     with server.wire(protocol) as ours, peer.wire(protocol) as theirs:
         ours.call("FLUSHALL")
         assert ours.call("DEBUG", *line.split()).encode() == theirs.call("DEBUG", *line.split()).encode()
+        # The line that switches it on again may run in another process, on another server.
+        ours.call("DEBUG", "SET-ACTIVE-EXPIRE", 1)
 
 
 def test_protocol_push_comes_after_its_reply(server):

@@ -121,3 +121,17 @@ def test_restoring_for_another_node_is_the_same(client):
     payload = payload_of(client, "s")
     assert run(client, "RESTORE-ASKING", "t", 0, payload) == b"+OK\r\n"
     assert restore_value(payload_of(client, "t")).length == 1
+
+
+@pytest.mark.parametrize("kind", ["rillet", "redis810"])
+def test_an_entry_given_back_by_xnack_is_restored_without_a_consumer_of_its_own(running, kind):
+    with running(kind).wire() as wire:
+        wire.call("FLUSHALL")
+        wire.call("XADD", "s", "1-0", "f", "v")
+        wire.call("XGROUP", "CREATE", "s", "g", "0")
+        wire.call("XREADGROUP", "GROUP", "g", "bob", "STREAMS", "s", ">")
+        wire.call("XNACK", "s", "g", "SILENT", "IDS", "1", "1-0")
+        payload = wire.call("DUMP", "s").value
+        wire.call("RESTORE", "t", "0", payload)
+        assert str(wire.call("XPENDING", "t", "g", "-", "+", "9")) == '*[*[$"1-0" $"" :-1 :0]]'
+        assert str(wire.call("XINFO", "CONSUMERS", "t", "g")).count('$"name"') == 1

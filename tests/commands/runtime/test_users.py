@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
 from rillet.commands import load_all
 from rillet.commands.runtime.denials import Reason
-from rillet.commands.runtime.users import RuleError, User, Users, hash_of, joined
+from rillet.commands.runtime.users import RuleError, Selector, User, Users, hash_of, joined
 from rillet.commands.spec.command import REGISTRY
 
 load_all()
@@ -141,3 +143,19 @@ def test_a_copy_changes_alone():
     for rule in (b"off", b">b", b"+set", b"~b", b"&d", b"(+get)"):
         twin.apply(rule)
     assert who.describe() == user("on", ">a", "+get", "~a", "&c").describe()
+
+
+RULES = """+@all -@all +@read -@read +@connection -@connection +@dangerous -@admin +get -get +config -config +config|get
+-config|get +select|0 +select|1 +select -select +acl|whoami -acl ~a ~b* &c allchannels resetchannels allkeys"""
+
+
+@given(st.lists(st.sampled_from(RULES.split()), max_size=10))
+def test_equal_rules_mean_equal_commands_so_that_these_need_no_comparison(words):
+    applied = Selector()
+    for word in words:
+        with contextlib.suppress(RuleError):  # of one that cannot follow another
+            applied.apply(word.encode())
+    again = Selector()
+    for rule in applied.rules:
+        again.apply(rule)
+    assert (again.commands, again.first_words) == (applied.commands, applied.first_words)

@@ -1,4 +1,4 @@
-"""What of sets, sorted sets and HyperLogLogs is newer than the real servers that tests can ask, and their choices by chance."""
+"""What of sets is newer than the real servers that tests can ask; walks and choices by chance, of sorted sets, too."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from support.fake_server import FakeServer, make_client, run
 from rillet.commands.hyperloglog import handlers as hyperloglog  # noqa: F401 - it declares commands
 from rillet.commands.sets import algebra as set_algebra  # noqa: F401 - it declares commands
 from rillet.commands.sorted_sets import algebra as sorted_set_algebra  # noqa: F401 - it declares commands
-from rillet.commands.spec.versions import compat_with
 
 SYNTAX = b"-ERR syntax error\r\n"
 
@@ -69,27 +68,6 @@ def test_a_key_of_another_type_is_refused(client):
         assert run(client, name, 2, "missing", "z").startswith(b"-WRONGTYPE")
 
 
-def test_count_adds_the_weights_of_the_sets_that_have_a_member(client):
-    run(client, "ZADD", "a", 1, "one", 2, "two")
-    run(client, "ZADD", "b", 99, "one", 50, "three")
-    run(client, "SADD", "s", "one")
-    assert run(client, "ZUNIONSTORE", "d", 3, "a", "b", "s", "AGGREGATE", "COUNT") == b":3\r\n"
-    assert client.db.entries[b"d"].scores == {b"one": 3, b"two": 1, b"three": 1}
-    run(client, "ZUNIONSTORE", "d", 2, "a", "b", "WEIGHTS", 10, 0.5, "AGGREGATE", "COUNT")
-    assert client.db.entries[b"d"].scores == {b"one": 10.5, b"two": 10, b"three": 0.5}
-    run(client, "ZINTERSTORE", "d", 2, "a", "b", "AGGREGATE", "count", "WEIGHTS", 2, 3)
-    assert client.db.entries[b"d"].scores == {b"one": 5}
-    assert (
-        run(client, "ZINTER", 2, "a", "b", "AGGREGATE", "COUNT", "WITHSCORES")
-        == b"*2\r\n$3\r\none\r\n$1\r\n2\r\n"
-    )
-
-
-def test_count_is_no_aggregate_of_older_versions(client):
-    client.server.compat = compat_with("8.6")
-    assert run(client, "ZUNION", 1, "z", "AGGREGATE", "COUNT") == SYNTAX
-
-
 def test_spop_is_propagated_as_what_it_removes(client):
     run(client, "SADD", "s", *range(5000))
     client.server.propagation.take()
@@ -133,36 +111,3 @@ def test_what_is_asked_for_by_chance_is_what_there_is(client):
         assert many.startswith(b"*50\r\n")
         assert set(many.split(b"\r\n")[2::2]) == {b"a", b"b"}
         assert run(client, name, key, 1)[:4] == b"*1\r\n"
-
-
-def test_a_missing_sorted_set_is_waited_for_with_all_its_keys(client):
-    assert run(client, "BZPOPMIN", "a", "b", "0.5") is None
-    assert run(client, "BZMPOP", "1.5", 2, "a", "b", "MAX") is None
-    waiting = client.server.blocking.waiting
-    assert [(keys, timeout) for _, keys, timeout, *_ in waiting] == [
-        ([b"a", b"b"], 500),
-        ([b"a", b"b"], 1500),
-    ]
-    client.in_exec = True
-    assert run(client, "BZPOPMAX", "a", 0) == b"*-1\r\n"
-    assert run(client, "BZMPOP", 0, 1, "a", "MIN") == b"*-1\r\n"
-
-
-def test_nothing_changes_where_a_score_is_no_number(client):
-    assert run(client, "ZADD", "z", 1, "a", "x", "b").startswith(b"-ERR value is not a valid float")
-    assert not client.db.entries
-    run(client, "ZADD", "z", "inf", "a")
-    client.server.propagation.take()
-    assert run(client, "ZINCRBY", "z", "-inf", "a") == b"-ERR resulting score is not a number (NaN)\r\n"
-    assert client.server.propagation.take() == []
-
-
-def test_scores_are_spelled_as_the_version_spells_them(client):
-    run(client, "ZADD", "z", "0.1", "a")
-    assert run(client, "ZSCORE", "z", "a") == b"$3\r\n0.1\r\n"
-    client.server.compat = compat_with("7.0")
-    assert run(client, "ZSCORE", "z", "a") == b"$19\r\n0.10000000000000001\r\n"
-    assert (
-        run(client, "ZRANK", "z", "a", "WITHSCORE")
-        == b"-ERR wrong number of arguments for 'zrank' command\r\n"
-    )

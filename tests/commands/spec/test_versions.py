@@ -220,6 +220,18 @@ def test_consumers_of_nothing_exist_since_7_2(wire, version, consumers):
     assert len(wire.call("XINFO", "CONSUMERS", "s", "g").plain()) == consumers
 
 
+@pytest.mark.parametrize("version", ["7.0", "8.10"])
+def test_the_entries_that_a_group_has_read_are_a_number_of_64_bits(wire, version):
+    wire.call("CONFIG", "SET", "compat-version", version)
+    most = str(2**63 - 1)
+    wire.call("XADD", "s", "1-1", "f", "v")
+    wire.call("XSETID", "s", "1-5", "ENTRIESADDED", most)
+    wire.call("XGROUP", "CREATE", "s", "g", "$", "ENTRIESREAD", most)
+    wire.call("XADD", "s", "1-6", "f", "v")
+    wire.call("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+    assert f'$"entries-read" :{most}' in str(wire.call("XINFO", "GROUPS", "s"))
+
+
 def test_a_claim_as_7_0_keeps_the_times_of_a_consumer_that_gets_nothing(wire):
     wire.call(*words("XADD s 1-0 f v"))
     wire.call(*words("XGROUP CREATE s g 0"))

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from support.fake_server import make_client, run
 
 from rillet.commands.streams import xclaim
+from rillet.protocol import replies
 from rillet.storage.groups import claiming
 from rillet.storage.groups.pel import Pel
 from rillet.storage.streams.stream import Stream
 from rillet.storage.streams.tuning import Tuning
 
 N = 40
+NOW = 1_700_000_000_000
 OPTIONS = st.lists(
     st.sampled_from(
         [
@@ -43,6 +45,7 @@ DENSE = Tuning(plain=0)
 STEP = st.one_of(
     st.tuples(st.just("read"), st.sampled_from("ab"), st.integers(1, 15)),
     st.tuples(st.just("claim"), st.sampled_from("abc"), st.sampled_from([0, 0, 50]), WORDS, OPTIONS),
+    st.tuples(st.just("replay"), st.sampled_from("ab"), st.integers(1, N), st.integers(8, 15), st.integers(0, 3), st.integers(1, 2)),
     st.tuples(st.just("ack"), WORDS),
     st.tuples(st.just("autoclaim"), st.sampled_from("ab"), st.sampled_from([0, 50]), st.integers(1, N), st.integers(1, 12)),
     st.tuples(st.just("delete"), st.integers(1, N)),
@@ -52,6 +55,25 @@ STEP = st.one_of(
 
 def command(step) -> list[str | int]:
     name, *rest = step
+    if name == "replay":  # what a read left in a file
+        who, first, number, ms, count = rest
+        ids = [f"{each}-0" for each in range(first, min(first + number, N + 1))]
+        return [
+            "XCLAIM",
+            "s",
+            "g",
+            who,
+            0,
+            *ids,
+            "TIME",
+            NOW - ms,
+            "RETRYCOUNT",
+            count,
+            "FORCE",
+            "JUSTID",
+            "LASTID",
+            ids[0],
+        ]
     if name == "read":
         who, count = rest
         return ["XREADGROUP", "GROUP", "g", who, "COUNT", count, "STREAMS", "s", ">"]
@@ -137,6 +159,16 @@ def test_neighbours_are_claimed_as_one_run(count):
     assert len(consumer.blocks) == 1
 
 
+def test_a_forced_run_leaves_those_alone_that_are_pending_and_young():
+    client = a_client(DENSE)
+    run(client, "XREADGROUP", "GROUP", "g", "a", "COUNT", 10, "STREAMS", "s", ">")
+    ids = [f"{ms}-0" for ms in range(5, 17)]
+    claimed = run(client, "XCLAIM", "s", "g", "b", 50, *ids, "FORCE", "JUSTID")
+    assert claimed == replies.bulk_array([b"%d-0" % ms for ms in range(11, 17)])
+    consumers = client.db.entries[b"s"].groups[b"g"].consumers
+    assert [consumers[name].pending for name in (b"a", b"b")] == [10, 6]
+
+
 @pytest.mark.parametrize("is_shared", [True, False])
 @pytest.mark.parametrize("young", [0, 1])
 @pytest.mark.parametrize("deleted", [0, 1])
@@ -156,10 +188,10 @@ def test_one_young_or_deleted_entry_does_not_break_an_autoclaim_into_single_entr
     group = stream.groups[b"g"]
     with (
         mock.patch.object(Stream, "entry", side_effect=AssertionError),
-        mock.patch.object(claiming, "_entries", wraps=claiming._entries) as entries,
+        mock.patch.object(claiming, "entries_at", wraps=claiming.entries_at) as entries,
     ):
         run(client, "XAUTOCLAIM", "s", "g", "b", 50, "-", "COUNT", N)
-    (found,) = [claiming._entries(*call.args) for call in entries.call_args_list]
+    (found,) = [claiming.entries_at(*call.args) for call in entries.call_args_list]
     assert len(found) <= 1 + young + deleted
     consumer = group.consumers[b"b"]
     assert consumer.pending == N - young - deleted - (not is_shared)

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.fake_server import FakeServer, make_client, reply, run
 from support.groups import FAMILIES
-from support.pending import texts
-from support.stream_model import NODE_ENTRIES, StreamModel, text
+from support.streams.pending import texts
+from support.streams.stream_model import NODE_ENTRIES, StreamModel, text
 
 from rillet.commands.streams import xack, xdel
 from rillet.storage.groups.pel_search import given_back

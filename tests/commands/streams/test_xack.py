@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.fake_server import ready_keys, reply, run, wait_for
 from support.groups import effects, forget, group_client, stated
-from support.pending import texts
+from support.streams.pending import texts
 
 from rillet.commands.streams import xack  # noqa: F401 - it declares the command
 from rillet.storage.groups.pel_search import given_back

@@ -3,11 +3,10 @@ from __future__ import annotations
 import pytest
 from support.fake_server import FakeServer, make_client, ready_keys, reply, run, wait_for
 
-import rillet.commands.streams.xadd
-from rillet.commands.streams.trim_options import AddOrTrim, parse_add_or_trim
+from rillet.commands.runtime.tuning import ServerTuning
+from rillet.commands.streams.trim_options import TrimOptions, default_limit, parse_trim_options
 from rillet.commands.streams.xadd import encode_fields
 from rillet.protocol import replies
-from rillet.protocol.errors import ReplyError
 from rillet.storage.streams.stream import Stream
 
 ID_ERROR = b"-ERR Invalid stream ID specified as stream command argument\r\n"
@@ -122,8 +121,9 @@ def test_values_of_any_size_and_content_come_back(client):
     assert reply(client, "XRANGE", "s", "-", "+") == [[b"1-1", pairs], [b"1-2", [b"w"] * 400]]
 
 
-def test_elements_beyond_one_gibibyte_are_refused(client, monkeypatch):
-    monkeypatch.setattr(rillet.commands.streams.xadd, "_MAX_PAYLOAD", 20)
+def test_elements_beyond_one_gibibyte_are_refused(client):
+    assert client.server.tuning.entry_bytes == 1 << 30
+    client.server.tuning = ServerTuning(entry_bytes=20)
     assert do(client, "XADD s 1 field12345 value12345") == b"$3\r\n1-0\r\n"
     assert do(client, "XADD s 2 field12345 value123456") == b"-ERR Elements are too large to be stored\r\n"
     assert do(client, "XADD s 1 field12345 value123456") == SMALL_ID
@@ -265,9 +265,9 @@ def test_approximate_trimming_is_limited_to_a_hundred_nodes_by_default():
 )
 def test_the_default_limit_stays_within_bounds(entries, limit):
     client = make_client(server=FakeServer(stream_node_max_entries=entries))
-    assert parse_add_or_trim(client, words("XTRIM s MAXLEN ~ 5"), adding=False).limit == limit
-    assert parse_add_or_trim(client, words("XTRIM s MAXLEN = 5"), adding=False).limit == 0
-    assert parse_add_or_trim(client, words("XTRIM s MAXLEN ~ 5 LIMIT 7"), adding=False).limit == 7
+    assert parse_trim_options(client, words("XTRIM s MAXLEN ~ 5"), adding=False).limit == limit
+    assert parse_trim_options(client, words("XTRIM s MAXLEN = 5"), adding=False).limit == 0
+    assert parse_trim_options(client, words("XTRIM s MAXLEN ~ 5 LIMIT 7"), adding=False).limit == 7
 
 
 def test_a_second_policy_of_xtrim_is_a_syntax_error_whatever_the_key(client):
@@ -315,18 +315,21 @@ def test_fields_are_encoded_as_an_array_however_long_they_are(name, value, more)
     assert encode_fields(words) == replies.bulk_array(words)
 
 
-@pytest.mark.parametrize("threshold", [b"0", b"1000", b"-1", b"x", b"9223372036854775808", b"007"])
-def test_the_usual_trim_is_read_as_any_other(client, threshold):
-    found = []
-    for name in (b"MAXLEN", b"maxlen"):
-        try:
-            options = parse_add_or_trim(
-                client, [b"XADD", b"s", name, b"~", threshold, b"*", b"f", b"v"], adding=True
-            )
-        except ReplyError as error:
-            found.append(error.text)
+@pytest.mark.parametrize("node", [1, 3, 100])
+@pytest.mark.parametrize("threshold", [0, 1, 5, 150])
+def test_a_trim_that_is_left_out_at_a_glance_would_remove_nothing(client, node, threshold):
+    options = TrimOptions()
+    options.strategy, options.approximate, options.threshold = b"MAXLEN", True, threshold
+    options.limit = default_limit(node)
+    stream, left_out = Stream(), 0
+    for ms in range(1, 400):
+        is_left_out = options.removes_nothing(stream)
+        stream.append(ms << 64, b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n", 4096, node)
+        if is_left_out:
+            left_out += 1
+            assert options.trim(client, stream.copy()) == 0
         else:
-            found.append(
-                {name: getattr(options, name) for name in (*AddOrTrim.__annotations__, "removed", "held")}
-            )
-    assert found[0] == found[1]
+            options.trim(client, stream)
+        if ms % 7 == 0:
+            stream.delete(stream.first_id)
+    assert left_out == 0 if threshold == 0 else left_out > 0

@@ -64,10 +64,15 @@ def test_a_refused_claim_changes_nothing(client, words):
 
 
 @pytest.mark.parametrize("words", ["x 0", "0 x", "0 0 COUNT 0", "0 0 COUNT", "0 0 FORCE"])
-def test_a_refused_xautoclaim_changes_nothing_and_does_not_look_at_the_key(client, words):
+def test_a_refused_xautoclaim_looks_at_the_key_and_changes_nothing(client, words):
     client.db.entries[b"str"] = b"x"
-    for key in ("s", "str", "nokey"):
+    keyspace = client.server.keyspace
+    hits, misses = keyspace.hits, keyspace.misses
+    for key in ("str", "nokey"):
         assert run(client, "XAUTOCLAIM", key, "g", "d", *words.split()).startswith(b"-ERR ")
+    assert (keyspace.hits - hits, keyspace.misses - misses) == (1, 1)
+    assert client.server.events.pop() == (b"keymiss", b"nokey")
+    assert run(client, "XAUTOCLAIM", "s", "g", "d", *words.split()).startswith(b"-ERR ")
     assert untouched(client)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.fake_server import make_client, ready_keys, run, wait_for
 from support.groups import effects, forget, group_client
-from support.pending import pending_ids
+from support.streams.pending import pending_ids
 
 NOW = 1_700_000_000_000
 KEY_NEEDED = (

@@ -385,3 +385,18 @@ def test_where_blocking_is_not_allowed_it_is_a_timeout_at_once(client):
     assert run(client, "XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "s", ">") == NOTHING
     assert list(group_of(client).consumers) == [b"c"]
     assert client.server.blocking.waiting == []
+
+
+@pytest.mark.parametrize("length", [1, 300])
+def test_names_of_any_length_stand_in_what_is_propagated(length):
+    client = group_client(2)
+    key, group, consumer = "k" * length, "g" * length, "c" * length
+    run(client, "XADD", key, "1-0", "a", "b")
+    run(client, "XADD", key, "2-0", "a", "b")
+    run(client, "XGROUP", "CREATE", key, group, "0")
+    for other in ("", "2"):
+        forget(client)
+        run(client, "XREADGROUP", "GROUP", group, consumer + other, "COUNT", "1", "STREAMS", key, ">")
+        claim, position = effects(client)
+        assert claim.startswith(f"XCLAIM {key} {group} {consumer}{other} 0 ")
+        assert position.startswith(f"XGROUP SETID {key} {group} ")

@@ -175,7 +175,7 @@ def blocks(client):
 
     def start(*words: str):
         assert run(client, "XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", *words, "STREAMS", "s", ">") is None
-        return client.server.blocking.look_at
+        return client.server.blocking.recheck_at
 
     return start
 

@@ -1,7 +1,9 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.fake_server import FakeServer, make_client, reply, run
 
-from rillet.commands.strings import get_set as strings  # noqa: F401 - they declare commands
+from rillet.commands.strings import get_set as strings
 from rillet.storage.streams.stream import Stream
 
 NOW = 1_700_000_000_000
@@ -53,6 +55,39 @@ def test_a_plain_set_and_get(client):
     assert effects(client) == ([b"new k", b"set k"], [b"set k v"], 1)
     assert run(client, "GET", "k") == b"$1\r\nv\r\n"
     assert effects(client) == ([], [], 0)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["SET", "set", "sEt"]),
+            st.sampled_from(["a", "b", "s"]),
+            st.binary(max_size=6),
+            st.booleans(),
+        ),
+        max_size=8,
+    ),
+    st.booleans(),
+)
+def test_a_set_of_three_words_is_one_with_options(steps, notified):
+    """One without any: what its shortcut gives, the general way gives."""
+    twins = []
+    for general in (False, True):
+        client = make_client(server=FakeServer(now=NOW))
+        client.db.add(b"s", Stream())
+        forget(client)
+        if not notified:
+            client.server.keyspace.notify_mask = 0
+        seen = []
+        for verb, key, value, is_old in steps:
+            if is_old and key.encode() in client.db.entries:
+                client.db.set_expiry(key.encode(), NOW - 1)
+            words = [verb.encode(), key.encode(), value]
+            answer = strings._set_with_options(client, words) if general else run(client, *words)
+            seen.append((answer, effects(client)))
+        entries = {key: value if type(value) is bytes else None for key, value in client.db.entries.items()}
+        twins.append((seen, entries, client.db.expires, client.db.accessed, client.server.keyspace.hits))
+    assert twins[0] == twins[1]
 
 
 def test_a_missing_key_is_null_in_both_protocols(client):
@@ -197,12 +232,10 @@ def test_getset_returns_the_old_value(client):
     assert client.db.expires == {}
 
 
-@pytest.mark.parametrize(("lazy", "name"), [(False, b"DEL"), (True, b"UNLINK")])
-def test_getdel_takes_the_value_away(client, lazy, name):
-    client.server.config.lazyfree_lazy_user_del = lazy
+def test_getdel_takes_the_value_away(client):
     set_quietly(client, "k", "v")
     assert run(client, "GETDEL", "k") == b"$1\r\nv\r\n"
-    assert effects(client) == ([b"del k"], [name + b" k"], 1)
+    assert effects(client) == ([b"del k"], [b"DEL k"], 1)
     assert run(client, "GETDEL", "k") == NULL
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
-from support.group_scene import Scene
+from support.pipeline.group_scene import Scene
 from support.servers import KINDS
 
 from rillet.pipeline.redis.connection import ServerError

@@ -88,7 +88,7 @@ def test_what_another_consumer_acknowledges_in_between_is_no_dead_letter(scene):
     assert scene.dead_ids() == [scene.ids[0], scene.ids[2]]
 
 
-def test_a_transaction_that_comes_late_after_all_buries_nothing_twice(scene):
+def test_a_transaction_that_comes_late_after_all_moves_nothing_twice(scene):
     """Its connection was thought broken, and the same entries were moved over another one."""
     scene.connection.in_between = lambda: move_to_dead_letters(
         Member(scene.other, "g", "me"), scene.stream, scene.dead, scene.poison, "first"

@@ -9,8 +9,8 @@ import logging
 
 import pytest
 from support import servers
-from support.replication import Proxy, follow, in_step, start
-from support.spark_engine import Engine
+from support.deployments.replication import Proxy, follow, in_step, start
+from support.pipeline.spark_engine import Engine
 
 from rillet.pipeline.group.stream_reader import GroupStreamReader, group_columns
 from rillet.pipeline.redis.connection import Connection

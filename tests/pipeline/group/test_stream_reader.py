@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
-from support.group_scene import Scene
-from support.micro_batches import Faults, fail_connections, surviving
+from support.pipeline.group_scene import Scene
+from support.pipeline.micro_batches import Faults, fail_connections, surviving
 from support.servers import KINDS
 
 from rillet.pipeline.group import stream_reader, task
@@ -19,6 +19,7 @@ from rillet.pipeline.redis.options import OptionError
 from rillet.pipeline.source.offsets import OffsetError
 
 EVERYTHING = ReadAllAvailable()
+HAVE_MAXSIZE = {"rillet", "redis810"}
 
 
 @pytest.fixture(params=KINDS)
@@ -115,6 +116,24 @@ def test_a_batch_holds_about_as_many_bytes_as_allowed(server):
         scene.add_long(30)
         scene.engine.finish()
         assert [len(rows) for rows in scene.rows.values()] == [10, 10, 10]
+
+
+def test_long_entries_keep_to_the_bytes_too_where_the_server_counts_them(server):
+    with Scene(server, maxBytesPerTrigger=5000) as scene:
+        added = scene.add_long(30)
+        scene.engine.finish()
+        sizes = [len(rows) for rows in scene.rows.values()]
+        assert sizes == ([10, 10, 10] if server.kind in HAVE_MAXSIZE else [30])
+        assert scene.read == added
+
+
+def test_a_reply_that_ends_for_its_size_is_not_the_end_of_the_stream(server):
+    with Scene(server, maxBytesPerTrigger=1, fetchSize=2) as scene:
+        added = scene.add_long(3)
+        assert scene.engine.trigger()
+        scene.engine.finish()
+        assert scene.read == added
+        assert scene.pending() == 0
 
 
 def test_streams_take_turns(server):

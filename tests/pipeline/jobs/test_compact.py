@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from rillet.pipeline.cli.main import main
+from rillet.pipeline.folders import JobError
 from rillet.pipeline.jobs import compact as module
 from rillet.pipeline.jobs.compact import compact, finish
-from rillet.pipeline.jobs.parquet_batches import JobError
 
 
 @pytest.fixture

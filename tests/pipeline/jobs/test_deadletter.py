@@ -111,3 +111,66 @@ def test_a_key_of_another_type_is_said(connection, capsys):
     connection.call("SET", "text", "x")
     assert run(connection, "list", "text") == 1
     assert "WRONGTYPE" in capsys.readouterr().err
+
+
+@pytest.fixture
+def pending(connection):
+    """Ids of four entries that are pending with two consumers; and one that is not."""
+    for n in range(1, 6):
+        connection.call("XADD", "orders", f"{n}-0", "n", n)
+    connection.call("XGROUP", "CREATE", "orders", "billing", "0")
+    for consumer in ("alice", "bob"):
+        connection.call("XREADGROUP", "GROUP", "billing", consumer, "COUNT", 2, "STREAMS", "orders", ">")
+    connection.call("DEL", "dead")
+    return [f"{n}-0" for n in range(1, 6)]
+
+
+def still_pending(connection):
+    return [row[0].decode() for row in connection.call("XPENDING", "orders", "billing", "-", "+", 10)]
+
+
+def test_pending_entries_of_any_consumer_are_moved_together_with_their_acknowledgement(
+    connection, pending, capsys
+):
+    words = (
+        "move",
+        "dead",
+        "1-0",
+        "4-0",
+        "--stream",
+        "orders",
+        "--group",
+        "billing",
+        "--because",
+        "no such customer",
+    )
+    assert run(connection, *words) == 0
+    assert capsys.readouterr().out == "2 entries were moved to dead\n"
+    assert still_pending(connection) == ["2-0", "3-0"]
+    letters = [each.dead for each in deadletter.read_letters(connection, "dead")]
+    assert [(each.stream_id >> 64, each.consumer, each.reason, each.fields) for each in letters] == [
+        (1, "alice", "no such customer", (b"n", b"1")),
+        (4, "bob", "no such customer", (b"n", b"4")),
+    ]
+    assert sorted(row[1] for row in connection.call("XINFO", "CONSUMERS", "orders", "billing")) == [
+        b"alice",
+        b"bob",
+    ]
+
+
+def test_what_is_not_pending_is_not_moved(connection, pending, capsys):
+    words = ("move", "dead", "1-0", "5-0", "1-0", "77", "--stream", "orders", "--group", "billing")
+    assert run(connection, *words) == 1
+    out, err = capsys.readouterr()
+    assert out == "1 entry was moved to dead\n"
+    assert err == "2 entries were not pending, or deleted: nothing to move\n"
+    assert still_pending(connection) == ["2-0", "3-0", "4-0"]
+    assert len(connection.call("XRANGE", "dead", "-", "+")) == 1
+
+
+def test_a_move_says_what_it_lacks(connection, pending, capsys):
+    assert run(connection, "move", "dead", "1-0", "--stream", "orders") == 2
+    assert "say what to move: ids, --stream and --group" in capsys.readouterr().err
+    assert run(connection, "move", "dead", "1-0", "--stream", "orders", "--group", "no-such-group") == 1
+    assert "NOGROUP" in capsys.readouterr().err
+    assert still_pending(connection) == ["1-0", "2-0", "3-0", "4-0"]

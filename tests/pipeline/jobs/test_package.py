@@ -14,7 +14,7 @@ from support.servers import start_server
 
 from rillet.pipeline.cli.main import main
 
-EXECUTOR = Path(__file__).parents[2] / "support" / "executor.py"
+EXECUTOR = Path(__file__).parents[2] / "support" / "spark" / "executor.py"
 PACKAGES = ("hiredis", "pyarrow", "pyspark", "py4j")
 
 

@@ -12,10 +12,10 @@ import pytest
 from support.servers import start_server
 
 from rillet.pipeline.cli.main import main
+from rillet.pipeline.folders import JobError
 from rillet.pipeline.jobs import replay
-from rillet.pipeline.jobs.aof_entries import Entry
 from rillet.pipeline.jobs.entries import read_entries
-from rillet.pipeline.jobs.parquet_batches import JobError
+from rillet.pipeline.ledger.entries import Entry
 from rillet.pipeline.redis import ids
 from rillet.pipeline.redis.connection import Connection, ServerError
 from rillet.pipeline.redis.options import Endpoint

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support import servers
-from support.replication import Proxy, follow, in_step, start
-from support.spark_engine import Engine
+from support.deployments.replication import Proxy, follow, in_step, start
+from support.pipeline.spark_engine import Engine
 
 from rillet.pipeline.range.stream_reader import RangeStreamReader
 from rillet.pipeline.redis.connection import Connection
@@ -391,7 +391,7 @@ def test_nothing_new_is_left_out_and_nothing_known_is_read_twice(running, kind, 
         for what, number in plan:
             if what == "add":
                 if not connection.call("EXISTS", name):
-                    saved.clear()  # see support/stream_history.py
+                    saved.clear()  # see support/streams/stream_history.py
                 add(connection, name, clock + 1, number)
                 clock += number
             elif what == "trim":

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import LongType, StringType, StructType
 from support import servers
-from support.spark_engine import Engine
+from support.pipeline.spark_engine import Engine
 
 from rillet.pipeline.range.batch_reader import RangeBatchReader
 from rillet.pipeline.range.partitions import pack

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from itertools import chain
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
 from support import servers
-from support.spark_engine import Engine
+from support.pipeline.range_queries import add, close_opened, engine, position, read_ids
 
-from rillet.pipeline.range.stream_reader import RangeStreamReader
 from rillet.pipeline.redis import ids, stream_state
 from rillet.pipeline.redis.connection import Connection, ServerError
-from rillet.pipeline.redis.options import Endpoint, OptionError, Options
+from rillet.pipeline.redis.options import Endpoint, OptionError
 from rillet.pipeline.source import offsets
-from rillet.pipeline.source.entry_batches import default_schema
 from rillet.pipeline.source.losses import DataLossError
-from rillet.pipeline.source.options import SourceOptions
-
-opened = []
-names = (f"range-{number}" for number in itertools.count())
 
 
 @pytest.fixture(params=servers.KINDS)
@@ -43,34 +34,13 @@ def redis(running):
 @pytest.fixture(autouse=True)
 def close_engines():
     yield
-    while opened:
-        opened.pop().reader.stop()
+    close_opened()
 
 
-def engine(connection, offset=None, **given):
-    words = {
-        "port": str(connection.endpoint.port),
-        "retries": "0",
-        "startingoffsets": "earliest",
-        "fetchsize": "3",
-    } | given
-    options = SourceOptions.of(
-        Options({name: word for name, word in words.items() if word is not None}), streaming=True
-    )
-    opened.append(Engine(lambda: RangeStreamReader(default_schema(), options), offset))
-    return opened[-1]
-
-
-def add(connection, stream, *words):
-    return connection.pipeline([("XADD", stream, word, "f", word) for word in words])
-
-
-def read_ids(rows):
-    return None if rows is None else [row["id"] for row in rows]
-
-
-def position(engine, stream):
-    return offsets.load(engine.offset)[stream]
+def sent_by(connection):
+    """How many bytes a server has sent."""
+    lines = connection.call("INFO", "stats").split()
+    return next(int(line.partition(b":")[2]) for line in lines if line.startswith(b"total_net_output_bytes:"))
 
 
 def test_every_entry_is_read_once_and_a_restart_goes_on(connection):
@@ -135,6 +105,30 @@ def test_bytes_per_trigger_take_at_least_one_entry(connection):
     spark = engine(connection, streams="s", maxbytespertrigger="1")
     assert [len(spark.trigger()) for _ in range(5)] == [1] * 5
     assert spark.trigger() is None
+
+
+@pytest.mark.parametrize("connection", ["rillet", "redis810"], indirect=True)
+def test_long_entries_are_not_fetched_by_the_thousand_to_count_their_bytes(connection):
+    connection.pipeline([("XADD", "s", f"{number}-0", "f", b"x" * 10_000) for number in range(1, 201)])
+    spark = engine(connection, streams="s", maxbytespertrigger="20000", fetchsize="1000")
+    before = sent_by(connection)
+    planned = spark.plan()
+    assert sent_by(connection) - before < 200_000  # all of them are 2 MB
+    assert read_ids(spark.read(*planned)) == ["1-0", "2-0"]
+
+
+def test_bytes_are_counted_by_servers_without_maxsize_too(redis):
+    redis.pipeline([("XADD", "s", f"{number}-0", "f", b"x" * 100) for number in range(1, 6)])
+    spark = engine(redis, streams="s", maxbytespertrigger="250", fetchsize="1000")
+    assert [len(spark.trigger()) for _ in range(2)] == [3, 2]
+
+
+def test_the_end_that_was_planned_holds_while_bytes_are_counted(connection):
+    connection.pipeline([("XADD", "s", f"{number}-0", "f", b"x" * 100) for number in range(1, 4)])
+    spark = engine(connection, streams="s", maxbytespertrigger="100000")
+    spark.reader.prepareForTriggerAvailableNow()
+    add(connection, "s", "4-0", "5-0")
+    assert read_ids(spark.drain()) == ["1-0", "2-0", "3-0"]
 
 
 def test_few_rows_wait_until_they_are_enough_or_old_enough(redis, monkeypatch):
@@ -300,6 +294,22 @@ def test_the_latest_offset_shows_how_far_behind_a_query_is(connection):
     assert ids.text(latest.id) == "3-0"
 
 
+def test_the_latest_offset_is_what_the_trigger_has_just_seen(redis, monkeypatch):
+    asked = []
+    fetch = stream_state.fetch_states
+    monkeypatch.setattr(stream_state, "fetch_states", lambda *given: asked.append(given) or fetch(*given))
+    add(redis, "s", "1-0")
+    spark = engine(redis, streams="s")
+    spark.plan()
+    asked.clear()
+    seen = offsets.load(spark.reader.reportLatestOffset())
+    assert not asked
+    assert ids.text(seen["s"].id) == "1-0"
+    add(redis, "s", "2-0")
+    assert ids.text(offsets.load(spark.reader.reportLatestOffset())["s"].id) == "2-0"
+    assert len(asked) == 1
+
+
 # What is gone
 
 
@@ -458,58 +468,3 @@ def test_other_consumers_do_not_matter(connection):
     connection.call("XACK", "s", "g", "1-0")
     assert read_ids(spark.trigger()) == ["1-0", "2-0"]
     assert connection.call("XPENDING", "s", "g")[0] == 1
-
-
-changes = st.one_of(
-    st.tuples(st.just("add"), st.integers(1, 8)),
-    st.tuples(st.just("trim"), st.integers(0, 12)),
-    st.tuples(st.just("delete"), st.integers(0, 20)),
-    st.tuples(st.just("read"), st.none()),
-    st.tuples(st.just("restart"), st.none()),
-    st.tuples(st.just("now"), st.none()),
-)
-
-
-@pytest.mark.parametrize("kind", ["rillet", "redis7"])
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    plan=st.lists(changes, max_size=30),
-    limit=st.sampled_from([None, "1", "4"]),
-    parts=st.sampled_from(["1", "3"]),
-    start=st.sampled_from([0, 4]),
-)
-def test_read_and_gone_add_up_to_what_was_added(running, kind, plan, limit, parts, start):
-    name = next(names)
-    with Connection(Endpoint(port=running(kind).port)) as connection:
-        spark = engine(
-            connection, streams=name, failondataloss="false", maxrowspertrigger=limit, minpartitions=parts,
-            startingoffsets=f"{start}-0" if start else "earliest",
-        )  # fmt: skip
-        added, seen = 0, []
-        assert spark.plan() is None
-        for what, number in plan:
-            if what == "add":
-                add(connection, name, *(f"{added + index + 1}-0" for index in range(number)))
-                added += number
-            elif what == "trim":
-                connection.call("XTRIM", name, "MAXLEN", number)
-            elif what == "delete":
-                connection.call("XDEL", name, f"{number}-0")
-            elif what == "read":
-                seen += spark.trigger() or []
-            elif what == "restart":
-                spark.restart()
-            else:
-                spark.reader.prepareForTriggerAvailableNow()
-                seen += spark.drain()
-                spark.restart()
-        seen += spark.drain()
-        there = [entry[0].decode() for entry in connection.call("XRANGE", name, f"({start}-0", "+")]
-        found = read_ids(seen)
-        assert found == sorted(set(found), key=ids.parse)
-        assert set(there) <= set(found)
-        if added > start:
-            assert position(spark, name).added == added
-            accounted = len(found) + position(spark, name).gone
-            # What went before the query had come to its start is no loss.
-            assert accounted <= added - start if start else accounted == added

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.replication import Proxy, follow, in_step, start
+from support.deployments.replication import Proxy, follow, in_step, start
 
 from rillet.pipeline.redis import replicas
 from rillet.pipeline.redis.connection import Connection

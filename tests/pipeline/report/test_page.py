@@ -4,30 +4,15 @@ from __future__ import annotations
 
 import io
 import re
-from pathlib import Path
 
 import pytest
 
 from rillet.pipeline.cli.main import main
 from rillet.pipeline.cli.progress import Progress
 from rillet.pipeline.report import figures
-from rillet.pipeline.report.page import Report, render
-from rillet.pipeline.report.tables import TABLES, Bounds, Settings
-
-SUMS = {
-    "messages": 0, "deliveries": 0, "redelivered": 0, "redeliveries": 0, "acked": 0, "pending": 0, "p50": None,
-    "p99": None, "added": 3, "owners": [], "span_ms": 5000,
-}  # fmt: skip
 
 
-def report(sums=None, *, is_timed=True, precise=True, at_ms=5000, **tables):
-    found = {name: tables.get(name, []) for name in TABLES}
-    bounds = Bounds(10, 1000, 5000, is_timed, precise, at_ms, (1, 5), 1000)
-    counts = {name: len(rows) for name, rows in found.items()}
-    return render(Report(Path("/a/<b>"), Settings(), bounds, SUMS | (sums or {}), found, counts))
-
-
-def test_a_ledger_without_deliveries_has_a_page():
+def test_a_ledger_without_deliveries_has_a_page(report):
     page = report()
     assert "No message was delivered to any consumer group" in page
     assert "Nothing was pending at 1970-01-01 00:00:05.000 UTC." in page
@@ -35,25 +20,25 @@ def test_a_ledger_without_deliveries_has_a_page():
     assert "<svg" not in page
 
 
-def test_the_page_says_how_well_the_ledger_is_timed():
+def test_the_page_says_how_well_the_ledger_is_timed(report):
     assert "aof-timestamp-enabled" not in report()
     assert "Acknowledgements are timed to the second." in report(precise=False)
     assert "The file says only in part when things happened" in report(is_timed=False, precise=False)
 
 
-def test_a_moment_outside_of_the_file_is_reported():
+def test_a_moment_outside_of_the_file_is_reported(report):
     assert "Mind the moment" not in report()
     assert "00:00:00.999 is before the first event, 1970-01-01 00:00:01.000" in report(at_ms=999)
     assert "00:00:05.001 is after the last event, 1970-01-01 00:00:05.000" in report(at_ms=5001)
 
 
-def test_one_message_is_not_messages():
+def test_one_message_is_not_messages(report):
     page = report({"messages": 1, "deliveries": 1, "pending": 1})
     assert "<h1>1 of 1 delivered message still unacknowledged</h1>" in page
     assert "took 1 delivery of 1 message." in page
 
 
-def test_names_of_people_are_not_html():
+def test_names_of_people_are_not_html(report):
     row = {
         "db": 2, "stream": "<s>", "group": "<g>", "consumer": "<script>", "pending": 2, "taken_away": 0,
         "last_seen_ms": 1, "silent_ms": 90_000,
@@ -64,7 +49,7 @@ def test_names_of_people_are_not_html():
     assert "db 2" in page
 
 
-def test_no_value_of_any_table_becomes_markup():
+def test_no_value_of_any_table_becomes_markup(report):
     numbers = (
         "db messages deliveries redelivered acked pending taken_over taken_away repeated given_back lost ack_p50 ack_p90 "
         "ack_p99 ack_max total_p50 first_ms last_ms last_seen_ms silent_ms delivered_ms idle_ms oldest_ms newest_ms"
@@ -78,7 +63,7 @@ def test_no_value_of_any_table_becomes_markup():
     assert page.count("&lt;img src=&#39;x&#39;&gt;&amp;") == 5 * 2 + 3 + 2 + 2 + 3
 
 
-def test_the_line_that_helps_is_beside_what_is_wrong():
+def test_the_line_that_helps_is_beside_what_is_wrong(report):
     row = {
         "db": 2, "stream": "it's", "group": "g", "entry_id": "5-0", "deliveries": 7, "path": "ann", "state": "pending",
         "first_ms": 1, "last_ms": 1,
@@ -94,7 +79,7 @@ def test_the_line_that_helps_is_beside_what_is_wrong():
     assert page.count("<code>redis-cli XAUTOCLAIM s g <i>consumer</i> 90000 0</code>") == 1
 
 
-def test_each_cell_knows_its_heading_for_narrow_screens():
+def test_each_cell_knows_its_heading_for_narrow_screens(report):
     row = {
         "db": 0, "stream": "s", "group": "g", "consumer": "ann", "pending": 0, "taken_away": 1, "last_seen_ms": 1,
         "silent_ms": 90_000,
@@ -110,6 +95,16 @@ def test_dates_of_plots_are_written_as_all_others():
     text = "".join(re.findall(r">([^<>]+)</text>", figures.over_time(traffic, [], [])))
     assert "2027-01-15 08:0" in text
     assert "Jan" not in text
+
+
+@pytest.mark.parametrize(
+    "seconds", [0.01, 1, 100, 150, 179, 1000, 10_000, 10**5, 2 * 10**5, 10**6, 7 * 10**6, 9 * 10**7]
+)
+@pytest.mark.parametrize("narrow", [False, True])
+def test_plots_of_any_length_have_their_dates(narrow, seconds):
+    moments = [1_800_000_000_000 + int(10 * seconds) * n for n in range(101)]
+    traffic = [{"ms": ms, "added": 1, "delivered": 1, "acked": 1, "redelivered": 0} for ms in moments]
+    assert figures.over_time(traffic, [], [], narrow=narrow).count("<text") > 8
 
 
 def test_progress_counts_its_steps():

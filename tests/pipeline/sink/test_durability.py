@@ -9,10 +9,10 @@ import signal
 
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType
-from support.micro_batches import Crash, Faults, fail_connections
-from support.replication import Proxy, follow, in_step, start
+from support.deployments.replication import Proxy, follow, in_step, start
+from support.pipeline.micro_batches import Crash, Faults, fail_connections
+from support.pipeline.sink_scene import Query, Scene, numbers_of, rows
 from support.servers import KINDS, start_server
-from support.sink_scene import Query, Scene, numbers_of, rows
 
 from rillet.pipeline.redis.connection import Connection, ConnectionLost
 from rillet.pipeline.redis.options import Endpoint, OptionError

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from support.micro_batches import Crash, Faults, fail_connections
+from support.pipeline.micro_batches import Crash, Faults, fail_connections
+from support.pipeline.sink_scene import Query, Scene, numbers_of, rows
 from support.servers import KINDS
-from support.sink_scene import Query, Scene, numbers_of, rows
 
 from rillet.pipeline.redis.connection import Connection, ConnectionLost
 from rillet.pipeline.sink import writers

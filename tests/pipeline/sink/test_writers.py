@@ -7,9 +7,9 @@ import json
 import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
-from support.micro_batches import Crash, Faults, fail_connections
+from support.pipeline.micro_batches import Crash, Faults, fail_connections
+from support.pipeline.sink_scene import Scene, numbers_of, rows
 from support.servers import KINDS
-from support.sink_scene import Scene, numbers_of, rows
 
 from rillet.pipeline.redis.options import OptionError
 from rillet.pipeline.sink import writers

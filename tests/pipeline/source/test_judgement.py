@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support.stream_history import History, Version
+from support.streams.stream_history import History, Version
 
 from rillet.pipeline.source.judgement import Verdict, What, describe, reconcile, witness
 from rillet.pipeline.source.offsets import Position, Seen

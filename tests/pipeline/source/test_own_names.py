@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from pyspark.sql.types import StructType
-from support.group_scene import Scene
+from support.pipeline.group_scene import Scene
 
 from rillet.pipeline.group.stream_reader import GroupStreamReader
 from rillet.pipeline.range.batch_reader import RangeBatchReader

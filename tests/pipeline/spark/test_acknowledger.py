@@ -6,6 +6,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from support.until import until
 
+from rillet.pipeline.folders import LocalFolder
 from rillet.pipeline.group.acknowledger import Acknowledger
 from rillet.pipeline.jobs.parquet_batches import committed
 
@@ -36,7 +37,7 @@ class Reading:
         query = self.start()
         until(lambda: query.lastProgress is not None, 60)
         query.stop()
-        assert committed(self.folder) == 0
+        assert committed(LocalFolder(self.folder)) == 0
         assert self.pending() == 5
         return query
 

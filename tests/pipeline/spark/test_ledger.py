@@ -6,7 +6,7 @@ import json
 from collections import Counter
 
 import pytest
-from support.ledger_workload import MARKS, Workload
+from support.pipeline.ledger_workload import MARKS, Workload
 from support.servers import start_server
 
 from rillet.pipeline.ledger.files.plan import read_ledger

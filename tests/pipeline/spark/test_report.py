@@ -13,7 +13,7 @@ import pytest
 import rillet.testing
 from rillet.pipeline.cli.progress import Progress
 from rillet.pipeline.report import tables
-from rillet.pipeline.report.command import make
+from rillet.pipeline.report.command import draw
 from rillet.pipeline.report.gather import Gathering
 
 STREAM = "<i>orders & $x$"
@@ -66,7 +66,7 @@ def report_on(spark, folder, out, *, here=True):
     """The page of a report, and what was said while it was made."""
     said = io.StringIO()
     gathering = Gathering(spark, folder, out / "tables", tables.Settings(), Progress(4, said), here=here)
-    return make(gathering, out), said.getvalue()
+    return draw(gathering, *gathering.run(), out), said.getvalue()
 
 
 @pytest.fixture(scope="module")
@@ -168,9 +168,33 @@ def test_the_page_shows_it_and_needs_nothing_else(made):
     assert "<b>carol</b> has 1 message in its hands and has been silent for 1 min 39 s." in made.page
     assert STREAM not in made.page
     assert "&lt;i&gt;orders &amp; $x$" in made.page
-    assert made.page.count("<svg") == 4
+    assert made.page.count("<svg") == 8  # each for a desk and for a telephone
     outside = re.findall(r'(?:src|href)="(?!#)[^"]*"|url\((?!#)[^)]*\)|@import', made.page)
     assert outside == []
+
+
+def test_poison_and_pending_messages_have_their_story(made):
+    names = "entry_id consumer began began_ms ended ended_ms step steps"
+    poison, pending = made.story.ids[2:4]
+    assert [picked(row, names) for row in made.table("histories")] == [
+        (poison, "alice", "first", BEGIN + 1000, "claimed", BEGIN + 6000, 1, 3),
+        (poison, "bob", "claimed", BEGIN + 6000, "repeated", BEGIN + 7000, 2, 3),
+        (poison, "bob", "repeated", BEGIN + 7000, "acked", BEGIN + 8000, 3, 3),
+        (pending, "carol", "first", BEGIN + 1150, None, None, 1, 1),
+    ]
+    stories = re.findall(r'<div id="message-\d"><dl class="fields">(.*?)</dl>', made.page)
+    assert stories == [f"<div><dt>n</dt><dd><bdi>{n}</bdi></dd></div>" for n in (2, 3)]
+
+
+def test_what_is_no_id_has_no_story_and_is_no_part_of_a_query(made, spark, tmp_path):
+    gathering = Gathering(spark, made.story.folder, tmp_path, tables.Settings(), Progress(1, io.StringIO()))
+    row = {"db": 0, "stream": STREAM, "group": "g"}
+    assert gathering._histories([row | {"entry_id": "1-0') OR ('a' = 'a"}, row | {"entry_id": "x"}]) == []
+    [last, *_] = gathering._histories([row | {"entry_id": made.story.ids[3]}])
+    assert last["consumer"] == "carol"
+    assert gathering._read_contents([row | {"entry_id": made.story.ids[3]}]) == {
+        (0, STREAM, made.story.ids[3]): [b"n", b"3"]
+    }
 
 
 def test_progress_names_every_step(made):
@@ -181,7 +205,7 @@ def test_progress_names_every_step(made):
 def test_tasks_of_spark_find_what_is_found_without_them(made, spark, tmp_path):
     page, _ = report_on(spark, made.story.folder, tmp_path, here=False)
     assert page.read_text(encoding="utf-8").partition("<svg")[0] == made.page.partition("<svg")[0]
-    for name in ("ledger", "spans", *tables.TABLES):
+    for name in ("ledger", "spans", "histories", *tables.TABLES):
         here, there = (read(out / "tables" / name) for out in (made.out, tmp_path))
         assert here.schema.names == there.schema.names
         assert in_order(here) == in_order(there), name
@@ -215,3 +239,37 @@ def test_a_ledger_of_months_has_points_of_days(tmp_path, spark):
     traffic = tables.traffic(spark, bounds, settings).collect()
     assert [(row.ms - BEGIN) // 86_400_000 for row in traffic if row.added] == [0, 100, 200]
     assert tables.lag(spark, bounds, settings).collect()[-1].pending == 3
+
+
+def test_the_lag_begins_with_the_stream_for_groups_made_later_too_and_again_after_a_deletion(tmp_path, spark):
+    with rillet.testing.Server(
+        aof_timestamp_enabled="ms", appendonly=True, dir=str(tmp_path), save=""
+    ) as server:
+        client = server.client()
+        for at, do in enumerate(
+            (
+                lambda: client.xgroup_create("s", "early", "0", mkstream=True),
+                lambda: client.xadd("s", {"n": 1}),
+                lambda: client.xgroup_create("s", "late", "0"),
+                lambda: client.xreadgroup("late", "ann", {"s": ">"}),
+                lambda: client.delete("s"),
+                lambda: client.xgroup_create("s", "late", "0", mkstream=True),
+                lambda: [client.xadd("s", {"n": n}) for n in range(3)],
+                lambda: client.xgroup_destroy("s", "late"),
+            )
+        ):
+            server.clock.freeze(BEGIN + at)
+            do()
+    settings = tables.Settings()
+    gathering = Gathering(
+        spark, str(tmp_path / "appendonlydir"), tmp_path, settings, Progress(2, io.StringIO()), here=True
+    )
+    bounds = gathering._replay_here()
+    tables.define(spark)
+    curves = {}
+    for row in tables.lag(spark, bounds, settings).collect():
+        curves.setdefault(row.group, []).append((row.ms - BEGIN, row.waiting))
+    assert curves == {
+        "early": list(enumerate((0, 1, 1, 1, 0, 0, 0, 0))),
+        "late": list(enumerate((0, 0, 1, 0, 0, 0, 3, 0))),
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from support.cluster_scene import Scene
+from support.deployments.cluster_scene import Scene
 from support.until import until
 
 KEYS = """

@@ -282,7 +282,8 @@ def test_names_are_checked_before_values_and_in_order(config):
     assert refused(config, b"slave-priority", b"a") == failed(b"slave-priority", INTEGER.encode())
 
 
-def test_an_alias_beside_its_directive_is_no_duplicate_and_the_later_wins(config):
+def test_before_88_an_alias_beside_its_directive_is_no_duplicate_and_the_later_wins(config):
+    config.compat_version = "8.6"
     config.set([(b"slave-priority", b"1"), (b"replica-priority", b"2")])
     assert config.replica_priority == 2
 

@@ -237,6 +237,8 @@ def test_a_bad_flag_is_reported_as_a_line(words, line, shown, why):
         (["-port=7000"], "Did you mean '--port 7000'?"),
         (["-xyz"], HOW_FLAGS_ARE_WRITTEN),
         (["7000"], "Did you mean '--port 7000'?"),
+        (["chek-aof", "x.aof"], "rillet --help lists what the first word may be"),
+        (["start"], "rillet --help lists what the first word may be"),
     ],
 )
 def test_a_first_word_that_is_no_file_is_taken_for_a_flag(words, hint):

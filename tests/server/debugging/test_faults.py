@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +12,7 @@ from support.alone import Alone
 from support.live import LiveServer, eventually
 from support.servers import free_port
 from support.tls import TlsWire, make_certificates
-from support.wire import ConnectionClosedError, Wire, encode_command, parse
+from support.wire import ConnectionClosedError, encode_command, parse
 
 from rillet.commands.cluster.redirects import DOWN, TRYAGAIN
 from rillet.commands.debug.fault_spec import ERRORS, parse_fault
@@ -24,28 +23,13 @@ from rillet.protocol.replies import command
 from rillet.server.execution.checks import LOADING, NOAUTH, READONLY
 from rillet.server.persistence.rdb import MISCONF
 
-
-@pytest.fixture
-def other(server):
-    with server.wire() as wire:
-        yield wire
-
-
-def rest_of(wire: Wire) -> bytes:
-    """All that arrives until the server closes."""
-    received = b""
-    while data := wire._socket.recv(1 << 16):
-        received += data
-    return received
-
-
 # Before, after, midway
 
 
 def test_a_reply_is_lost_after_the_command_ran(server, wire, other):
     with server.fault(command="XADD", close="after") as fault:
         wire.send("XADD", "s", "1-1", "f", "v")
-        assert rest_of(wire) == b""
+        assert wire.rest() == b""
         # What the client could not learn is on the disk before it sees the end.
         assert [b"XADD", b"s", b"1-1", b"f", b"v"] in server.aof()
         assert [hit.command for hit in fault.hits] == ["XADD"]
@@ -55,7 +39,7 @@ def test_a_reply_is_lost_after_the_command_ran(server, wire, other):
 def test_a_command_does_not_run_if_the_connection_is_closed_before(server, wire, other):
     with server.fault(command="XADD", close="before"):
         wire.send("XADD", "s", "1-1", "f", "v")
-        assert rest_of(wire) == b""
+        assert wire.rest() == b""
     assert other.call("EXISTS", "s").plain() == 0
 
 
@@ -66,7 +50,7 @@ def test_earlier_replies_of_a_pipeline_arrive_and_later_commands_do_not_run(serv
             encode_command("SET", "n", 41) + encode_command("INCR", "n") + encode_command("SET", "n", 0)
         )
         expected = b"+OK\r\n" + (b":4" if close == "midway" else b"")
-        assert rest_of(wire) == expected
+        assert wire.rest() == expected
     assert other.call("GET", "n").plain() == (b"41" if close == "before" else b"42")
 
 
@@ -75,7 +59,7 @@ def test_so_many_bytes_of_a_reply_arrive(server, wire, number):
     reply = b"$5\r\nhello\r\n"
     with server.fault(command="ECHO", reply_bytes=number):
         wire.send("ECHO", "hello")
-        assert rest_of(wire) == reply[:number]
+        assert wire.rest() == reply[:number]
 
 
 @pytest.mark.parametrize("number", [None, 3])
@@ -85,11 +69,12 @@ def test_a_silent_connection_gets_nothing_more_although_its_commands_run(server,
         eventually(lambda: other.call("GET", "n").plain() == b"1")
         wire.send("INCR", "n")
         eventually(lambda: other.call("GET", "n").plain() == b"2")
-        assert wire.pending(0.05) == b"+PONG\r\n" + b"$5\r"[: number or 0]
+        arrived = b"+PONG\r\n" + b"$5\r"[: number or 0]
+        assert wire.pending(0.05) == arrived
         assert fault.count == 1
         assert other.call("PING").plain() == b"PONG"
     # The end of the fault ends the silence, and with it the connection.
-    assert rest_of(wire) == b""
+    assert wire.rest() == arrived
 
 
 def test_a_reply_in_resp3_is_cut_as_well_and_no_push_follows_it(server):
@@ -281,7 +266,7 @@ def test_the_first_fault_that_hits_has_the_command_to_itself(server, wire):
 def test_a_run_of_xadds_in_one_batch_does_not_pass_by(server, wire, other):
     with server.fault(command="XADD", nth=50, close="after"):
         wire.send_raw(encode_command("XADD", "s", "*", "f", "v") * 100)
-        assert rest_of(wire).count(b"$") == 49
+        assert wire.rest().count(b"$") == 49
     assert other.call("XLEN", "s").plain() == 50
 
 
@@ -314,7 +299,7 @@ def test_exec_is_hit_as_a_whole_if_one_of_its_commands_fits(server, wire, other,
         assert wire.call("SET", "a", 1).plain() == b"QUEUED"
         assert wire.call("INCR", "n").plain() == b"QUEUED"
         wire.send("EXEC")
-        assert rest_of(wire) == (b"*2\r\n+OK" if close == "midway" else b"")[:6]
+        assert wire.rest() == (b"*2\r\n+OK" if close == "midway" else b"")[:6]
     assert other.call("GET", "n").plain() == (None if close == "before" else b"1")
     assert [hit.command for hit in fault.hits] == ["INCR"]
 
@@ -328,7 +313,7 @@ def test_each_command_of_a_transaction_counts(server, wire):
             wire.send("EXEC")
             if not at:
                 assert wire.read().plain() == [1, 2]
-        assert rest_of(wire) == b""
+        assert wire.rest() == b""
 
 
 def test_an_error_refuses_a_command_that_is_to_be_queued(server, wire):
@@ -368,196 +353,6 @@ def test_a_script_fits_by_its_own_name_and_keys(server, wire):
         assert wire.call(*script).value == b"HIT it"
 
 
-# Blocked commands
-
-
-@pytest.mark.parametrize(
-    ("what", "part"),
-    [({"close": "after"}, 0), ({"close": "midway"}, 12), ({"reply_bytes": 5}, 5)],
-)
-def test_a_blocked_command_is_hit_when_its_reply_is_due(server, wire, other, what, part):
-    with server.fault(command="BLPOP", **what) as fault, server.recording() as seen:
-        wire.send("BLPOP", "list", 0)
-        server.wait_for_blocked(1)
-        assert wire.pending(0.02) == b""
-        other.call("LPUSH", "list", "x")
-        reply = b"*2\r\n$4\r\nlist\r\n$1\r\nx\r\n"
-        assert rest_of(wire) == reply[: part and (len(reply) // 2 if part == 12 else part)]
-        assert fault.count == 1
-        assert seen[0].reply == ["list", "x"]
-        assert seen[0].fault == fault.id
-    assert other.call("LLEN", "list").plain() == 0
-
-
-def test_a_blocked_command_becomes_silent(server, wire, other):
-    with server.fault(command="BLPOP", silence=True):
-        wire.send("BLPOP", "list", 0)
-        server.wait_for_blocked(1)
-        other.call("LPUSH", "list", "x")
-        wire.send("SET", "later", 1)
-        eventually(lambda: other.call("EXISTS", "later").plain() == 1)
-        assert wire.pending() == b""
-
-
-def test_the_end_of_a_fault_spares_a_command_that_is_still_blocked(server, wire, other):
-    with server.fault(command="BLPOP", close="after"):
-        wire.send("BLPOP", "list", 0)
-        server.wait_for_blocked(1)
-    other.call("LPUSH", "list", "x")
-    assert wire.read().plain() == [b"list", b"x"]
-
-
-def test_a_wait_that_times_out_is_hit_as_well(server, wire):
-    server.clock.freeze()
-    with server.fault(command="BLPOP", close="after"):
-        wire.send("BLPOP", "list", 1)
-        server.wait_for_blocked(1)
-        server.clock.advance(seconds=2)
-        assert rest_of(wire) == b""
-
-
-# Delays
-
-
-def test_a_delayed_command_waits_and_others_do_not(server, wire, other):
-    with server.fault(command="SET", client="slow", clock_delay=10) as fault:
-        server.clock.freeze()
-        wire.call("CLIENT", "SETNAME", "slow")
-        wire.send_raw(encode_command("SET", "a", 1) + encode_command("INCR", "a"))
-        eventually(lambda: fault.count == 1)
-        assert other.call("SET", "b", 1).plain() == b"OK"
-        assert other.call("GET", "a").is_null
-        server.clock.advance(seconds=9)
-        assert other.call("GET", "a").is_null
-        server.clock.advance(seconds=1)
-        assert wire.read().plain() == b"OK"
-        assert wire.read().plain() == 2
-        assert fault.count == 1
-
-
-def test_a_delay_in_real_time_ends_by_itself(server, wire):
-    server.clock.freeze()
-    with server.fault(command="SET", delay=0.01) as fault:
-        assert wire.call("SET", "a", 1).plain() == b"OK"
-        assert fault.count == 1
-
-
-def test_a_clock_that_runs_ends_a_delay_by_itself(server, wire):
-    with server.fault(command="SET", clock_delay=0.01):
-        assert wire.call("SET", "a", 1).plain() == b"OK"
-
-
-@pytest.mark.parametrize("close", ["before", "after"])
-def test_a_delay_comes_before_the_rest(server, wire, other, close):
-    server.clock.freeze()
-    with server.fault(command="SET", clock_delay=1, close=close) as fault:
-        wire.send("SET", "a", 1)
-        eventually(lambda: fault.count == 1)
-        assert wire.pending(0.02) == b""
-        server.clock.advance(seconds=1)
-        assert rest_of(wire) == b""
-    assert other.call("EXISTS", "a").plain() == (close == "after")
-
-
-def test_the_end_of_a_fault_ends_its_delays_and_the_command_runs_as_usual(server, wire):
-    server.clock.freeze()
-    with server.fault(command="SET", clock_delay=1000, error="HIT it") as fault:
-        wire.send("SET", "a", 1)
-        eventually(lambda: fault.count == 1)
-    assert wire.read().plain() == b"OK"
-
-
-def test_a_client_that_leaves_while_it_is_delayed_runs_nothing(server, wire, other):
-    server.clock.freeze()
-    with server.fault(command="SET", clock_delay=5) as fault:
-        wire.send("SET", "a", 1)
-        eventually(lambda: fault.count == 1)
-        wire.close()
-        eventually(lambda: not server.inside.debugging.faults._delays._waits)
-        server.clock.advance(seconds=6)
-    assert other.call("EXISTS", "a").plain() == 0
-
-
-def test_a_command_that_a_pause_postpones_is_counted_once(server, wire, other):
-    with server.fault(command="SET", every=2, error="HIT it") as fault, server.recording() as seen:
-        other.call("CLIENT", "PAUSE", 100_000, "WRITE")
-        wire.send("SET", "a", 1)
-        eventually(lambda: fault.fitted == 1)
-        other.call("CLIENT", "UNPAUSE")
-        assert wire.read().plain() == b"OK"
-        assert wire.call("SET", "a", 1).value == b"HIT it"
-        assert (fault.count, fault.fitted) == (1, 2)
-        assert seen.count("SET") == 2
-
-
-def test_what_was_decided_before_a_fault_says_nothing_about_it(server, wire, other):
-    with server.recording():
-        other.call("CLIENT", "PAUSE", 100_000, "WRITE")
-        wire.send("SET", "a", 1)
-        eventually(lambda: server.inside.pause.postponed)
-    other.call("CLIENT", "UNPAUSE")
-    assert wire.read().plain() == b"OK"
-    with server.fault(command="SET", error="HIT it"):
-        assert wire.call("SET", "a", 1).value == b"HIT it"
-
-
-# Slow bytes
-
-
-def test_slow_bytes_arrive_in_order_and_nothing_comes_between_them(server):
-    with server.wire(3) as wire, server.wire() as other:
-        wire.call("SUBSCRIBE", "news")
-        with server.fault(command="ECHO", slow=(3, 0.001)) as fault:
-            wire.send_raw(
-                encode_command("PING") + encode_command("ECHO", "x" * 30) + encode_command("PING", "last")
-            )
-            eventually(lambda: fault.count == 1)
-            other.call("PUBLISH", "news", "hello")
-            replies = [wire.read().plain() for _ in range(4)]
-    assert replies[:2] == [b"PONG", b"x" * 30]
-    assert sorted(map(str, replies[2:])) == sorted(map(str, [b"last", [b"message", b"news", b"hello"]]))
-
-
-def test_the_end_of_a_fault_sends_the_rest_at_once(server, wire):
-    with server.fault(command="ECHO", slow=(1, 1000)) as fault:
-        wire.send("ECHO", "hello")
-        eventually(lambda: fault.count == 1)
-        assert wire.pending(0.02) == b""
-    assert wire.read().plain() == b"hello"
-    assert wire.call("PING").plain() == b"PONG"
-
-
-def test_the_end_of_a_fault_sends_the_rest_of_several_replies_at_once(server, wire):
-    with server.fault(command="GET", slow=(1, 3600)):
-        wire.send_raw(encode_command("GET", "k") * 3)
-        eventually(lambda: len(slowed_by_faults(server)) == 3)
-    assert [wire.read().plain() for _ in range(3)] == [None] * 3
-
-
-def test_a_fault_forgets_replies_that_it_has_slowed(server, wire):
-    with server.fault(command="GET", slow=(1000, timedelta(milliseconds=1))):
-        for _ in range(5):
-            wire.call("GET", "k")
-        eventually(lambda: not slowed_by_faults(server))
-
-
-def slowed_by_faults(server) -> list[object]:
-    return [slow for fault in server.inside.debugging.faults.active.values() for slow in fault.slowed]
-
-
-def test_a_connection_is_as_quick_as_before_after_a_slow_reply(server, wire):
-    with server.fault(command="ECHO", slow=(100, 0.001)):
-        assert wire.call("ECHO", "hello").plain() == b"hello"
-        [client] = [each for each in server.inside.clients.values() if each.last_command == "echo"]
-        eventually(lambda: "Slow" not in type(client.transport).__name__)
-
-
-def test_a_client_that_quits_gets_its_slow_replies_first(server, wire):
-    with server.fault(command="ECHO", slow=(3, 0.001)):
-        wire.send_raw(encode_command("ECHO", "hello") + encode_command("QUIT"))
-        assert rest_of(wire) == b"$5\r\nhello\r\n+OK\r\n"
-
-
 # What faults leave alone
 
 
@@ -590,7 +385,7 @@ def test_commands_without_replies_are_hit(server, wire, other):
     with server.fault(command="SET", close="after"):
         wire.send("CLIENT", "REPLY", "OFF")
         wire.send("SET", "a", 1)
-        assert rest_of(wire) == b""
+        assert wire.rest() == b""
     assert other.call("GET", "a").plain() == b"1"
 
 
@@ -647,7 +442,7 @@ def test_tls_connections_are_hit(tmp_path):
     with LiveServer(**ports, **files, tls_ca_cert_file=folder / "ca.crt") as server:
         with TlsWire(ports["tls_port"], folder) as wire, server.fault(command="ECHO", reply_bytes=6):
             wire.send_raw(encode_command("PING") + encode_command("ECHO", "hello"))
-            assert rest_of(wire) == b"+PONG\r\n$5\r\nhe"
+            assert wire.rest() == b"+PONG\r\n$5\r\nhe"
         with TlsWire(ports["tls_port"], folder) as wire, server.fault(command="ECHO", slow=(4, 0.001)):
             assert wire.call("ECHO", "hello").plain() == b"hello"
             assert wire.call("PING").plain() == b"PONG"
@@ -661,7 +456,7 @@ def test_what_ran_is_on_the_disk_when_the_client_sees_the_end(always, close):
         for number in itertools.count():
             with server.wire() as wire, server.fault(command="SET", close=close):
                 wire.send_raw(encode_command("INCR", "n") + encode_command("SET", "a", number))
-                assert rest_of(wire) == b":%d\r\n" % (number + 1) + (b"+O" if close == "midway" else b"")
+                assert wire.rest() == b":%d\r\n" % (number + 1) + (b"+O" if close == "midway" else b"")
                 assert server.aof()[-1] == [b"SET", b"a", b"%d" % number]
             if number == 20:
                 break

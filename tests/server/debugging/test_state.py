@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
-from support import server_state as state
+from support.streams import server_state as state
 
 import rillet.testing
 
@@ -26,13 +26,13 @@ ActiveExpiry: _running enabled
 AofRewrite: _aof _preparing _wait_minutes consecutive_failures count fork_microseconds forks last_ok last_seconds scheduled writer
 Blocking: _deadlines _resumed _tidy_at _timer waiters waiting
 Clock: _frozen_at offset
-Cold: _again _freed _grown _met _ripe _shelf _shelf_bytes _young depth
-Database: awaited due encodings entries expires frequencies meter scan_order watched
+Cold: _again _freed _grown _read_once _ripe _unpacked _unpacked_bytes _young depth
+Database: awaited due encodings entries expires frequencies meter scan_order untouched watched
 Deadlines: heap when
 Delays: _waits
 Eviction: _buffers _exceeded_since _pool _turn out_of_memory
 Failover: _forced _target _timer state
-Faults: _due active
+Faults: _due _of_commands active
 Functions: _libraries _loading loading_since made
 Keyspace: behind by_modification dirty expired expired_fields expired_fields_in_cycle expired_in_cycle expiring
 Keyspace: hides_expired hits idempotency_defaults idempotent keeps_idle misses names_last_expired notify_mask
@@ -63,7 +63,7 @@ TrackingTable: _own _prefixes _readers broadcasts clients
 Turns: waiting
 UnsaidLog: _logged
 Users: by_name
-Waits: _tidy_at _waits
+Waits: _tidied _waits
 """
 
 KEPT = {
@@ -76,9 +76,13 @@ KEPT = {
         Keyspace: databases
         Log: path quiet
         Server: _parts handles_signals loop mode rillet_version run_id sentinel
+        ServerTuning: bit_bytes entry_bytes parsed_bytes slice_commands waits
         Turns: slice
     """,
-    "follows from compat-version, which is restored": "Dispatcher: commands containers entries table",
+    "follows from compat-version, which is restored": """
+        Dispatcher: commands containers entries table
+        Propagation: selects_first
+    """,
     "counts on, so that nothing has the number of another": """
         Blocking: _order
         Faults: _ids

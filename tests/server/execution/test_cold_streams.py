@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.live import LiveServer, eventually
 
-from rillet.storage.streams.chunk import MAX_ENTRIES, ColdChunk
+from rillet.storage.streams.chunk import MAX_ENTRIES, Chunk
 
 N = 20 * MAX_ENTRIES
 
@@ -27,7 +27,7 @@ def stream_at(server, key=b"s"):
 
 
 def packed(server, key=b"s") -> int:
-    return sum([type(chunk) is ColdChunk for chunk in stream_at(server, key).chunks])
+    return sum([type(chunk) is not Chunk for chunk in stream_at(server, key).chunks])
 
 
 def wait_until_packed(server, key=b"s", depth=2):

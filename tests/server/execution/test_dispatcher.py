@@ -6,6 +6,8 @@ import pytest
 from support.live import LiveServer, eventually
 from support.servers import start_server
 
+from rillet.commands.runtime import client as runtime_client
+
 NOAUTH = b"NOAUTH Authentication required."
 ABORTED = b"EXECABORT Transaction discarded because of previous errors."
 
@@ -122,6 +124,22 @@ def test_a_rejection_while_queueing_aborts_the_transaction(wire):
         else:
             assert error(wire, "EXEC") == ABORTED
             assert wire.call("EXISTS", "k").plain() == 0
+
+
+def test_a_command_is_queued_without_a_look_at_the_watched_keys(wire, monkeypatch):
+    looked_at = []
+    was_modified = runtime_client.was_modified
+    monkeypatch.setattr(
+        runtime_client, "was_modified", lambda watched: looked_at.append(watched.key) or was_modified(watched)
+    )
+    wire.call("WATCH", *map(str, range(100)))
+    wire.call("MULTI")
+    for _ in range(3):
+        assert wire.call("SET", "k", "v").value == b"QUEUED"
+    wire.send_raw(3 * b"*1\r\n$4\r\nPING\r\n")
+    assert [wire.read().value for _ in range(3)] == [b"QUEUED"] * 3
+    assert looked_at == []
+    assert len(wire.call("EXEC").plain()) == 6
 
 
 def test_exec_itself_refused_ends_the_transaction(wire):

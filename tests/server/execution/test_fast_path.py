@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.alone import NOW, Alone
 
-from rillet.commands.streams.xadd_batch import SHORTEST
+from rillet.commands.spec.command import SHORTEST_RUN
 from rillet.protocol.replies import command
 from rillet.server.persistence.aof_replay import LoaderClient, replay
 
@@ -20,7 +20,7 @@ runs = st.builds(
     st.sampled_from([b"XADD", b"XADD", b"XADD", b"xadd", b"XAdd"]),
     keys,
     pairs,
-    st.integers(SHORTEST - 1, 300),
+    st.integers(SHORTEST_RUN - 1, 300),
 )
 others = st.sampled_from(
     [
@@ -68,7 +68,7 @@ given_ids = st.builds(
     lambda key, ms, number, pair: [[b"XADD", key, b"%d-%d" % (ms, seq), *pair] for seq in range(number)],
     keys,
     st.sampled_from([1, 5, NOW, NOW + 3, NOW + 4]),
-    st.integers(SHORTEST - 1, 300),
+    st.integers(SHORTEST_RUN - 1, 300),
     pairs,
 )
 trimming = st.builds(
@@ -80,7 +80,8 @@ trimming = st.builds(
     ),
     pairs.flatmap(
         lambda pair: (
-            st.integers(SHORTEST - 1, 400).map(lambda times: [pair] * times) | st.lists(pairs, max_size=12)
+            st.integers(SHORTEST_RUN - 1, 400).map(lambda times: [pair] * times)
+            | st.lists(pairs, max_size=12)
         )
     ),
 )
@@ -152,7 +153,7 @@ def test_batches_single_commands_the_careful_and_the_recorded_way_do_the_same(pr
             assert found[name] == value, name
 
 
-@pytest.mark.parametrize("number", [SHORTEST, 1000])
+@pytest.mark.parametrize("number", [SHORTEST_RUN, 1000])
 @pytest.mark.parametrize("new_id", [b"*", b"1900000000000-%d", b"MAXLEN ~ 250 *"])
 def test_a_run_of_xadds_is_run_together(number, new_id, monkeypatch):
     alone = Alone()
@@ -270,7 +271,7 @@ filed_runs = st.builds(
     ],
     keys,
     st.integers(1, 40),
-    st.integers(SHORTEST - 1, 300),
+    st.integers(SHORTEST_RUN - 1, 300),
     pairs,
 )
 
@@ -289,5 +290,5 @@ def test_a_file_is_loaded_alike_command_by_command_and_in_runs(parts):
 def test_a_run_of_xadds_in_a_file_is_run_together():
     batch = [[b"XADD", b"a", b"5-%d" % seq, b"f", b"v"] for seq in range(1000)]
     state, singly = replayed(batch, together=True)
-    assert singly < SHORTEST  # the first one makes the stream
+    assert singly < SHORTEST_RUN  # the first one makes the stream
     assert state["streams"][0][b"a"][2] == 1000

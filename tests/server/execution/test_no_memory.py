@@ -32,6 +32,9 @@ def start(folder: Path) -> tuple[subprocess.Popen[bytes], int]:
         "",
         "--appendonly",
         "yes",
+        # Compressed, equal bytes take no room in a base, and each command would begin a rewrite.
+        "--rdbcompression",
+        "no",
     ]
     with (folder / "out").open("ab") as out:
         process = subprocess.Popen(

@@ -54,6 +54,24 @@ def test_several_effects_are_a_transaction_with_the_select_inside(propagation, s
     assert len(sink) == 1, "a unit reaches a sink in one piece"
 
 
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_joined_effects_are_a_transaction_if_there_are_several(propagation, sink, number):
+    propagation.add_joined(2, command([b"DEL", b"k"]) * number, number)
+    propagation.flush()
+    deletions = ["DEL k"] * number
+    expected = ["SELECT 2", *deletions] if number == 1 else ["MULTI", "SELECT 2", *deletions, "EXEC"]
+    assert propagated(sink) == words("\n".join(expected))
+
+
+def test_joined_effects_are_dropped_together(propagation, sink):
+    propagation.add(0, [b"SET", b"k", b"v"])
+    before = len(propagation.effects)
+    propagation.add_joined(0, command([b"DEL", b"k"]) * 2, 2)
+    propagation.drop_from(before)
+    propagation.flush()
+    assert propagated(sink) == words("SELECT 0\nSET k v")
+
+
 RECORDS = st.lists(
     st.tuples(st.integers(0, 1), st.sampled_from(["plain", "replicas only", "older", "not at all"])),
     max_size=6,
@@ -93,6 +111,47 @@ def test_a_unit_that_is_split_is_the_same_as_one_flushed_before_each_of_its_effe
     assert took[0] == took[1]
 
 
+@given(st.lists(st.integers(0, 2) | st.just("connect"), max_size=12), st.booleans())
+def test_a_unit_of_one_effect_is_passed_on_as_any_unit(steps, selects_first):
+    took = []
+    for is_general in (True, False):
+        propagation = Propagation()
+        propagation.selects_first = selects_first
+        files: list[list[bytes]] = []
+        for number, step in enumerate(["connect", *steps]):
+            if step == "connect":
+                files.append([])
+                propagation.connect(files[-1].append)
+                continue
+            propagation.add(step, [b"SET", b"k", b"%d" % number])
+            if is_general:
+                propagation._hand_on(
+                    [
+                        (sink, *propagation._unit(propagation.effects, selected))
+                        for sink, selected in propagation.sinks.items()
+                    ]
+                )
+                propagation.forget()
+            else:
+                propagation.flush()
+            assert not propagation.effects
+        took.append((files, list(propagation.sinks.values())))
+    assert took[0] == took[1]
+
+
+def test_the_select_of_a_unit_precedes_multi_as_7_0_writes_it(propagation, sink):
+    propagation.selects_first = True
+    for db in (1, 1, 0):
+        propagation.add(db, [b"DEL", b"k"])
+    propagation.flush()
+    propagation.add(0, [b"DEL", b"a"])
+    propagation.add(0, [b"DEL", b"b"])
+    propagation.flush()
+    assert propagated(sink) == words(
+        "SELECT 1\nMULTI\nDEL k\nDEL k\nSELECT 0\nDEL k\nEXEC\nMULTI\nDEL a\nDEL b\nEXEC"
+    )
+
+
 def test_a_unit_that_no_sink_takes_is_not_split(propagation, sink):
     def fail(data: bytes) -> None:
         raise OSError
@@ -106,6 +165,29 @@ def test_a_unit_that_no_sink_takes_is_not_split(propagation, sink):
     propagation.connect(sink.append)
     propagation.flush()
     assert propagated(sink) == words("MULTI\nSELECT 0\nSET k 0\nSET k 1\nSET k 2\nEXEC")
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_unit_for_which_there_is_no_memory_is_passed_on_with_the_next_one(number):
+    taken: list[bytes] = []
+    failures = [MemoryError()] * 3
+
+    def take(data: bytes) -> None:
+        if failures:
+            raise failures.pop()
+        taken.append(data)
+
+    propagation = Propagation()
+    propagation.connect(take)
+    record_all(propagation, [(0, "plain")] * number)
+    with pytest.raises(MemoryError):
+        propagation.flush()
+    assert not taken
+    propagation.add(0, [b"DEL", b"k"])
+    propagation.flush()
+    sets = "".join(f"SET k {at}\n" for at in range(number))
+    assert propagated(taken) == words(f"MULTI\nSELECT 0\n{sets}DEL k\nEXEC")
+    assert not propagation.effects
 
 
 def test_a_new_sink_starts_with_a_select(propagation, sink):

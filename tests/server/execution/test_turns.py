@@ -11,9 +11,9 @@ from support.alone import Alone, Wire
 from support.live import LiveServer, eventually
 from support.wire import encode_command
 
+from rillet.commands.runtime.tuning import ServerTuning
 from rillet.protocol.replies import command
 from rillet.server.execution.turns import NEVER, SLICE
-from rillet.server.net import connection as connection_module
 from rillet.server.net.connection import Connection
 
 INLINE, RESP = b"PING\r\n", command([b"PING"])
@@ -305,15 +305,11 @@ def test_whatever_is_sent_the_replies_are_those_of_one_long_slice(data, end, cut
     whole = Alone()
     whole.send(0, data)
     cut = hungry()
-    before = connection_module._SLICE, connection_module._PIECE
-    connection_module._SLICE, connection_module._PIECE = slice_, piece
-    try:
-        places = sorted({at % (len(data) + 1) for at in cuts})
-        for start, stop in zip([0, *places], [*places, len(data)], strict=True):
-            cut.clients[0].data_received(data[start:stop])
-        drain(cut)
-    finally:
-        connection_module._SLICE, connection_module._PIECE = before
+    cut.server.tuning = ServerTuning(slice_commands=slice_, parsed_bytes=piece)
+    places = sorted({at % (len(data) + 1) for at in cuts})
+    for start, stop in zip([0, *places], [*places, len(data)], strict=True):
+        cut.clients[0].data_received(data[start:stop])
+    drain(cut)
     expected, found = whole.state(), cut.state()
     for name in ("replies", "propagated", "counters", "commands", "calls", "clients"):
         assert found[name] == expected[name], name

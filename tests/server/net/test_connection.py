@@ -7,10 +7,12 @@ import socket
 import time
 
 import pytest
+from support.alone import Alone
 from support.live import LiveServer, eventually
-from support.wire import Wire, encode_command
+from support.wire import encode_command
 
 from rillet.commands.runtime.state import State
+from rillet.protocol.replies import command
 from rillet.server.execution.turns import NEVER
 from rillet.server.net import connection as connection_module
 
@@ -25,14 +27,6 @@ def server_side(server, wire):
     """The server's object of a connection."""
     number = wire.call("CLIENT", "ID").plain()
     return server.inside.clients[number]
-
-
-def rest(wire: Wire) -> bytes:
-    """All bytes up to the end of the stream."""
-    data = wire._unread
-    while more := wire._socket.recv(1 << 16):
-        data += more
-    return data
 
 
 # Batches
@@ -319,13 +313,13 @@ def test_a_client_that_half_closes_gets_the_replies_to_all_it_sent(server):
         with server.wire() as wire:
             wire.send_raw(b"SET k v\r\nGET k\r\n")
             wire._socket.shutdown(socket.SHUT_WR)
-            assert rest(wire) == b"+OK\r\n$1\r\nv\r\n"
+            assert wire.rest() == b"+OK\r\n$1\r\nv\r\n"
 
 
 def test_quit_is_answered_and_nothing_after_it_runs(server):
     with server.wire() as wire:
         wire.send_raw(b"SET k v\r\nQUIT\r\nSET k w\r\n")
-        assert rest(wire) == b"+OK\r\n+OK\r\n"
+        assert wire.rest() == b"+OK\r\n+OK\r\n"
     with server.wire() as wire:
         assert wire.call("GET", "k").value == b"v"
 
@@ -334,7 +328,7 @@ def test_a_client_may_kill_itself_and_gets_its_reply(server):
     with server.wire() as wire:
         number = wire.call("CLIENT", "ID").plain()
         wire.send_raw(b"CLIENT KILL ID %d SKIPME no\r\nSET k v\r\n" % number)
-        assert rest(wire) == b":1\r\n"
+        assert wire.rest() == b":1\r\n"
     with server.wire() as wire:
         assert wire.call("EXISTS", "k").plain() == 0
 
@@ -388,3 +382,26 @@ def test_a_script_waits_for_clients_that_were_accepted_however_busy_the_machine_
     server.run_inside(at_once)
     assert wire.read().plain() == 1
     assert states == [State.POSTPONED]
+
+
+@pytest.mark.parametrize(
+    "words", [[b"MONITOR"], [b"CLIENT", b"TRACKING", b"ON", b"BCAST"]], ids=["MONITOR", "tracking"]
+)
+def test_the_last_client_that_observes_ends_the_work_for_it(words):
+    alone = Alone()
+    alone.send(0, command([b"HELLO", b"3"]) + command(words))
+    assert alone.server.has_observers
+    alone.server.forget(alone.clients[1])
+    assert alone.server.has_observers
+    alone.server.forget(alone.clients[0])
+    assert not alone.server.has_observers
+
+
+def test_clients_that_observe_nothing_leave_without_a_look_at_all_the_others(monkeypatch):
+    # With 10,000 clients that look cost nine seconds when all of them left.
+    alone = Alone()
+    looks = []
+    monkeypatch.setattr(alone.server, "update_observers", lambda: looks.append(1))
+    for client in alone.clients:
+        alone.server.forget(client)
+    assert looks == []

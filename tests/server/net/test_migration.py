@@ -8,8 +8,8 @@ import threading
 from typing import TYPE_CHECKING, Self
 
 import pytest
+from support.deployments.replication import Peer
 from support.live import LiveServer, eventually
-from support.replication import Peer
 from support.servers import start_server
 
 if TYPE_CHECKING:
@@ -363,7 +363,7 @@ def test_nothing_is_deleted_once_the_server_is_a_replica(server):
         assert b"master_link_status:up" in other.call("INFO", "replication").value
 
 
-def test_a_key_that_came_from_another_master_meanwhile_stays(server):
+def test_a_key_that_came_from_another_master_during_the_transfer_stays(server):
     answers = threading.Event()
 
     def behave(peer: Peer) -> None:

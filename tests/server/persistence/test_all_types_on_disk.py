@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from differential.all_types import contents, runs_of_all_types
-from differential.commands import fuzz_settings
+from differential.strategies.all_types import contents, runs_of_all_types
+from differential.strategies.commands import fuzz_settings
 from hypothesis import given
 from hypothesis import strategies as st
+from support.deployments.replication import play
 from support.live import LiveServer, eventually
-from support.replication import play
 from support.servers import start_server
 
 

@@ -154,7 +154,7 @@ def test_under_always_replies_wait_for_the_fsync_and_share_it():
         for wire in others:
             assert wire.read().value == b"OK"
             wire.close()
-        assert gate.calls == 2, "one for the first, one for all that came meanwhile"
+        assert gate.calls == 2, "one for the first, one for all that came during it"
 
 
 def test_under_always_replies_of_one_client_keep_their_order():

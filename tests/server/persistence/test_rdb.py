@@ -8,10 +8,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from support.aof import AofTail, flags_for
 from support.live import LiveServer, eventually
 from support.servers import start_server
-from support.wire import ConnectionClosedError
+from support.wire import ConnectionClosedError, encode_command
 
+from rillet.storage.codecs.crc64 import crc64
 from rillet.testing import StartError
 
 MISCONF = b"MISCONF Redis is configured to save RDB snapshots"
@@ -64,6 +66,21 @@ def digest(wire):
 
 
 # Save and load
+
+
+def test_strings_are_compressed_unless_rdbcompression_is_no(server, wire):
+    wire.call("SET", "text", "every sentence ends " * 500)
+    for number in range(1, 500):
+        wire.call("XADD", "s", f"{number}-1", "sensor", "kitchen", "reading", number)
+    before = digest(wire)
+    sizes = []
+    for choice in ("yes", "no"):
+        wire.call("CONFIG", "SET", "rdbcompression", choice)
+        wire.call("SAVE")
+        sizes.append((server.folder / "dump.rdb").stat().st_size)
+        wire.call("DEBUG", "RELOAD", "NOSAVE")
+        assert digest(wire) == before
+    assert sizes[0] * 3 < sizes[1]
 
 
 @pytest.mark.parametrize("command", ["SAVE", "BGSAVE"])
@@ -431,3 +448,90 @@ def test_reload_without_a_file_keeps_the_data(server, wire):
     wire.call("SET", "k", "v")
     assert wire.call("DEBUG", "RELOAD", "NOSAVE").value.startswith(b"ERR Error trying to load the RDB")
     assert wire.call("GET", "k").plain() == b"v"
+
+
+@pytest.mark.parametrize("kind", ["redis810", "rillet"])
+def test_a_reload_in_a_transaction_propagates_what_came_before_it(kind):
+    with (
+        start_server(kind, *flags_for(kind), "--enable-debug-command", "yes") as server,
+        server.wire() as wire,
+    ):
+        tail = AofTail(server)
+        for words in (["MULTI"], ["SET", "a", "1"], ["DEBUG", "RELOAD"], ["SET", "b", "2"]):
+            wire.call(*words)
+        assert wire.call("EXEC").plain() == [b"OK"] * 3
+        written = [words for words in tail.take() if words[0] == b"SET"]
+    assert [b"SET", b"a", b"1"] in written
+
+
+# What a right checksum does not prove
+
+
+def damaged_nodes(path):
+    """Damage a node in the middle of a stream of a file, and make the checksum of the file right."""
+    data = path.read_bytes()
+    damaged = data.replace(b"value-150", b"value\xff150")
+    assert damaged != data
+    at = damaged.index(b"value\xff150") - 1
+    damaged = damaged[:at] + b"\xff" + damaged[at + 1 :]
+    path.write_bytes(damaged[:-8] + crc64(damaged[:-8]).to_bytes(8, "little"))
+
+
+def fill_nodes(server, wire):
+    wire.call("CONFIG", "SET", "rdbcompression", "no")
+    for number in range(1, 401):
+        wire.call("XADD", "s", f"{number}-0", "field", f"value-{number}")
+    wire.call("XGROUP", "CREATE", "s", "g", "0")
+    wire.call("XREADGROUP", "GROUP", "g", "amy", "COUNT", 200, "STREAMS", "s", ">")
+    wire.call("SAVE")
+    damaged_nodes(server.folder / "dump.rdb")
+
+
+def test_a_damaged_node_of_a_file_fails_where_it_is_read_and_goes_at_the_first_write_to_it(
+    server, wire, caplog
+):
+    fill_nodes(server, wire)
+    assert wire.call("DEBUG", "RELOAD", "NOSAVE").plain() == b"OK"
+    for _ in range(2):
+        assert wire.call("XRANGE", "s", "150-0", "151-0").value == b"ERR internal error"
+    assert caplog.text.count("DamagedError: Stream listpack integrity check failed.") == 2
+    assert wire.call("XLEN", "s").plain() == 400
+    assert len(wire.call("XRANGE", "s", "1-0", "99-0").plain()) == 99
+    assert wire.call("XADD", "s", "401-0", "f", "v").plain() == b"401-0"
+    assert wire.call("XDEL", "s", "99-0", "150-0", "250-0").value == b"ERR internal error"
+    assert wire.call("XLEN", "s").plain() == 300
+    assert wire.call("XDEL", "s", "150-0", "250-0").plain() == 1
+    assert len(wire.call("XRANGE", "s", "-", "+").plain()) == 299
+    assert wire.call("XPENDING", "s", "g").plain()[0] == 200
+    assert wire.call("SAVE").plain() == b"OK"
+    before = digest(wire)
+    wire.call("DEBUG", "RELOAD")
+    assert digest(wire) == before
+
+
+def test_with_sanitize_dump_payload_a_file_with_a_damaged_node_is_refused(server, wire, caplog):
+    fill_nodes(server, wire)
+    wire.call("CONFIG", "SET", "sanitize-dump-payload", "yes")
+    assert wire.call("DEBUG", "RELOAD", "NOSAVE").value.startswith(b"ERR Error trying to load the RDB dump")
+    assert "Stream listpack integrity check failed. (key 's')" in caplog.text
+
+
+def test_an_append_only_file_that_reads_a_damaged_node_of_its_base_is_refused(server, wire, tmp_path):
+    fill_nodes(server, wire)
+    folder = tmp_path / "appendonlydir"
+    folder.mkdir()
+    (folder / "appendonly.aof.1.base.rdb").write_bytes((server.folder / "dump.rdb").read_bytes())
+    (folder / "appendonly.aof.manifest").write_text(
+        "file appendonly.aof.1.base.rdb seq 1 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\n"
+    )
+    commands = folder / "appendonly.aof.1.incr.aof"
+    commands.write_bytes(encode_command("XDEL", "s", "301-0"))
+    with start_server("rillet", "--dir", tmp_path, "--appendonly", "yes") as other, other.wire() as there:
+        assert there.call("XLEN", "s").plain() == 399
+    commands.write_bytes(encode_command("XDEL", "s", "150-0"))
+    said = "Stream listpack integrity check failed. A command read this in the append only file"
+    with (
+        pytest.raises(StartError, match=said),
+        LiveServer(dir=str(tmp_path), appendonly="yes"),
+    ):
+        pass

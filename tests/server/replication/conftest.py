@@ -3,7 +3,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 import pytest
-from support.replication import FakeReplica, start
+from support.deployments.replication import FakeReplica, start
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.replication import call, follow, in_step, picture
+from support.deployments.replication import call, follow, in_step, picture
 
 # What an old replica must be able to follow: with it each command leaves the same there as here.
 STORY = """

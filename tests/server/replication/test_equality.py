@@ -5,10 +5,17 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 import pytest
-from differential.commands import NODE_ENTRIES, fuzz_settings, line, one_of, runs, with_explicit_consumers
+from differential.strategies.commands import (
+    NODE_ENTRIES,
+    fuzz_settings,
+    line,
+    one_of,
+    runs,
+    with_explicit_consumers,
+)
 from hypothesis import given
 from hypothesis import strategies as st
-from support.replication import Proxy, call, follow, in_step, info, picture, play, start
+from support.deployments.replication import Proxy, call, follow, in_step, info, picture, play, start
 
 LATER = "33177117420123"
 MORE = st.one_of(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 import pytest
-from differential.all_types import contents, runs_of_all_types
-from differential.commands import fuzz_settings
+from differential.strategies.all_types import contents, runs_of_all_types
+from differential.strategies.commands import fuzz_settings
 from hypothesis import given
 from hypothesis import strategies as st
-from support.replication import Proxy, follow, in_step, play, start
+from support.deployments.replication import Proxy, follow, in_step, play, start
 
 CUTS = st.sampled_from([0, 0, 0, 1, 7, 100, 1000])
 

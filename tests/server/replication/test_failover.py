@@ -9,7 +9,7 @@ import threading
 from contextlib import contextmanager
 
 import pytest
-from support.replication import Peer, call, follow, in_step, info, pause
+from support.deployments.replication import Peer, call, follow, in_step, info, pause
 from support.until import until
 
 ABORTED = "aborted: Replica never caught up before timeout"

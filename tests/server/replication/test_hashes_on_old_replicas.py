@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.replication import call, follow, in_step
+from support.deployments.replication import call, follow, in_step
 
 STORY = """
 HSET h a 1 b 2 c 3 d 4

@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 
 import pytest
-from support.replication import FakeMaster, call
+from support.deployments.replication import FakeMaster, call
 from support.until import until
 from support.wire import encode_command
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import os
 
+from support.deployments.replication import FakeReplica
 from support.live import LiveServer, eventually
-from support.replication import FakeReplica
 
 
 def test_servers_in_one_process_follow_each_other():

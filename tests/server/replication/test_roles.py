@@ -8,7 +8,7 @@ import signal
 import threading
 
 import pytest
-from support.replication import Proxy, call, follow, in_step, info, pause, picture, until_up
+from support.deployments.replication import Proxy, call, follow, in_step, info, pause, picture, until_up
 from support.until import until
 from support.wire import ConnectionClosedError, encode_command
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 
 import pytest
-from support.replication import FakeMaster, call, info, pause
+from support.deployments.replication import FakeMaster, call, info, pause
 from support.until import until
 from support.wire import encode_command
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from support.deployments.replication import call, info, pause
 from support.live import LiveServer
-from support.replication import call, info, pause
 from support.until import until
+
+from rillet.commands.runtime.tuning import ServerTuning
 
 
 @pytest.fixture
@@ -175,9 +177,9 @@ def test_an_acknowledgement_does_not_end_what_a_client_waits_for_after_wait(mast
         assert wire.read().plain() == [b"l", b"v"]
 
 
-def test_clients_that_wait_and_leave_are_not_kept(monkeypatch):
-    monkeypatch.setattr("rillet.server.replication.wait._TIDY_AT", 4)
+def test_clients_that_wait_and_leave_are_not_kept():
     with LiveServer() as server:
+        server.inside.tuning = ServerTuning(waits=4)
         for _ in range(20):
             with server.wire() as wire:
                 assert wire.call("WAIT", 1, 1).plain() == 0
@@ -329,6 +331,7 @@ def test_writes_need_as_many_good_replicas_as_configured(master, connect):
 
 def test_the_server_keeps_serving_while_a_slow_replica_takes_its_snapshot(master, connect):
     with master.wire() as wire:
+        wire.call("CONFIG", "SET", "rdbcompression", "no")
         for number in range(8):
             wire.call("SET", f"k{number}", "x" * 1_000_000)
     slow = connect(master, "eof", "psync2")
@@ -336,10 +339,10 @@ def test_the_server_keeps_serving_while_a_slow_replica_takes_its_snapshot(master
     assert slow.line().startswith(b"+FULLRESYNC ")
     header = slow.line()
     pause(0.2)
-    call(master, "SET", "meanwhile", "1")
+    call(master, "SET", "late", "1")
     file = slow.exactly(8_000_000)
     while not file.endswith(header[5:]):
         file += slow.exactly(1)
-    assert b"meanwhile" not in file
+    assert b"late" not in file
     slow.send("REPLCONF", "ACK", 0)
-    assert slow.expect("select", "set") == [b"set", b"meanwhile", b"1"]
+    assert slow.expect("select", "set") == [b"set", b"late", b"1"]

@@ -11,27 +11,27 @@ MARK = b"0123456789" * 4
 
 @given(st.binary(max_size=200), st.integers(1, 60), st.booleans())
 def test_a_snapshot_is_taken_whole_however_it_is_cut(file, piece, marked):
-    intake = SnapshotReceiver(b"$EOF:" + MARK if marked else b"$%d" % len(file))
+    receiver = SnapshotReceiver(b"$EOF:" + MARK if marked else b"$%d" % len(file))
     sent = file + MARK if marked else file
     got, at = b"", 0
     while at < len(sent):
-        assert intake.wanted > 0
-        data = sent[at : at + min(piece, intake.wanted)]
+        assert receiver.wanted > 0
+        data = sent[at : at + min(piece, receiver.wanted)]
         at += len(data)
-        got += intake.take(data)
+        got += receiver.take(data)
     if sent:
-        assert intake.is_complete
-        assert intake.wanted == 0
+        assert receiver.is_complete
+        assert receiver.wanted == 0
     assert got == file
-    assert intake.received == len(sent)
+    assert receiver.received == len(sent)
 
 
 def test_a_mark_inside_the_file_does_not_end_it_before_the_last_bytes():
-    intake = SnapshotReceiver(b"$EOF:" + MARK)
-    got = intake.take(b"x" + MARK[:39])
-    assert not intake.is_complete
-    got += intake.take(b"y" + MARK)
-    assert intake.is_complete
+    receiver = SnapshotReceiver(b"$EOF:" + MARK)
+    got = receiver.take(b"x" + MARK[:39])
+    assert not receiver.is_complete
+    got += receiver.take(b"y" + MARK)
+    assert receiver.is_complete
     assert got == b"x" + MARK[:39] + b"y"
 
 

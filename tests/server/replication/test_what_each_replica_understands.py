@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.replication import call, follow, in_step, info
+from support.deployments.replication import call, follow, in_step, info
 from support.servers import compared
 
 NEWEST = ("--compat-version", "8.10", "--repl-ping-replica-period", "3600")

@@ -5,6 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rillet.storage.codecs.encoding import (
+    compress_string,
     encode_length,
     encode_string,
     read_length,
@@ -96,6 +97,64 @@ def test_repetitions_are_unpacked(packed, text):
 def test_broken_lzf_is_refused(packed):
     with pytest.raises(RdbError, match="Invalid LZF compressed string"):
         unpack_lzf(packed, 5)
+
+
+def unpack_as_described(data, size):
+    """LZF in plain Python: literals, and references to earlier output; None if the data is damaged."""
+    out = bytearray()
+    at = 0
+    try:
+        while at < len(data):
+            control = data[at]
+            at += 1
+            if control < 32:
+                if at + control + 1 > len(data):
+                    return None
+                out += data[at : at + control + 1]
+                at += control + 1
+                continue
+            length = control >> 5
+            if length == 7:
+                length += data[at]
+                at += 1
+            start = len(out) - ((control & 0x1F) << 8 | data[at]) - 1
+            at += 1
+            if start < 0:
+                return None
+            for place in range(start, start + length + 2):
+                out.append(out[place])
+    except IndexError:
+        return None
+    return bytes(out) if len(out) == size else None
+
+
+# Few different bytes make references that are valid, overlap, and go a little too far.
+CODED = st.one_of(
+    st.binary(max_size=60),
+    st.lists(st.sampled_from([0, 1, 2, 3, 31, 32, 64, 96, 0xE0, 0xFF]), max_size=60).map(bytes),
+)
+
+
+@given(CODED, st.integers(1, 300))
+def test_the_library_unpacks_what_the_format_says_and_refuses_all_else(data, size):
+    expected = unpack_as_described(data, size)
+    if expected is None:
+        with pytest.raises(RdbError, match="Invalid LZF compressed string"):
+            unpack_lzf(data, size)
+    else:
+        assert unpack_lzf(data, size) == expected
+
+
+@given(
+    st.lists(st.sampled_from([b"sensor", b"kitchen", b"\x02\x01\x00\x01", b"x" * 300, b"7"])).map(b"".join)
+)
+@example(b"a" * 20)
+@example(b"a" * 21)
+@example(b"ab" * 10000)
+def test_a_compressed_string_is_never_longer_and_comes_back(text):
+    encoded = compress_string(text)
+    assert len(encoded) <= len(encode_string(text))
+    assert read_string(ByteSource.of(encoded)) == text
 
 
 def test_a_size_that_cannot_be_is_refused_before_anything_is_unpacked():

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.pending import texts
+from support.streams.pending import texts
 
-from rillet.storage.codecs import streams as stream_objects
+from rillet.storage.codecs import stream_nodes
 from rillet.storage.codecs.crc64 import crc64
 from rillet.storage.codecs.stream_extensions import FIELD
 from rillet.storage.groups.deliveries import UNOWNED_MS
@@ -120,41 +120,50 @@ def rows(draw):
     return items, names, live
 
 
-@given(rows(), st.sampled_from([0, 1, 7 << 64, (7 << 64) + 1, MAX_ID - 5]), st.sampled_from([0, 1, 7 << 64]))
+@given(rows(), st.sampled_from([0, 1, 7 << 64, (7 << 64) + 1, MAX_ID - 5]))
 @settings(max_examples=400)
-def test_a_node_of_like_entries_is_read_as_one_of_any(node, master, before):
+def test_a_node_of_like_entries_is_read_as_one_of_any(node, master):
     items, names, live = node
     found = []
     for as_usual in (True, False):
-        stream = Stream()
-        if before:
-            stream.append(before, b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n")
-        last = None
+        unpacked = None
         try:
             if as_usual:
-                last = stream_objects._unpack_like_entries(stream, items, master, names, live)
-            if last is None:
-                last = stream_objects._unpack_entries(stream, items, master, names, live, 0)
+                unpacked = stream_nodes._unpack_like_entries(items, master, names, live)
+            if unpacked is None:
+                unpacked = stream_nodes._unpack_entries(items, master, names, live, 0)
         except (RdbError, IndexError, TypeError, ValueError):
             found.append("broken")
         else:
-            found.append((last, state(stream)))
+            found.append(unpacked)
     if live:
         assert found[0] == found[1]
     else:
         assert found[0] == "broken"  # a node has entries
 
 
+@pytest.mark.parametrize(("before", "master"), [(0, 0), (1, 1), (7 << 64, 7 << 64), (7 << 64, 1)])
+def test_the_entries_of_a_node_follow_all_before(before, master, monkeypatch):
+    monkeypatch.setattr(stream_nodes.listpack, "unpack", lambda _: [1, 0, 1, b"f", 0, 2, 0, 0, b"v", 4])
+    stream = Stream()
+    if before:
+        stream.append(before, resp([b"f", b"v"]))
+    with pytest.raises(RdbError):
+        stream_nodes._add_unpacked(stream, [], master, b"")
+    stream_nodes._add_unpacked(stream, [], before + 1, b"")
+    assert stream.last_id == before + 1
+
+
 @pytest.mark.parametrize("deleted", [0, 1])
 def test_a_node_that_counts_deleted_entries_has_them(deleted, monkeypatch):
     items = [2, deleted, 1, b"f", 0, 2, 0, 0, b"v", 4, 2, 1, 0, b"v", 4]
-    monkeypatch.setattr(stream_objects.listpack, "unpack", lambda _: items)
+    monkeypatch.setattr(stream_nodes.listpack, "unpack", lambda _: items)
     stream = Stream()
     if deleted:
         with pytest.raises(RdbError):
-            stream_objects._unpack_node(stream, [], 5 << 64, b"")
+            stream_nodes._add_unpacked(stream, [], 5 << 64, b"")
     else:
-        stream_objects._unpack_node(stream, [], 5 << 64, b"")
+        stream_nodes._add_unpacked(stream, [], 5 << 64, b"")
         assert [text for _, text, _ in iter_entries(stream)] == [b"5-0", b"6-0"]
 
 

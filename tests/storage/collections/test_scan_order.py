@@ -5,7 +5,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from rillet.storage.collections import scan_order as scan
 from rillet.storage.collections.scan_order import ScanOrder
 from rillet.storage.keyspace.keyspace import Keyspace
 
@@ -110,10 +109,9 @@ def test_no_run_of_removals_pays_for_all_places_that_are_closed(monkeypatch):
 
 
 @pytest.fixture
-def closing(monkeypatch):
+def closing():
     """An order of which places are being closed: the even keys up to 100 went, and the first 20 places are done."""
-    monkeypatch.setattr(scan, "_PIECE", 10)
-    order = ScanOrder([b"%d" % number for number in range(100)])
+    order = ScanOrder([b"%d" % number for number in range(100)], step=10)
     for number in [*range(0, 100, 2), 99, 97]:
         order.remove(b"%d" % number)
     assert (order._filled, order._next, len(order._keys)) == (10, 20, 100)
@@ -146,10 +144,16 @@ class Walk:
 class ScanGuarantee(RuleBasedStateMachine):
     """Several walks at once over a changing database: none misses a key that was always there."""
 
-    def __init__(self):
+    def __init__(self, step):
         super().__init__()
         self.db = Keyspace(1).databases[0]
+        self.step = step
         self.walks = []
+
+    def order(self):
+        if self.db.scan_order is None:
+            self.db.scan_order = ScanOrder(self.db.entries, self.step)
+        return self.db.order()
 
     def gone(self, key):
         for walk in self.walks:
@@ -185,7 +189,7 @@ class ScanGuarantee(RuleBasedStateMachine):
             return
         walk = self.walks[which]
         before = walk.cursor
-        walk.cursor, page = self.db.order().page(before, count)
+        walk.cursor, page = self.order().page(before, count)
         assert len(page) <= count
         assert not before or walk.cursor < before
         walk.met.update(page)
@@ -195,16 +199,15 @@ class ScanGuarantee(RuleBasedStateMachine):
 
     @invariant()
     def knows_exactly_the_keys(self):
-        order = self.db.order()
+        order = self.order()
         order.check_invariants(self.db.entries.keys())
         assert sorted(order.page(0, 1000)[1]) == sorted(self.db.entries)
         assert len(order) == len(self.db.entries)
         assert not order or order.random() in self.db.entries
 
 
-@pytest.mark.parametrize("piece", [2, 1024])
-def test_who_is_always_there_is_met_by_every_walk(piece, monkeypatch):
-    monkeypatch.setattr(scan, "_PIECE", piece)
+@pytest.mark.parametrize("step", [2, 1024])
+def test_a_key_that_is_always_there_is_met_by_every_walk(step):
     run_state_machine_as_test(
-        ScanGuarantee, settings=settings(max_examples=60, stateful_step_count=40, deadline=None)
+        lambda: ScanGuarantee(step), settings=settings(max_examples=60, stateful_step_count=40, deadline=None)
     )

@@ -1,4 +1,4 @@
-"""IDs in order, wherever they are put and whatever has gone meanwhile."""
+"""IDs in order, wherever they are put and whatever was removed between."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.pending import idle_ids, pending_ids, pieces_of, places_of
+from support.streams.pending import idle_ids, pending_ids, pieces_of, places_of
 
 from rillet.storage.groups.deliveries import NEVER, Block
 from rillet.storage.groups.group import Group
@@ -41,7 +41,7 @@ def blocks(group: Group) -> set[Block]:
 
 def read(group: Group, stream: Stream, count: int | None = None) -> list[bytes]:
     """What XREADGROUP > does to a group's place."""
-    pieces, raw, last = stream.take_after(group.last_id, count)
+    pieces, raw, last = stream.entries_after(group.last_id, count)
     group.advance(stream, pieces, length_of(pieces), last)
     return texts_in(pieces, raw)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from support.pending import idle_ids, pending_ids, pieces_of, places_of
+from support.streams.pending import idle_ids, pending_ids, pieces_of, places_of
 
 from rillet.storage.groups.dense import Dense
 from rillet.storage.groups.group import Group
@@ -95,7 +95,7 @@ class PelMachine(RuleBasedStateMachine):
     @rule(name=NAMES, count=st.integers(1, 9))
     def deliver(self, name: bytes, count: int) -> None:
         after = self.group.last_id
-        pieces, _, last = self.stream.take_after(after, count)
+        pieces, _, last = self.stream.entries_after(after, count)
         if pieces:
             ids = list(ids_in(pieces))
             self.group.deliver(self.consumer(name), pieces, len(ids), after, last, self.now)
@@ -104,7 +104,7 @@ class PelMachine(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 9))
     def read_without_delivering(self, count: int) -> None:
-        self.group.last_id = self.stream.take_after(self.group.last_id, count)[2]
+        self.group.last_id = self.stream.entries_after(self.group.last_id, count)[2]
 
     @rule()
     def rewrite_the_books(self) -> None:
@@ -153,9 +153,9 @@ class PelMachine(RuleBasedStateMachine):
 
     @rule(name=NAMES, start=SMALL, size=st.integers(1, 9), step=st.integers(0, 2))
     def claim_neighbours(self, name: bytes, start: int, size: int, step: int) -> None:
-        pieces, _, _ = self.stream.take_after(start, size)
+        pieces, _, _ = self.stream.entries_after(start, size)
         ids = list(ids_in(pieces))
-        places = self.group.pel.match(pieces)
+        places = self.group.pel.locate_run(pieces)
         if places:
             assert texts_of(places) == list(map(encode, ids))
             ms = self.now - step

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support.pending import looks, pieces_of, places_of
+from support.streams.pending import looks, pieces_of, places_of
 
 from rillet.storage.groups.deliveries import UNOWNED_MS
 from rillet.storage.groups.group import Group

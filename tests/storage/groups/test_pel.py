@@ -6,8 +6,9 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import pytest
-from support.pending import looks, pending_ids, pieces_of, places_of
+from support.streams.pending import looks, pending_ids, pieces_of, places_of
 
+from rillet.storage.groups.deliveries import in_columns
 from rillet.storage.groups.group import Group
 from rillet.storage.groups.pel_pages import texts_of
 from rillet.storage.groups.pel_search import any_idle, find_idle, given_back, oldest
@@ -36,7 +37,7 @@ def stream_of(entries: int) -> Stream:
 
 def read(group: Group, stream: Stream, count: int, now: int = 1) -> None:
     consumer = group.consumers.get(b"c") or group.create_consumer(b"c", 0)
-    pieces, _, last = stream.take_after(group.last_id, count)
+    pieces, _, last = stream.entries_after(group.last_id, count)
     group.deliver(consumer, pieces, count, group.last_id, last, now)
     group.last_id = last
 
@@ -311,16 +312,16 @@ def test_neighbours_are_looked_up_as_runs(count):
     places = group.pel.places([encode(number(ms)) for ms in range(first, first + count)])
     assert all(type(positions) is range for _, positions in places)
     assert sum(len(positions) for _, positions in places) == count
-    assert group.pel.match(stream.take_after(number(first) - 1, count)[0]) == places
+    assert group.pel.locate_run(stream.entries_after(number(first) - 1, count)[0]) == places
 
 
 def test_neighbours_of_which_one_is_not_pending_do_not_match():
     stream, group = stream_of(10), Group()
     read(group, stream, 10)
-    pieces, _, _ = stream.take_after(0, 5)
-    assert group.pel.match(pieces) is not None
+    pieces, _, _ = stream.entries_after(0, 5)
+    assert group.pel.locate_run(pieces) is not None
     group.acknowledge([number(3)])
-    assert group.pel.match(pieces) is None
+    assert group.pel.locate_run(pieces) is None
     assert [block is None for block in group.pel.blocks_at(pieces[0])] == [False, False, True, False, False]
 
 
@@ -347,7 +348,7 @@ def filled(facts) -> Group:
         else (each, (group.consumers[b"c"], 7, 1))
         for each in facts
     ]
-    for _ in group.fill(pending):
+    for _ in group.fill(in_columns(pending)):
         pass
     return group
 
@@ -430,7 +431,7 @@ def test_what_a_consumer_gets_after_somebody_has_asked_for_its_entries_is_among_
     stream, group = stream_of(4000), Group()
     for name, count in ((b"d", 3000), (b"c", 10)):
         group.create_consumer(name, 0)
-        pieces, _, last = stream.take_after(group.last_id, count)
+        pieces, _, last = stream.entries_after(group.last_id, count)
         group.deliver(group.consumers[name], pieces, count, group.last_id, last, 1)
         group.last_id = last
     few = group.consumers[b"c"]
@@ -504,7 +505,7 @@ def test_readers_of_one_millisecond_do_not_have_to_look_at_what_all_others_got()
     stream, group = stream_of(100 * MAX_ENTRIES), Group()
     consumers = [group.create_consumer(b"%d" % at, 0) for at in range(300)]
     for at in range(100 * MAX_ENTRIES):
-        pieces, _, last = stream.take_after(group.last_id, 1)
+        pieces, _, last = stream.entries_after(group.last_id, 1)
         group.deliver(consumers[at % 300], pieces, 1, group.last_id, last, 1)
         group.last_id = last
     assert looks(group, lambda: [list(group.pel.of_block(block)) for block in consumers[0].blocks]) < 30_000

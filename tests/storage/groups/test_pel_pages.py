@@ -1,4 +1,4 @@
-"""Places in pages: what they say of the entries there, against plain lists."""
+"""PelRuns in pages: what they say of the entries there, against plain lists."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support.pending import pending_ids
+from support.streams.pending import pending_ids
 
 from rillet.storage.groups.group import Group
 from rillet.storage.groups.references import forget_later, trim_acked_before, trim_acked_to_length
@@ -82,7 +82,7 @@ def test_what_was_trimmed_is_returned_in_order(threshold, deleted):
     assert gone.ids() == there[:number]
 
 
-def test_references_are_removed_in_steps_and_no_caller_sees_them_meanwhile():
+def test_references_are_removed_in_steps_and_no_caller_sees_them_in_between():
     stream = a_stream(1000)
     for name, pending in ((b"a", set(range(1, 1001))), (b"b", {5, 900}), (b"c", set())):
         stream.groups[name] = a_group(MAX_ID, pending)

@@ -107,15 +107,15 @@ def test_a_stream_whose_chunks_are_packed_without_a_command_is_measured_again(ke
     db.add(b"k", b"v")
     full = db.meter.bytes_of(db)
     keyspace.cold.depth = 1
-    for chunk in stream.chunks[:-1]:
-        keyspace.cold.pack(chunk)
+    for index in range(len(stream.chunks) - 1):
+        keyspace.cold.pack(stream, index)
     assert db.meter.bytes_of(db) == full
     metering.measure_unseen(keyspace)
     assert db.meter.bytes_of(db) < full * 0.7
     assert db.meter.total == sum(true_sizes(db).values())
 
 
-def test_what_is_buried_weighs_until_it_is_freed(keyspace):
+def test_what_lazyfree_has_weighs_until_it_is_freed(keyspace):
     keyspace.lazyfree.on_queued = lambda: None
     db = keyspace.databases[0]
     db.add(b"l", List([b"element %d" % number for number in range(5000)]))

@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 import pytest
-from support.random_streams import make_stream
 from support.servers import start_server
+from support.streams.random_streams import make_stream
 
 REDIS = shutil.which("redis-check-rdb")
 

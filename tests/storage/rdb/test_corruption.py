@@ -7,8 +7,8 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.random_streams import make_stream
 from support.servers import start_server
+from support.streams.random_streams import make_stream
 
 from rillet.storage.codecs.crc64 import crc64
 from rillet.storage.keyspace.keyspace import Keyspace

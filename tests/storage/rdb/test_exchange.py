@@ -11,8 +11,8 @@ import shutil
 
 import pytest
 from support.aof import rewrite
-from support.random_streams import make_stream, state_of
 from support.servers import start_server
+from support.streams.random_streams import make_stream, state_of
 
 from rillet.storage.rdb import dump_value, restore_value
 

@@ -12,9 +12,9 @@ from contextlib import ExitStack
 
 import pytest
 from support.aof import rewrite
-from support.random_data import DATABASES, everything, play, random_data
-from support.replication import follow, in_step, start
+from support.deployments.replication import follow, in_step, start
 from support.servers import compared, start_server
+from support.streams.random_data import DATABASES, everything, play, random_data
 
 TIMES = int(os.environ.get("RILLET_EXCHANGE", "1"))
 KEYS = 40

@@ -10,10 +10,6 @@ from rillet.storage.streams.chunk_codec import (
     Columns,
     narrowed,
     pack,
-    packed_length,
-    packed_payload,
-    unpack,
-    unpack_data,
 )
 from rillet.storage.streams.ids import MAX_U64
 
@@ -38,9 +34,9 @@ def columns_of(entries: list[tuple[int, int, bytes, int]], trimmed: bytes = b"")
 def test_columns_come_out_as_they_went_in_but_for_what_was_trimmed(entries, trimmed):
     packed = pack(columns_of(entries, trimmed))
     expected = columns_of(entries)
-    assert unpack(packed) == expected
-    assert unpack_data(packed) == expected.data
-    assert (packed_length(packed), packed_payload(packed)) == (len(entries), len(expected.data))
+    assert packed.columns() == expected
+    assert packed.data() == expected.data
+    assert (len(packed), packed.payload_bytes) == (len(entries), len(expected.data))
 
 
 @given(st.integers(0, 1 << 50), st.lists(STEPS, min_size=1, max_size=10), U64)
@@ -50,20 +46,20 @@ def test_ascending_ids_come_out_whatever_the_steps_between_them(first, steps, se
         ms += step
         entries.append((ms, seq, b"x", 14))
     packed = pack(columns_of(entries))
-    assert unpack(packed) == columns_of(entries)
+    assert packed.columns() == columns_of(entries)
 
 
 @pytest.mark.parametrize("step", [0, 1, 7, (1 << 32) - 1])
 def test_ids_in_equal_steps_take_next_to_no_room(step):
     def size(number: int) -> int:
-        return len(pack(columns_of([(10**12 + step * at, 0, b"an entry", 14) for at in range(number)])))
+        return pack(columns_of([(10**12 + step * at, 0, b"an entry", 14) for at in range(number)])).size
 
     assert size(128) - size(2) < 16
 
 
 def test_lengths_above_64_kib_come_out():
     entries = [(1, at, b"x" * size, 14) for at, size in enumerate([1, 70_000, 3, 200_000])]
-    assert unpack(pack(columns_of(entries))) == columns_of(entries)
+    assert pack(columns_of(entries)).columns() == columns_of(entries)
 
 
 @pytest.mark.parametrize(
@@ -87,11 +83,11 @@ def test_lengths_above_64_kib_come_out():
 )
 def test_sequences_come_out_in_as_few_bytes_as_they_need(seqs, kind):
     columns = columns_of([(at, seq, b"x", 14) for at, seq in enumerate(seqs)])
-    for seq in (unpack(pack(columns)).seq, narrowed(columns.seq)):
+    for seq in (pack(columns).columns().seq, narrowed(columns.seq)):
         assert (seq.typecode, seq.tolist()) == (kind, seqs)
 
 
 def test_what_was_packed_before_comes_out_the_same_when_it_is_packed_again():
     columns = columns_of([(at, at * at, b"x", 14) for at in range(300)])
-    once = unpack(pack(columns))
-    assert unpack(pack(once)) == once == columns
+    once = pack(columns).columns()
+    assert pack(once).columns() == once == columns

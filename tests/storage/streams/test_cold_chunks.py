@@ -6,20 +6,21 @@ import gc
 import random
 from itertools import pairwise
 from unittest import mock
+from weakref import ref
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from support.pending import taken
+from support.streams.pending import taken
 
 from rillet.storage.keyspace.keyspace import Keyspace
 from rillet.storage.keyspace.lazyfree import LazyFree
 from rillet.storage.rdb import ByteSource, dump_value, load_rdb, rdb_chunks
-from rillet.storage.streams.chunk import MAX_ENTRIES, Chunk, ColdChunk, ids_in, texts_in
-from rillet.storage.streams.chunk_codec import unpack
+from rillet.storage.streams.chunk import MAX_ENTRIES, Chunk, ids_in, texts_in
+from rillet.storage.streams.chunk_codec import NOT_WORTH_WHILE, Deflated
 from rillet.storage.streams.cold_chunks import Cold
-from rillet.storage.streams.ids import MAX_ID, encode
+from rillet.storage.streams.ids import MAX_ID
 from rillet.storage.streams.iteration import ids_from, iter_entries, pieces
 from rillet.storage.streams.stream import Stream
 from rillet.storage.streams.trimming import trim_before, trim_to_length
@@ -44,6 +45,17 @@ def fill(stream: Stream, number: int = MANY, fields: bytes = FIELDS) -> None:
         stream.append(make_id(first + at), fields)
 
 
+def loaded(stream: Stream, **options: bool) -> Stream:
+    """The stream as a file gives it back."""
+    before, after = Keyspace(1), Keyspace(1)
+    before.databases[0].add(b"s", stream.copy())
+    for _ in load_rdb(ByteSource.of(b"".join(rdb_chunks(before))), after, **options):
+        pass
+    found = after.databases[0].entries[b"s"]
+    assert type(found) is Stream
+    return found.copy()
+
+
 def sweep(cold: Cold) -> None:
     """Let time pass until everything that can be packed is."""
     for now in (0, 100, 200):
@@ -61,7 +73,7 @@ def packed_stream(number: int = MANY, **options: int) -> tuple[Stream, Cold]:
 
 
 def cold_chunks(stream: Stream) -> list[int]:
-    return [index for index, chunk in enumerate(stream.chunks) if type(chunk) is ColdChunk]
+    return [index for index, chunk in enumerate(stream.chunks) if type(chunk) is not Chunk]
 
 
 def warm_bytes(stream: Stream) -> int:
@@ -149,7 +161,14 @@ class PackedAgainstPlain(RuleBasedStateMachine):
     @rule()
     def go_on_with_a_copy(self):
         self.packed, self.plain = self.packed.copy(), self.plain.copy()
-        assert all(chunk.cold is None for chunk in self.packed.chunks)
+        assert self.packed.cold is None
+        self.cold.adopt(self.packed)
+
+    @rule(sanitize=st.booleans())
+    def load(self, sanitize):
+        """From a file: nodes are kept as they stand there, or are unpacked at once."""
+        self.packed = loaded(self.packed, sanitize=sanitize)
+        self.plain = loaded(self.plain, sanitize=True)
         self.cold.adopt(self.packed)
 
     @rule(depth=st.sampled_from([0, 1, 3]))
@@ -168,7 +187,7 @@ class PackedAgainstPlain(RuleBasedStateMachine):
         self.both(
             lambda stream: (
                 *(stream.length, stream.first_id, stream.last_id, stream.max_deleted_id),
-                *(stream.entries_added, list(map(len, stream.chunks)), stream.payload_bytes > 0),
+                *(stream.entries_added, stream.payload_bytes > 0),
             )
         )
 
@@ -239,9 +258,9 @@ def test_what_would_not_become_smaller_stays_and_is_tried_once(monkeypatch):
         stream.append(make_id(at), b"*2\r\n$1\r\nf\r\n$300\r\n%b\r\n" % chance.randbytes(300))
     sweep(cold)
     assert not cold_chunks(stream)
-    assert stream.chunks[0].packed == b""
+    assert stream.chunks[0].packed is NOT_WORTH_WHILE
     monkeypatch.setattr("rillet.storage.streams.chunk.pack", None)
-    assert not stream.chunks[0].pack(0.75)
+    assert stream.chunks[0].pack(0.75) is None
 
 
 def test_a_huge_chunk_is_not_packed():
@@ -291,24 +310,53 @@ def test_a_read_chunk_stays_for_a_while_and_is_not_packed_again(monkeypatch):
     stream, cold = packed_stream()
     cold.limit = 25_000  # three of them
     monkeypatch.setattr("rillet.storage.streams.chunk.pack", None)
-    before = stream.chunks[0].packed
+    before = stream.chunks[0]
     for at in range(5):
         assert stream.contains(make_id(at * MAX_ENTRIES + 5))
     assert cold_chunks(stream) == [0, 1, *range(5, 19)]
-    assert stream.chunks[0].packed is before
+    assert stream.chunks[0] is before
     assert warm_bytes(stream) <= cold.limit
 
 
 def test_what_is_delivered_in_masses_is_unpacked_once():
     stream, _ = packed_stream(limit=20_000)
     cold = len(cold_chunks(stream))
-    with mock.patch("rillet.storage.streams.chunk.unpack", wraps=unpack) as unpacked:
-        pieces, raw, _ = stream.take_after(0)
+    with mock.patch.object(Deflated, "columns", autospec=True, side_effect=Deflated.columns) as unpacked:
+        pieces, raw, _ = stream.entries_after(0)
         assert len(list(ids_in(pieces))) == len(texts_in(pieces, raw)) == MANY
     assert unpacked.call_count == cold > 0
 
 
-def test_going_through_everything_keeps_no_more_than_the_shelf_holds():
+def test_a_chunk_that_is_packed_while_it_is_held_is_read_all_the_same():
+    stream, _ = packed_stream(limit=0)
+    held = stream.open(0)
+    stream.open(1)
+    assert cold_chunks(stream) == [0, *range(2, 19)]
+    assert held.entry(5) == stream.entry(held.id_at(5)) is not None
+    assert stream.open(0) is not held
+
+
+def test_a_chunk_that_was_cut_before_it_is_packed_is_packed_as_it_is_then():
+    stream, cold = packed_stream(limit=0)
+    assert stream.delete(make_id(5))
+    stream.open(1)
+    stream.open(2)
+    sweep(cold)
+    assert cold_chunks(stream) == [0, 1, *range(3, 19)]
+    assert len(stream.chunks[0]) == MAX_ENTRIES - 1
+    stream.check_invariants()
+
+
+def test_columns_are_freed_with_their_stream_though_they_were_kept_for_readers():
+    stream, cold = packed_stream()
+    column = ref(stream.open(0))
+    assert len(cold._unpacked) == 1
+    del stream
+    gc.collect()
+    assert column() is None
+
+
+def test_going_through_everything_keeps_no_more_unpacked_than_the_limit():
     stream, _ = packed_stream(limit=20_000)
     assert stream.range(0, MAX_ID)[0] == MANY
     assert stream.range_reverse(0, MAX_ID)[0] == MANY
@@ -336,7 +384,7 @@ def test_who_goes_through_a_whole_stream_leaves_it_packed(read):
     before = cold_chunks(stream)
     read(stream)
     assert cold_chunks(stream) == before
-    assert not cold._shelf
+    assert not cold._unpacked
 
 
 def test_trimming_unpacks_only_the_chunk_it_cuts():
@@ -349,22 +397,21 @@ def test_trimming_unpacks_only_the_chunk_it_cuts():
 def test_a_copy_shares_what_is_packed_until_one_of_them_changes():
     stream, _ = packed_stream()
     twin = stream.copy()
-    assert [chunk.packed for chunk in twin.chunks] == [chunk.packed for chunk in stream.chunks]
-    assert twin.chunks[3].packed is stream.chunks[3].packed
+    assert twin.chunks[:-1] == stream.chunks[:-1]  # the same objects
     assert twin.delete(make_id(5))
     assert not twin.contains(make_id(5))
     assert stream.contains(make_id(5))
 
 
-def test_a_copy_is_read_without_the_shelf_of_the_original():
+def test_a_copy_is_read_without_the_cache_of_the_original():
     # A thread may read it.
     stream, cold = packed_stream()
     twin = stream.copy()
     assert twin.contains(make_id(5))
-    assert not cold._shelf
+    assert not cold._unpacked
 
 
-def test_a_chunk_that_lost_entries_is_packed_again_when_it_leaves_the_shelf():
+def test_a_chunk_that_lost_entries_is_packed_again_when_others_need_its_place():
     stream, cold = packed_stream(limit=0)
     for at in range(4):
         assert stream.delete(make_id(at * MAX_ENTRIES + 5))
@@ -431,7 +478,7 @@ def test_switched_off_what_is_packed_stays_until_it_is_read():
     assert cold_chunks(stream) == list(range(19))
     stream.contains(make_id(5))
     assert stream.chunks[0].packed is None
-    assert not keyspace.cold._shelf
+    assert not keyspace.cold._unpacked
 
 
 def test_a_loaded_stream_and_a_copied_one_are_packed_too():
@@ -440,7 +487,7 @@ def test_a_loaded_stream_and_a_copied_one_are_packed_too():
     keyspace.databases[0].add(b"s", stream)
     twin = Keyspace(1)
     twin.set_compress_depth(1)
-    for _ in load_rdb(ByteSource.of(b"".join(rdb_chunks(keyspace))), twin):
+    for _ in load_rdb(ByteSource.of(b"".join(rdb_chunks(keyspace))), twin, sanitize=True):
         pass
     loaded = twin.databases[0].entries[b"s"]
     plain = Stream()
@@ -450,19 +497,19 @@ def test_a_loaded_stream_and_a_copied_one_are_packed_too():
     assert cold_chunks(loaded) == cold_chunks(twin.databases[0].entries[b"t"]) == list(range(19))
 
 
-def test_a_packed_stream_is_freed_without_being_read_and_leaves_the_shelf_to_others(monkeypatch):
+def test_a_packed_stream_is_freed_without_being_read_and_leaves_the_room_to_others(monkeypatch):
     stream, cold = packed_stream(300 * MAX_ENTRIES)
     assert stream.contains(make_id(5))
-    shelf = list(cold._shelf)
+    unpacked = list(cold._unpacked)
     lazyfree = LazyFree()
     lazyfree.on_queued = lambda: None
     lazyfree.free_later(stream)
     del stream
-    monkeypatch.setattr("rillet.storage.streams.chunk.unpack", None)
+    monkeypatch.setattr(Deflated, "columns", None)
     while lazyfree.step():
         pass
     assert lazyfree.freed == 1
-    assert list(cold._shelf) == shelf
+    assert list(cold._unpacked) == unpacked
 
 
 # Pieces
@@ -480,16 +527,8 @@ def test_pieces_are_the_ranges_between_their_starts():
         make_id(MANY + 9),
     ]
     expected = [(first, *stream.range(first, after - 1)) for first, after in pairwise([*starts, MAX_ID + 1])]
-    assert list(pieces(stream, starts)) == expected
-    assert list(pieces(Stream(), [])) == []
-
-
-def test_a_missing_attribute_is_missing():
-    stream, _ = packed_stream()
-    with pytest.raises(AttributeError, match="nonsense"):
-        stream.chunks[0].nonsense  # noqa: B018 - that it raises is the point
-    assert type(stream.chunks[0]) is ColdChunk
-    assert encode(make_id(1)) == taken(stream, 0, 1)[0][0]
+    assert list(pieces(stream.chunks, starts)) == expected
+    assert list(pieces([], [])) == []
 
 
 def test_what_is_read_whole_again_and_again_is_unpacked_and_what_is_read_once_is_not():
@@ -500,7 +539,7 @@ def test_what_is_read_whole_again_and_again_is_unpacked_and_what_is_read_once_is
     assert cold_chunks(stream) == list(range(3, 19))
     stream.range(0, MAX_ID, 3 * MAX_ENTRIES)  # unpacked as they are
     assert cold_chunks(stream) == list(range(3, 19))
-    assert len(cold._met) == 16
+    assert len(cold._read_once) == 16
 
 
 def test_few_of_those_read_once_are_remembered():
@@ -508,4 +547,4 @@ def test_few_of_those_read_once_are_remembered():
     for _ in range(2):
         stream.range(0, MAX_ID)
     assert len(cold_chunks(stream)) == 299
-    assert len(cold._met) == 256
+    assert len(cold._read_once) == 256

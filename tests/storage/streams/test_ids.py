@@ -41,6 +41,27 @@ def test_the_text_of_an_id_reads_back_as_the_same_id(stream_id):
     assert parse(encode(stream_id)) == stream_id
 
 
+def parsed(word, missing_seq):
+    try:
+        return parse(word, missing_seq)
+    except InvalidID:
+        return None
+
+
+DIGITS = st.text("0123456789", min_size=1, max_size=24) | st.integers(MAX_U64 - 9, MAX_U64 + 9).map(str)
+
+
+@given(
+    DIGITS,
+    st.none() | st.just("") | DIGITS | st.text("0123456789-+ \0a", max_size=3),
+    st.sampled_from([0, MAX_U64]),
+)
+def test_digits_are_read_as_words_of_any_spelling(ms, seq, missing_seq):
+    """With a space in front nothing is recognised at sight."""
+    word = (ms if seq is None else f"{ms}-{seq}").encode()
+    assert parsed(word, missing_seq) == parsed(b" " + word, missing_seq)
+
+
 @given(st.integers(0, MAX_ID), st.integers(0, MAX_ID))
 def test_ids_order_by_milliseconds_and_then_by_sequence(one, other):
     assert (one < other) == (divmod(one, 1 << 64) < divmod(other, 1 << 64))

@@ -2,14 +2,15 @@ from __future__ import annotations
 
 import hiredis
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from support.pending import taken
+from support.streams.pending import taken
 
 from rillet.storage.groups.lag import entries_read_estimate, has_tombstone_from, lag
 from rillet.storage.listpack_sizes import element_size
-from rillet.storage.streams.chunk import LARGE, MAX_BYTES, MAX_ENTRIES
+from rillet.storage.streams.appending import append_many
+from rillet.storage.streams.chunk import LARGE, MAX_BYTES, MAX_ENTRIES, bulks_in, ids_in, texts_in
 from rillet.storage.streams.ids import MAX_ID, MAX_U64, encode
 from rillet.storage.streams.iteration import iter_entries
 from rillet.storage.streams.macro_nodes import MacroNodes, Node
@@ -37,6 +38,23 @@ def stream_of(*ids: int, max_entries: int = 100) -> Stream:
 
 def ids_of(stream: Stream) -> list[int]:
     return [stream_id for stream_id, _text, _fields in iter_entries(stream)]
+
+
+@given(
+    st.lists(st.sampled_from([1, 2, 9, 10, 99, 10**9, 10**12, MAX_U64]), unique=True, min_size=1),
+    st.lists(st.sampled_from([0, 9, 10, MAX_U64]), unique=True, min_size=1),
+    st.integers(1, 20),
+    st.integers(1, 4),
+)
+def test_the_ids_cut_out_of_entries_are_those_of_the_columns(milliseconds, numbers, count, max_entries):
+    ids = [make_id(ms, seq) for ms in sorted(milliseconds) for seq in sorted(numbers)]
+    stream = stream_of(*ids, max_entries=max_entries)
+    for after in (0, ids[0]):
+        pieces, raw, _ = stream.entries_after(after, count)
+        if pieces:
+            texts = list(map(encode, ids_in(pieces)))
+            assert texts_in(pieces, raw) == texts
+            assert bulks_in(pieces, raw) == [b"$%d\r\n%b\r\n" % (len(text), text) for text in texts]
 
 
 class StreamAgainstAList(RuleBasedStateMachine):
@@ -92,7 +110,7 @@ class StreamAgainstAList(RuleBasedStateMachine):
             ids.append((self.ms, self.seq))
             fields.append(b"*2\r\n$1\r\nf\r\n$%d\r\n%b\r\n" % (size, b"x" * size))
             self.model[make_id(self.ms, self.seq)] = entry(make_id(self.ms, self.seq), fields[-1])
-        self.stream.append_many(ids, fields)
+        append_many(self.stream, ids, fields)
         self.added += len(ids)
 
     @rule(data=st.data(), number=st.sampled_from([1, 1, 3, 150]))
@@ -250,16 +268,16 @@ def test_delivered_entries_come_with_the_texts_of_their_ids(ids):
     assert taken(stream, ids[0]) == (list(map(encode, ids[1:])), b"".join(map(entry, ids[1:])), ids[-1])
 
 
-def test_a_reader_that_comes_back_is_not_misled_by_what_was_removed_meanwhile():
+def test_a_reader_that_comes_back_is_not_misled_by_what_was_removed_since_then():
     stream = stream_of(*range(1, 400))
-    stream.take_after(0, 5)
+    stream.entries_after(0, 5)
     stream.delete(2)
-    assert stream.take_after(5, 1)[2] == 6
+    assert stream.entries_after(5, 1)[2] == 6
     trim_to_length(stream, 395)
-    assert stream.take_after(6, 1)[2] == 7
-    stream.take_after(0)
+    assert stream.entries_after(6, 1)[2] == 7
+    stream.entries_after(0)
     stream.append(400, FIELDS)
-    assert stream.take_after(399)[2] == 400
+    assert stream.entries_after(399)[2] == 400
 
 
 # Counters that groups ask for

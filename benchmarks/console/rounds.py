@@ -1,0 +1,136 @@
+"""What the console costs a server, and itself: one round over all streams and groups, and memory over many rounds.
+
+    make bench-console [ARGS='--rounds 5']
+
+The poller runs here, on a core of its own, as it does behind the pages. Every round reads everything, while a few
+streams grow. Medians; of the time the quickest round as well, for on a busy machine others take most of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from servers import LABELS, LOAD_CORE, Server, encode, machine, pin, require, version
+from starting import put_into
+
+from rillet.console.link import Link
+from rillet.console.poller import SHARE, TICK, Poller
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PROGRAMS: Final = ("rillet", "redis-server")
+_STREAMS: Final = (10, 100, 1_000)
+_GROUPS: Final = 10
+_ENTRIES: Final = 20
+_REMEMBERED: Final = 10  # streams while memory is measured
+_HEAD: Final = (
+    "| streams, with 10 groups each | server | a round, ms | the quickest | CPU of the server, ms | CPU of the console, ms | "
+    "share of the server |\n| ---: | --- | ---: | ---: | ---: | ---: | ---: |"
+)
+
+
+def fill(server: Server, streams: int) -> None:
+    """Make streams whose groups lag and hold entries."""
+    for number in range(streams):
+        name = f"stream:{number}"
+        words = [("XADD", name, "*", "field", f"value {at}") for at in range(_ENTRIES)]
+        for at in range(_GROUPS):
+            words.append(("XGROUP", "CREATE", name, f"group:{at}", "0"))
+            words.append(("XREADGROUP", "GROUP", f"group:{at}", "Bob", "COUNT", "5", "STREAMS", name, ">"))
+        server.control.pipeline([encode(*each) for each in words])
+
+
+def grow(server: Server, turn: int) -> None:
+    """Add to ten streams, so that rates and series have something to show."""
+    server.control.pipeline([encode("XADD", f"stream:{turn % 10}", "*", "f", "v") for _ in range(10)])
+
+
+async def measure(server: Server, rounds: int) -> tuple[float, float, float, float]:
+    """Return seconds of a round, median and least, and medians of processor time: of the server, of the console."""
+    link = Link(f"redis://127.0.0.1:{server.port}")
+    poller = Poller(link)
+    found: list[tuple[float, float, float]] = []
+    for turn in range(rounds + 2):
+        grow(server, turn)
+        begun, ours, theirs = time.perf_counter(), time.process_time(), server.cpu_seconds()
+        await poller.round()
+        found.append((time.perf_counter() - begun, server.cpu_seconds() - theirs, time.process_time() - ours))
+    await link.close()
+    seconds, of_server, of_console = zip(*found[2:], strict=True)  # the first ones find the keys
+    return median(seconds), min(seconds), median(of_server), median(of_console)
+
+
+def lines(rounds: int) -> Iterator[str]:
+    """Yield a line for each number of streams and server."""
+    for streams in _STREAMS:
+        for program in _PROGRAMS:
+            with Server(program) as server:
+                fill(server, streams)
+                taken, least, of_server, of_console = asyncio.run(measure(server, rounds))
+                share = of_server / (taken + max(TICK, SHARE * taken))
+                yield (
+                    f"| {streams:,} | {LABELS[program]} {version(program)} | {taken * 1000:.1f} | {least * 1000:.1f} | {of_server * 1000:.1f} "
+                    f"| {of_console * 1000:.1f} | {share:.2%} |"
+                )
+
+
+async def _memory(server: Server, rounds: int) -> list[int]:
+    link = Link(f"redis://127.0.0.1:{server.port}")
+    poller = Poller(link)
+    found = []
+    for turn in range(rounds + 1):
+        grow(server, turn)
+        await poller.round()
+        if turn % (rounds // 4) == 0:
+            found.append(_resident())
+    await link.close()
+    return found
+
+
+def _resident() -> int:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def memory(rounds: int) -> str:
+    """Return a sentence on the memory of the console over many rounds."""
+    with Server("rillet") as server:
+        fill(server, _REMEMBERED)
+        found = asyncio.run(_memory(server, rounds))
+    shown = ", ".join(f"{each / 1e6:.1f}" for each in found)
+    return (
+        f"Memory of the console with {_REMEMBERED} streams, after the first of {rounds:,} rounds and after each quarter of "
+        f"them: {shown} MB."
+    )
+
+
+def main() -> None:
+    """Print the table, or put it into a page."""
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--rounds", type=int, default=9)
+    made.add_argument("--memory-rounds", type=int, default=1_500)
+    made.add_argument("--markdown", type=Path, help="a page to put the results into")
+    options = made.parse_args()
+    require(*_PROGRAMS)
+    pin(LOAD_CORE)
+    day = datetime.now(UTC).date()
+    remembered = memory(
+        options.memory_rounds
+    )  # first, while nothing that was freed is there to be used again
+    text = "\n".join([_HEAD, *lines(options.rounds), "", remembered])
+    text = f"Medians of {options.rounds} rounds on {day}, {machine()}.\n\n{text}"
+    print(text)
+    if options.markdown is not None:
+        put_into(options.markdown, "rounds", text + "\n")
+
+
+if __name__ == "__main__":
+    main()

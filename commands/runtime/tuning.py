@@ -1,0 +1,26 @@
+"""The sizes and thresholds by which a server divides its work; no reply shows them, but for ``entry_bytes``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTuning:
+    """The sizes and thresholds of one server; those of a stream and its groups are ``storage.streams.tuning.Tuning``.
+
+    The defaults are measured, or Redis' own; tests choose tiny ones, so that little data reaches every case.
+
+    Attributes:
+        slice_commands: commands between two readings of the clock.
+        parsed_bytes: bytes of requests that are parsed at a time.
+        bit_bytes: bytes of strings that are combined or searched at a time: what the processor's cache holds.
+        entry_bytes: the most bytes of all fields and values of an entry, as in Redis.
+        waits: clients that wait for replicas, of which those that left are forgotten together.
+    """
+
+    slice_commands: int = 128
+    parsed_bytes: int = 1 << 16
+    bit_bytes: int = 1 << 16
+    entry_bytes: int = 1 << 30
+    waits: int = 64

@@ -1,0 +1,246 @@
+"""Time and faults of a Rillet with debug commands: what they are now, and the actions that change them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from redis.exceptions import RedisError
+
+from . import timeline
+from .actions import Field, Outcome, Step, Values, action
+from .link import command
+from .names import command_line, plain, split_line
+
+if TYPE_CHECKING:
+    from .history import Key
+    from .link import Link
+
+HITS: Final = 5
+_LOOK_SECONDS: Final = 0.02  # between two readings of a clock that may stand still
+PAGE: Final = "/time"
+STEPS: Final = (("+1 s", 1_000), ("+1 min", 60_000), ("+1 h", 3_600_000))
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A command that a fault hit; its time is in milliseconds of the server's clock."""
+
+    time: int
+    client_id: int
+    client: str
+    command: str
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault that is on: ``fitted`` commands might have been hit, ``hit`` were; ``hits`` are the last ones, newest first."""
+
+    id: int
+    line: str
+    fitted: int
+    hit: int
+    hits: tuple[Hit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DebugDetail:
+    """The clock and the faults; ``frozen``: whether the clock stands still."""
+
+    now: int
+    frozen: bool
+    faults: tuple[Fault, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DebugSubject:
+    """The clock and the faults of a Rillet."""
+
+    @property
+    def series(self) -> tuple[Key, ...]:
+        """What is drawn."""
+        return ()
+
+    async def read(self, link: Link) -> DebugDetail:
+        """Read the clock twice, a moment apart: it says its time, not whether it runs."""
+        before = await link.node.call("DEBUG", "CLOCK", "NOW")
+        await asyncio.sleep(_LOOK_SECONDS)
+        now, faults = await link.node.send(
+            [command("DEBUG", "CLOCK", "NOW"), command("DEBUG", "FAULT", "LIST")]
+        )
+        return DebugDetail(now, now == before, tuple(_fault(item) for item in faults))
+
+
+def _fault(item: Any) -> Fault:
+    number, words, fitted, hit, hits = item
+    last = tuple(
+        Hit(
+            moment,
+            client_id,
+            plain(name.decode("utf-8", "replace")),
+            plain(word.decode("utf-8", "replace")),
+            key,
+        )
+        for moment, client_id, name, word, key in hits[-HITS:][::-1]
+    )
+    return Fault(number, command_line(words), fitted, hit, last)
+
+
+@action(
+    "advance",
+    "Move the clock",
+    "Idle times grow, keys expire, and blocked commands time out as if so much time had passed.",
+    (),
+    (Field("ms", "Milliseconds", "60000", kind="number"),),
+    needs="DEBUG",
+    back=PAGE,
+)
+def _advance(typed: Values) -> list[Step]:
+    return [Step(command("DEBUG", "CLOCK", "ADVANCE", typed.number("ms", 60_000, 1)))]
+
+
+@action(
+    "freeze",
+    "Freeze the clock",
+    "The server's time stands still until it is moved or resumed.",
+    (),
+    (),
+    needs="DEBUG",
+    back=PAGE,
+)
+def _freeze(typed: Values) -> list[Step]:
+    del typed
+    return [Step(command("DEBUG", "CLOCK", "FREEZE"))]
+
+
+@action(
+    "resume",
+    "Let the clock run",
+    "The server's time goes on from where it stands.",
+    (),
+    (),
+    needs="DEBUG",
+    back=PAGE,
+)
+def _resume(typed: Values) -> list[Step]:
+    del typed
+    return [Step(command("DEBUG", "CLOCK", "RESUME"))]
+
+
+@action(
+    "today",
+    "Back to the time of day",
+    "The server's time is that of the machine again.",
+    (),
+    (),
+    needs="DEBUG",
+    back=PAGE,
+)
+def _today(typed: Values) -> list[Step]:
+    del typed
+    return [Step(command("DEBUG", "CLOCK", "RESET"))]
+
+
+_EFFECTS: Final = (
+    ("CLOSE after", "runs, and its reply is lost (CLOSE after)"),
+    ("CLOSE before", "does not run, and the connection closes (CLOSE before)"),
+    ("ERROR LOADING", "is refused with LOADING"),
+    ("ERROR READONLY", "is refused with READONLY"),
+    ("ERROR OOM", "is refused with OOM"),
+    ("ERROR BUSY", "is refused with BUSY"),
+    ("DELAY 1000", "waits a second (DELAY 1000)"),
+    ("SILENCE", "runs, and nothing more is replied (SILENCE)"),
+    ("", "only as written below"),
+)
+
+
+@action(
+    "fault",
+    "Add a fault",
+    "Commands that fit go wrong from now on, those of programs and of the prompt. The console's own reading is left alone.",
+    (),
+    (
+        Field("command", "Command", "XACK", hint="XACK, XGROUP CREATE; * for all"),
+        Field("key", "Key", hint="a glob; empty for any"),
+        Field("client", "Client", hint="a name, a glob or an ID; empty for any"),
+        Field("effect", "What happens", "CLOSE after", options=_EFFECTS),
+        Field("first", "Only the first", hint="a number; empty for all", kind="number"),
+        Field("more", "More options", hint="such as EVERY 3, NTH 2, PROBABILITY 0.1 SEED 7"),
+    ),
+    needs="DEBUG",
+    back=PAGE,
+)
+def _fault_on(typed: Values) -> list[Step]:
+    words: list[bytes | str | int] = ["DEBUG", "FAULT", "ADD"]
+    if typed.text("command", "*") != "*":
+        words += ["COMMAND", typed.word("command")]
+    for name in ("key", "client"):
+        if typed.text(name):
+            words += [name.upper(), typed.word(name)]
+    if typed.text("first"):
+        words += ["FIRST", typed.number("first", 1, 1)]
+    words += typed.text("effect").split()
+    words += split_line(typed.text("more"))
+    if len(words) == 3:
+        raise ValueError("choose what happens, or write it below")
+    return [Step(command(*words))]
+
+
+@action(
+    "faultoff",
+    "End a fault",
+    "What it hit stays as it is.",
+    (),
+    (Field("fault", "ID", kind="number"),),
+    needs="DEBUG",
+    back=PAGE,
+)
+def _fault_off(typed: Values) -> list[Step]:
+    typed.word("fault")
+    return [Step(command("DEBUG", "FAULT", "CLEAR", typed.number("fault", 0)))]
+
+
+@action("faultsoff", "End all faults", "What they hit stays as it is.", (), (), needs="DEBUG", back=PAGE)
+def _faults_off(typed: Values) -> list[Step]:
+    del typed
+    return [Step(command("DEBUG", "FAULT", "CLEAR"))]
+
+
+async def _begin_tape(link: Link, typed: Values) -> Outcome:
+    line = _record(typed)[0].line
+    await timeline.begin(link)
+    return Outcome(((line, f"(integer) {link.tape.id}"),), good=True)
+
+
+@action(
+    "record",
+    "Begin a recording",
+    "The server keeps the last commands of its clients with their replies, up to 64 MB. The page of a message then shows "
+    "its timeline. It ends with the console.",
+    (),
+    (),
+    run=_begin_tape,
+    needs="DEBUG",
+)
+def _record(typed: Values) -> list[Step]:
+    del typed
+    return [Step(timeline.BEGIN)]
+
+
+async def _end_tape(link: Link, typed: Values) -> Outcome:
+    del typed
+    words = timeline.end_of(link)
+    reply = (await link.send([words]))[0]
+    link.tape.forget()
+    is_error = isinstance(reply, RedisError)
+    return Outcome(((command_line(words), str(reply) if is_error else "ended"),), good=not is_error)
+
+
+@action(
+    "unrecord", "End the recording", "What was recorded is forgotten.", (), (), run=_end_tape, needs="DEBUG"
+)
+def _unrecord(typed: Values) -> list[Step]:
+    del typed
+    return [Step(command("DEBUG", "RECORD", "STOP", "id"), "id: of the recording that this console began")]

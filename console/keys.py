@@ -1,0 +1,224 @@
+"""Keys of all types: a sample by SCAN, and the beginning of a value. Nothing is read whole."""
+
+from __future__ import annotations
+
+import codecs
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from redis.exceptions import RedisError
+
+from . import replies
+from .link import command
+
+if TYPE_CHECKING:
+    from .history import Key
+    from .link import Command, Link
+
+SCANNED: Final = 2_000  # keys for a page, about
+SHOWN: Final = 100
+ITEMS: Final = 50  # of a value
+TEXT_BYTES: Final = 4_000  # of a string
+TYPES: Final = ("string", "list", "set", "zset", "hash", "stream")
+_SCAN_COUNT: Final = 500
+_SCANS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRow:
+    """A key: ``ttl`` in milliseconds, None without one; ``memory`` in bytes, None where the server does not say."""
+
+    key: bytes
+    type: str
+    ttl: int | None
+    memory: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeysDetail:
+    """A page of keys.
+
+    Attributes:
+        rows: the first of those that fit.
+        types: how many of the keys that were looked at are of each type.
+        looked: how many keys were looked at.
+        cursor: where the next page begins; empty at the end of the keyspace.
+        whole: whether all keys were looked at.
+    """
+
+    rows: tuple[KeyRow, ...]
+    types: tuple[tuple[str, int], ...]
+    looked: int
+    keys: int
+    cursor: str
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeysSubject:
+    """Keys from a cursor of SCAN on, that have something in their name, of a type or of any."""
+
+    find: bytes = b""
+    type: str = ""
+    cursor: str = "0"
+
+    @property
+    def series(self) -> tuple[Key, ...]:
+        """What is drawn."""
+        return ()
+
+    async def read(self, link: Link) -> KeysDetail:
+        """Go through some of the keys, and look closer at those that are shown."""
+        pattern = (b"MATCH", b"*" + _escaped(self.find) + b"*") if self.find else ()
+        at = self.cursor.encode()
+        seen: dict[bytes, None] = {}
+        keys = 0
+        for _ in range(_SCANS):
+            reply, size = await link.send(
+                [command("SCAN", at, *pattern, "COUNT", _SCAN_COUNT), command("DBSIZE")]
+            )
+            if isinstance(reply, RedisError):
+                raise reply
+            at, keys = bytes(reply[0]), size if isinstance(size, int) else 0
+            seen |= dict.fromkeys(reply[1])
+            if at == b"0" or len(seen) >= SCANNED:
+                break
+        kinds = await self._types(link, list(seen))
+        fitting = [key for key in sorted(seen) if key in kinds and self.type in {"", kinds[key]}]
+        return KeysDetail(
+            tuple(await _rows(link, fitting[:SHOWN], kinds)),
+            tuple(Counter(kinds.values()).most_common()),
+            len(seen),
+            keys,
+            "" if at == b"0" else at.decode(),
+            at == b"0" and self.cursor == "0" and len(fitting) <= SHOWN,
+        )
+
+    @staticmethod
+    async def _types(link: Link, keys: list[bytes]) -> dict[bytes, str]:
+        """Return the types of those that are still there, and that this user may look at."""
+        got = await link.send([command("TYPE", key) for key in keys])
+        return {
+            key: bytes(reply).decode()
+            for key, reply in zip(keys, got, strict=True)
+            if not isinstance(reply, RedisError) and bytes(reply) != b"none"
+        }
+
+
+def _escaped(word: bytes) -> bytes:
+    """Return a glob that means a text as it stands."""
+    return b"".join(b"\\" + bytes([byte]) if byte in b"*?[]\\^-" else bytes([byte]) for byte in word)
+
+
+async def _rows(link: Link, keys: list[bytes], kinds: dict[bytes, str]) -> list[KeyRow]:
+    asked: list[Command] = []
+    for key in keys:
+        asked += [command("PTTL", key), command("MEMORY", "USAGE", key)]
+    got = await link.send(asked)
+    return [
+        KeyRow(
+            key,
+            kinds[key],
+            ttl if isinstance(ttl, int) and ttl >= 0 else None,
+            size if isinstance(size, int) else None,
+        )
+        for key, ttl, size in zip(keys, got[::2], got[1::2], strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyDetail:
+    """The beginning of a value.
+
+    Attributes:
+        type: "none" where there is no such key.
+        length: bytes of a string, items of another type.
+        items: columns of each item: of a list its place and its value, of a hash its field and its value, of a sorted set
+            its score and its member; of a set and a string only the value.
+    """
+
+    key: bytes
+    type: str
+    ttl: int | None = None
+    memory: int | None = None
+    length: int = 0
+    items: tuple[tuple[bytes, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KeySubject:
+    """A key of any type but a stream, which has a page of its own."""
+
+    key: bytes
+
+    @property
+    def series(self) -> tuple[Key, ...]:
+        """What is drawn."""
+        return ()
+
+    async def read(self, link: Link) -> KeyDetail:
+        """Read its type, then some of its value by a command that is bounded."""
+        key = self.key
+        kind, ttl, memory = await link.send(
+            [command("TYPE", key), command("PTTL", key), command("MEMORY", "USAGE", key)]
+        )
+        if isinstance(kind, RedisError):
+            raise kind
+        name = bytes(kind).decode()
+        about = KeyRow(
+            key,
+            name,
+            ttl if isinstance(ttl, int) and ttl >= 0 else None,
+            memory if isinstance(memory, int) else None,
+        )
+        if name not in _LENGTHS:
+            return KeyDetail(key, name, about.ttl, about.memory)
+        length = (await link.send([command(_LENGTHS[name], key)]))[0]
+        count = replies.few(length, about.memory, ITEMS)
+        got = (await link.send([_beginning(name, key, count)]))[0]
+        for _ in range(_SCANS if name in {"set", "hash"} else 0):
+            if isinstance(got, RedisError) or got[1] or got[0] == b"0":
+                break  # else the buckets that it went through are empty
+            got = (await link.send([_beginning(name, key, count, got[0])]))[0]
+        if isinstance(got, RedisError) or not isinstance(length, int):
+            return KeyDetail(key, "none")  # it has gone, or is another, between the two batches
+        if name == "string" and length > len(got):
+            got = _uncut(got)
+        return KeyDetail(key, name, about.ttl, about.memory, length, _items(name, got))
+
+
+_LENGTHS: Final = {"string": "STRLEN", "list": "LLEN", "set": "SCARD", "zset": "ZCARD", "hash": "HLEN"}
+
+
+def _beginning(kind: str, key: bytes, count: int, cursor: bytes = b"0") -> Command:
+    """Return what reads about so many items; SSCAN and HSCAN reply with all of those that are few and small."""
+    if kind == "string":
+        return command("GETRANGE", key, 0, TEXT_BYTES - 1)
+    if kind == "list":
+        return command("LRANGE", key, 0, count - 1)
+    if kind == "zset":
+        return command("ZRANGE", key, 0, count - 1, "WITHSCORES")
+    return command("SSCAN" if kind == "set" else "HSCAN", key, cursor, "COUNT", count)
+
+
+def _uncut(text: bytes) -> bytes:
+    """Return the beginning of a text without a character of UTF-8 that the cut has split."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        decoder.decode(text)
+    except UnicodeDecodeError:
+        return text  # no text
+    return text[: len(text) - len(decoder.getstate()[0])]
+
+
+def _items(kind: str, got: Any) -> tuple[tuple[bytes, ...], ...]:
+    if kind == "string":
+        return ((got,),)
+    if kind == "list":
+        return tuple((b"%d" % place, item) for place, item in enumerate(got))
+    if kind == "set":
+        return tuple((item,) for item in got[1][:ITEMS])
+    words = iter(got[1] if kind == "hash" else got)
+    pairs = list(zip(words, words, strict=True))[:ITEMS]
+    return tuple(pairs) if kind == "hash" else tuple((score, member) for member, score in pairs)

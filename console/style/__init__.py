@@ -1,0 +1,7 @@
+"""What the pages of the console and of the report share: one style sheet, and the templates of what both show."""
+
+from pathlib import Path
+from typing import Final
+
+STATIC: Final = Path(__file__).parent / "static"
+TEMPLATES: Final = Path(__file__).parent / "templates"

@@ -1,0 +1,292 @@
+"""The entries that a stream ever had, out of an append-only folder: also those it had under another name.
+
+A name stands for different streams in the course of time: keys are deleted and made again, renamed, copied, moved,
+swapped and restored. Here each of those streams has a number; one that comes of another has it as its parent, and its
+past up to then. A first walk over the files finds out which numbers the wanted name ever stood for, a second one takes
+their entries; where they do not follow each other in the files as their ids do, there are more walks, which are merged.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from math import inf
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ...storage.streams.iteration import iter_entries
+from ..redis import ids
+from ..redis.key_names import key_of
+from . import schema as on
+from .files.folder import read_folder
+from .files.piece import open_path
+from .records.recorder import Recorder
+from .records.scan import START, Walk
+from .spelling import spell_name
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from ...storage.streams.stream import Stream
+    from .files.folder import Part
+
+    Place = tuple[int, str]  # database and name, as the ledger writes it
+
+# These change entries, groups and deliveries: they leave every key the stream that it is.
+_WITHIN: Final = frozenset(
+    b"XCLAIM XACK XACKDEL XDEL XDELEX XNACK XTRIM XGROUP XSETID MULTI EXEC".split(),
+)
+_RESTORE: Final = frozenset({b"RESTORE", b"RESTORE-ASKING"})
+
+
+class Entry(NamedTuple):
+    """An entry: its id as a number, and its fields and values one after the other."""
+
+    stream_id: int
+    words: list[bytes]
+
+
+@dataclass(slots=True)
+class _Numbered:
+    """A stream: what it comes of and since when, and where its first and last entries are."""
+
+    parent: int | None = None
+    since: int = 0
+    first_at: int = 0
+    last_at: int = -1
+    first_id: int = 0
+    last_id: int = -1
+
+    def is_before(self, other: _Numbered) -> bool:
+        """Return whether all of its entries come before the other's, in the files and by their ids."""
+        return self.last_at <= other.first_at and self.last_id < other.first_id
+
+
+@dataclass
+class _Streams:
+    """Which stream every name stands for, as commands go by in the order of the files: the same in each walk.
+
+    ``held`` are the streams that each of the watched names has stood for so far.
+    """
+
+    watched: frozenset[Place] = frozenset()
+    held: dict[Place, set[int]] = field(default_factory=dict)
+    names: dict[Place, int] = field(default_factory=dict)
+    all: list[_Numbered] = field(default_factory=list)
+    at: int = 0
+    _recorder: Recorder = field(default_factory=Recorder)
+
+    def add(self, place: Place, stream_id: int) -> int:
+        """Add an entry to a stream; return the stream's number. The ids of one number rise, whatever XSETID did."""
+        number = self.names.get(place)
+        if number is None or self.all[number].last_id >= stream_id:
+            number = self._new(place, number)
+        numbered = self.all[number]
+        if numbered.last_id < 0:
+            numbered.first_id, numbered.first_at = stream_id, self.at
+        numbered.last_id, numbered.last_at = stream_id, self.at
+        return number
+
+    def take(self, words: list[bytes]) -> Iterator[tuple[int, int, list[bytes] | bytes]]:
+        """Follow a command; yield number, id and fields of each entry that it adds."""
+        self.at += 1
+        name = words[0].upper()
+        if name in _WITHIN or not self._recorder.knows(name):
+            return
+        if name == b"XADD":
+            place, _, _ = Recorder._limits(words, 2)  # noqa: SLF001 - it parses XADD's options
+            if b"*" not in words[place]:  # else a producer has repeated itself
+                stream_id = ids.parse(words[place])
+                number = self.add((self._recorder.db, spell_name(words[1])), stream_id)
+                yield number, stream_id, words[place + 1 :]
+            return
+        self._recorder.take(words, 0)
+        for row in self._recorder.rows:
+            self._follow(row)
+        self._recorder.empty()
+        if name in _RESTORE and (stream := _restored(words[3])) is not None:
+            yield from self.found(self._recorder.db, words[1], stream)
+
+    def found(self, db: int, key: bytes, stream: Stream) -> Iterator[tuple[int, int, bytes]]:
+        """Yield a stream that is there with all its entries, as ``take`` gives them."""
+        place = (db, spell_name(key))
+        for stream_id, _, payload in iter_entries(stream):
+            yield self.add(place, stream_id), stream_id, payload
+
+    def _follow(self, row: Any) -> None:
+        db, stream, event, detail = row[0], row[1], row[5], row[10]
+        if event == on.KEY_COPIED:
+            there, _, source = detail.decode().partition(" ")
+            parent = self.names.get((int(there), source))
+            if parent is None:
+                self.names.pop((db, spell_name(stream)), None)
+            else:
+                self._new((db, spell_name(stream)), parent)
+        elif event == on.KEY_DELETED:
+            if stream is not None:
+                self.names.pop((db, spell_name(stream)), None)
+            else:
+                gone = [place for place in self.names if db in {None, place[0]}]
+                for place in gone:
+                    del self.names[place]
+        elif event == on.DATABASES_SWAPPED:
+            swapped = {db: int(detail), int(detail): db}
+            before, self.names = self.names, {}
+            for place, number in before.items():
+                if place[0] in swapped:
+                    self._new((swapped[place[0]], place[1]), number)
+                else:
+                    self.names[place] = number
+
+    def _new(self, place: Place, parent: int | None) -> int:
+        number = self.names[place] = len(self.all)
+        self.all.append(_Numbered(parent, self.at))
+        if place in self.watched:
+            self.held.setdefault(place, set()).add(number)
+        return number
+
+
+def aof_entries(source: str, stream: str, first: int, last: int, db: int) -> Iterator[Entry]:
+    """Yield the entries that a stream ever had with ids between two, both included, in the order of their ids.
+
+    That is what was added while the name was its name; and what was added to those streams that it was renamed, copied,
+    moved or restored from, up to then. What was deleted since is among it. An id that was given twice comes once.
+
+    Raises:
+        LedgerError: the files can not be read.
+    """
+    parts = read_folder(source)
+    streams, limits = _survey(parts, (db, spell_name(key_of(stream))))
+    walks = [_entries(parts, {number: limits[number] for number in run}) for run in _runs(streams, limits)]
+    before = -1
+    for entry in heapq.merge(*walks, key=attrgetter("stream_id")):
+        if first <= entry.stream_id <= last and entry.stream_id != before:
+            before = entry.stream_id
+            yield entry
+
+
+def find_contents(
+    source: str, wanted: Collection[tuple[int, str, str]], *, history: bool = True
+) -> dict[tuple[int, str, str], list[bytes]]:
+    """Return the fields of some entries, by database, stream and id as the ledger spells them, in one walk over the files.
+
+    An id that was given twice, in streams of one name, is that of the later entry. What the files do not hold is left out.
+
+    Raises:
+        LedgerError: the files can not be read.
+    """
+    streams = _Streams(frozenset((db, stream) for db, stream, _ in wanted))
+    numbers = {ids.parse(entry_id) for _, _, entry_id in wanted}
+    found: dict[tuple[int, int], tuple[int, list[bytes] | bytes]] = {}
+    for number, stream_id, fields in _additions(read_folder(source, history=history), streams):
+        if stream_id in numbers:
+            found[number, stream_id] = streams.at, fields
+    limits = {place: _limits(streams, place) for place in streams.watched}
+    contents = {}
+    for db, stream, entry_id in wanted:
+        stream_id = ids.parse(entry_id)
+        known = [
+            added
+            for number, limit in limits[db, stream].items()
+            if (added := found.get((number, stream_id))) is not None and added[0] <= limit
+        ]
+        if known:
+            fields = max(known, key=itemgetter(0))[1]
+            contents[db, stream, entry_id] = _fields(fields) if isinstance(fields, bytes) else fields
+    return contents
+
+
+def _survey(parts: list[Part], wanted: Place) -> tuple[list[_Numbered], dict[int, float]]:
+    """Return all streams there were; and up to which command the entries of which of them are wanted."""
+    streams = _Streams(frozenset({wanted}))
+    for _ in _additions(parts, streams):
+        pass
+    return streams.all, _limits(streams, wanted)
+
+
+def _limits(streams: _Streams, wanted: Place) -> dict[int, float]:
+    """Return up to which command the entries of which streams are those of a name."""
+    limits: dict[int, float] = dict.fromkeys(streams.held.get(wanted, ()), inf)
+    waiting = list(limits)
+    while waiting:
+        numbered = streams.all[waiting.pop()]
+        if numbered.parent is not None and limits.get(numbered.parent, -1) < numbered.since:
+            limits[numbered.parent] = numbered.since
+            waiting.append(numbered.parent)
+    return limits
+
+
+def _runs(streams: list[_Numbered], wanted: Iterable[int]) -> list[list[int]]:
+    """Return runs of streams that one walk gives in the order of their ids."""
+    runs: list[list[int]] = []
+    for number in sorted(wanted, key=lambda number: streams[number].first_at):
+        numbered = streams[number]
+        if numbered.last_id < 0:
+            continue
+        for run in runs:
+            if streams[run[-1]].is_before(numbered):
+                run.append(number)
+                break
+        else:
+            runs.append([number])
+    return runs
+
+
+def _entries(parts: list[Part], limits: dict[int, float]) -> Iterator[Entry]:
+    """Yield those of some streams, each up to a command."""
+    streams = _Streams()
+    for number, stream_id, fields in _additions(parts, streams):
+        if streams.at <= limits.get(number, -1):
+            yield Entry(stream_id, _fields(fields) if isinstance(fields, bytes) else fields)
+
+
+def _additions(parts: list[Part], streams: _Streams) -> Iterator[tuple[int, int, list[bytes] | bytes]]:
+    """Walk over the files; yield number, id and fields of every entry that was added to any stream."""
+    for part in parts:
+        with open_path(part.path) as file:
+            if part.is_base and part.is_whole():
+                yield from _in_base(file, streams)
+            walk = Walk(START)
+            for segment in walk.segments(file.read):
+                for words in segment.commands:
+                    yield from streams.take(words)
+
+
+def _in_base(file: Any, streams: _Streams) -> Iterator[tuple[int, int, bytes]]:
+    """Yield all entries of an RDB base, whose bytes are taken off the file; none if it is no RDB."""
+    from ...storage.keyspace.keyspace import Keyspace
+    from ...storage.rdb import ByteSource, is_rdb, load_rdb
+    from ...storage.streams.stream import Stream
+
+    source = ByteSource(file.read)
+    if not is_rdb(source):
+        file.seek(0)
+        return
+    keyspace = Keyspace(1 << 14)
+    keyspace.expiring = False
+    for _ in load_rdb(source, keyspace, skip_unknown=True, sanitize=True):
+        pass
+    file.seek(source.position)
+    for database in keyspace.databases:
+        for key, value in database.entries.items():
+            if isinstance(value, Stream):
+                yield from streams.found(database.index, key, value)
+
+
+def _restored(payload: bytes) -> Stream | None:
+    """Return the stream in a payload of RESTORE; None if it is something else. The recorder has seen that it is sound."""
+    from ...storage.codecs.streams import STREAM_TYPES
+    from ...storage.rdb.reader import restore_value
+    from ...storage.streams.stream import Stream
+
+    value = restore_value(payload) if payload[0] in STREAM_TYPES else None
+    return value if isinstance(value, Stream) else None
+
+
+def _fields(payload: bytes) -> list[bytes]:
+    import hiredis
+
+    reader = hiredis.Reader()
+    reader.feed(payload)
+    found: list[bytes] = reader.gets()
+    return found

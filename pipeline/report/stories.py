@@ -1,0 +1,174 @@
+"""Messages one by one: what a message holds, who had it from when to when, and the commands that help with it."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ..ledger.spelling import unspell_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    Row = dict[str, Any]
+
+Message = tuple[int, str, str]  # database, stream and id, as the ledger spells them
+_MOST_FIELDS: Final = 50
+_MOST_CHARACTERS: Final = 2000
+BEGAN: Final = {
+    "first": "delivered",
+    "claimed": "claimed",
+    "repeated": "delivered again",
+    "nacked": "given back",
+    "found": "pending when the file began",
+}
+ENDED: Final = {
+    "acked": "acknowledged",
+    "claimed": "claimed by another",
+    "repeated": "delivered again",
+    "nacked": "given back",
+    "dropped": "message was gone",
+    "dereferenced": "deleted with its references",
+    None: "still pending",
+}
+
+
+class Field(NamedTuple):
+    """A field of a message as the page shows it; ``note`` says what is not seen: bytes that are no text, a cut end."""
+
+    name: str
+    value: str
+    note: str
+
+
+class Help(NamedTuple):
+    """A command, and what it is good for."""
+
+    what: str
+    line: str
+
+
+@dataclass(frozen=True)
+class Story:
+    """One message of a group.
+
+    Attributes:
+        anchor: of its place on the page.
+        row: the last step; with database, stream, group and id.
+        steps: rows of ``histories``.
+        gap: how many steps are left out in between.
+        fields: what it holds; None if that is not known.
+        more: how many fields are not shown.
+    """
+
+    anchor: str
+    row: Row
+    steps: list[Row]
+    gap: int
+    fields: list[Field] | None
+    more: int = 0
+
+    @property
+    def state(self) -> str:
+        """Return what became of it."""
+        return "pending" if self.row["ended"] is None else str(self.row["ended"])
+
+    @property
+    def help(self) -> list[Help]:
+        """Return the lines to copy: of a message that is pending, those that end it; else the one that looks at it."""
+        row = self.row
+        stream, group, entry_id = row["stream"], row["group"], row["entry_id"]
+        look = Help("look at it", redis_cli(row, "XRANGE", stream, entry_id, entry_id))
+        if row["ended"] is not None:
+            return [look]
+        words = ["rillet", "pipeline", "deadletter", "move", f"{stream}-dead", entry_id]
+        words += ["--stream", stream, "--group", group, *(["--db", str(row["db"])] if row["db"] else [])]
+        return [
+            look,
+            Help(
+                "give it to another consumer",
+                redis_cli(row, "XCLAIM", stream, group, "CONSUMER", "0", entry_id),
+            ),
+            Help("keep it as a dead letter, and let it go", _line(words)),
+            Help("let it go", redis_cli(row, "XACK", stream, group, entry_id)),
+        ]
+
+
+def stories_of(
+    steps: Iterable[Row], contents: Mapping[Message, list[bytes]] | None, order: Iterable[Row]
+) -> list[Story]:
+    """Return the stories of messages.
+
+    Args:
+        steps: rows of ``histories``.
+        contents: fields and values by message; None: they are not to be shown.
+        order: rows with a message each, in the order of the stories; one may come twice.
+    """
+    by_message: dict[tuple[Any, ...], list[Row]] = {}
+    for row in steps:
+        by_message.setdefault(story_key(row), []).append(row)
+    stories: list[Story] = []
+    for key in dict.fromkeys(map(story_key, order)):
+        rows = by_message.get(key)
+        if rows is None:
+            continue
+        last = rows[-1]
+        words = None if contents is None else contents.get(message_of(last))
+        fields = None if words is None else list(map(_field, words[::2], words[1::2]))
+        stories.append(
+            Story(
+                f"message-{len(stories) + 1}",
+                last,
+                rows,
+                last["steps"] - len(rows),
+                None if fields is None else fields[:_MOST_FIELDS],
+                max(len(fields or ()) - _MOST_FIELDS, 0),
+            )
+        )
+    return stories
+
+
+def story_key(row: Row) -> tuple[Any, ...]:
+    """Return what two stories differ in."""
+    return row["db"], row["stream"], row["group"], row["entry_id"]
+
+
+def message_of(row: Row) -> Message:
+    """Return which message a row is about."""
+    return row["db"], row["stream"], row["entry_id"]
+
+
+def redis_cli(row: Row, *words: str) -> str:
+    """Return a line for a shell; names are those of the ledger."""
+    return _line(["redis-cli", *(["-n", str(row["db"])] if row["db"] else []), *words])
+
+
+def _line(words: Iterable[str]) -> str:
+    return " ".join(map(_shell_word, words))
+
+
+def _shell_word(spelled: str) -> str:
+    """Return a name as a shell takes it; what no terminal shows is written as bash, zsh and ksh read it."""
+    raw = unspell_name(spelled)
+    text = raw.decode(errors="surrogateescape")
+    if text.isprintable():
+        return shlex.quote(text)
+    shown = (chr(byte) if 0x20 <= byte < 0x7F and byte not in b"'\\" else f"\\x{byte:02x}" for byte in raw)
+    return f"$'{''.join(shown)}'"
+
+
+def _field(name: bytes, value: bytes) -> Field:
+    text, is_text = _shown(value)
+    notes = [] if is_text else ["binary"]
+    if len(text) > _MOST_CHARACTERS:
+        notes.append(f"{len(value):,} bytes in all")
+        text = text[:_MOST_CHARACTERS] + "…"
+    return Field(_shown(name)[0], text, ", ".join(notes))
+
+
+def _shown(raw: bytes) -> tuple[str, bool]:
+    try:
+        return raw.decode(), True
+    except UnicodeDecodeError:
+        return raw.decode(errors="backslashreplace"), False

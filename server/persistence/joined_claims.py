@@ -1,0 +1,50 @@
+"""A run of the XCLAIM records that one command left in a file, as one XCLAIM.
+
+A read or a claim of many entries is recorded entry by entry, in records that differ in the ID only:
+``XCLAIM key group consumer 0 id TIME ms RETRYCOUNT n FORCE JUSTID LASTID id``. They are joined under this contract:
+
+1. The IDs of all records stand in one XCLAIM, in their order; all else is as in the first, except the LASTID.
+2. The LASTID only ever moves a group forward. Where the records name different ones (up to 8.2 each names its own
+   entry) the greatest takes their place.
+3. An XCLAIM that fails has changed nothing. Then the records run one by one, and only a bad one is left out.
+4. Data and replies do not show which way the records took: ``tests/server/persistence/test_joined_claims.py``.
+"""
+
+from __future__ import annotations
+
+from itertools import islice, takewhile
+from typing import Final
+
+from ...storage.streams.ids import InvalidID, parse
+
+_WORDS: Final = 14
+_ID_AT: Final = 5
+_LAST_ID_AT: Final = 13
+
+
+def join_claims(batch: list[list[bytes]], at: int) -> tuple[list[bytes], int] | None:
+    """Return an XCLAIM that does what the run of XCLAIM records beginning at a place in a batch does, and their number.
+
+    None if there are not at least two, or the run begins before that place.
+    """
+    first = batch[at]
+    head, terms = first[:_ID_AT], first[_ID_AT + 1 : _LAST_ID_AT]
+    if len(first) != _WORDS or head[4] != b"0":
+        return None
+    if terms[0] != b"TIME" or terms[2] != b"RETRYCOUNT" or terms[4:] != [b"FORCE", b"JUSTID", b"LASTID"]:
+        return None
+
+    def belongs(argv: list[bytes]) -> bool:
+        return argv[:_ID_AT] == head and argv[_ID_AT + 1 : -1] == terms and len(argv) == _WORDS
+
+    if at and belongs(batch[at - 1]):
+        return None  # the run began before: it was joined in vain
+    records = list(takewhile(belongs, islice(batch, at, None)))
+    if len(records) < 2:
+        return None
+    last_ids = {argv[_LAST_ID_AT] for argv in records}
+    try:
+        last_id = max(last_ids, key=parse)
+    except InvalidID:
+        return None
+    return [*head, *[argv[_ID_AT] for argv in records], *terms, last_id], len(records)

@@ -1,0 +1,500 @@
+"""The entries of a stream as in RDB: listpacks of about a hundred, each with what its entries share at its head.
+
+A file brings many nodes, and few of them are read soon. Where a checksum proves what the file says, a node of the usual
+form is therefore kept as it came (``KeptNode``), mostly compressed: its head and its last entry give all that a stream
+needs to know of it. It is unpacked when it is read, and written as it came as long as no entry of it was removed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import chain, islice
+from operator import lt
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+
+import hiredis
+
+from ..listpack_sizes import integer_size
+from ..streams.appending import append_many, append_packed
+from ..streams.chunk import MAX_BYTES, MAX_ENTRIES, DamagedError, packed_form
+from ..streams.chunk_codec import PACKED_OBJECTS, columns_of, fields_form
+from ..streams.ids import MAX_U64
+from ..streams.iteration import pieces
+from ..streams.macro_nodes import Node
+from . import listpack
+from .byte_source import RdbError
+from .encoding import packed_string, read_length, read_raw_string, read_string, unpack_lzf
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ..streams.chunk import AnyChunk
+    from ..streams.chunk_codec import Columns
+    from ..streams.stream import Stream
+    from .byte_source import ByteSource
+    from .codec import Writing
+    from .listpack import Element
+
+BROKEN: Final = "Stream listpack integrity check failed."
+_FEW: Final = 3  # up to this many entries are encoded row by row
+_DELETED, _SAME_FIELDS = 1, 2  # flags of an entry
+# A smaller node shares a chunk with others.
+_LEAST_KEPT_ENTRIES: Final = 32
+_LEAST_KEPT_BYTES: Final = 2 << 10
+# In a longer node, a length for walking backwards may have three bytes. Redis' nodes have at most 4 KiB by default, but
+# for those of one large entry.
+_MOST_KEPT_BYTES: Final = (1 << 14) - 1
+_WIDE: Final = {3: 0xF1, 4: 0xF2, 5: 0xF3, 9: 0xF4}  # integers: bytes of head and content, and the head
+_MARKED: Final = 0x80  # in a length for walking backwards: it has another byte before it
+
+
+# Writing
+
+
+def encode_nodes(stream: Stream, writing: Writing) -> Iterator[bytes]:
+    """Yield the nodes, each with its key, as many as the stream has macro nodes."""
+    encoder = listpack.Words()
+    nodes = stream.macro_nodes.all()
+    starts = [node.first_id for node in nodes]
+    at = 0
+    others: list[AnyChunk] = []
+    for chunk in stream.chunks:
+        kept = packed_form(chunk)
+        stop = bisect_left(starts, kept.first_id, at) if isinstance(kept, KeptNode) else len(nodes)
+        # As the last one of a stream a node may have got more entries.
+        if not isinstance(kept, KeptNode) or nodes[stop].live != len(kept):
+            others.append(chunk)
+            continue
+        yield from _encode_others(others, starts[at:stop], writing, encoder)
+        others.clear()
+        at = stop + 1
+        yield _key(kept.first_id) + kept.encoded(writing)
+    yield from _encode_others(others, starts[at:], writing, encoder)
+
+
+def _encode_others(
+    chunks: list[AnyChunk], starts: list[int], writing: Writing, encoder: listpack.Words
+) -> Iterator[bytes]:
+    """Yield nodes that begin at these IDs and hold all entries of some chunks."""
+    encode = writing.string
+    for master, number, entries in pieces(chunks, starts):
+        yield _key(master) + encode(_pack_node(master, number, entries, encoder))
+
+
+def _key(master: int) -> bytes:
+    return b"\x10" + master.to_bytes(16, "big")
+
+
+def _pack_node(master: int, number: int, raw: bytes, encoder: listpack.Words) -> bytes:
+    """Return the listpack of a node: what its entries share, and what differs in each."""
+    reader = hiredis.Reader()
+    reader.feed(b"*%d\r\n" % number)
+    reader.feed(raw)
+    entries: list[tuple[bytes, list[bytes]]] = reader.gets()
+    halves = list(map(int, b"-".join([entry[0] for entry in entries]).split(b"-")))
+    all_words = [entry[1] for entry in entries]
+    names = all_words[0][::2]
+    integer = listpack.integer
+    master_entry = [
+        integer(number), integer(0), integer(len(names)), *encoder.encode(names), integer(0),
+    ]  # fmt: skip
+    after = _differences(halves[::2], master >> 64)
+    beside = _differences(halves[1::2], master & MAX_U64)
+    columns = _pack_columns(names, all_words, after, beside, encoder) if number > _FEW else None
+    return listpack.pack(master_entry + (columns or _pack_rows(names, all_words, after, beside, encoder)))
+
+
+def _differences(numbers: list[int], base: int) -> list[bytes]:
+    """Encode the halves of IDs as differences from the first one."""
+    short, integer = listpack.SHORT, listpack.integer
+    return [
+        short[number - base] if 0 <= number - base < 4096 else integer(_signed(number - base))
+        for number in numbers
+    ]
+
+
+def _signed(difference: int) -> int:
+    """Return a difference of two unsigned 64-bit numbers as in C: modulo 2^64, signed."""
+    difference &= MAX_U64
+    return difference - (1 << 64) if difference >> 63 else difference
+
+
+def _pack_columns(
+    names: list[bytes],
+    all_words: list[list[bytes]],
+    after: list[bytes],
+    beside: list[bytes],
+    encoder: listpack.Words,
+) -> list[bytes] | None:
+    """Encode the entries of a node; None if not all have the same field names.
+
+    Dumps consist of such nodes, so it goes by columns: that is fewer steps of Python than there are words.
+    """
+    number, width = len(all_words), 2 * len(names)
+    if list(map(len, all_words)).count(width) != number:
+        return None
+    words = list(chain.from_iterable(all_words))
+    for place, name in enumerate(names):
+        if words[2 * place :: width].count(name) != number:
+            return None
+    step = len(names) + 4
+    pieces = [listpack.integer(_SAME_FIELDS)] * (step * number)
+    pieces[1::step] = after
+    pieces[2::step] = beside
+    for place in range(len(names)):
+        pieces[3 + place :: step] = encoder.encode(words[2 * place + 1 :: width])
+    pieces[step - 1 :: step] = [listpack.integer(step - 1)] * number
+    return pieces
+
+
+def _pack_rows(
+    names: list[bytes],
+    all_words: list[list[bytes]],
+    after: list[bytes],
+    beside: list[bytes],
+    encoder: listpack.Words,
+) -> list[bytes]:
+    """Encode entries of any kind, like ``_pack_columns``."""
+    integer, encode_words = listpack.integer, encoder.encode
+    same, other, same_count = integer(_SAME_FIELDS), integer(0), integer(len(names) + 3)
+    pieces: list[bytes] = []
+    for words, ms, seq in zip(all_words, after, beside, strict=True):
+        if words[::2] == names:
+            pieces += (same, ms, seq, *encode_words(words[1::2]), same_count)
+        else:
+            pieces += (
+                other, ms, seq, integer(len(words) // 2), *encode_words(words), integer(len(words) + 4)
+            )  # fmt: skip
+    return pieces
+
+
+# Reading
+
+
+class _Unpacked(NamedTuple):
+    """A node.
+
+    Attributes:
+        deleted: how many entries are marked as deleted.
+        names: the fields of its first entry.
+        ids: of the entries that are not deleted: the halves of their IDs.
+        fields: of the same entries, encoded.
+        last: the ID of the last entry, even if it is deleted.
+    """
+
+    deleted: int
+    names: list[bytes]
+    ids: list[tuple[int, int]]
+    fields: list[bytes]
+    last: int
+
+
+def read_nodes(source: ByteSource, stream: Stream) -> Iterator[None]:
+    """Add the nodes of a source to an empty stream; yields now and then.
+
+    Raises:
+        RdbError: they are damaged.
+    """
+    nodes: list[Node] = []
+    shape: _Shape | None = None
+    number = read_length(source)
+    for index in range(number):
+        if index % 16 == 15:
+            yield None
+        key = read_string(source)
+        if len(key) != 16:
+            raise RdbError("Stream node key entry is not the size of a stream ID")
+        master = int.from_bytes(key, "big")
+        if nodes and nodes[-1].last_id >= master:
+            raise RdbError(BROKEN)
+        text, size = read_raw_string(source)
+        data = text if size is None else unpack_lzf(text, size)
+        # The last one may grow, and is unpacked for that.
+        if shape is not None and source.proven and index + 1 < number:
+            kept = shape.keep(master, text, size, data)
+            if kept is not None:
+                append_packed(stream, kept, master, kept.last_id)
+                nodes.append(shape.node(kept, len(data)))
+                continue
+        shape = _add_unpacked(stream, nodes, master, data)
+    stream.macro_nodes.adopt(nodes)
+
+
+def _add_unpacked(stream: Stream, nodes: list[Node], master: int, data: bytes) -> _Shape:
+    """Add the entries of a listpack to a stream, and the node to the list; return what it looks like."""
+    deleted, names, ids, fields, last = _unpack_node(master, data)
+    live = len(ids)
+    first = ids[0][0] << 64 | ids[0][1] if ids else 0
+    if last < master or first <= stream.last_id:
+        raise RdbError(BROKEN)
+    append_many(stream, ids, fields)
+    node = Node(master, names, nodes[-1] if nodes else None)
+    node.live, node.deleted, node.last_id = live, deleted, last
+    node.size = len(data) - integer_size(live) - integer_size(deleted)
+    nodes.append(node)
+    return _Shape(names, node)
+
+
+def _unpack_node(master: int, data: bytes) -> _Unpacked:
+    items = listpack.unpack(data)
+    try:
+        live, deleted, number = items[:3]
+        assert type(live) is type(deleted) is type(number) is int
+        names = [_word(name) for name in items[3 : 3 + number]]
+        if live < 0 or deleted < 0 or number < 1 or len(names) != number or items[3 + number] != 0:
+            raise RdbError(BROKEN)
+        found = None if deleted else _unpack_like_entries(items, master, names, live)
+        return found or _unpack_entries(items, master, names, live, deleted)
+    except (IndexError, TypeError, ValueError, AssertionError):
+        raise RdbError(BROKEN) from None
+
+
+def _unpack_like_entries(
+    items: list[Element], master: int, names: list[bytes], live: int
+) -> _Unpacked | None:
+    """Unpack the usual node: no entry is deleted, and all have the same fields; None if it is none."""
+    number = len(names)
+    start, width = 4 + number, number + 4
+    ends = items[start + width - 1 :: width]
+    if (
+        not live
+        or len(items) != start + live * width
+        or items[start::width].count(_SAME_FIELDS) != live
+        or ends.count(number + 3) != live
+    ):
+        return None
+    ms, seq = master >> 64, master & MAX_U64
+    ids = [
+        (ms + more, seq + rest)  # type: ignore[operator]
+        for more, rest in zip(items[start + 1 :: width], items[start + 2 :: width], strict=True)
+    ]
+    if (
+        not all(map(lt, ids, islice(ids, 1, None)))
+        or not all(0 <= rest <= MAX_U64 for _, rest in ids)
+        or not 0 <= ids[0][0] <= ids[-1][0] <= MAX_U64
+    ):
+        return None
+    columns: list[Iterable[int | bytes]] = []
+    for at in range(start + 3, start + width - 1):
+        words = list(map(_word, items[at::width]))
+        columns += (map(len, words), words)
+    fields = list(map(fields_form(names).__mod__, zip(*columns, strict=True)))
+    return _Unpacked(0, names, ids, fields, ids[-1][0] << 64 | ids[-1][1])
+
+
+def _unpack_entries(
+    items: list[Element], master: int, names: list[bytes], live: int, deleted: int
+) -> _Unpacked:
+    """Unpack a node of any kind."""
+    number = len(names)
+    usual = fields_form(names)
+    master_ms, master_seq = master >> 64, master & MAX_U64
+    at = 4 + number
+    last = -1
+    left = deleted
+    ids: list[tuple[int, int]] = []
+    all_fields: list[bytes] = []
+    for _ in range(live + deleted):
+        flags, ms, seq = items[at : at + 3]
+        half = master_ms + ms & MAX_U64, master_seq + seq & MAX_U64  # type: ignore[operator]
+        stream_id = half[0] << 64 | half[1]
+        at += 3
+        if flags & _SAME_FIELDS:  # type: ignore[operator]
+            values = items[at : at + number]
+            at += number
+            count = number + 3
+        else:
+            fields = items[at]
+            if type(fields) is not int or fields < 1:
+                raise RdbError(BROKEN)
+            at += 1
+            values = items[at : at + 2 * fields]
+            at += 2 * fields
+            count = 2 * fields + 4
+        if items[at] != count or stream_id <= last:
+            raise RdbError(BROKEN)
+        at += 1
+        last = stream_id
+        if flags & _DELETED:  # type: ignore[operator]
+            left -= 1
+            continue
+        parts: list[Any] = []
+        for value in values:
+            word = b"%d" % value if isinstance(value, int) else value
+            parts += (len(word), word)
+        ids.append(half)
+        all_fields.append(
+            usual % tuple(parts)
+            if flags & _SAME_FIELDS  # type: ignore[operator]
+            else b"*%d\r\n" % len(values) + b"$%d\r\n%b\r\n" * len(values) % tuple(parts)
+        )
+    if at != len(items) or left or not ids:
+        raise RdbError(BROKEN)
+    return _Unpacked(deleted, names, ids, all_fields, last)
+
+
+def _word(element: Element) -> bytes:
+    return b"%d" % element if isinstance(element, int) else element
+
+
+# Keeping
+
+
+def check_kept(stream: Stream) -> Iterator[None]:
+    """Check the nodes of a stream that are kept as they came; yields now and then.
+
+    Raises:
+        RdbError: one is damaged.
+    """
+    for chunk in stream.chunks:
+        kept = packed_form(chunk)
+        if isinstance(kept, KeptNode):
+            try:
+                kept.columns()
+            except DamagedError as error:
+                raise RdbError(str(error)) from None
+            yield None
+
+
+class KeptNode:
+    """A node as it came, the packed form of a chunk; see ``chunk_codec.Packed``. None of its entries is marked as deleted.
+
+    Attributes:
+        first_id, last_id: its first and last entry.
+    """
+
+    __slots__ = ("_number", "_size", "_text", "first_id", "last_id")
+    is_quick: ClassVar[bool] = False  # unpacking a listpack takes many times as long as inflating
+
+    def __init__(self, text: bytes, size: int | None, first_id: int, last_id: int, number: int) -> None:
+        self._text = text
+        self._size = size  # of the listpack; None if the text is not compressed
+        self.first_id = first_id
+        self.last_id = last_id
+        self._number = number
+
+    def __len__(self) -> int:
+        return self._number
+
+    @property
+    def size(self) -> int:
+        """About the bytes of memory that it takes."""
+        return len(self._text) + PACKED_OBJECTS
+
+    @property
+    def payload_bytes(self) -> int:
+        """The bytes of its entries."""
+        return len(self.data())
+
+    def data(self) -> bytes:
+        """The entries as they are sent to clients."""
+        return self.columns().data
+
+    def columns(self) -> Columns:
+        """The entries.
+
+        Raises:
+            DamagedError: it is not what its head and its end said.
+        """
+        try:
+            _, _, ids, fields, last = _unpack_node(self.first_id, self._listpack())
+        except RdbError as error:
+            raise DamagedError(str(error)) from None
+        if len(ids) != self._number or last != self.last_id or ids[0][0] << 64 | ids[0][1] != self.first_id:
+            raise DamagedError(BROKEN)
+        return columns_of(ids, fields)
+
+    def encoded(self, writing: Writing) -> bytes:
+        """The string in RDB."""
+        if writing.compress and self._size is not None:
+            return packed_string(self._text, self._size)
+        return writing.string(self._listpack())
+
+    def _listpack(self) -> bytes:
+        return self._text if self._size is None else unpack_lzf(self._text, self._size)
+
+
+class _Shape:
+    """What the nodes of a stream look like that have the same field names as one of them."""
+
+    __slots__ = ("_begin", "_end", "_form_bytes", "_node", "_number")
+
+    def __init__(self, names: list[bytes], node: Node) -> None:
+        integer = listpack.integer
+        number = len(names)
+        self._node = node
+        self._number = number
+        self._form_bytes = len(fields_form(names))
+        # No entry is deleted; the first one has the node's own ID.
+        first_row = integer(_SAME_FIELDS) + integer(0) + integer(0)
+        words = b"".join(map(listpack.text, names))
+        self._begin = integer(0) + integer(number) + words + integer(0) + first_row
+        self._end = integer(number + 3) + b"\xff"
+
+    def keep(self, master: int, text: bytes, size: int | None, data: bytes) -> KeptNode | None:
+        """Return a node as it came, None if it has to be unpacked.
+
+        Args:
+            master: its first ID.
+            text: its listpack as it came.
+            size: of the listpack; None if the text is not compressed.
+            data: the listpack.
+        """
+        number = self._number
+        end = len(data)
+        at = listpack.HEADER_BYTES
+        if not (
+            data.startswith(self._begin, at + 2)
+            and data.endswith(self._end)
+            and int.from_bytes(data[:4], "little") == end
+            and data[at + 1] == 1
+        ):
+            return None
+        live = data[at]
+        if (
+            not 0 < live <= MAX_ENTRIES
+            or (live < _LEAST_KEPT_ENTRIES and end < _LEAST_KEPT_BYTES)
+            or end > _MOST_KEPT_BYTES
+            or end + live * self._form_bytes > MAX_BYTES
+            or int.from_bytes(data[4:6], "little") != 4 + number + live * (4 + number)
+        ):
+            return None
+        # Backwards over the last entry, to its ID.
+        begin = at + 1 + len(self._begin)
+        at = end - len(self._end) - 1
+        for _ in range(number):
+            length = data[at]
+            if length >= _MARKED:
+                at -= 1
+                length = data[at] << 7 | length & 0x7F
+            at -= length + 1
+            if at < begin:
+                return None
+        seq = _integer_before(data, at)
+        ms = _integer_before(data, at - data[at] - 1)
+        if seq is None or ms is None:
+            return None
+        last_ms, last_seq = (master >> 64) + ms, (master & MAX_U64) + seq
+        last_id = last_ms << 64 | last_seq
+        if last_id < master or not (last_ms <= MAX_U64 and 0 <= last_seq <= MAX_U64):
+            return None
+        return KeptNode(text, size, master, last_id, live)
+
+    def node(self, kept: KeptNode, size: int) -> Node:
+        """Return the macro node of a node that is kept, the listpack of which has so many bytes."""
+        live = len(kept)
+        return self._node.like(kept.first_id, kept.last_id, live, size - integer_size(live) - integer_size(0))
+
+
+def _integer_before(data: bytes, end: int) -> int | None:
+    """Return the integer whose length for walking backwards stands at a place, None if there is none."""
+    at = end - data[end] if end > 0 else end
+    if at < listpack.HEADER_BYTES:
+        return None
+    size, head = end - at, data[at]
+    if size == 1 and head < 0x80:
+        return head
+    if size == 2 and 0xC0 <= head < 0xE0:
+        value = (head & 0x1F) << 8 | data[at + 1]
+        return value - 8192 if value >= 4096 else value
+    return int.from_bytes(data[at + 1 : end], "little", signed=True) if _WIDE.get(size) == head else None

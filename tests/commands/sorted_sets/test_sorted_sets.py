@@ -1,0 +1,70 @@
+"""What of sorted sets is newer than the real servers that tests can ask, their choices by chance, and waits for them."""
+
+from __future__ import annotations
+
+import pytest
+from support.fake_server import FakeServer, make_client, run
+
+from rillet.commands import load_all
+from rillet.commands.spec.versions import compat_with
+
+load_all()
+
+
+@pytest.fixture
+def client():
+    return make_client(server=FakeServer(lazyfree_lazy_server_del=False))
+
+
+def test_count_adds_the_weights_of_the_sets_that_have_a_member(client):
+    run(client, "ZADD", "a", 1, "one", 2, "two")
+    run(client, "ZADD", "b", 99, "one", 50, "three")
+    run(client, "SADD", "s", "one")
+    assert run(client, "ZUNIONSTORE", "d", 3, "a", "b", "s", "AGGREGATE", "COUNT") == b":3\r\n"
+    assert client.db.entries[b"d"].scores == {b"one": 3, b"two": 1, b"three": 1}
+    run(client, "ZUNIONSTORE", "d", 2, "a", "b", "WEIGHTS", 10, 0.5, "AGGREGATE", "COUNT")
+    assert client.db.entries[b"d"].scores == {b"one": 10.5, b"two": 10, b"three": 0.5}
+    run(client, "ZINTERSTORE", "d", 2, "a", "b", "AGGREGATE", "count", "WEIGHTS", 2, 3)
+    assert client.db.entries[b"d"].scores == {b"one": 5}
+    assert (
+        run(client, "ZINTER", 2, "a", "b", "AGGREGATE", "COUNT", "WITHSCORES")
+        == b"*2\r\n$3\r\none\r\n$1\r\n2\r\n"
+    )
+
+
+def test_count_is_no_aggregate_of_older_versions(client):
+    client.server.compat = compat_with("8.6")
+    assert run(client, "ZUNION", 1, "z", "AGGREGATE", "COUNT") == b"-ERR syntax error\r\n"
+
+
+def test_a_missing_sorted_set_is_waited_for_with_all_its_keys(client):
+    assert run(client, "BZPOPMIN", "a", "b", "0.5") is None
+    assert run(client, "BZMPOP", "1.5", 2, "a", "b", "MAX") is None
+    waiting = client.server.blocking.waiting
+    assert [(keys, timeout) for _, keys, timeout, *_ in waiting] == [
+        ([b"a", b"b"], 500),
+        ([b"a", b"b"], 1500),
+    ]
+    client.in_exec = True
+    assert run(client, "BZPOPMAX", "a", 0) == b"*-1\r\n"
+    assert run(client, "BZMPOP", 0, 1, "a", "MIN") == b"*-1\r\n"
+
+
+def test_nothing_changes_where_a_score_is_no_number(client):
+    assert run(client, "ZADD", "z", 1, "a", "x", "b").startswith(b"-ERR value is not a valid float")
+    assert not client.db.entries
+    run(client, "ZADD", "z", "inf", "a")
+    client.server.propagation.take()
+    assert run(client, "ZINCRBY", "z", "-inf", "a") == b"-ERR resulting score is not a number (NaN)\r\n"
+    assert client.server.propagation.take() == []
+
+
+def test_scores_are_spelled_as_the_version_spells_them(client):
+    run(client, "ZADD", "z", "0.1", "a")
+    assert run(client, "ZSCORE", "z", "a") == b"$3\r\n0.1\r\n"
+    client.server.compat = compat_with("7.0")
+    assert run(client, "ZSCORE", "z", "a") == b"$19\r\n0.10000000000000001\r\n"
+    assert (
+        run(client, "ZRANK", "z", "a", "WITHSCORE")
+        == b"-ERR wrong number of arguments for 'zrank' command\r\n"
+    )

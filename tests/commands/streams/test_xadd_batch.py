@@ -1,0 +1,60 @@
+"""Runs of XADD with given IDs: by columns and by rows they are the same entries."""
+
+from __future__ import annotations
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from rillet.commands.streams.xadd_batch import _MANY, _given_columns, _given_rows
+from rillet.storage.streams.ids import MAX_U64
+from rillet.storage.streams.stream import Stream
+
+STEPS = st.sampled_from([(0, 1), (1, 0), (7, 3), (0, 0), (-1, 0)])
+ODD_WORDS = st.sampled_from(
+    [b"5", b"1-2-3", b"-", b"01-1", b"1-01", b"+1-1", b"1-1 ", b"9" * 25 + b"-1", b"*", b"1-", b"-1"]
+)
+VALUES = st.sampled_from([b"", b"v", b"100%", b"\r\n", b"x" * 1030, b"x" * 5000])
+
+
+@st.composite
+def batches(draw):
+    """XADDs of one key, and mostly one of them that differs somehow."""
+    step = draw(STEPS.filter(lambda step: step > (0, 0)) | STEPS)
+    names = draw(st.lists(st.sampled_from([b"f", b"%d", b"name"]), min_size=1, max_size=2))
+    value = draw(VALUES)
+    number = draw(st.sampled_from([_MANY - 1, _MANY, 3 * _MANY]))
+    batch = []
+    for at in range(number):
+        word = b"%d-%d" % (100 + at * step[0], 1000 + at * step[1])
+        batch.append([b"XADD", b"s", word, *[word for name in names for word in (name, value)]])
+    for _ in range(draw(st.integers(0, 2))):
+        args = batch[draw(st.integers(0, number - 1))]
+        place = draw(st.integers(0, len(args)))
+        args[place : place + 1] = draw(st.lists(ODD_WORDS | VALUES, max_size=2))
+    return [args if args[:1] else [b"PING"] for args in batch]
+
+
+@given(batches(), st.sampled_from([0, 1, 100 << 64, 100 << 64 | 999, MAX_U64 << 64]), st.integers(0, 3))
+@example([[b"XADD", b"s", b"%d-0" % n, b"f", b"v"] for n in range(1, 40)], 1, 0)
+def test_what_goes_by_columns_is_what_goes_by_rows(batch, last_id, at):
+    if len(batch[at]) < 5 or any(len(args) < 3 for args in batch):
+        return
+    stream = Stream()
+    stream.last_id = last_id
+    columns, rows = _given_columns(stream, batch, at), _given_rows(stream, batch, at)
+    if columns is not None:
+        assert rows is not None
+        number = len(columns.ids)  # rows may go on where the number of words changes
+        assert columns == tuple(each[:number] for each in rows)
+
+
+def test_the_usual_run_goes_by_columns():
+    batch = [[b"XADD", b"s", b"%d-0" % number, b"f", b"100%%", b"g", b"v"] for number in range(1, 40)]
+    columns = _given_columns(Stream(), batch, 3)
+    assert columns is not None
+    assert len(columns.ids) == 36
+    assert columns.fields[0] == b"*4\r\n$1\r\nf\r\n$5\r\n100%%\r\n$1\r\ng\r\n$1\r\nv\r\n"
+    batch[20][3] = b"h"
+    other = _given_columns(Stream(), batch, 3)
+    assert other is not None
+    assert other == _given_rows(Stream(), batch, 3)

@@ -1,0 +1,81 @@
+"""Servers, consoles and the browser for the tests of the console."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+from playwright.sync_api import expect, sync_playwright
+from support import servers
+from support.programs.console import CHROMIUM_FLAGS, KINDS, PATIENCE, ConsoleProcess, Watched, chromium
+
+from rillet.console.link import Link
+
+expect.set_options(timeout=PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """One for a module, whose tests are sync: Playwright's own loop and that of pytest-asyncio exclude each other."""
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium(), args=CHROMIUM_FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def consoles():
+    """A server of its own and a console for each kind, started at the first use."""
+    started = {}
+
+    def get(kind):
+        if kind not in started:
+            flags = ("--enable-debug-command", "local") if kind == "rillet" else ()
+            server = servers.start_server(kind, *flags)
+            writes = () if kind == "rillet" else ("--allow-writes",)
+            started[kind] = (server, ConsoleProcess(f"redis://127.0.0.1:{server.port}", *writes))
+        return started[kind]
+
+    yield get
+    for server, console in started.values():
+        console.stop()
+        server.discard()
+
+
+@pytest.fixture(params=KINDS)
+def console(request, consoles):
+    server, console = consoles(request.param)
+    with redis.Redis(port=server.port) as client:
+        client.flushall()
+        console.client, console.kind = client, request.param
+        yield console
+
+
+@pytest.fixture
+def opened(browser):
+    found = []
+
+    def open_(console, path="/", **options):
+        watched = Watched(browser, console, **options)
+        found.append(watched)
+        watched.page.goto(path)
+        return watched.page
+
+    yield open_
+    for watched in found:
+        watched.check()
+        watched.close()
+
+
+@pytest.fixture(params=["rillet", "redis7", "valkey"])
+def client(request, running):
+    """A client of a server of each kind, which is empty."""
+    with redis.Redis(port=running(request.param).port) as connected:
+        connected.flushall()
+        yield connected
+
+
+@pytest.fixture
+async def link(client):
+    """The console's own connection to that server."""
+    async with Link(f"redis://127.0.0.1:{client.connection_pool.connection_kwargs['port']}") as made:
+        yield made

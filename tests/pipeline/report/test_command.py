@@ -1,0 +1,84 @@
+"""pipeline/report/command.py: what is done beside Spark, whose session is no real one here."""
+
+from __future__ import annotations
+
+import argparse
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from rillet.pipeline.report import command
+from rillet.pipeline.report.gather import Gathering
+
+MANIFEST = "file appendonly.aof.1.incr.aof seq 1 type i\n"
+
+
+class Spark:
+    """A session that can only be stopped."""
+
+    def __init__(self):
+        self.stopped = threading.Event()
+
+    def stop(self):
+        self.stopped.set()
+
+
+@pytest.fixture
+def spark(monkeypatch):
+    found = Spark()
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    monkeypatch.setattr(command, "_session", lambda *_: found)
+    return found
+
+
+@pytest.fixture
+def arguments(tmp_path):
+    folder = tmp_path / "appendonlydir"
+    folder.mkdir()
+    (folder / "appendonly.aof.manifest").write_text(MANIFEST)
+    (folder / "appendonly.aof.1.incr.aof").touch()
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    return parser.parse_args([str(folder), "--out", str(tmp_path / "report")])
+
+
+def test_spark_is_stopped_while_the_page_is_drawn(spark, arguments, monkeypatch):
+    def draw(gathering, bounds, found, out):
+        assert (bounds, found) == ("bounds", "found")
+        assert spark.stopped.wait(60)
+        assert gathering.progress.spark is None  # so that nothing asks a session that is gone how far it is
+        return out / "index.html"
+
+    monkeypatch.setattr(Gathering, "run", lambda _: ("bounds", "found"))
+    monkeypatch.setattr(command, "draw", draw)
+    assert command.run(arguments) == 0
+
+
+def test_spark_is_stopped_where_there_is_nothing_to_report_on(spark, arguments, monkeypatch, capsys):
+    def run(_):
+        raise ValueError("holds nothing")
+
+    monkeypatch.setattr(Gathering, "run", run)
+    assert command.run(arguments) == 1
+    assert spark.stopped.is_set()
+    assert "rillet pipeline report: holds nothing" in capsys.readouterr().err
+
+
+def test_a_page_that_cannot_be_drawn_says_so_and_leaves_no_spark(spark, arguments, monkeypatch):
+    def draw(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(Gathering, "run", lambda _: ("bounds", "found"))
+    monkeypatch.setattr(command, "draw", draw)
+    with pytest.raises(OSError, match="disk full"):
+        command.run(arguments)
+    assert spark.stopped.is_set()
+
+
+def test_a_session_of_others_is_left_running(spark, arguments, monkeypatch):
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: spark)
+    monkeypatch.setattr(Gathering, "run", lambda _: ("bounds", "found"))
+    monkeypatch.setattr(command, "draw", lambda *_: SimpleNamespace(resolve=lambda: "x"))
+    assert command.run(arguments) == 0
+    assert not spark.stopped.is_set()

@@ -1,0 +1,113 @@
+"""A pipeline over a cluster, without a JVM: numbered entries in streams of all shards, a source in either mode, a sink."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+from support.pipeline.micro_batches import Engine
+
+from rillet.pipeline.group.stream_reader import GroupStreamReader, group_columns
+from rillet.pipeline.range.stream_reader import RangeStreamReader
+from rillet.pipeline.redis.connection import ConnectionLost, checked
+from rillet.pipeline.redis.options import Options
+from rillet.pipeline.sink import writers
+from rillet.pipeline.sink.writers import StreamWriter
+from rillet.pipeline.source.entry_batches import default_schema
+from rillet.pipeline.source.options import SourceOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pytest
+
+    from rillet.pipeline.redis.connection import Connection
+
+numbers = itertools.count()
+ROWS = pa.schema({"n": pa.string()})
+
+
+class Pipeline:
+    """One query from streams to one stream.
+
+    Args:
+        connection: to the cluster.
+        given: options that say where it is.
+        mode: of the source.
+    """
+
+    def __init__(
+        self, connection: Connection, given: dict[str, str], mode: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        number = next(numbers)
+        self.connection = connection
+        self.inputs = [f"in{number}-{each}" for each in range(6)]
+        self.output = f"out{number}"
+        self.added = 0
+        self._given = given | {
+            "streams": ",".join(self.inputs),
+            "startingOffsets": "earliest",
+            "fetchSize": "7",
+        }
+        self._mode = mode
+        sink = given | {"stream": self.output, "chunkRows": "20", "inlineBytes": "100"}
+        self._writer = StreamWriter(from_arrow_schema(ROWS), sink, False)
+        self._batch = 0
+        context = SimpleNamespace(getLocalProperty=self._property, partitionId=lambda: 0)
+        self._context = SimpleNamespace(get=lambda: context)
+        self._monkeypatch = monkeypatch
+        self.engine = Engine(self._reader, self._write)
+
+    def _property(self, name: str) -> str:
+        return {"streaming.sql.batchId": str(self._batch), "sql.streaming.queryId": self.output}[name]
+
+    def _reader(self) -> Any:
+        if self._mode == "group":
+            given = self._given | {"group": "g", "consumer": "me", "claimMinIdleMs": "0"}
+            return GroupStreamReader(default_schema("", group_columns()), given)
+        options = SourceOptions.of(Options(self._given | {"maxRowsPerTrigger": "50"}), streaming=True)
+        return RangeStreamReader(default_schema(), options)
+
+    def _write(self, batch: int, batches: list[Any]) -> None:
+        self._batch = batch
+        self._monkeypatch.setattr(writers, "TaskContext", self._context)
+        found = [row["fields"][0]["value"].decode() for each in batches for row in each.to_pylist()]
+        rows = pa.table({"n": found}, schema=ROWS).to_batches(max_chunksize=9)
+        self._writer.commit([self._writer.write(iter(rows))], batch)
+
+    def add(self, count: int, connection: Connection | None = None) -> None:
+        """Add so many numbered entries, spread over the streams."""
+        for at, stream in enumerate(self.inputs):
+            _add(
+                connection or self.connection,
+                stream,
+                range(self.added, self.added + count)[at :: len(self.inputs)],
+            )
+        self.added += count
+
+    def written(self) -> Counter[int]:
+        """How often each number was written."""
+        entries = self.connection.call("XRANGE", self.output, "-", "+")
+        return Counter(int(fields[1]) for _, fields in entries)
+
+    def pending(self) -> int:
+        """How many entries the group still has as pending."""
+        return sum(self.connection.call("XPENDING", name, "g")[0] for name in self.inputs)
+
+
+def _add(connection: Connection, stream: str, new: Sequence[int]) -> None:
+    """Add numbers, all or none; when that is not known, those that the stream does not have."""
+    while new:
+        steps = [("MULTI",), *(("XADD", stream, "*", "n", number) for number in new), ("EXEC",)]
+        try:
+            checked(connection.pipeline(steps))
+        except ConnectionLost:
+            newest = connection.call("XREVRANGE", stream, "+", "-", "COUNT", 1)
+            last = int(newest[0][1][1]) if newest else -1
+            new = [number for number in new if number > last]
+        else:
+            return

@@ -1,0 +1,45 @@
+"""Queries in range mode without a JVM, for the tests of tests/pipeline/range."""
+
+from __future__ import annotations
+
+from support.pipeline.spark_engine import Engine
+
+from rillet.pipeline.range.stream_reader import RangeStreamReader
+from rillet.pipeline.redis.options import Options
+from rillet.pipeline.source import offsets
+from rillet.pipeline.source.entry_batches import default_schema
+from rillet.pipeline.source.options import SourceOptions
+
+opened = []
+
+
+def close_opened():
+    """Stop the readers of all engines; a fixture calls it after each test."""
+    while opened:
+        opened.pop().reader.stop()
+
+
+def engine(connection, offset=None, **given):
+    words = {
+        "port": str(connection.endpoint.port),
+        "retries": "0",
+        "startingoffsets": "earliest",
+        "fetchsize": "3",
+    } | given
+    options = SourceOptions.of(
+        Options({name: word for name, word in words.items() if word is not None}), streaming=True
+    )
+    opened.append(Engine(lambda: RangeStreamReader(default_schema(), options), offset))
+    return opened[-1]
+
+
+def add(connection, stream, *words):
+    return connection.pipeline([("XADD", stream, word, "f", word) for word in words])
+
+
+def read_ids(rows):
+    return None if rows is None else [row["id"] for row in rows]
+
+
+def position(engine, stream):
+    return offsets.load(engine.offset)[stream]

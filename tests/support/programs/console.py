@@ -1,0 +1,191 @@
+"""A console as a user starts it, and the browser that looks at it."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Self
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+
+# `make test` has the browser on Rillet, `make test-console` on each kind of server.
+KINDS = ("rillet", *(pytest.param(kind, marks=pytest.mark.browser) for kind in ("redis7", "valkey")))
+WIDTH, PHONE = 1320, 375
+PATIENCE = (
+    int(os.environ.get("RILLET_CONSOLE_PATIENCE", "60")) * 1000
+)  # milliseconds; bounds a broken test only
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",  # containers have little
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    text: str
+
+
+class ConsoleProcess:
+    """`rillet console URL`, on a free port; a context manager that ends it by its pid."""
+
+    def __init__(
+        self, url: str, *flags: str, verb: str = "console", env: dict[str, str] | None = None
+    ) -> None:
+        words = [sys.executable, "-m", "rillet", verb, *([url] if url else []), "--console-port", "0", *flags]
+        self._process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, **(env or {})},
+        )
+        assert self._process.stdout is not None
+        self.lines: list[str] = []
+        for line in self._process.stdout:
+            self.lines.append(line)
+            if line.startswith("Console of"):
+                break
+        else:
+            raise RuntimeError(f"the console did not start: {self.lines}")
+        self.url = self.lines[-1].split()[-1].rstrip("/")
+        self.port = int(self.url.rpartition(":")[2])
+        # Read on, so that a full pipe never holds it up.
+        self._reader = threading.Thread(target=lambda: self.lines.extend(self._process.stdout), daemon=True)
+        self._reader.start()
+
+    def ask(
+        self,
+        path: str,
+        form: dict[str, str] | None = None,
+        *,
+        method: str = "",
+        headers: dict[str, str] | None = None,
+        host: str = "",
+    ) -> Answer:
+        """Send one request as a program does, without a browser's help."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.putrequest(method or ("GET" if form is None else "POST"), path, skip_host=True)
+            connection.putheader("Host", host or f"127.0.0.1:{self.port}")
+            body = urlencode(form).encode() if form is not None else b""
+            if form is not None:
+                connection.putheader("Content-Type", "application/x-www-form-urlencoded")
+            connection.putheader("Content-Length", str(len(body)))
+            for name, text in (headers or {}).items():
+                connection.putheader(name, text)
+            connection.endheaders(body)
+            reply = connection.getresponse()
+            return Answer(
+                reply.status,
+                {name.lower(): text for name, text in reply.getheaders()},
+                reply.read().decode("utf-8", "replace"),
+            )
+        finally:
+            connection.close()
+
+    def stop(self) -> str:
+        """End it as Ctrl-C does; return all that it printed."""
+        self._process.send_signal(signal.SIGINT)
+        try:
+            self._process.wait(60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join(10)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        return "".join(self.lines)
+
+    @property
+    def status(self) -> int | None:
+        return self._process.returncode
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self.stop()
+
+
+def chromium() -> str:
+    """Debian's browser, or another one of its kind, or a failed test that says how to get it."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = os.environ.get("RILLET_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    if not found:
+        pytest.fail("chromium is not installed: sh tests/browser.sh", pytrace=False)
+    return found
+
+
+def axe() -> str:
+    """The accessibility checker, a script for the page."""
+    return (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+
+
+class Watched:
+    """A page that remembers what went wrong on it, and whom it asked."""
+
+    def __init__(self, browser, console, width=WIDTH, scheme="light"):
+        self.context = browser.new_context(
+            base_url=console.url, color_scheme=scheme, viewport={"width": width, "height": 900}
+        )
+        self.context.set_default_timeout(PATIENCE)
+        self.wrong, self.hosts = [], set()
+        self.page = self.another()
+        self.own = urlsplit(console.url).netloc
+
+    def another(self):
+        """Open one more page in the same window."""
+        page = self.context.new_page()
+        page.on(
+            "console",
+            lambda message: self.wrong.append(message.text) if message.type in {"error", "warning"} else None,
+        )
+        page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
+        return page
+
+    def check(self):
+        assert not self.wrong, self.wrong
+        assert self.hosts <= {self.own}, self.hosts
+
+    def close(self):
+        self.context.close()
+
+
+def scene(client, entries=12):
+    """A stream, a group and two consumers, one of which fails with an entry again and again."""
+    for number in range(1, entries + 1):
+        client.xadd("orders", {"item": "teapot", "data": '{"a": {"b": [1, null, "x"]}}'}, f"{number}-0")
+    client.xgroup_create("orders", "billing", "0")
+    client.xreadgroup("billing", "Bob", {"orders": ">"}, count=5)
+    client.xreadgroup("billing", "Alice", {"orders": ">"}, count=2)
+    for _ in range(6):
+        client.xclaim("orders", "billing", "Bob", 0, ["1-0"])
+
+
+def violations(page):
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(f"{axe()}; null")
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        (one["id"], [node["target"] for node in one["nodes"]][:3], one["nodes"][0].get("failureSummary"))
+        for one in found["violations"]
+    ]

@@ -1,0 +1,23 @@
+"""Spark's settings for a handful of rows: Java is not worth compiling for them, nor plans worth changing on the way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+QUICK: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
+def quick_conf_dir(folder: Path) -> Path:
+    """Return a SPARK_CONF_DIR with these settings, for processes whose sessions are made elsewhere."""
+    conf = folder / "spark-conf"
+    conf.mkdir(exist_ok=True)
+    lines = (f"{name} {value}\n" for name, value in QUICK.items())
+    (conf / "spark-defaults.conf").write_text("".join(lines), encoding="utf-8")
+    return conf

@@ -1,0 +1,152 @@
+"""CONTRIBUTING's "Where is …?": each answer names files, and what is asked for is defined in them.
+
+The fifteen questions are those that a stranger was asked once, and missed nine.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from rillet.commands import load_all
+from rillet.commands.spec.command import REGISTRY, handler_for
+from rillet.commands.spec.versions import NEWEST, compat_with
+
+ROOT = Path(__file__).parents[1]
+QUOTED = re.compile(r"`([^`]+)`")
+
+# By question: where each thing is, as `file: name, name`. A name in capitals is a command, whose handler is there; one
+# with a version is the handler of that version. Others are attributes that the file defines itself, `Class.method` too.
+HOLDS = {
+    "arity, flags, grammar of XCLAIM": ["commands/streams/specs.py: record of XCLAIM"],
+    "XCLAIM and its options (LASTID)": [
+        "commands/streams/xclaim.py: XCLAIM, _parse_options",
+        "commands/streams/group_propagation.py: propagate_claims",
+    ],
+    "where XAUTOCLAIM drops deleted entries": [
+        "storage/groups/claiming.py: autoclaim",
+        "commands/streams/xautoclaim.py: XAUTOCLAIM",
+    ],
+    "the delivery of new entries": ["commands/streams/xreadgroup.py: XREADGROUP, _deliver"],
+    "the words of stream commands: IDs, intervals, a group and its errors": [
+        "commands/streams/lookup.py: parse_id, parse_interval, find_group, no_such_group"
+    ],
+    "sizes of chunks and pages, thresholds": ["storage/streams/tuning.py: Tuning"],
+    "XNACK": ["commands/streams/xack.py: XACK, XNACK"],
+    "XDEL, XINFO …": ["commands/streams/xdel.py: XDEL", "commands/streams/xinfo.py: XINFO|STREAM, XINFO|GROUPS"],
+    "XTRIM": [
+        "commands/streams/xtrim.py: XTRIM",
+        "commands/streams/trim_options.py: TrimOptions",
+        "storage/streams/trimming.py: trim_to_length, trim_before",
+        "storage/groups/references.py: trim_acked_to_length, trim_acked_before",
+    ],
+    "lag of a group": ["commands/streams/xinfo.py: lag_of", "storage/groups/lag.py: lag"],
+    "the order of idle times": ["storage/groups/deliveries.py: IdleOrder"],
+    "which consumer has which pending entry, since when": [
+        "storage/groups/books.py: Books",
+        "storage/groups/dense.py: Dense",
+        "storage/groups/plain.py: Plain",
+    ],
+    "what 7.0 did": [
+        "commands/streams/v7_0.py: XREADGROUP 7.0, XCLAIM 7.0",
+        "commands/lists/v7_0.py: of_one_key",
+        "commands/spec/versions.py: Compat",
+    ],
+    "what old replicas are sent": ["commands/streams/trim_options.py: TrimOptions.downgraded, downgraded_deletion"],
+    "COMMAND": ["commands/admin/command.py: COMMAND, COMMAND|DOCS"],
+    "MULTI": [
+        "commands/transactions/handlers.py: MULTI, EXEC",
+        "server/execution/dispatcher.py: Dispatcher._queue",
+    ],
+    "how a command is run, counted, propagated": [
+        "server/execution/call.py: Calls.call, Calls.finish, Calls.propagate",
+        "server/execution/fast_path.py: run_one",
+    ],
+    "whether a client runs, waits or closes": [
+        "commands/runtime/state.py: State",
+        "commands/runtime/client.py: Client.update_state, Client.wait, Client.end_wait",
+    ],
+    "the NOAUTH check, the order of checks": ["server/execution/checks.py: NOAUTH, check"],
+    "a directive of redis.conf": ["server/config/config.py: DIRECTIVES"],
+    "what Windows has otherwise": ["storage/system.py: Posix, Windows, HERE"],
+    "how to add a stream command": ["docs/adding-a-command.md"],
+    "how to add a data type": ["docs/adding-a-data-type.md", "storage/value_types.py: ValueType, TYPES"],
+}  # fmt: skip
+
+
+def rows() -> dict[str, str]:
+    """The table of CONTRIBUTING: answers by question."""
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = page.partition("## Where is …?\n")[2].partition("\n## ")[0]
+    cells = [line.strip("| ").split(" | ", 1) for line in table.splitlines() if line.startswith("| ")]
+    return dict(cells[2:])
+
+
+def definitions(path: Path) -> set[str]:
+    """The names that a file defines at its top, and `Class.method`."""
+    found = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        targets = getattr(node, "targets", [getattr(node, "target", None)])
+        found |= {target.id for target in targets if isinstance(target, ast.Name)}
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}.{each.name}" for each in node.body if isinstance(each, ast.FunctionDef)}
+    return found
+
+
+def module_of(path: str) -> str:
+    return "rillet." + path.removesuffix(".py").replace("/", ".")
+
+
+def is_there(path: str, name: str) -> bool:
+    """Whether a file holds what it is said to hold."""
+    if name.startswith("record of "):
+        command = name.removeprefix("record of ")
+        return getattr(import_module(module_of(path)), command) is REGISTRY[command.lower()]
+    if re.fullmatch(r"X?[A-Z]+(\|[A-Z]+)?( \d\.\d)?", name) and name not in definitions(ROOT / path):
+        command, _, version = name.lower().partition(" ")
+        handler = handler_for(REGISTRY[command], compat_with(version or NEWEST).knows)
+        return handler.__module__ == module_of(path)
+    return name in definitions(ROOT / path)
+
+
+def test_every_question_is_answered_and_every_answer_proven():
+    assert rows().keys() == HOLDS.keys()
+
+
+@pytest.mark.parametrize("question", HOLDS)
+def test_an_answer_names_the_files_and_what_is_asked_for_is_in_them(question):
+    load_all()
+    answer = QUOTED.findall(rows()[question])
+    for line in HOLDS[question]:
+        path, _, names = line.partition(": ")
+        assert path in answer
+        assert (ROOT / path).is_file()
+        for name in names.split(", ") if names else ():
+            assert is_there(path, name), (path, name)
+
+
+def test_every_command_of_streams_is_in_the_file_that_its_name_says():
+    load_all()
+    streams = [each for each in REGISTRY.values() if each.room == REGISTRY["xadd"].room and each.is_served]
+    places = {
+        each.name: handler_for(each, compat_with(NEWEST).knows).__module__.rpartition(".")[2]
+        for each in streams
+    }
+    elsewhere = {name: place for name, place in places.items() if place != name.partition("|")[0]}
+    assert elsewhere == {
+        "xackdel": "xdel",
+        "xcfgset": "idempotency",
+        "xdelex": "xdel",
+        "xidmprecord": "idempotency",
+        "xlen": "xrange",
+        "xnack": "xack",
+        "xrevrange": "xrange",
+    }
+    for name, place in elsewhere.items():
+        assert name.upper() in rows()["XDEL, XINFO …"] or place == "xack"

@@ -1,0 +1,82 @@
+"""The workflows of the public CI name what is there: no run of them is possible here."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from support.programs.pythons import SUPPORTED
+
+import rillet
+
+ROOT = Path(__file__).parents[1]
+FLOWS = ROOT / ".github" / "workflows"
+
+
+def flow(name: str) -> dict:
+    # `on` is a boolean to YAML.
+    return yaml.safe_load((FLOWS / name).read_text(encoding="utf-8").replace("\non:", "\n'on':"))
+
+
+def steps_of(flow: dict) -> list[str]:
+    return [step["run"] for job in flow["jobs"].values() for step in job["steps"] if "run" in step]
+
+
+def test_the_tests_run_on_three_systems_and_each_python_that_is_supported():
+    matrix = flow("test.yml")["jobs"]["test"]["strategy"]["matrix"]
+    assert [each.partition("-")[0] for each in matrix["system"]] == ["ubuntu", "macos", "windows"]
+    assert tuple(matrix["python"]) == SUPPORTED
+    assert len(SUPPORTED) == 4
+
+
+@pytest.mark.parametrize("name", ["test.yml", "publish.yml"])
+def test_what_the_steps_name_is_there(name):
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for step in steps_of(flow(name)):
+        words = step.split()
+        if words[0] == "make":
+            assert set(words[1:]) <= targets, step
+        for path in re.findall(r"\btests/\w+", step):
+            assert (ROOT / path).is_dir(), step
+
+
+def test_a_tag_publishes_by_trust_and_no_password():
+    publish = flow("publish.yml")
+    assert publish["on"] == {"push": {"tags": ["v*"]}}
+    job = publish["jobs"]["publish"]
+    assert (job["permissions"], job["environment"], job["needs"]) == (
+        {"id-token": "write"},
+        "pypi",
+        "build",
+    )
+    [upload] = [step for step in job["steps"] if "publish" in step["uses"]]
+    assert upload == {"uses": "pypa/gh-action-pypi-publish@release/v1"}
+    assert "secrets" not in (FLOWS / "publish.yml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("tag", "fits"), [(f"v{rillet.__version__}", True), ("v99.0", False)])
+def test_a_tag_that_is_not_the_version_publishes_nothing(tag, fits):
+    [check] = [step for step in steps_of(flow("publish.yml")) if "GITHUB_REF_NAME" in step]
+    done = subprocess.run(
+        ["bash", "-c", check], cwd=ROOT, env={"PATH": "/usr/bin:/bin", "GITHUB_REF_NAME": tag}, check=False
+    )
+    assert (done.returncode == 0) is fits
+
+
+def test_the_classifiers_name_only_what_the_tests_have_run_on():
+    """Windows, macOS and Python 3.14 join them when the workflow has passed there."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    systems = [each for each in project["classifiers"] if each.startswith("Operating System")]
+    assert systems == ["Operating System :: POSIX :: Linux"]
+    named = [each.rpartition(" ")[2] for each in project["classifiers"] if "Python :: 3." in each]
+    measured = re.search(
+        r"<!-- pythons -->\n[^|]*\| \| ([^\n]*) \|\n",
+        (ROOT / "docs" / "running.md").read_text(encoding="utf-8"),
+    )
+    assert [f"Python {version}" for version in named] == measured[1].split(" | ")
+    assert project["requires-python"] == f">={named[0]}"
