@@ -179,11 +179,13 @@ class SnapshotSender:
 
     async def _readable(self) -> None:
         ready = asyncio.Event()
-        self.server.loop.add_reader(self._pipe, ready.set)
+        pipe = self._pipe
+        self.server.loop.add_reader(pipe, ready.set)
         try:
             await ready.wait()
         finally:
-            self.server.loop.remove_reader(self._pipe)
+            if pipe == self._pipe:  # not closed yet
+                self.server.loop.remove_reader(pipe)
 
     async def _send_file(self) -> None:
         await self._is_written()
@@ -219,6 +221,9 @@ class SnapshotSender:
             with _drained(pipe):
                 writer.stop()
         if pipe >= 0:
+            # A task that ``abort`` cancels runs later, when the number may be that of a new client already: the loop
+            # would watch it for this reader, and the client would never be read.
+            self.server.loop.remove_reader(pipe)
             os.close(pipe)
         with contextlib.suppress(OSError):
             self._path.unlink(missing_ok=True)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
+from contextlib import ExitStack
 
 from support.deployments.replication import FakeReplica
-from support.live import LiveServer, eventually
+from support.live import DEADLINE, LiveServer, eventually
+
+from rillet.server.persistence.background_writer import ThreadedWriter
 
 
 def test_servers_in_one_process_follow_each_other():
@@ -59,6 +63,26 @@ def test_a_server_ends_in_the_middle_of_a_snapshot():
         master.stop()
         replica.close()
     assert list(folder.glob("temp-repl-*")) == []
+
+
+def test_clients_that_come_when_a_snapshot_was_given_up_are_served(monkeypatch):
+    """One of them gets the number that the snapshot's pipe had in the system."""
+    monkeypatch.setattr(ThreadedWriter, "start", lambda *_: None)
+    monkeypatch.setattr(ThreadedWriter, "stop", lambda _: None)
+    with LiveServer(repl_diskless_sync_delay=0) as master, master.wire() as wire, ExitStack() as stack:
+        # Made before, or they would get that number themselves.
+        clients = [stack.enter_context(socket.socket()) for _ in range(5)]
+        with FakeReplica(master, "eof", "psync2") as replica:
+            replica.send("PSYNC", "?", "-1")
+            assert replica.line().startswith(b"+FULLRESYNC ")
+            transfer = master.inside.replication.replicas.transfer
+            eventually(lambda: transfer._task is not None and transfer._task.get_coro().cr_await is not None)
+            assert wire.call("DEBUG", "RESET").value == b"OK"
+            for client in clients:
+                client.settimeout(DEADLINE)
+                client.connect(("127.0.0.1", master.port))
+                client.sendall(b"PING\r\n")
+                assert client.recv(100) == b"+PONG\r\n"
 
 
 def test_a_replica_that_leaves_in_the_middle_of_a_snapshot_ends_it():
