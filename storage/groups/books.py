@@ -75,7 +75,7 @@ class Books(Freeable):
         """So many entries that had these facts have left the PEL, or have others now."""
 
     @abstractmethod
-    def acknowledge_all(self, ids: list[bytes]) -> bool:
+    def acknowledge_all(self, ids: list[bytes]) -> int | None:
         """As ``Group.acknowledge_all``."""
 
     @abstractmethod

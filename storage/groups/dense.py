@@ -283,17 +283,21 @@ class Dense(Books):
         else:
             block.enlist(self.pel.numbers(block))
 
-    def acknowledge_all(self, ids: list[bytes]) -> bool:
+    def acknowledge_all(self, ids: list[bytes]) -> int | None:
         """As of any books."""
         if len(ids) == 1:
-            only = self.pel.pop(ids[0])
+            ms, _, seq = ids[0].partition(b"-")
+            # Up to 19 digits cannot exceed 64 bits: this is an ID, pending or not.
+            if not (ms.isdigit() and seq.isdigit() and len(ms) < 20 > len(seq)):
+                return None
+            only = self.pel.take(int(ms), int(seq))
             if only is None:
-                return False
+                return 0
             self.release(only, 1)
-            return True
+            return 1
         blocks = self.pel.take_all(ids)
         if blocks is None:
-            return False
+            return None
         number = len(blocks)
         # Mostly what was read at once is acknowledged at once.
         if blocks.count(blocks[0]) == number:
@@ -304,7 +308,7 @@ class Dense(Books):
         else:
             for block, count in Counter(blocks).items():
                 self.release(block, count)
-        return True
+        return number
 
     def let_go(self, consumer: Consumer) -> Iterator[None]:
         """As of any books."""

@@ -386,8 +386,12 @@ class Group(Freeable):
 
         return self._clean_up_later(let_go())
 
-    def acknowledge_all(self, ids: list[bytes]) -> bool:
-        """Take entries off the PEL if all these words are pending ids, and none is repeated; else do nothing: False."""
+    def acknowledge_all(self, ids: list[bytes]) -> int | None:
+        """Take entries off the PEL by the words of their IDs; answers how many were there.
+
+        None, and nothing is done, if there may be less simple ones among the words: those that are no IDs, not pending
+        or repeated. The caller parses them then.
+        """
         if self.pending_cleanup is not None:
             self.finish_cleanup()
         return self._books.acknowledge_all(ids)

@@ -91,15 +91,11 @@ class Pel(Freeable):
         found = self.find(number >> 64, number & MAX_U64)
         return None if found is None else found[0].blocks[found[1]]
 
-    def places(self, ids: list[bytes]) -> PelRuns | None:
-        """Where two or more neighbours stand; None unless the words are the texts of pending IDs that stand side by side."""
-        left, _, right = ids[0].partition(b"-")
-        if not (left.isdigit() and right.isdigit() and len(ids[0]) <= _LONGEST):
-            return None
-        first = self.find(int(left), int(right))
-        if first is None:
-            return None
-        page, at = first
+    def _run_of(self, page: Page, at: int, ids: list[bytes]) -> PelRuns | None:
+        """Where two or more neighbours stand, the first of them at a place; None unless the words are their texts.
+
+        All of them are pending.
+        """
         if at + 1 < len(page.blocks) and page.text(at + 1) != ids[1]:
             return None
         run = self._run(page, at, len(ids))
@@ -194,6 +190,23 @@ class Pel(Freeable):
                 yield page, range(at, stop)
             elif page.live and (found := [i for i in range(at, stop) if blocks[i] is not None]):
                 yield page, found
+
+    def first_run(self, start: int, end: int, count: int) -> PelRuns | None:
+        """As the first ``count`` of ``pending_runs``, if the page where they begin has them side by side; else None."""
+        pages = self._pages
+        if not pages or count <= 0:
+            return None
+        page = pages[bisect_right(self._firsts, start) - 1 if start > self._firsts[0] else 0]
+        at = page.position(start) if start else 0
+        stop = at + count
+        blocks = page.blocks
+        if (
+            stop > len(blocks)
+            or (page.live < len(blocks) and None in blocks[at:stop])
+            or (end < MAX_ID and page.number(stop - 1) > end)
+        ):
+            return None
+        return [(page, range(at, stop))]
 
     def of_block(self, block: Block) -> Iterator[Place]:
         """Where the entries of a block stand, in the order in which they came."""
@@ -393,18 +406,12 @@ class Pel(Freeable):
 
     # Changing and removing
 
-    def pop(self, text: bytes) -> Facts | None:
-        """Take the entry with this ID off; answers the block it was in, None if the word names nothing pending."""
-        ms, _, seq = text.partition(b"-")
-        if ms.isdigit() and seq.isdigit() and len(text) <= _LONGEST:
-            return self._take(int(ms), int(seq))
-        return None
-
     def remove(self, number: int) -> Facts | None:
-        """As ``pop``, by the integer."""
-        return self._take(number >> 64, number & MAX_U64)
+        """Take an entry off; answers the block it was in, None if it is not pending."""
+        return self.take(number >> 64, number & MAX_U64)
 
-    def _take(self, ms: int, seq: int) -> Facts | None:
+    def take(self, ms: int, seq: int) -> Facts | None:
+        """As ``remove``, by the halves of the ID."""
         page, at = self._page, self._at
         blocks = page.blocks
         # Mostly the next one is acknowledged next.
@@ -443,19 +450,14 @@ class Pel(Freeable):
 
         None, and nothing is done, if a word is not the text of a pending ID, or two name the same.
         """
-        places = self.places(ids) if len(ids) >= _RUN else None
-        if places is not None:
-            run = blocks_of(places)
-            self.clear(places)
-            return run
         pages, firsts = self._pages, self._firsts
-        if not pages or max(map(len, ids)) > _LONGEST:
+        if not pages:
             return None
         found: list[Place] = []
         blocks: list[Facts] = []
         for word in ids:
             left, _, right = word.partition(b"-")
-            if not (left.isdigit() and right.isdigit()):
+            if len(word) > _LONGEST or not (left.isdigit() and right.isdigit()):
                 return None
             ms, seq = int(left), int(right)
             page = pages[bisect_right(firsts, ms << 64 | seq) - 1]
@@ -471,6 +473,12 @@ class Pel(Freeable):
             block = page.blocks[at]
             if block is None:
                 return None
+            if not found and len(ids) >= _RUN:
+                places = self._run_of(page, at, ids)
+                if places is not None:
+                    run = blocks_of(places)
+                    self.clear(places)
+                    return run
             found.append((page, at))
             blocks.append(block)
         if len(set(found)) < len(ids):

@@ -44,16 +44,6 @@ class Page:
         """The canonical text of an ID."""
         return b"%d-%d" % (self.ms[at], self.seq[at])
 
-    def text_size(self, start: int, stop: int) -> int | None:
-        """How long the texts of these IDs are, None if finding out takes more than a glance."""
-        ms, seq = self.ms, self.seq
-        first, last = ms[start], ms[stop - 1]
-        size = len(b"%d" % first)
-        if first == last:
-            digits = len(b"%d" % seq[start])
-            return size + 1 + digits if len(b"%d" % seq[stop - 1]) == digits else None
-        return size + 2 if len(b"%d" % last) == size and max(seq[start:stop]) < 10 else None
-
     def position(self, number: int) -> int:
         """The position of the first ID that is not smaller; the number of blocks if there is none."""
         size = len(self.blocks)

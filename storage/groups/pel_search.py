@@ -39,8 +39,10 @@ def find_pending(
         count: at most so many, None for all.
         consumer: only this one's.
     """
-    if consumer is None or consumer.pending == len(group.pel):
-        return _first(group.pel.pending_runs(start, end), count)
+    pel = group.pel
+    if consumer is None or consumer.pending == len(pel):
+        run = None if count is None else pel.first_run(start, end, count)
+        return run if run is not None else _first(pel.pending_runs(start, end), count)
     return _first(_owned(group, consumer, start, end, count), count)
 
 

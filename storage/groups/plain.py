@@ -316,21 +316,21 @@ class Plain(Books):
         self.pel.take_off(single.number, single.at, single)
         self.release(single, 1)
 
-    def acknowledge_all(self, ids: list[bytes]) -> bool:
+    def acknowledge_all(self, ids: list[bytes]) -> int | None:
         """As of any books."""
         if len(ids) == 1:
             single = self.singles.get(ids[0])
             if single is None:
-                return False
+                return None
             self.drop(single)
-            return True
+            return 1
         found = list(map(self.singles.get, ids))
         if not all(found) or len(set(found)) < len(found):
-            return False
+            return None
         for each in found:
             assert each is not None
             self.drop(each)
-        return True
+        return len(found)
 
     def let_go(self, consumer: Consumer) -> Iterator[None]:
         """As of any books."""

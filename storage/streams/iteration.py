@@ -105,6 +105,21 @@ def entries_at(runs: list[Run], positions: Sequence[int]) -> list[bytes]:
     return parts
 
 
+def bulks_at(stream: Stream, ms: array[int], seq: array[int], start: int, stop: int) -> list[bytes] | None:
+    """The IDs at neighbouring positions of two columns as bulk strings, cut out of the chunk that owns the columns.
+
+    None if no chunk that is not packed owns them: the caller formats the IDs then.
+    """
+    index = bisect_right(stream.firsts, ms[start] << 64 | seq[start]) - 1
+    if index < 0:
+        return None
+    chunk = stream.chunks[index]
+    if type(chunk) is not Chunk or chunk.ms is not ms:
+        return None
+    offsets = chunk.offsets
+    return chunk.bulks(start, stop, bytes(chunk.data[offsets[start] : offsets[stop]]))
+
+
 def _segments(positions: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Positions, ascending, as intervals without gaps: the first of each and that after the last."""
     if type(positions) is range:

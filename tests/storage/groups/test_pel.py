@@ -6,17 +6,20 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.streams.pending import looks, pending_ids, pieces_of, places_of
 
 from rillet.storage.groups.deliveries import in_columns
 from rillet.storage.groups.group import Group
-from rillet.storage.groups.pel_pages import texts_of
+from rillet.storage.groups.pel_pages import first_of, texts_of
 from rillet.storage.groups.pel_search import any_idle, find_idle, given_back, oldest
 from rillet.storage.streams.chunk import MAX_ENTRIES
 from rillet.storage.streams.cold_chunks import Cold
 from rillet.storage.streams.ids import MAX_ID, MAX_U64, encode
 from rillet.storage.streams.stream import Stream
 from rillet.storage.streams.trimming import trim_to_length
+from rillet.storage.streams.tuning import DEFAULT, Tuning
 
 if TYPE_CHECKING:
     from rillet.storage.groups.deliveries import Block
@@ -28,8 +31,8 @@ def number(ms: int) -> int:
     return ms << 64
 
 
-def stream_of(entries: int) -> Stream:
-    stream = Stream()
+def stream_of(entries: int, tuning: Tuning = DEFAULT) -> Stream:
+    stream = Stream(tuning)
     for ms in range(1, entries + 1):
         stream.append(number(ms), FIELDS)
     return stream
@@ -259,6 +262,8 @@ def test_ids_of_one_millisecond_and_at_the_ends_are_found(ids):
         [b"1-0", b"0" * 40 + b"2-0"],
         [b"1-0", b"99999999999999999999999-0"],
         [b"1-0", b"2-99999999999999999999999"],
+        [b"99999999999999999999-0"],
+        [b"2-99999999999999999999"],
         [b"2"],
         [b"-"],
         [b""],
@@ -267,7 +272,7 @@ def test_ids_of_one_millisecond_and_at_the_ends_are_found(ids):
 def test_words_that_are_no_texts_of_pending_ids_acknowledge_nothing(words):
     stream, group = stream_of(10), Group()
     read(group, stream, 10)
-    assert not group.acknowledge_all(words)
+    assert group.acknowledge_all(words) is None
     assert len(group.pel) == 10
 
 
@@ -309,10 +314,24 @@ def test_neighbours_are_looked_up_as_runs(count):
     stream, group = stream_of(4 * MAX_ENTRIES), Group()
     read(group, stream, 4 * MAX_ENTRIES)
     first = MAX_ENTRIES - 2
-    places = group.pel.places([encode(number(ms)) for ms in range(first, first + count)])
+    places = group.pel._run_of(
+        *group.pel.place(number(first)), [encode(number(ms)) for ms in range(first, first + count)]
+    )
     assert all(type(positions) is range for _, positions in places)
     assert sum(len(positions) for _, positions in places) == count
     assert group.pel.locate_run(stream.entries_after(number(first) - 1, count)[0]) == places
+
+
+@given(st.sets(st.integers(1, 60)), st.integers(0, 65), st.integers(0, 30), st.integers(-3, 3) | st.none())
+def test_the_first_pending_entries_are_those_of_a_walk(gone, start, count, more):
+    stream = stream_of(60, Tuning(chunk_entries=16, page=16))
+    group = Group(tuning=stream.tuning)
+    read(group, stream, 60)
+    group.acknowledge([number(ms) for ms in gone])
+    bounds = number(start), MAX_ID if more is None else number(max(start + count + more, 0))
+    run = group.pel.first_run(*bounds, count)
+    if run is not None:
+        assert run == first_of(group.pel.pending_runs(*bounds), count)
 
 
 def test_neighbours_of_which_one_is_not_pending_do_not_match():

@@ -26,23 +26,6 @@ def page_of(ids) -> Page:
     return Page(array("Q", ms), array("Q", seq), [object()] * len(ids), len(ids), private=True)
 
 
-@given(IDS, st.data())
-def test_the_common_size_of_texts_is_that_of_each(ids, data):
-    page = page_of(ids)
-    start = data.draw(st.integers(0, len(ids) - 1))
-    stop = data.draw(st.integers(start + 1, len(ids)))
-    sizes = {len(b"%d-%d" % each) for each in ids[start:stop]}
-    assert page.text_size(start, stop) in {*sizes, None}
-    assert len(sizes) == 1 or page.text_size(start, stop) is None
-
-
-def test_the_common_size_of_usual_ids_is_known():
-    page = page_of([(1_700_000_000_000 + n // 3, n % 3) for n in range(100)])
-    assert page.text_size(0, 100) == 15
-    page = page_of([(1_700_000_000_000, n) for n in range(10, 90)])
-    assert page.text_size(0, 80) == 16
-
-
 @given(IDS)
 def test_a_position_is_that_of_the_first_id_that_is_not_smaller(ids):
     page = page_of(ids)
