@@ -9,7 +9,7 @@ from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.groups.deliveries import UNOWNED_MS
 from ...storage.groups.pel_pages import blocks_of, texts_of
 from ...storage.groups.pel_search import find_idle, find_pending
-from ...storage.streams.iteration import bulks_at
+from ...storage.streams.iteration import owner_of
 from ..runtime.arguments import parse_integer
 from ..spec.command import handles
 from . import specs
@@ -102,8 +102,10 @@ def _ids(stream: Stream, page: Page, positions: Sequence[int]) -> list[bytes]:
     number = len(positions)
     if number > 1 and stop - start <= 2 * number:
         # Cut out of the entries; formatting two numbers takes longer.
-        ids = bulks_at(stream, page.ms, page.seq, start, stop)
-        if ids is not None:
+        chunk = owner_of(stream, page.ms, page.seq, start)
+        if chunk is not None:
+            offsets = chunk.offsets
+            ids = chunk.bulks(start, stop, bytes(chunk.data[offsets[start] : offsets[stop]]))
             return ids if stop - start == number else [ids[at - start] for at in positions]
     return list(map(replies.bulk, texts_of([(page, positions)])))
 

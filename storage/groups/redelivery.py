@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from ..streams.ids import MAX_COUNT, MAX_ID
-from ..streams.iteration import entries_at, find_runs, missing_in
+from ..streams.iteration import entries_at, find_runs, missing_in, owner_of
 from .claiming import MANY, move
 from .claims import ClaimTerms
 from .deliveries import MAX_MS
@@ -86,6 +86,13 @@ def read_again(
 
 def _stored(stream: Stream, places: PelRuns) -> bytes | None:
     """The encoded entries at these places, one after the other; None if one is no longer in the stream."""
+    page, positions = places[0]
+    if len(places) == 1 and type(positions) is range:
+        # As below, for neighbours in one page that shares its columns with their chunk.
+        chunk = owner_of(stream, page.ms, page.seq, positions.start)
+        if chunk is not None:
+            offsets = chunk.offsets
+            return bytes(chunk.data[offsets[positions.start] : offsets[positions.stop]])
     parts: list[bytes] = []
     are_many = number_of(places) > MANY
     for page, positions in places:

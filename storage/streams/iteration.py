@@ -105,19 +105,16 @@ def entries_at(runs: list[Run], positions: Sequence[int]) -> list[bytes]:
     return parts
 
 
-def bulks_at(stream: Stream, ms: array[int], seq: array[int], start: int, stop: int) -> list[bytes] | None:
-    """The IDs at neighbouring positions of two columns as bulk strings, cut out of the chunk that owns the columns.
+def owner_of(stream: Stream, ms: array[int], seq: array[int], at: int) -> Chunk | None:
+    """The chunk that owns two columns, by an ID in them; None if none does that is not packed.
 
-    None if no chunk that is not packed owns them: the caller formats the IDs then.
+    What stands at a position of the columns is the entry at that position of the chunk then.
     """
-    index = bisect_right(stream.firsts, ms[start] << 64 | seq[start]) - 1
+    index = bisect_right(stream.firsts, ms[at] << 64 | seq[at]) - 1
     if index < 0:
         return None
     chunk = stream.chunks[index]
-    if type(chunk) is not Chunk or chunk.ms is not ms:
-        return None
-    offsets = chunk.offsets
-    return chunk.bulks(start, stop, bytes(chunk.data[offsets[start] : offsets[stop]]))
+    return chunk if type(chunk) is Chunk and chunk.ms is ms else None
 
 
 def _segments(positions: Sequence[int]) -> Iterator[tuple[int, int]]:

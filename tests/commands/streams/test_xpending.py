@@ -91,8 +91,8 @@ SIZES = st.sampled_from([Tuning(), Tuning(chunk_entries=8, page=8, tiny_page=2),
 
 
 @given(IDS, STEPS, st.integers(1, 50), SIZES)
-def test_a_range_lists_what_is_pending_one_by_one(ids, steps, count, tuning):
-    """Whatever the reply shares: IDs cut out of the entries, facts written once."""
+def test_what_is_pending_is_listed_and_read_again_one_by_one(ids, steps, count, tuning):
+    """Whatever the reply shares: IDs cut out of the entries, facts written once, entries copied together."""
     client = make_client()
     stream = Stream(tuning)
     client.db.add(b"s", stream)
@@ -127,3 +127,8 @@ def test_a_range_lists_what_is_pending_one_by_one(ids, steps, count, tuning):
     ]
     expected = b"*%d\r\n%b" % (min(count, len(rows)), b"".join(rows[:count]))
     assert run(client, "XPENDING", "s", "g", "-", "+", count) == expected
+    mine = [number for number, consumer, _, _ in stream.groups[b"g"] if consumer.name == b"a"][:count]
+    missing = b"*2\r\n%b*-1\r\n"
+    items = [stream.entry(each) or missing % replies.bulk(encode(each)) for each in mine]
+    again = run(client, "XREADGROUP", "GROUP", "g", "a", "COUNT", count, "STREAMS", "s", 0)
+    assert again == b"*1\r\n*2\r\n$1\r\ns\r\n*%d\r\n%b" % (len(items), b"".join(items))
