@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ...protocol import replies
 from ...protocol.errors import SYNTAX, ReplyError
 from ...storage.groups.deliveries import UNOWNED_MS
-from ...storage.groups.pel_pages import blocks_of, texts_of
+from ...storage.groups.pel_pages import batches_of, texts_of
 from ...storage.groups.pel_search import find_idle, find_pending
 from ...storage.streams.iteration import owner_of
 from ..runtime.arguments import parse_integer
@@ -73,25 +73,25 @@ def _facts(stream: Stream, places: PelRuns, now: int) -> bytes:
     for page, positions in places:
         number += len(positions)
         ids = _ids(stream, page, positions)
-        blocks: list[Facts]
+        batches: list[Facts]
         if type(positions) is range:
-            blocks = page.blocks[positions.start : positions.stop]  # type: ignore[assignment]  # none is None
+            batches = page.batches[positions.start : positions.stop]  # type: ignore[assignment]  # none is None
         else:
-            blocks = blocks_of([(page, positions)])
+            batches = batches_of([(page, positions)])
         # What was delivered together has the same facts: they are written once.
-        are_alike = blocks.count(blocks[0]) == len(blocks)
-        for each, block in zip(ids, blocks, strict=True):
-            if block.consumer is not consumer:
-                consumer = block.consumer
+        are_alike = batches.count(batches[0]) == len(batches)
+        for each, batch in zip(ids, batches, strict=True):
+            if batch.consumer is not consumer:
+                consumer = batch.consumer
                 owner = replies.bulk(consumer.name)
-            if block.ms != ms:
-                ms = block.ms
+            if batch.ms != ms:
+                ms = batch.ms
                 idle = replies.integer(max(now - ms, 0)) if ms != UNOWNED_MS else _UNOWNED
             if are_alike:
-                facts = owner + idle + replies.integer(block.count)
+                facts = owner + idle + replies.integer(batch.count)
                 pieces += (_ROW, (facts + _ROW).join(ids), facts)
                 break
-            pieces += (_ROW, each, owner, idle, replies.integer(block.count))
+            pieces += (_ROW, each, owner, idle, replies.integer(batch.count))
     pieces[0] = replies.array_header(number)
     return b"".join(pieces)
 

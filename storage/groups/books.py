@@ -108,7 +108,7 @@ class Books(Freeable):
         return [
             page.number(at)
             for page, start, stop in self.pel.spans()
-            for at, facts in enumerate(page.blocks[start:stop], start)
+            for at, facts in enumerate(page.batches[start:stop], start)
             if facts is not None and facts.consumer is consumer
         ]
 

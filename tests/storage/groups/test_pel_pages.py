@@ -7,7 +7,7 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rillet.storage.groups.pel_pages import Page, blocks_of, first_of, numbers_of, one_by_one, texts_of
+from rillet.storage.groups.pel_pages import Page, batches_of, first_of, numbers_of, one_by_one, texts_of
 from rillet.storage.streams.ids import MAX_U64, encode, is_ascending
 
 # Of one and several digits on either side.
@@ -50,6 +50,6 @@ def test_places_show_what_stands_there_and_can_be_parted(positions, are_runs, da
     assert is_ascending(numbers)
     assert not is_ascending([*numbers, numbers[-1]])
     assert texts_of(places) == list(map(encode, numbers))
-    assert blocks_of(places) == [page.blocks[at] for page, some in places for at in some]
+    assert batches_of(places) == [page.batches[at] for page, some in places for at in some]
     count = data.draw(st.integers(0, len(numbers) + 2))
     assert numbers_of(first_of(places, count)) == numbers[:count]
